@@ -1,0 +1,54 @@
+// Small-file access as kernel file systems want it: one read(2) from offset 0, one write(2) per command, and the
+// errno kept. Everything takes a path below an injected root, so that the same code runs on a real machine, on the
+// virtual node's tree and in tests.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+namespace osml {
+
+namespace fs = std::filesystem;
+
+// Owner of a file descriptor.
+class Fd {
+ public:
+  Fd() = default;
+  explicit Fd(int fd) : fd_(fd) {}
+  Fd(const Fd&) = delete;
+  Fd& operator=(const Fd&) = delete;
+  Fd(Fd&& other) noexcept : fd_(other.release()) {}
+  Fd& operator=(Fd&& other) noexcept;
+  ~Fd() { reset(); }
+
+  [[nodiscard]] int get() const { return fd_; }
+  [[nodiscard]] bool valid() const { return fd_ >= 0; }
+  int release() { return std::exchange(fd_, -1); }
+  void reset();
+
+ private:
+  int fd_ = -1;
+};
+
+// The whole text of a kernel file, trailing newline removed. At most 1 MiB.
+Result<std::string> read_text(const fs::path& path);
+// Exactly one write(2) of `text` (the caller adds the newline). O_WRONLY|O_TRUNC, never O_CREAT. A short write is an error.
+Status write_command(const fs::path& path, std::string_view text);
+// Same, on plain files of our own: temporary file, fsync, rename, fsync of the directory. Mode 0600.
+Status write_atomically(const fs::path& path, std::string_view text);
+// One unsigned number; Error Io when the text is no number.
+Result<unsigned long long> read_number(const fs::path& path);
+// Names in a directory, sorted, without "." and "..".
+Result<std::vector<std::string>> list_directory(const fs::path& path);
+// True where the path exists (any type).
+bool exists(const fs::path& path);
+// Lines of a text; the last one needs no newline; empty text has none.
+std::vector<std::string_view> split_lines(std::string_view text);
+// Without white space at both ends.
+std::string_view trim(std::string_view text);
+
+}  // namespace osml

@@ -1,0 +1,131 @@
+// The wire types of osml/domain (Python) on the agent's side: same names, same units, same meaning. The JSON schema
+// of the Python side is the truth; tests/wire_test.cpp and tests/e2e compare both. No I/O here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace osml {
+
+struct CacheDomain {
+  unsigned id = 0;
+  std::string cpus;
+};
+
+struct MbaRange {
+  unsigned min = 10;
+  unsigned max = 100;
+  unsigned step = 10;  // 0 = any value
+  std::string unit = "percent";  // percent | mbps | eighth_gbps
+};
+
+struct Platform {
+  std::string id;
+  unsigned cores = 0;  // core units of core_quantum logical CPUs each
+  std::string cpus;    // kernel CPU list
+  double core_quantum = 1.0;
+  std::vector<std::vector<unsigned>> siblings;
+  std::optional<unsigned> ways;
+  std::optional<double> way_mib;
+  unsigned min_way_bits = 1;
+  bool sparse_masks = false;
+  std::vector<CacheDomain> domains;
+  std::optional<MbaRange> mba;
+  std::optional<unsigned> max_groups;
+  std::optional<double> bandwidth_gbps;
+  std::optional<double> memory_gib;
+  std::optional<double> frequency_ghz;
+};
+
+struct Latency {
+  std::optional<double> mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s;
+  std::optional<std::uint64_t> samples;
+  std::optional<double> age_s;
+};
+
+struct Counters {
+  std::optional<double> cpu_usage_cores, throttled_s;
+  std::optional<std::uint64_t> threads;
+  std::optional<double> instructions, cycles, ipc, llc_misses, llc_occupancy_mib, bandwidth_gbps, bandwidth_total_gbps;
+  std::optional<double> frequency_ghz, rss_mib, vms_mib, work_rate;
+};
+
+// What the operator says of a service (configuration) and what was measured of it (one interval).
+struct Service {
+  std::string name;
+  std::string kind = "lc";  // JSON key "class": lc | be
+  std::optional<double> target_ms;
+  std::string percentile = "p99";  // p50 | p95 | p99 | mean
+  std::optional<double> ideal_ms, ipc_solo, work_rate_solo;
+  unsigned min_cores = 1;
+  std::optional<unsigned> max_cores;
+  unsigned min_ways = 1;
+  std::optional<unsigned> max_ways;
+  std::optional<Latency> latency;
+  Counters counters;
+};
+
+struct Region {
+  std::vector<std::string> owners;
+  unsigned cores = 0;
+  unsigned ways = 0;
+};
+
+struct Partition {
+  std::vector<Region> regions;
+  std::map<std::string, unsigned> mba;
+};
+
+// Absent = this mechanism is not used for the service.
+struct Assignment {
+  std::string service;
+  std::optional<std::string> cpus;       // kernel CPU list
+  std::optional<double> cpu_quota;       // logical CPUs
+  std::optional<unsigned> cpu_weight;    // cgroup v2 scale, 1..10000
+  std::optional<std::uint64_t> way_mask; // JSON: hexadecimal string without 0x
+  std::optional<unsigned> mba;           // in the platform's unit
+};
+
+struct Outcome {
+  std::uint64_t seq = 0;
+  std::string status;  // applied | unchanged | refused | rolled_back | failed | dry_run
+  std::string message;
+  std::optional<double> duration_ms;
+};
+
+struct Observation {
+  std::string node;
+  std::uint64_t seq = 0;
+  double time_s = 0;
+  double interval_s = 1;
+  Platform platform;
+  std::vector<Service> services;
+  std::optional<std::string> policy;
+  std::optional<Partition> partition;
+  std::vector<Assignment> assignments;
+  std::optional<Outcome> outcome;
+  std::map<std::string, std::string> missing;
+  std::optional<std::string> policy_state;
+};
+
+struct Reason {
+  std::string text;
+  std::optional<std::string> service;
+};
+
+struct Decision {
+  std::string node;
+  std::uint64_t seq = 0;
+  std::string policy;
+  Partition partition;
+  std::vector<Assignment> assignments;
+  std::vector<Reason> reasons;
+  std::optional<double> e_s;
+  std::optional<std::string> infeasible;
+  std::optional<std::string> policy_state;
+};
+
+}  // namespace osml

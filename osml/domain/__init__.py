@@ -1,0 +1,41 @@
+"""Domain types of osml. They are the wire format too: one definition, no copies, no I/O."""
+
+from osml.domain.exchange import (
+    DECISION_SCHEMA,
+    MAX_SERVICES,
+    OBSERVATION_SCHEMA,
+    Decision,
+    Entropy,
+    Infeasible,
+    Observation,
+    Outcome,
+    Reason,
+    ServiceEntropy,
+)
+from osml.domain.partition import Assignment, Partition, Region, partition_error
+from osml.domain.platform import CacheDomain, MbaRange, Platform
+from osml.domain.service import Counters, Latency, Percentile, Service
+
+__all__ = [
+    "DECISION_SCHEMA",
+    "MAX_SERVICES",
+    "OBSERVATION_SCHEMA",
+    "Assignment",
+    "CacheDomain",
+    "Counters",
+    "Decision",
+    "Entropy",
+    "Infeasible",
+    "Latency",
+    "MbaRange",
+    "Observation",
+    "Outcome",
+    "Partition",
+    "Percentile",
+    "Platform",
+    "Reason",
+    "Region",
+    "Service",
+    "ServiceEntropy",
+    "partition_error",
+]

@@ -1,0 +1,89 @@
+"""A service or job on the node, and what was measured of it. A missing measurement is None, never 0."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct, field
+
+from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+
+Percentile = Literal["p50", "p95", "p99", "mean"]
+
+
+class Latency(Struct, frozen=True, forbid_unknown_fields=True):
+    """Response times over the last interval. `age_s` is how old the newest sample is; stale latencies are not sent."""
+
+    mean_ms: NonNegativeFloat | None = None
+    p50_ms: NonNegativeFloat | None = None
+    p95_ms: NonNegativeFloat | None = None
+    p99_ms: NonNegativeFloat | None = None
+    requests_per_s: NonNegativeFloat | None = None
+    samples: NonNegativeInt | None = None
+    age_s: NonNegativeFloat | None = None
+
+    def at(self, percentile: Percentile) -> float | None:
+        """Latency in ms at the percentile that a target is set for."""
+        return {"p50": self.p50_ms, "p95": self.p95_ms, "p99": self.p99_ms, "mean": self.mean_ms}[percentile]
+
+
+class Counters(Struct, frozen=True, forbid_unknown_fields=True):
+    """Resource use over the last interval."""
+
+    cpu_usage_cores: NonNegativeFloat | None = None  # CPU time over wall time, in logical CPUs
+    throttled_s: NonNegativeFloat | None = None  # time spent throttled by CPU quota in the interval
+    threads: NonNegativeInt | None = None
+    instructions: NonNegativeFloat | None = None  # count in the interval
+    cycles: NonNegativeFloat | None = None
+    ipc: NonNegativeFloat | None = None
+    llc_misses: NonNegativeFloat | None = None
+    llc_occupancy_mib: NonNegativeFloat | None = None
+    bandwidth_gbps: NonNegativeFloat | None = None  # local memory traffic
+    bandwidth_total_gbps: NonNegativeFloat | None = None
+    frequency_ghz: NonNegativeFloat | None = None
+    rss_mib: NonNegativeFloat | None = None
+    vms_mib: NonNegativeFloat | None = None
+    work_rate: NonNegativeFloat | None = None  # a BE job's own progress per second, in its own unit
+
+
+class Service(Struct, frozen=True, forbid_unknown_fields=True):
+    """One tenant of the node. LC services have `target_ms` at `percentile`; BE jobs have a solo speed to compare with.
+
+    `ideal_ms` is the tail latency without interference (Ah-Q, TL_i0). `min_cores`/`max_cores`/`min_ways`/`max_ways`
+    are the operator's limits, in core units and ways.
+    """
+
+    name: Name
+    kind: Literal["lc", "be"] = field(name="class")
+    target_ms: PositiveFloat | None = None
+    percentile: Percentile = "p99"
+    ideal_ms: PositiveFloat | None = None
+    ipc_solo: PositiveFloat | None = None
+    work_rate_solo: PositiveFloat | None = None
+    min_cores: PositiveInt = 1
+    max_cores: PositiveInt | None = None
+    min_ways: PositiveInt = 1
+    max_ways: PositiveInt | None = None
+    latency: Latency | None = None
+    counters: Counters = Counters()
+
+    @property
+    def latency_ms(self) -> float | None:
+        """The measured latency that the target is compared with, ms."""
+        return None if self.latency is None else self.latency.at(self.percentile)
+
+    @property
+    def slack(self) -> float | None:
+        """(target - latency)/target: negative means a QoS violation. None where latency or target is missing."""
+        latency_ms = self.latency_ms
+        if latency_ms is None or self.target_ms is None:
+            return None
+        return (self.target_ms - latency_ms) / self.target_ms
+
+    @property
+    def slowdown(self) -> float | None:
+        """Solo speed over real speed of a BE job (IPC, else its own work rate), >= 1; None where not measured."""
+        for solo, real in ((self.ipc_solo, self.counters.ipc), (self.work_rate_solo, self.counters.work_rate)):
+            if solo is not None and real is not None:
+                return float("inf") if real == 0 else max(1.0, solo / real)
+        return None
