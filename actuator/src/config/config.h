@@ -1,0 +1,100 @@
+// What the operator says, as a plain struct: nothing behind it knows YAML. Durations are node time (wall time times
+// time_scale) except server.timeout_s, which is wall time. Every key is described in docs/reference/agent-config.md.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/result.h"
+#include "domain/types.h"
+
+namespace osml {
+
+struct ServerConfig {
+  std::string url;  // http(s)://host[:port][/prefix], no trailing slash
+  double timeout_s = 0.5;
+  std::optional<fs::path> token_file;
+};
+
+struct Roots {
+  fs::path resctrl = "/sys/fs/resctrl";
+  fs::path cgroup = "/sys/fs/cgroup";
+  fs::path proc = "/proc";
+  fs::path sysfs = "/sys";
+};
+
+struct CpuConfig {
+  std::string backend = "auto";     // auto | cgroup2 | cgroup1 | affinity
+  std::optional<double> quantum;    // absent = auto; 1.0 = whole CPUs, below = slices of CPU quota
+  std::optional<std::string> cpus;  // kernel CPU list that may be handed out; absent = all
+};
+
+// What sysfs does not tell about the machine.
+struct PlatformHints {
+  std::optional<std::string> id;
+  std::optional<double> bandwidth_gbps, memory_gib, frequency_ghz;
+};
+
+// Which tasks are the service; exactly one of the three is set.
+struct Match {
+  std::optional<std::string> cgroup;  // path below the cgroup root (v2) or below each controller (v1)
+  std::vector<int> pids;
+  std::optional<fs::path> pid_file;
+};
+
+struct PrometheusSource {
+  std::string url;
+  std::string metric;  // name of the histogram, without _bucket, _sum, _count
+  std::map<std::string, std::string> labels;
+  double unit_ms = 1000.0;  // milliseconds in one unit of the histogram
+};
+
+// Exactly one of file and prometheus is set.
+struct LatencySource {
+  std::optional<fs::path> file;
+  std::optional<PrometheusSource> prometheus;
+  double max_age_s = 3.0;
+};
+
+struct ServiceConfig {
+  Service spec;  // the operator's part: name, kind, target, limits; nothing measured
+  Match match;
+  std::optional<LatencySource> latency;
+  std::optional<fs::path> counters_file;
+};
+
+struct LogConfig {
+  std::string level = "info";  // trace | debug | info | warn | error
+  std::string format = "text";  // text | json
+};
+
+enum class Fallback { Hold, Even, Release };
+enum class OnExit { Restore, Leave };
+
+struct Config {
+  std::string node;
+  ServerConfig server;
+  std::optional<std::string> policy;
+  double interval_s = 1.0;
+  double time_scale = 1.0;
+  double hold_s = 10.0;
+  Fallback fallback = Fallback::Hold;
+  OnExit on_exit = OnExit::Restore;
+  fs::path state_dir = "/var/lib/osml";
+  Roots roots;
+  CpuConfig cpu;
+  PlatformHints platform;
+  LogConfig log;
+  std::vector<ServiceConfig> services;
+};
+
+// Reads and checks the file. The error names every mistake in it, one line each: file:line:column: field ... Refuses
+// files that everybody can write, since whoever writes them moves other people's tasks.
+Result<Config> load_config(const fs::path& path);
+// Same, of a text; `name` stands in the messages.
+Result<Config> parse_config(const std::string& text, const std::string& name);
+
+}  // namespace osml
