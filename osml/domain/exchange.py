@@ -64,11 +64,14 @@ class Infeasible(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ServiceEntropy(Struct, frozen=True, forbid_unknown_fields=True):
-    """A_i, R_i, ReT_i and Q_i of one LC service (Ah-Q, equations 11 to 14)."""
+    """A_i, R_i, ReT_i and Q_i of one LC service, each in [0, 1] (Ah-Q, equations 11 to 14).
+
+    `tolerance` and `interference` are None where the ideal latency is not known; the other two do not need it.
+    """
 
     name: str
-    tolerance: float
-    interference: float
+    tolerance: float | None
+    interference: float | None
     remaining_tolerance: float
     intolerable: float
 
