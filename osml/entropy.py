@@ -1,4 +1,4 @@
-"""System entropy E_S of Ah-Q (Liu et al., TPDS 2024), section V: how much interference a node's services can't tolerate.
+"""System entropy E_S of Ah-Q (Liu et al., TPDS 2024), section V: how much interference a node's services cannot take.
 
 All values are dimensionless and lie in [0, 1]; 0 is best. Latencies are in ms, at the percentile of the target.
 """
@@ -75,8 +75,8 @@ def service_entropy(name: str, ideal_ms: float | None, real_ms: float, target_ms
 def system_entropy(services: Sequence[Service], relative_importance: float = RELATIVE_IMPORTANCE) -> Entropy:
     """E_LC, E_BE and E_S of what was measured in one interval.
 
-    Services without a measurement are left out of the means. Where LC services exist and none was measured, E_S is None:
-    the BE jobs alone say nothing about targets.
+    Services without a measurement are left out of the means. Where LC services exist and none was measured, E_S is
+    None: the BE jobs alone say nothing about targets.
     """
     measured = [
         service_entropy(service.name, service.ideal_ms, latency_ms, service.target_ms)

@@ -43,7 +43,11 @@ def test_interference_follows_the_equation_where_the_printed_table_does_not():
 
 
 def test_tolerance_of_table_2():
-    assert [round(entropy.tolerance(IDEAL[n], TARGET[n]), 2) for n in ("xapian", "moses", "img-dnn")] == [0.34, 0.73, 0.65]
+    assert [round(entropy.tolerance(IDEAL[n], TARGET[n]), 2) for n in ("xapian", "moses", "img-dnn")] == [
+        0.34,
+        0.73,
+        0.65,
+    ]
 
 
 def test_lc_and_be_together_weigh_eight_to_two():
@@ -78,7 +82,9 @@ def test_ideal_above_target_still_counts_the_violation():
 positive = st.floats(min_value=1e-3, max_value=1e6)
 
 
-@given(st.lists(st.tuples(positive, positive, st.one_of(st.none(), positive)), max_size=6), st.lists(positive, max_size=4))
+@given(
+    st.lists(st.tuples(positive, positive, st.one_of(st.none(), positive)), max_size=6), st.lists(positive, max_size=4)
+)
 def test_entropy_stays_in_the_unit_interval(lcs, ipcs):
     services = [lc(f"s{i}", real, target, ideal) for i, (real, target, ideal) in enumerate(lcs)]
     services += [be(f"b{i}", ipc) for i, ipc in enumerate(ipcs)]

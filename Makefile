@@ -1,0 +1,50 @@
+# `make demo` shows the main job on the virtual node, `make live` on real services, `make test` runs all tests.
+# Each does its own set-up (Debian packages, uv, Python environment, C++ build) on a fresh Debian 12 machine.
+SHELL := /bin/bash
+export PATH := $(PATH):$(CURDIR)/.tools/bin
+export UV_PYTHON_DOWNLOADS := never
+RUN := uv run --frozen --no-sync
+AGENT := actuator/build/release/osml-agent
+
+.PHONY: demo live test test-slow lint format agent bench docs clean
+
+demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
+	$(RUN) osml demo $(ARGS)
+
+live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (root)
+	$(RUN) osml live $(ARGS)
+
+test: setup-test lint agent ## Lint, C++ tests under sanitizers, Python tests, end-to-end tests
+	cmake --preset debug -S actuator >/dev/null && cmake --build actuator/build/debug
+	cd actuator && ctest --preset debug
+	$(RUN) pytest -m "not slow" $(ARGS)
+
+test-slow: setup-test agent ## The slow tests
+	$(RUN) pytest -m slow --timeout=1800 $(ARGS)
+
+lint: setup-test
+	$(RUN) ruff check .
+	$(RUN) ruff format --check .
+	$(RUN) basedpyright
+	$(RUN) lint-imports
+	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format --dry-run --Werror
+
+tidy: setup-test agent ## clang-tidy over the agent (minutes)
+	git ls-files -z 'actuator/src/*.cpp' 'actuator/loadgen/*.cpp' | xargs -0 -n 1 -P 2 clang-tidy --quiet -p actuator/build/release
+
+format: setup-test ## Format everything in place
+	$(RUN) ruff check --fix . && $(RUN) ruff format .
+	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format -i
+
+agent: setup-run
+	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release -- --quiet
+
+docs: ## The documentation site in site/
+	uv run --frozen --group docs mkdocs build --strict
+
+.PHONY: setup-run setup-live setup-test
+setup-run setup-live setup-test: setup-%:
+	@scripts/setup $*
+
+clean: ## Everything that a build or a run made
+	rm -rf actuator/build build out site .venv .tools

@@ -1,0 +1,1 @@
+"""The command line of osml: thin Typer commands over the rooms below."""
