@@ -1,0 +1,84 @@
+// The machine as the daemon and the commands see it: what it has, how it is divided, and one way to change that.
+// Everything that writes goes through apply(), reconcile() or restore(); each leaves the journal in state_dir such
+// that a crash at any point is healed by the next open(). One thread.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "domain/types.h"
+
+namespace osml {
+
+struct Config;
+
+// One line of `osml-agent probe`.
+struct Mechanism {
+  std::string name;  // cpuset | affinity | cpu_quota | cpu_weight | llc_ways | mba | llc_monitoring
+  bool available = false;
+  std::string reason;         // how it is reached ("cgroup2"), or why it is not
+  std::string how_to_enable;  // empty where available or where nothing helps
+};
+
+struct ActuatorOptions {
+  // True: the caller only looks (probe, show). No lock is taken, nothing is healed, apply/restore/reconcile refuse.
+  bool read_only = false;
+  // Honour OSML_CRASH_AFTER_STEP (crash tests only).
+  bool fault_injection = false;
+};
+
+class Actuator {
+ public:
+  // Takes the lock of state_dir (Busy where another agent holds it), undoes a transaction that a crash left behind,
+  // probes the mechanisms and reads the platform. `config` must outlive the actuator.
+  static Result<Actuator> open(const Config& config, ActuatorOptions options = {});
+
+  Actuator(Actuator&&) noexcept;
+  Actuator& operator=(Actuator&&) noexcept;
+  Actuator(const Actuator&) = delete;
+  Actuator& operator=(const Actuator&) = delete;
+  ~Actuator();  // releases the lock; restores nothing (call restore())
+
+  // As of open() or the last reconcile(), which sees CPUs and cache domains come and go.
+  [[nodiscard]] const Platform& platform() const;
+  // Mechanism -> why this node does not have it. Goes into Observation.missing together with the sensors' own.
+  [[nodiscard]] const std::map<std::string, std::string>& missing() const;
+  [[nodiscard]] const std::vector<Mechanism>& mechanisms() const;
+  // What open() found to heal, one sentence; empty where the last run ended cleanly.
+  [[nodiscard]] const std::string& healed() const;
+
+  // The partition as it stands on the machine, one assignment per configured service, in the configuration's order.
+  // An absent field: not set for this service (it inherits) or not available here.
+  Result<std::vector<Assignment>> read();
+
+  // One transaction: validate, plan, journal, execute, read back. Never throws, never leaves half of a decision:
+  // the outcome says applied, unchanged, refused (the decision is wrong; nothing was touched), rolled_back (a step
+  // failed; everything is as before), failed (the undo failed too; the message names what is left) or dry_run
+  // (message = the steps, one a line).
+  Outcome apply(const Decision& decision, bool dry_run = false);
+
+  // Once per tick: takes threads born meanwhile into their service's group and affinity mask, re-applies masks after
+  // CPUs or cache domains came back. Bounded work; errors are of the kind "could not", nothing to undo.
+  Status reconcile();
+
+  // Back to what was found before the first change: CPU sets, quota, weights, affinity, resctrl groups. Idempotent;
+  // services that have gone are skipped. Also what the fallback `release` does: apply() works again afterwards.
+  Status restore();
+
+  // The fallback `even`: contiguous equal shares of CPUs (or quota) and ways within the operator's limits.
+  [[nodiscard]] Decision even_decision() const;
+
+  // The resctrl group directory whose mon_data belongs to the service: <root>/osml-<service>, or its monitoring
+  // group where the machine monitors but does not allocate. Empty where it does not exist.
+  [[nodiscard]] std::string monitor_group(const std::string& service) const;
+
+ private:
+  struct State;
+  explicit Actuator(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace osml
