@@ -1,28 +1,14 @@
 // Who a service is, in threads: the tasks of its cgroup (v2 with descendants, or v1), or of listed processes.
 #pragma once
 
-#include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
 #include "base/files.h"
+#include "config/config.h"
 
 namespace osml {
-
-struct Roots {
-  fs::path resctrl = "/sys/fs/resctrl";
-  fs::path cgroup = "/sys/fs/cgroup";
-  fs::path proc = "/proc";
-  fs::path sysfs = "/sys";
-};
-
-// Exactly one of the three is set.
-struct Match {
-  std::optional<std::string> cgroup;  // path below the cgroup root, or below each v1 controller
-  std::vector<pid_t> pids;
-  std::optional<std::string> pid_file;
-};
 
 // Directory of a cgroup path: <cgroup>/<path> on v2, <cgroup>/<controller>/<path> on v1 (first controller that has
 // it, also "cpu,cpuacct"). Empty where it does not exist.
