@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from osml import __version__
-from osml.cli import entropy
+from osml.cli import demo, entropy
 from osml.failure import Failure
 
 COMMANDS_GROUP = "osml.commands"
@@ -41,6 +41,7 @@ def root(
 
 
 app.command("entropy")(entropy.entropy)
+app.command("demo")(demo.demo)
 
 
 def _plug_in() -> None:
@@ -63,7 +64,7 @@ def _missing_package(arguments: list[str]) -> str | None:
     if wanted not in ELSEWHERE or any(entry.name == wanted for entry in entry_points(group=COMMANDS_GROUP)):
         return None
     package = ELSEWHERE[wanted]
-    return f"command '{wanted}' belongs to the package {package}: install it with `uv sync --inexact --package {package}`"
+    return f"command '{wanted}' belongs to the package {package}: install it by `uv sync --inexact --package {package}`"
 
 
 def main() -> None:
