@@ -32,7 +32,7 @@ def test_a_child_that_dies_is_reported_with_its_last_words(tmp_path):
 def test_a_child_that_never_gets_ready_is_a_failure_that_names_it(tmp_path):
     with Children(tmp_path) as children:
         child = children.start("sleeper", ["sleep", "60"])
-        with pytest.raises(Failure, match="the sleeper was not ready within 0.2 s"):
+        with pytest.raises(Failure, match=r"the sleeper was not ready within 0\.2 s"):
             wait_until(lambda: False, "the sleeper", [child], timeout_s=0.2)
 
 
