@@ -1,0 +1,87 @@
+"""The ASGI application: routes, the layers around them, and its document."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
+from starlette.exceptions import HTTPException
+
+from osml_serving import __version__, api_document, decisions, health, nodes, page
+from osml_serving.access import Access
+from osml_serving.bodies import Bodies
+from osml_serving.boundary import Boundary
+from osml_serving.decider import PolicyFailedError
+from osml_serving.errors import ApiError
+from osml_serving.example import EXAMPLE
+from osml_serving.runtime import Runtime
+
+FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
+DESCRIPTION = """Decides how the services of a node share its cores, cache ways and memory bandwidth.
+Every error is `{"error": {"code", "message", "field"?, "hint"?}}`."""
+
+
+def create_app(runtime: Runtime) -> FastAPI:
+    """Put the application together. Outermost is what answers errors, then who may ask, then how much."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        runtime.readiness.warm_up(runtime.decider, runtime.log)
+        app.state.example_decision = _example_decision(runtime)
+        yield
+        runtime.broker.close()
+
+    app = FastAPI(title="osml", version=__version__, description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
+    settings = runtime.settings
+    app.add_middleware(
+        Bodies,
+        limit=settings.max_body_kib * 1024,
+        timeout_s=settings.body_timeout_s,
+        slots=settings.max_in_flight,
+        metrics=runtime.metrics,
+    )
+    app.add_middleware(Access, tokens=runtime.tokens)
+    app.add_middleware(Boundary, log=runtime.log, metrics=runtime.metrics)
+    app.add_exception_handler(HTTPException, _raise_framework_error)
+    app.add_exception_handler(RequestValidationError, _raise_parameter_error)
+    for routes in (decisions.router(runtime), nodes.router(runtime), health.router(runtime), page.router()):
+        app.include_router(routes)
+    app.mount("/static", page.PageFiles(directory=page.STATIC), name="static")
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            plain = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+            app.openapi_schema = api_document.complete(app, plain)
+        return app.openapi_schema
+
+    app.openapi = document
+    return app
+
+
+def _example_decision(runtime: Runtime) -> Any:
+    """A true answer to the example of the document; None where the policy can't give one (readiness says why)."""
+    try:
+        return msgspec.to_builtins(runtime.decider(EXAMPLE))
+    except (ApiError, PolicyFailedError):
+        return None
+
+
+async def _raise_framework_error(request: Request, error: Exception) -> Any:
+    """Give 404 and 405 of the framework the one error shape."""
+    assert isinstance(error, HTTPException)  # noqa: S101 - registered for nothing else
+    code = FRAMEWORK_CODES.get(error.status_code, "bad_request")
+    message = f"{request.method} {request.url.path[:200]}: {error.detail}"
+    raise ApiError(error.status_code, code, message, headers=error.headers) from None
+
+
+async def _raise_parameter_error(request: Request, error: Exception) -> Any:
+    """Name the first wrong query or path parameter; the framework's own answer would echo the input."""
+    del request
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - registered for nothing else
+    problem = error.errors()[0]
+    raise ApiError(422, "bad_request", str(problem["msg"]), field=".".join(str(part) for part in problem["loc"][1:]))

@@ -1,0 +1,73 @@
+"""Hands each new point to everybody who watches, and lets nobody who is slow hold the others up."""
+
+from __future__ import annotations
+
+import asyncio
+
+from osml_serving.metrics import Metrics
+
+QUEUE = 64  # frames: a viewer that is a minute behind at 1 Hz reconnects and reads the history instead
+MAX_VIEWERS = 64
+
+
+class TooManyViewersError(Exception):
+    """There are MAX_VIEWERS already."""
+
+
+class Viewer:
+    """One open event stream. None in the queue ends it."""
+
+    def __init__(self, node: str) -> None:
+        self.node = node
+        self.queue: asyncio.Queue[bytes | None] = asyncio.Queue(QUEUE)
+
+    def end(self) -> None:
+        """Close the stream now; what still waits is not sent."""
+        while not self.queue.empty():
+            self.queue.get_nowait()
+        self.queue.put_nowait(None)
+
+
+class Broker:
+    """All open event streams."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._viewers: set[Viewer] = set()
+        self._metrics = metrics
+        self._closed = False
+
+    def subscribe(self, node: str) -> Viewer:
+        """A new viewer of a node. Raises TooManyViewersError."""
+        if len(self._viewers) >= MAX_VIEWERS:
+            raise TooManyViewersError
+        viewer = Viewer(node)
+        self._viewers.add(viewer)
+        self._metrics.viewers.set(len(self._viewers))
+        if self._closed:
+            viewer.end()
+        return viewer
+
+    def unsubscribe(self, viewer: Viewer) -> None:
+        """Forget a viewer."""
+        self._viewers.discard(viewer)
+        self._metrics.viewers.set(len(self._viewers))
+
+    def publish(self, node: str, frame: bytes) -> None:
+        """Give a frame to the node's viewers. Those whose queue is full are dropped."""
+        for viewer in [viewer for viewer in self._viewers if viewer.node == node]:
+            try:
+                viewer.queue.put_nowait(frame)
+            except asyncio.QueueFull:
+                self._metrics.viewers_dropped.inc()
+                self.unsubscribe(viewer)
+                viewer.end()
+
+    def watched(self, node: str) -> bool:
+        """True where somebody watches the node: otherwise no frame needs to be made."""
+        return any(viewer.node == node for viewer in self._viewers)
+
+    def close(self) -> None:
+        """End every stream, so that the server can stop."""
+        self._closed = True
+        for viewer in list(self._viewers):
+            viewer.end()

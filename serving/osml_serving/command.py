@@ -1,0 +1,68 @@
+"""`osml serve`: the command that the `osml` program plugs in."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from osml.failure import InputError
+from osml_serving.settings import Settings, load_settings
+
+FIELDS = Settings.model_fields
+
+
+def _option(field: str) -> typer.models.OptionInfo:
+    """A flag whose help is the field's sentence, so that the two can't drift apart."""
+    described = FIELDS[field]
+    return typer.Option(help=f"{described.description} [default: {described.default}]", show_default=False)
+
+
+def serve(
+    host: Annotated[str | None, _option("host")] = None,
+    port: Annotated[int | None, _option("port")] = None,
+    policy: Annotated[str | None, _option("policy")] = None,
+    seed: Annotated[int | None, _option("seed")] = None,
+    log_format: Annotated[str | None, _option("log_format")] = None,
+    log_level: Annotated[str | None, _option("log_level")] = None,
+    token_file: Annotated[Path | None, _option("token_file")] = None,
+    insecure: Annotated[bool | None, _option("insecure")] = None,
+    max_body_kib: Annotated[int | None, _option("max_body_kib")] = None,
+    max_in_flight: Annotated[int | None, _option("max_in_flight")] = None,
+    body_timeout_s: Annotated[float | None, _option("body_timeout_s")] = None,
+    max_node_rate: Annotated[float | None, _option("max_node_rate")] = None,
+    drain_s: Annotated[float | None, _option("drain_s")] = None,
+) -> None:
+    """Run the decision server: agents post observations, the page at / shows what happens.
+
+    Every flag can be set by environment too (--port by OSML_PORT); a flag wins. The server keeps nothing that a restart
+    could lose.
+    """
+    flags: dict[str, object] = {
+        "host": host,
+        "port": port,
+        "policy": policy,
+        "seed": seed,
+        "log_format": log_format,
+        "log_level": log_level,
+        "token_file": token_file,
+        "insecure": insecure,
+        "max_body_kib": max_body_kib,
+        "max_in_flight": max_in_flight,
+        "body_timeout_s": body_timeout_s,
+        "max_node_rate": max_node_rate,
+        "drain_s": drain_s,
+    }
+    settings = load_settings(flags)
+
+    # The rest of the package takes half a second to import: not for `osml --help`.
+    from osml_serving.decider import installed_decider  # noqa: PLC0415
+    from osml_serving.runtime import make_runtime  # noqa: PLC0415
+    from osml_serving.server import run  # noqa: PLC0415
+
+    decider = installed_decider(settings.policy, settings.seed)
+    if settings.policy not in decider.policies:
+        known = ", ".join(decider.policies)
+        raise InputError(f"--policy (or OSML_POLICY) is '{settings.policy}', expected one of {known}")
+    run(make_runtime(settings, decider))

@@ -1,0 +1,51 @@
+"""Probes and metrics, for orchestrators and Prometheus."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+
+from osml_serving.access import require_any
+from osml_serving.api_document import METRICS, READY
+from osml_serving.errors import ApiError
+from osml_serving.runtime import Runtime
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Ready(BaseModel):
+    """The server takes decisions with these policies."""
+
+    status: str = "ready"
+    policies: list[str]
+    default_policy: str
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The routes, bound to one server's parts."""
+    routes = APIRouter()
+
+    @routes.get("/healthz")
+    async def healthz() -> Health:  # pyright: ignore[reportUnusedFunction]
+        """Answer: the process lives. It depends on nothing, so that load never gets a server killed."""
+        return Health()
+
+    @routes.get("/readyz", openapi_extra=READY)
+    async def readyz() -> Ready:  # pyright: ignore[reportUnusedFunction]
+        """Answer whether decisions are taken: every policy is warmed up, and nobody has said stop."""
+        if runtime.readiness.reason is not None:
+            raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
+        return Ready(policies=runtime.decider.policies, default_policy=runtime.decider.default_policy)
+
+    @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
+    async def metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Counters in Prometheus' text format."""
+        require_any(request.scope)
+        return Response(runtime.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes

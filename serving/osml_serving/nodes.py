@@ -1,0 +1,62 @@
+"""The live view: which nodes report, what happened on one lately, and what happens now."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from osml_serving import __version__
+from osml_serving.access import may_see, require
+from osml_serving.api_document import EVENTS, NODE, NODES
+from osml_serving.broker import TooManyViewersError
+from osml_serving.errors import ApiError
+from osml_serving.history import MAX_POINTS
+from osml_serving.runtime import Runtime
+from osml_serving.stream import EventStream
+
+NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
+NodeName = Annotated[str, Path(pattern=NAME, description="Name of a node, as it stands in its observations.")]
+WatchedNode = Annotated[str, Query(pattern=NAME, description="Node to watch; it need not have reported yet.")]
+Points = Annotated[int, Query(ge=1, le=MAX_POINTS, description="Intervals wanted, newest last.")]
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The routes, bound to one server's parts."""
+    routes = APIRouter()
+
+    @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
+    async def nodes(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """List the nodes that reported since the server started, as far as the token may see them."""
+        lines = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
+        return _json(msgspec.json.encode({"nodes": lines}))
+
+    @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
+    async def node(  # pyright: ignore[reportUnusedFunction]
+        request: Request, node: NodeName, points: Points = MAX_POINTS
+    ) -> Response:
+        """Show the last intervals of one node: at most 600, kept in memory only."""
+        require(request.scope, node)
+        history = runtime.history.get(node)
+        if history is None:
+            hint = "GET /v1/nodes lists those that have"
+            raise ApiError(404, "not_found", f"node '{node}' has not reported to this server", field="node", hint=hint)
+        return _json(history.document(node, points))
+
+    @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
+    async def events(request: Request, node: WatchedNode) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Follow one node by server-sent events: `hello`, then an `observation` an interval, and `heartbeat`s."""
+        require(request.scope, node)
+        try:
+            viewer = runtime.broker.subscribe(node)
+        except TooManyViewersError:
+            message = "too many event streams are open"
+            raise ApiError(503, "overloaded", message, headers={"retry-after": "10"}) from None
+        return EventStream(runtime.broker, viewer, msgspec.json.encode({"version": __version__}))
+
+    return routes
+
+
+def _json(content: bytes) -> Response:
+    return Response(content, media_type="application/json", headers={"cache-control": "no-store"})

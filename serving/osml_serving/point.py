@@ -1,0 +1,122 @@
+"""What the live view keeps of one interval: small, flat, made once and sent as it is."""
+
+from __future__ import annotations
+
+import msgspec
+from msgspec import Struct, field
+
+from osml.domain import Assignment, Decision, Infeasible, Observation, Outcome, Platform, Reason, Region, Service
+
+
+class ServicePoint(Struct):
+    """One service in one interval: what was measured, and what it can reach from now on (shared regions included).
+
+    `met` is None where there was nothing to judge by. `speed` is a BE job's speed over its speed alone, 0 to 1.
+    """
+
+    name: str
+    kind: str = field(name="class")
+    percentile: str
+    target_ms: float | None
+    latency_ms: float | None
+    met: bool | None
+    cores: int
+    ways: int
+    speed: float | None
+    ipc: float | None
+    work_rate: float | None
+    requests_per_s: float | None
+
+
+class Point(Struct):
+    """One observation and the decision it led to.
+
+    `at` is the server's clock (seconds since 1970), `time_s` the node's.
+    """
+
+    seq: int
+    at: float
+    time_s: float
+    policy: str
+    e_s: float | None
+    e_lc: float | None
+    e_be: float | None
+    services: list[ServicePoint]
+    regions: list[Region]
+    reasons: list[Reason]
+    outcome: Outcome | None
+    duration_ms: float
+
+
+class Now(Struct):
+    """What only the newest interval needs: the machine, and who owns what on it."""
+
+    platform: Platform
+    assignments: list[Assignment]
+    missing: dict[str, str]
+    infeasible: Infeasible | None
+
+
+class NodeSummary(Struct):
+    """A line in the list of nodes."""
+
+    node: str
+    at: float
+    seq: int
+    policy: str
+    e_s: float | None
+    violations: int
+    services: int
+
+
+def service_point(service: Service, decision: Decision) -> ServicePoint:
+    """One service's share of a point."""
+    slack = service.slack
+    slowdown = service.slowdown
+    return ServicePoint(
+        name=service.name,
+        kind=service.kind,
+        percentile=service.percentile,
+        target_ms=service.target_ms,
+        latency_ms=service.latency_ms,
+        met=None if slack is None else slack >= 0,
+        cores=decision.partition.cores_of(service.name),
+        ways=decision.partition.ways_of(service.name),
+        speed=None if slowdown is None else 1.0 / slowdown,
+        ipc=service.counters.ipc,
+        work_rate=service.counters.work_rate,
+        requests_per_s=None if service.latency is None else service.latency.requests_per_s,
+    )
+
+
+def make_point(observation: Observation, decision: Decision, at: float, duration_ms: float) -> Point:
+    """The point of one interval."""
+    entropy = decision.entropy
+    return Point(
+        seq=observation.seq,
+        at=round(at, 3),
+        time_s=observation.time_s,
+        policy=decision.policy,
+        e_s=None if entropy is None else entropy.e_s,
+        e_lc=None if entropy is None else entropy.e_lc,
+        e_be=None if entropy is None else entropy.e_be,
+        services=[service_point(service, decision) for service in observation.services],
+        regions=decision.partition.regions,
+        reasons=decision.reasons,
+        outcome=observation.outcome,
+        duration_ms=round(duration_ms, 3),
+    )
+
+
+def make_now(observation: Observation, decision: Decision) -> Now:
+    """The newest state of one node."""
+    return Now(observation.platform, decision.assignments, observation.missing, decision.infeasible)
+
+
+def make_summary(node: str, point: Point) -> NodeSummary:
+    """The node's line in the list."""
+    violations = sum(service.met is False for service in point.services)
+    return NodeSummary(node, point.at, point.seq, point.policy, point.e_s, violations, len(point.services))
+
+
+encode = msgspec.json.Encoder().encode

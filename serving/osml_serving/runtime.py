@@ -1,0 +1,47 @@
+"""The parts that one server process is made of, put together once and handed to the routes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from osml_serving.broker import Broker
+from osml_serving.decider import Decider
+from osml_serving.history import History
+from osml_serving.log import Log
+from osml_serving.metrics import Metrics
+from osml_serving.rate import NodeRate
+from osml_serving.readiness import Readiness
+from osml_serving.settings import Settings
+from osml_serving.tokens import Tokens, read_tokens
+
+
+@dataclass(frozen=True)
+class Runtime:
+    """Everything but the policies only looks on: losing it all at a restart changes no decision."""
+
+    settings: Settings
+    decider: Decider
+    log: Log
+    metrics: Metrics
+    broker: Broker
+    rate: NodeRate
+    tokens: Tokens | None
+    readiness: Readiness
+    history: History = field(default_factory=History)
+
+
+def make_runtime(settings: Settings, decider: Decider, log: Log | None = None) -> Runtime:
+    """Build the parts. Raises InputError for a token file that can't be used."""
+    metrics = Metrics(decider.policies)
+    runtime = Runtime(
+        settings=settings,
+        decider=decider,
+        log=log or Log(settings.log_format, settings.log_level),
+        metrics=metrics,
+        broker=Broker(metrics),
+        rate=NodeRate(settings.max_node_rate),
+        tokens=None if settings.token_file is None else read_tokens(settings.token_file),
+        readiness=Readiness(metrics.ready),
+    )
+    metrics.watch_nodes(runtime.history.figures)
+    return runtime

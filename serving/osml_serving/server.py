@@ -1,0 +1,119 @@
+"""One uvicorn process: its socket, its start and its stop."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import gc
+import logging
+import signal
+import socket
+import time
+from collections.abc import Generator
+from types import FrameType
+
+import uvicorn
+
+from osml.failure import Failure
+from osml_serving.app import create_app
+from osml_serving.log import Bridge
+from osml_serving.runtime import Runtime
+
+BACKLOG = 2048
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A listening socket. Raises Failure with one sentence where the address can't be had."""
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+    except OSError as error:
+        raise Failure(f"host {host} can't be resolved: {error.strerror}") from None
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        hint = "; another program has it: stop that or choose another --port" if error.errno == errno.EADDRINUSE else ""
+        raise Failure(f"{host} port {port} can't be listened on: {error.strerror}{hint}") from None
+    return listener
+
+
+def address_of(listener: socket.socket) -> str:
+    """The address to put into a browser or an agent's configuration."""
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class DrainingServer(uvicorn.Server):
+    """Stops in steps: not ready at SIGTERM, `drain_s` later no new connections, open requests finish.
+
+    SIGINT comes from a person and skips the waiting; a second signal stops at once.
+    """
+
+    def __init__(self, config: uvicorn.Config, runtime: Runtime, address: str) -> None:
+        super().__init__(config)
+        self._runtime = runtime
+        self._address = address
+        self._stop_at: float | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, move what exists by now out of the garbage collector's way, and say where we are."""
+        await super().startup(sockets=sockets)
+        gc.collect()
+        gc.freeze()  # else every full collection walks all modules: tens of milliseconds in which nobody is answered
+        reason = self._runtime.readiness.reason
+        if reason is None:
+            self._runtime.log.event("info", "ready", f"{self._address} (page at /, API document at /docs)")
+        else:
+            self._runtime.log.event("error", "not_ready", f"{self._address} answers, but {reason}")
+
+    async def on_tick(self, counter: int) -> bool:
+        """Every 100 ms: is it time to stop?"""
+        if self._stop_at is not None and time.monotonic() >= self._stop_at:
+            self._runtime.broker.close()  # event streams never end by themselves
+            self.should_exit = True
+        return await super().on_tick(counter)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Signal handler: only notes, the loop acts."""
+        del frame
+        if self._stop_at is not None:
+            self.force_exit = True
+        self._runtime.readiness.drain()
+        wait_s = self._runtime.settings.drain_s if sig == signal.SIGTERM and self._stop_at is None else 0.0
+        self._stop_at = time.monotonic() + wait_s
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None, None, None]:
+        """As uvicorn's, but a wanted stop is a success: the signal is not raised again at the end."""
+        previous = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        try:
+            yield
+        finally:
+            for number, handler in previous.items():
+                signal.signal(number, handler)
+
+
+def run(runtime: Runtime) -> None:
+    """Serve until told to stop. Raises Failure where the address can't be had."""
+    listener = listen(runtime.settings.host, runtime.settings.port)
+    logging.basicConfig(handlers=[Bridge(runtime.log)], level=logging.WARNING, force=True)
+    config = uvicorn.Config(
+        create_app(runtime),
+        http="httptools",
+        loop="uvloop",
+        ws="none",
+        lifespan="on",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_keep_alive=75,  # longer than any agent's interval
+        timeout_graceful_shutdown=10,
+    )
+    DrainingServer(config, runtime, address_of(listener)).run(sockets=[listener])
+    runtime.log.event("info", "stopped", "all requests are answered")
