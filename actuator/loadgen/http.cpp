@@ -1,0 +1,120 @@
+// HTTP/1.1 (RFC 9112) as far as a GET of a static file needs it: Content-Length bodies, no chunks.
+#include <algorithm>
+#include <cctype>
+
+#include "workload.h"
+
+namespace osml::loadgen {
+namespace {
+
+bool equal_ignoring_case(std::string_view left, std::string_view right) {
+  return std::ranges::equal(left, right, [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  });
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+class HttpReader final : public ReplyReader {
+ public:
+  [[nodiscard]] bool closes() const override { return closes_; }
+
+ protected:
+  static constexpr unsigned kMaxHeaders = 64;
+
+  Step on_line(std::string_view line) override {
+    if (status_ == 0) return status_line(line);
+    if (line.empty()) return has_length_ ? skip(length_, true) : ended(Outcome::Broken);
+    if (++headers_ > kMaxHeaders) return ended(Outcome::Broken);
+    return header(line);
+  }
+  Outcome on_last_payload() override {
+    const bool good = status_ == 200;
+    status_ = 0;
+    headers_ = 0;
+    has_length_ = false;
+    return good ? Outcome::Complete : Outcome::Refused;
+  }
+  void on_restart() override {
+    status_ = 0;
+    headers_ = 0;
+    has_length_ = false;
+    closes_ = false;
+  }
+
+ private:
+  // "HTTP/1.1 200 OK"
+  Step status_line(std::string_view line) {
+    std::uint64_t status = 0;
+    if (line.size() < 12 || !line.starts_with("HTTP/1.") || line[8] != ' ' || !parse_count(line.substr(9, 3), status) ||
+        status < 200 || status > 599) {
+      return ended(Outcome::Broken);
+    }
+    status_ = status;
+    return more();
+  }
+
+  Step header(std::string_view line) {
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos || colon == 0) return ended(Outcome::Broken);
+    const std::string_view name = line.substr(0, colon);
+    const std::string_view value = trimmed(line.substr(colon + 1));
+    if (equal_ignoring_case(name, "content-length")) {
+      if (has_length_ || !parse_count(value, length_)) return ended(Outcome::Broken);
+      has_length_ = true;
+    } else if (equal_ignoring_case(name, "transfer-encoding")) {
+      return ended(Outcome::Broken);
+    } else if (equal_ignoring_case(name, "connection") && equal_ignoring_case(value, "close")) {
+      closes_ = true;
+    }
+    return more();
+  }
+
+  std::uint64_t status_ = 0;
+  std::uint64_t length_ = 0;
+  unsigned headers_ = 0;
+  bool has_length_ = false;
+  bool closes_ = false;
+};
+
+class HttpWorkload final : public Workload {
+ public:
+  explicit HttpWorkload(const std::string& host)
+      : small_(request_for("/small", host)), large_(request_for("/large", host)) {}
+
+  std::string_view next_request(Random& random) override { return random.below(10) == 0 ? large_ : small_; }
+
+  [[nodiscard]] std::unique_ptr<ReplyReader> make_reader() const override { return std::make_unique<HttpReader>(); }
+
+ private:
+  static std::string request_for(const std::string& path, const std::string& host) {
+    return "GET " + path + " HTTP/1.1\r\nHost: " + host + "\r\nUser-Agent: osml-loadgen\r\n\r\n";
+  }
+
+  std::string small_;
+  std::string large_;
+};
+
+}  // namespace
+
+std::unique_ptr<Workload> make_http_workload(const std::string& host) { return std::make_unique<HttpWorkload>(host); }
+
+std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host) {
+  constexpr unsigned kKeys = 1000;
+  constexpr unsigned kValueBytes = 512;
+  switch (protocol) {
+    case Protocol::Redis:
+      return make_redis_workload(kKeys, kValueBytes);
+    case Protocol::Memcached:
+      return make_memcached_workload(kKeys, kValueBytes);
+    case Protocol::Http:
+      break;
+  }
+  return make_http_workload(host);
+}
+
+}  // namespace osml::loadgen

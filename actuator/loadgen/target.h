@@ -1,0 +1,70 @@
+// One service under load: its schedule, the requests that wait for a free connection, and its connections.
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "connection.h"
+#include "schedule.h"
+#include "spec.h"
+#include "statistics.h"
+
+namespace osml::loadgen {
+
+class Target {
+ public:
+  // A request without an answer this long after it was due counts as an error; so does one that finds kMaxWaiting
+  // requests before it.
+  static constexpr Nanos kGiveUp = 10 * kSecond;
+  static constexpr std::size_t kMaxWaiting = 200'000;
+
+  // `epoll` outlives the target; events of connection i carry the key `index << 32 | i`.
+  Target(ServiceSpec spec, std::uint64_t seed, int epoll, std::uint32_t index, Nanos now);
+
+  [[nodiscard]] const std::string& name() const { return spec_.name; }
+  [[nodiscard]] const std::string& output() const { return spec_.output; }
+  [[nodiscard]] std::size_t waiting() const { return waiting_.size(); }
+  // When advance() has to be called again at the latest.
+  [[nodiscard]] Nanos next_event() const;
+  // Everything that is due: requests, reconnects, giving up.
+  void advance(Nanos now);
+  void on_event(std::uint32_t connection, std::uint32_t events);
+  void set_rate(double rate, Nanos now) { schedule_.set_rate(rate, now); }
+
+  // The telemetry line of the interval that ends now (with newline); starts the next interval.
+  std::string interval_line(Nanos now);
+  // The same keys over everything since the last mark; starts the next phase.
+  nlohmann::json phase(Nanos now);
+
+ private:
+  struct Slot {
+    std::unique_ptr<Connection> connection;
+    Nanos retry_at = 0;
+    Nanos backoff = 0;
+  };
+
+  void dispatch();
+  void failed();
+  void lose(Slot& slot, Nanos now);
+  void reconnect(Nanos now);
+  void give_up(Nanos now);
+  void count_overdue(Nanos now);
+
+  ServiceSpec spec_;
+  std::unique_ptr<Workload> workload_;
+  Random mix_;
+  PoissonSchedule schedule_;
+  std::deque<Nanos> waiting_;  // due times, oldest first
+  std::vector<Slot> slots_;
+  std::vector<std::uint32_t> free_;  // may hold slots that were closed meanwhile; checked when taken
+  Statistics interval_;
+  Statistics phase_;
+  Nanos interval_start_;
+  Nanos next_check_ = 0;
+  int epoll_;
+  std::uint32_t index_;
+};
+
+}  // namespace osml::loadgen

@@ -1,0 +1,126 @@
+// The generator against servers whose behaviour is known: what it must not hide, and what it must survive.
+#include <gtest/gtest.h>
+#include <sys/epoll.h>
+
+#include <nlohmann/json.hpp>
+
+#include "fake_server.h"
+#include "target.h"
+
+namespace osml::loadgen {
+namespace {
+
+using std::chrono::microseconds;
+
+class Queueing : public testing::Test {
+ protected:
+  Queueing() : epoll_(::epoll_create1(0)) {}
+  ~Queueing() override { ::close(epoll_); }
+
+  std::unique_ptr<Target> target(const FakeServer& server, double rate, unsigned connections) {
+    auto spec = parse_service("name=fake,protocol=redis,address=" + server.address());
+    spec->rate = rate;
+    spec->connections = connections;
+    return std::make_unique<Target>(*spec, 1, epoll_, 0, clock_now());
+  }
+
+  // The loop of Engine, for one target.
+  void drive(Target& target, double seconds) {
+    const Nanos end = clock_now() + from_seconds(seconds);
+    while (clock_now() < end) {
+      target.advance(clock_now());
+      epoll_event events[16];
+      const int count = ::epoll_wait(epoll_, events, 16, 1);
+      for (int i = 0; i < count; ++i) target.on_event(static_cast<std::uint32_t>(events[i].data.u64), events[i].events);
+    }
+  }
+
+  int epoll_;
+};
+
+// 200 requests a second at a server that can do 100: after a second half of them still wait, the last for about half a
+// second. A loop that counted from the send would report the 10 ms of service.
+TEST_F(Queueing, CountsFromTheScheduledTimeWhenTheOnlyConnectionIsBusy) {
+  const FakeServer server(microseconds(10'000));
+  const auto slow = target(server, 200, 1);
+  drive(*slow, 1.0);
+  const auto line = nlohmann::json::parse(slow->interval_line(clock_now()));
+  EXPECT_GT(line.at("p99_ms").get<double>(), 250.0);
+  EXPECT_GT(line.at("waiting").get<int>(), 40);
+  EXPECT_LT(line.at("requests_per_s").get<double>(), 110.0);
+  EXPECT_LT(line.at("lateness_p50_ms").get<double>(), 10.0) << "waiting for the server is not the generator's lateness";
+}
+
+TEST_F(Queueing, MeasuresTheServiceTimeWhereThereIsNoQueue) {
+  const FakeServer server(microseconds(2000));
+  const auto quick = target(server, 20, 4);
+  drive(*quick, 1.0);
+  const auto line = nlohmann::json::parse(quick->interval_line(clock_now()));
+  EXPECT_GT(line.at("p50_ms").get<double>(), 2.0);
+  EXPECT_LT(line.at("p50_ms").get<double>(), 12.0);
+  EXPECT_EQ(line.at("errors").get<int>(), 0);
+}
+
+TEST_F(Queueing, ShowsAServerThatStandsStill) {
+  FakeServer server(microseconds(100));
+  const auto stuck = target(server, 100, 2);
+  drive(*stuck, 0.2);
+  server.stand_still(true);
+  drive(*stuck, 0.1);
+  stuck->interval_line(clock_now());
+  drive(*stuck, 0.3);
+  stuck->interval_line(clock_now());
+  drive(*stuck, 0.3);
+  const auto line = nlohmann::json::parse(stuck->interval_line(clock_now()));
+  EXPECT_EQ(line.at("requests_per_s").get<double>(), 0.0);
+  ASSERT_FALSE(line.at("p99_ms").is_null());
+  EXPECT_GT(line.at("p99_ms").get<double>(), 300.0);
+}
+
+TEST_F(Queueing, CountsALostServerAsErrorsAndComesBack) {
+  FakeServer server(microseconds(1000));
+  const auto shaken = target(server, 200, 2);
+  drive(*shaken, 0.3);
+  shaken->interval_line(clock_now());
+  server.hang_up();
+  drive(*shaken, 0.5);
+  EXPECT_GT(nlohmann::json::parse(shaken->interval_line(clock_now())).at("samples").get<int>(), 0);
+  drive(*shaken, 0.3);
+  const auto after = nlohmann::json::parse(shaken->interval_line(clock_now()));
+  EXPECT_GT(after.at("requests_per_s").get<double>(), 100.0);
+  EXPECT_EQ(after.at("errors").get<int>(), 0);
+}
+
+TEST_F(Queueing, HasNoLatencyButErrorsWhereNobodyListens) {
+  auto spec = parse_service("name=fake,protocol=redis,address=127.0.0.1:1");
+  spec->rate = 100;
+  Target lonely(*spec, 1, epoll_, 0, clock_now());
+  drive(lonely, 0.3);
+  const auto line = nlohmann::json::parse(lonely.interval_line(clock_now()));
+  EXPECT_GT(line.at("errors").get<int>(), 0);
+  EXPECT_EQ(line.at("requests_per_s").get<double>(), 0.0);
+}
+
+TEST_F(Queueing, TakesNonsenseForAnError) {
+  const FakeServer server(microseconds(100), "HTTP/1.1 400 Bad Request\r\n\r\n");
+  const auto confused = target(server, 100, 2);
+  drive(*confused, 0.3);
+  const auto line = nlohmann::json::parse(confused->interval_line(clock_now()));
+  EXPECT_GT(line.at("errors").get<int>(), 0);
+  EXPECT_EQ(line.at("requests_per_s").get<double>(), 0.0);
+}
+
+TEST_F(Queueing, MarksAPhaseAcrossIntervals) {
+  const FakeServer server(microseconds(500));
+  const auto steady = target(server, 100, 2);
+  drive(*steady, 0.3);
+  const auto first = nlohmann::json::parse(steady->interval_line(clock_now()));
+  drive(*steady, 0.3);
+  const auto second = nlohmann::json::parse(steady->interval_line(clock_now()));
+  const auto phase = steady->phase(clock_now());
+  EXPECT_GE(phase.at("samples").get<int>(), first.at("samples").get<int>() + second.at("samples").get<int>());
+  EXPECT_GT(phase.at("interval_s").get<double>(), 0.6);
+}
+
+}  // namespace
+}  // namespace osml::loadgen

@@ -1,0 +1,36 @@
+// What is asked of a service and how its replies are read: one class a protocol behind this interface.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "reply.h"
+#include "schedule.h"
+
+namespace osml::loadgen {
+
+enum class Protocol { Redis, Memcached, Http };
+
+class Workload {
+ public:
+  Workload() = default;
+  Workload(const Workload&) = delete;
+  Workload& operator=(const Workload&) = delete;
+  virtual ~Workload() = default;
+
+  // The next request of the mix; the view is good until the next call.
+  virtual std::string_view next_request(Random& random) = 0;
+  // One reader a connection.
+  [[nodiscard]] virtual std::unique_ptr<ReplyReader> make_reader() const = 0;
+};
+
+// GET and SET of `keys` keys "key:0".. (nine reads to a write) with values of `value_bytes`.
+std::unique_ptr<Workload> make_redis_workload(unsigned keys, unsigned value_bytes);
+std::unique_ptr<Workload> make_memcached_workload(unsigned keys, unsigned value_bytes);
+// GET of /small nine times in ten, else of /large, over a connection that is kept alive.
+std::unique_ptr<Workload> make_http_workload(const std::string& host);
+
+std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host);
+
+}  // namespace osml::loadgen
