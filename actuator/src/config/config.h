@@ -67,7 +67,7 @@ struct ServiceConfig {
 };
 
 struct LogConfig {
-  std::string level = "info";  // trace | debug | info | warn | error
+  std::string level = "info";   // trace | debug | info | warn | error
   std::string format = "text";  // text | json
 };
 

@@ -1,0 +1,90 @@
+#include "client/decision_client.h"
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "config/trusted_file.h"
+#include "domain/json.h"
+
+namespace osml {
+
+namespace {
+
+using nlohmann::json;
+
+// The server's own words, {"error": {"message": ..., "hint": ...}}; none where it says nothing we understand.
+std::optional<std::string> server_message(const std::string& body) {
+  const json document = json::parse(body, nullptr, false);
+  if (!document.is_object() || !document.contains("error") || !document["error"].is_object()) return std::nullopt;
+  const json& error = document["error"];
+  if (!error.contains("message") || !error["message"].is_string()) return std::nullopt;
+  std::string text = error["message"].get<std::string>();
+  if (error.contains("hint") && error["hint"].is_string()) text += " (" + error["hint"].get<std::string>() + ")";
+  constexpr std::size_t longest = 500;
+  return text.substr(0, longest);
+}
+
+AskError failed_status(const HttpAnswer& answer, const std::string& url) {
+  AskError error;
+  const bool busy = answer.status == 429 || answer.status == 503;
+  const bool refused = answer.status >= 400 && answer.status < 500;
+  error.failure = busy ? AskFailure::Busy : refused ? AskFailure::Refused : AskFailure::Broken;
+  if (busy) error.retry_after_s = answer.retry_after_s;
+  error.message = url + " answered HTTP " + std::to_string(answer.status) + ": ";
+  if (answer.status >= 300 && answer.status < 400) {
+    error.message += "a redirect, which is not followed; give server.url the final address";
+  } else {
+    error.message += server_message(answer.body).value_or("expected JSON, got " + describe(answer));
+  }
+  return error;
+}
+
+bool is_json(const HttpAnswer& answer) {
+  return answer.content_type.empty() || answer.content_type.find("json") != std::string::npos;
+}
+
+}  // namespace
+
+DecisionClient::DecisionClient(const ServerConfig& server, std::string token)
+    : url_(server.url + "/v1/decisions"), token_(std::move(token)), http_({.timeout_s = server.timeout_s}) {}
+
+Answer DecisionClient::ask(const Observation& observation) {
+  const auto response = http_.post_json(url_, dump(observation), token_);
+  if (!response) return AskError{AskFailure::Unreachable, response.error().message, std::nullopt};
+  const HttpAnswer& answer = **response;
+  if (answer.status != 200) return failed_status(answer, url_);
+  if (!is_json(answer)) {
+    return AskError{AskFailure::Broken,
+                    url_ + " answered " + describe(answer) +
+                        ", expected a decision as application/json; is server.url "
+                        "the address of osml serve?",
+                    std::nullopt};
+  }
+  auto decision = parse_decision(answer.body);
+  if (!decision) {
+    return AskError{AskFailure::Broken, url_ + " sent an invalid decision: " + decision.error().message, std::nullopt};
+  }
+  // An answer to another question, from a cache or a mixed-up proxy, must never be applied.
+  if (decision->seq != observation.seq || decision->node != observation.node) {
+    return AskError{AskFailure::Broken,
+                    url_ + " answered for node '" + decision->node + "' seq " + std::to_string(decision->seq) +
+                        ", expected node '" + observation.node + "' seq " + std::to_string(observation.seq),
+                    std::nullopt};
+  }
+  return std::move(decision).value();
+}
+
+Result<std::string> read_token(const ServerConfig& server) {
+  if (!server.token_file) return std::string();
+  const auto text = read_trusted(*server.token_file, "server.token_file");
+  if (!text) return text.error();
+  std::string token(trim(*text));
+  const bool printable = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
+  if (token.empty() || !printable) {
+    return Error{ErrorKind::Input, "server.token_file " + server.token_file->string() +
+                                       ": expected one token of printable characters without spaces"};
+  }
+  return token;
+}
+
+}  // namespace osml

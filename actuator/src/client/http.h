@@ -1,0 +1,55 @@
+// One kept-open HTTP connection (libcurl). Everything bounded: time, size, protocols; redirects are never followed,
+// since an observation and its token shall go where the operator said and nowhere else.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+
+namespace osml {
+
+struct HttpLimits {
+  double timeout_s = 0.5;  // wall time for everything: name, connection, answer
+  std::size_t max_bytes = std::size_t{1} << 20U;
+};
+
+struct HttpAnswer {
+  long status = 0;
+  std::string content_type;  // empty where the server named none
+  std::string body;
+  std::optional<double> retry_after_s;
+};
+
+class HttpConnection {
+ public:
+  explicit HttpConnection(HttpLimits limits);
+  HttpConnection(const HttpConnection&) = delete;
+  HttpConnection& operator=(const HttpConnection&) = delete;
+  HttpConnection(HttpConnection&&) = delete;
+  HttpConnection& operator=(HttpConnection&&) = delete;
+  ~HttpConnection() = default;
+
+  // The answer lives until the next call. Errors are about the way there (refused, too slow, too long); any status is
+  // an answer.
+  Result<const HttpAnswer*> get(const std::string& url);
+  // `token` goes into the Authorization header; empty = none.
+  Result<const HttpAnswer*> post_json(const std::string& url, const std::string& body, const std::string& token);
+
+ private:
+  Result<const HttpAnswer*> perform(const std::string& url);
+  static std::size_t receive(char* data, std::size_t size, std::size_t count, void* self);
+
+  HttpLimits limits_;
+  std::unique_ptr<CURL, void (*)(CURL*)> curl_;
+  HttpAnswer answer_;
+  bool too_long_ = false;
+};
+
+// What an answer that should have been something else looks like: "text/html beginning with '<html>...'".
+std::string describe(const HttpAnswer& answer);
+
+}  // namespace osml

@@ -1,0 +1,72 @@
+#include "config/sections.h"
+
+#include "config/url.h"
+#include "domain/forms.h"
+
+namespace osml {
+
+namespace {
+
+constexpr NumberRange timeout_range{0, 60, true, "seconds above 0 and at most 60"};
+constexpr NumberRange quantum_range{0.01, 1, false, "auto, or logical CPUs from 0.01 to 1"};
+constexpr NumberRange hint_range{0, 1e9, true, "a number above 0"};
+
+}  // namespace
+
+ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  YamlSection section(node, "server", problems, {"url", "timeout_s", "token_file"});
+  ServerConfig server;
+  if (const auto url = section.text("url")) {
+    server.url = *url;
+    while (server.url.size() > 1 && server.url.back() == '/') server.url.pop_back();
+    if (const auto error = url_error(server.url)) section.problem("url", "'" + *url + "', " + *error);
+  } else if (!section.has("url")) {
+    section.missing("url", "the address of the decision server, like http://127.0.0.1:8080");
+  }
+  server.timeout_s = section.number("timeout_s", timeout_range).value_or(server.timeout_s);
+  server.token_file = section.file("token_file", base);
+  return server;
+}
+
+Roots read_roots(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  YamlSection section(node, "roots", problems, {"resctrl", "cgroup", "proc", "sysfs"});
+  Roots roots;
+  roots.resctrl = section.file("resctrl", base).value_or(roots.resctrl);
+  roots.cgroup = section.file("cgroup", base).value_or(roots.cgroup);
+  roots.proc = section.file("proc", base).value_or(roots.proc);
+  roots.sysfs = section.file("sysfs", base).value_or(roots.sysfs);
+  return roots;
+}
+
+CpuConfig read_cpu(const YAML::Node& node, Problems& problems) {
+  YamlSection section(node, "cpu", problems, {"backend", "quantum", "cpus"});
+  CpuConfig cpu;
+  cpu.backend = section.choice("backend", {"auto", "cgroup2", "cgroup1", "affinity"}).value_or(cpu.backend);
+  const YAML::Node quantum = section.child("quantum");
+  if (quantum.IsDefined() && !(quantum.IsScalar() && quantum.Scalar() == "auto")) {
+    cpu.quantum = section.number("quantum", quantum_range);
+  }
+  cpu.cpus = section.text("cpus");
+  if (cpu.cpus && !is_cpu_list(*cpu.cpus)) section.wrong("cpus", "a CPU list such as 0-3,8");
+  return cpu;
+}
+
+PlatformHints read_platform_hints(const YAML::Node& node, Problems& problems) {
+  YamlSection section(node, "platform", problems, {"id", "bandwidth_gbps", "memory_gib", "frequency_ghz"});
+  PlatformHints hints;
+  hints.id = section.text("id");
+  hints.bandwidth_gbps = section.number("bandwidth_gbps", hint_range);
+  hints.memory_gib = section.number("memory_gib", hint_range);
+  hints.frequency_ghz = section.number("frequency_ghz", hint_range);
+  return hints;
+}
+
+LogConfig read_log(const YAML::Node& node, Problems& problems) {
+  YamlSection section(node, "log", problems, {"level", "format"});
+  LogConfig log;
+  log.level = section.choice("level", {"trace", "debug", "info", "warn", "error"}).value_or(log.level);
+  log.format = section.choice("format", {"text", "json"}).value_or(log.format);
+  return log;
+}
+
+}  // namespace osml

@@ -1,0 +1,177 @@
+// The list of services: who they are, what they may cost, how their tasks and latencies are found.
+#include <map>
+
+#include "config/sections.h"
+#include "config/url.h"
+#include "domain/forms.h"
+
+namespace osml {
+
+namespace {
+
+constexpr std::size_t max_services = 64;
+constexpr NumberRange positive_ms{0, 1e9, true, "milliseconds above 0"};
+constexpr NumberRange positive{0, 1e15, true, "a number above 0"};
+constexpr NumberRange age_range{0, 86400, true, "seconds above 0 and at most 86400"};
+
+Match read_match(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems) {
+  YamlSection section(node, path, problems, {"cgroup", "pids", "pid_file"});
+  Match match;
+  match.cgroup = section.text("cgroup");
+  if (match.cgroup && fs::path(*match.cgroup).is_absolute()) {
+    section.wrong("cgroup", "a path below the cgroup root, without leading '/'");
+  }
+  if (match.cgroup) {
+    for (const fs::path& part : fs::path(*match.cgroup)) {
+      if (part == "..") section.wrong("cgroup", "a path below the cgroup root, without '..'");
+    }
+  }
+  match.pid_file = section.file("pid_file", base);
+  const YAML::Node pids = section.child("pids");
+  if (pids.IsDefined() && (!pids.IsSequence() || pids.size() == 0)) section.wrong("pids", "a list like [4711, 4712]");
+  if (pids.IsDefined() && pids.IsSequence()) {
+    for (const YAML::Node& pid : pids) {
+      int value = 0;
+      if (YAML::convert<int>::decode(pid, value) && value > 0) {
+        match.pids.push_back(value);
+      } else {
+        problems.add(pid.Mark(), section.path("pids") + ": expected process ids above 0");
+      }
+    }
+  }
+  const int given = (section.has("cgroup") ? 1 : 0) + (section.has("pids") ? 1 : 0) + (section.has("pid_file") ? 1 : 0);
+  if (given != 1) {
+    problems.add(node.Mark(), path + ": " + std::to_string(given) +
+                                  " ways to find the tasks, expected exactly one of cgroup, pids, pid_file");
+  }
+  return match;
+}
+
+PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path, Problems& problems) {
+  YamlSection section(node, path, problems, {"url", "metric", "labels", "unit"});
+  PrometheusSource source;
+  if (const auto url = section.text("url")) {
+    source.url = *url;
+    if (const auto error = url_error(*url)) section.problem("url", "'" + *url + "', " + *error);
+  } else if (!section.has("url")) {
+    section.missing("url", "the address of the metrics, like http://127.0.0.1:9100/metrics");
+  }
+  if (const auto metric = section.text("metric")) {
+    source.metric = *metric;
+  } else if (!section.has("metric")) {
+    section.missing("metric", "the name of a histogram, without _bucket");
+  }
+  const YAML::Node labels = section.child("labels");
+  if (labels.IsDefined() && !labels.IsMap()) section.wrong("labels", "a mapping like {handler: /search}");
+  if (labels.IsDefined() && labels.IsMap()) {
+    for (const auto& label : labels) {
+      if (label.first.IsScalar() && label.second.IsScalar()) {
+        source.labels[label.first.Scalar()] = label.second.Scalar();
+      } else {
+        problems.add(label.first.Mark(), section.path("labels") + ": expected texts, like handler: /search");
+      }
+    }
+  }
+  const bool milliseconds = section.choice("unit", {"seconds", "milliseconds"}).value_or("seconds") == "milliseconds";
+  source.unit_ms = milliseconds ? 1.0 : 1000.0;
+  return source;
+}
+
+LatencySource read_latency(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems) {
+  YamlSection section(node, path, problems, {"file", "prometheus", "max_age_s"});
+  LatencySource source;
+  source.file = section.file("file", base);
+  if (section.has("prometheus")) {
+    source.prometheus = read_prometheus(section.child("prometheus"), section.path("prometheus"), problems);
+  }
+  source.max_age_s = section.number("max_age_s", age_range).value_or(source.max_age_s);
+  if (section.has("file") == section.has("prometheus")) {
+    problems.add(node.Mark(), path + ": " + (section.has("file") ? "two sources" : "no source") +
+                                  ", expected exactly one of file, prometheus");
+  }
+  return source;
+}
+
+void read_limits(const YAML::Node& node, const std::string& path, Service& service, Problems& problems) {
+  YamlSection section(node, path, problems, {"min_cores", "max_cores", "min_ways", "max_ways"});
+  service.min_cores = section.count("min_cores", 1).value_or(1);
+  service.max_cores = section.count("max_cores", 1);
+  service.min_ways = section.count("min_ways", 1).value_or(1);
+  service.max_ways = section.count("max_ways", 1);
+  if (service.max_cores && *service.max_cores < service.min_cores) {
+    section.wrong("max_cores", "at least min_cores, which is " + std::to_string(service.min_cores));
+  }
+  if (service.max_ways && *service.max_ways < service.min_ways) {
+    section.wrong("max_ways", "at least min_ways, which is " + std::to_string(service.min_ways));
+  }
+}
+
+void read_goal(YamlSection& section, Service& service) {
+  service.target_ms = section.number("target_ms", positive_ms);
+  service.percentile = section.choice("percentile", {"p50", "p95", "p99", "mean"}).value_or("p99");
+  service.ideal_ms = section.number("ideal_ms", positive_ms);
+  service.ipc_solo = section.number("ipc_solo", positive);
+  service.work_rate_solo = section.number("work_rate_solo", positive);
+  const bool lc = service.kind == "lc";
+  if (lc && !section.has("target_ms")) section.missing("target_ms", "milliseconds, since the service is of class lc");
+  if (lc && !section.has("latency")) {
+    section.missing("latency", "a latency source (file or prometheus), since the service is of class lc");
+  }
+  if (!lc && section.has("target_ms")) {
+    section.wrong("target_ms", "no target for a best-effort job (class be); remove it or say class: lc");
+  }
+}
+
+ServiceConfig read_service(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems) {
+  YamlSection section(node, path, problems,
+                      {"name", "class", "target_ms", "percentile", "ideal_ms", "ipc_solo", "work_rate_solo", "limits",
+                       "match", "latency", "counters"});
+  ServiceConfig service;
+  service.spec.name = section.text("name").value_or("");
+  if (!section.has("name")) section.missing("name", "the name of the service");
+  if (section.has("name") && !is_name(service.spec.name)) {
+    section.wrong("name", "letters, digits, '_', '.', '-', at most 63, beginning with a letter or digit");
+  }
+  if (!section.has("class")) section.missing("class", "lc (latency-critical) or be (best-effort)");
+  service.spec.kind = section.choice("class", {"lc", "be"}).value_or("lc");
+  read_goal(section, service.spec);
+  if (section.has("limits")) read_limits(section.child("limits"), section.path("limits"), service.spec, problems);
+  if (section.has("match")) {
+    service.match = read_match(section.child("match"), section.path("match"), base, problems);
+  } else {
+    section.missing("match", "how to find the tasks: one of cgroup, pids, pid_file");
+  }
+  if (section.has("latency")) {
+    service.latency = read_latency(section.child("latency"), section.path("latency"), base, problems);
+  }
+  if (section.has("counters")) {
+    YamlSection counters(section.child("counters"), section.path("counters"), problems, {"file"});
+    service.counters_file = counters.file("file", base);
+    if (!counters.has("file")) counters.missing("file", "a telemetry file");
+  }
+  return service;
+}
+
+}  // namespace
+
+std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  std::vector<ServiceConfig> services;
+  if (!node.IsDefined() || !node.IsSequence() || node.size() == 0 || node.size() > max_services) {
+    problems.add(node.IsDefined() ? node.Mark() : YAML::Mark::null_mark(),
+                 "services: expected a list of 1 to " + std::to_string(max_services) + " services");
+    return services;
+  }
+  std::map<std::string, std::string> places;
+  for (std::size_t i = 0; i < node.size(); ++i) {
+    const std::string path = "services[" + std::to_string(i) + "]";
+    services.push_back(read_service(node[i], path, base, problems));
+    const std::string& name = services.back().spec.name;
+    const auto [first, added] = places.emplace(name, path);
+    if (added || name.empty()) continue;
+    problems.add(node[i].Mark(), path + ".name: '" + name + "' is the name of " + first->second +
+                                     " too, expected a different name for each service");
+  }
+  return services;
+}
+
+}  // namespace osml

@@ -1,0 +1,13 @@
+// Addresses that the operator gives: http and https only.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace osml {
+
+// What is wrong with the address ("expected ..."), none where it is good. Credentials do not belong into it: they would
+// end up in logs.
+std::optional<std::string> url_error(const std::string& url);
+
+}  // namespace osml

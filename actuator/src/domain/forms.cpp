@@ -1,0 +1,30 @@
+#include "domain/forms.h"
+
+#include <algorithm>
+
+#include "base/cpuset.h"
+
+namespace osml {
+
+namespace {
+
+bool is_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+
+}  // namespace
+
+bool is_name(std::string_view text) {
+  if (text.empty() || text.size() > 63 || !is_alnum(text.front())) return false;
+  return std::all_of(text.begin(), text.end(), [](char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; });
+}
+
+bool is_cpu_list(std::string_view text) {
+  const auto cpus = parse_cpulist(text);
+  return cpus && !cpus->empty();
+}
+
+bool is_hex_mask(std::string_view text) {
+  return !text.empty() && text.size() <= 16 &&
+         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+}
+
+}  // namespace osml

@@ -1,0 +1,15 @@
+// Forms of text that the wire format and the configuration share.
+#pragma once
+
+#include <string_view>
+
+namespace osml {
+
+// Letters, digits, '_', '.', '-', at most 63, the first one a letter or digit: names of nodes and services.
+bool is_name(std::string_view text);
+// A kernel CPU list that names at least one CPU: "0-3,8". Ascending ranges, ids below 8192.
+bool is_cpu_list(std::string_view text);
+// 1 to 16 lower-case hexadecimal digits, without 0x.
+bool is_hex_mask(std::string_view text);
+
+}  // namespace osml

@@ -1,0 +1,217 @@
+// JSON to domain types: a decision comes from the network and is checked field by field.
+#include <charconv>
+
+#include "domain/forms.h"
+#include "domain/json.h"
+#include "domain/json_reader.h"
+#include "domain/keys.h"
+
+namespace osml {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::size_t max_services = 64;
+constexpr std::size_t max_reasons = 1000;
+constexpr std::uint64_t max_count = 65536;        // cores, ways, percent, MB/s steps: far above any machine
+constexpr std::uint64_t max_mba = 16'000'000;     // MB/s
+constexpr std::size_t max_policy_state = 131072;  // what the server accepts back
+constexpr const char* a_name = "a name (letters, digits, '_', '.', '-')";
+
+bool is_state(std::string_view text) { return text.size() <= max_policy_state; }
+bool is_decision_schema(std::string_view text) { return text == key::decision_schema; }
+bool is_mba_unit(std::string_view text) { return text == "percent" || text == "mbps" || text == "eighth_gbps"; }
+
+std::optional<unsigned> narrow(const std::optional<std::uint64_t>& value) {
+  return value ? std::optional<unsigned>(static_cast<unsigned>(*value)) : std::nullopt;
+}
+
+std::uint64_t parse_hex(const std::string& digits) {
+  std::uint64_t mask = 0;
+  std::from_chars(digits.data(), digits.data() + digits.size(), mask, 16);
+  return mask;
+}
+
+Assignment read_assignment(JsonReader reader) {
+  reader.refuse_unknown({key::service, key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba});
+  Assignment assignment;
+  assignment.service = reader.text(key::service, is_name, a_name);
+  assignment.cpus = reader.optional_text(key::cpus, is_cpu_list, "a CPU list such as 0-3,8 with at least one CPU");
+  assignment.cpu_quota = reader.optional_positive(key::cpu_quota);
+  assignment.cpu_weight = narrow(reader.optional_integer(key::cpu_weight, 1, 10000));
+  if (const auto digits = reader.optional_text(key::way_mask, is_hex_mask, "1 to 16 hexadecimal digits without 0x")) {
+    assignment.way_mask = parse_hex(*digits);
+    if (*assignment.way_mask == 0) reader.fail(reader.path(key::way_mask), *digits, "at least one way");
+  }
+  assignment.mba = narrow(reader.optional_integer(key::mba, 1, max_mba));
+  return assignment;
+}
+
+std::vector<Assignment> read_assignments(const json& list, const std::string& field, std::optional<Error>& error) {
+  std::vector<Assignment> assignments;
+  for (std::size_t i = 0; i < list.size() && !error; ++i) {
+    assignments.push_back(read_assignment({list[i], field + "[" + std::to_string(i) + "]", error}));
+    for (std::size_t k = 0; k < i && !error; ++k) {
+      if (assignments[k].service != assignments[i].service) continue;
+      error = Error{ErrorKind::Input,
+                    field + ": service '" + assignments[i].service + "' has two assignments, expected one per service"};
+    }
+  }
+  return assignments;
+}
+
+Region read_region(JsonReader reader) {
+  reader.refuse_unknown({key::owners, key::cores, key::ways});
+  Region region;
+  for (const json& owner : reader.list(key::owners, max_services)) {
+    if (!owner.is_string() || !is_name(owner.get_ref<const std::string&>())) {
+      reader.fail(reader.path(key::owners), owner, a_name);
+      return region;
+    }
+    region.owners.push_back(owner.get<std::string>());
+  }
+  if (region.owners.empty() && !reader.failed()) {
+    reader.fail(reader.path(key::owners), json::array(), "at least one service");
+  }
+  region.cores = static_cast<unsigned>(reader.optional_integer(key::cores, 0, max_count).value_or(0));
+  region.ways = static_cast<unsigned>(reader.optional_integer(key::ways, 0, max_count).value_or(0));
+  return region;
+}
+
+Partition read_partition(JsonReader reader) {
+  reader.refuse_unknown({key::regions, key::mba});
+  Partition partition;
+  const json& regions = reader.list(key::regions, 4 * max_services);
+  for (std::size_t i = 0; i < regions.size() && !reader.failed(); ++i) {
+    partition.regions.push_back(read_region({regions[i], reader.path(key::regions, i), reader.error()}));
+  }
+  if (const json* throttles = reader.optional_object(key::mba)) {
+    JsonReader values(*throttles, reader.path(key::mba), reader.error());
+    for (const auto& item : throttles->items()) {
+      partition.mba[item.key()] = static_cast<unsigned>(values.integer(item.key().c_str(), 0, max_mba));
+    }
+  }
+  return partition;
+}
+
+Reason read_reason(JsonReader reader) {
+  Reason reason;
+  reason.text = reader.text(key::text, any_text, "a sentence");
+  reason.service = reader.optional_text(key::service, any_text, "a service");
+  return reason;
+}
+
+Decision read_decision(JsonReader reader) {
+  Decision decision;
+  reader.optional_text(key::schema, is_decision_schema, key::decision_schema);
+  decision.node = reader.text(key::node, is_name, a_name);
+  decision.seq = reader.integer(key::seq, 0, UINT64_MAX);
+  decision.policy = reader.text(key::policy, any_text, "the name of a policy");
+  decision.partition = read_partition({reader.object(key::partition), key::partition, reader.error()});
+  decision.assignments =
+      read_assignments(reader.list(key::assignments, max_services), key::assignments, reader.error());
+  if (const json* reasons = reader.optional_list(key::reasons, max_reasons)) {
+    for (std::size_t i = 0; i < reasons->size() && !reader.failed(); ++i) {
+      decision.reasons.push_back(read_reason({(*reasons)[i], reader.path(key::reasons, i), reader.error()}));
+    }
+  }
+  if (const json* entropy = reader.optional_object(key::entropy)) {
+    const auto e_s = entropy->find(key::e_s);
+    if (e_s != entropy->end() && e_s->is_number()) decision.e_s = e_s->get<double>();
+  }
+  if (const json* infeasible = reader.optional_object(key::infeasible)) {
+    JsonReader inner(*infeasible, key::infeasible, reader.error());
+    decision.infeasible = inner.text(key::message, any_text, "a sentence");
+  }
+  decision.policy_state = reader.optional_text(key::policy_state, is_state, "at most 131072 bytes");
+  return decision;
+}
+
+void read_platform_lists(JsonReader& reader, Platform& platform) {
+  if (const json* siblings = reader.optional_list(key::siblings, max_count)) {
+    for (const json& group : *siblings) {
+      std::vector<unsigned>& cpus = platform.siblings.emplace_back();
+      for (const json& cpu : group) {
+        if (!cpu.is_number_unsigned()) return reader.fail(reader.path(key::siblings), group, "lists of CPU ids");
+        cpus.push_back(cpu.get<unsigned>());
+      }
+    }
+  }
+  if (const json* domains = reader.optional_list(key::domains, max_count)) {
+    for (std::size_t i = 0; i < domains->size() && !reader.failed(); ++i) {
+      JsonReader domain((*domains)[i], reader.path(key::domains, i), reader.error());
+      CacheDomain& added = platform.domains.emplace_back();
+      added.id = static_cast<unsigned>(domain.integer(key::id, 0, UINT32_MAX));
+      added.cpus = domain.text(key::cpus, any_text, "a CPU list");
+    }
+  }
+}
+
+Platform read_platform(JsonReader reader) {
+  Platform platform;
+  platform.id = reader.text(key::id, any_text, "a name");
+  platform.cores = static_cast<unsigned>(reader.integer(key::cores, 1, max_count));
+  platform.cpus = reader.text(key::cpus, is_cpu_list, "a CPU list");
+  platform.core_quantum = reader.optional_positive(key::core_quantum).value_or(1.0);
+  read_platform_lists(reader, platform);
+  platform.ways = narrow(reader.optional_integer(key::ways, 1, 64));
+  platform.way_mib = reader.optional_positive(key::way_mib);
+  platform.min_way_bits = static_cast<unsigned>(reader.optional_integer(key::min_way_bits, 1, 64).value_or(1));
+  platform.sparse_masks = reader.optional_boolean(key::sparse_masks).value_or(false);
+  if (const json* range = reader.optional_object(key::mba)) {
+    JsonReader mba(*range, key::mba, reader.error());
+    MbaRange& read = platform.mba.emplace();
+    read.min = static_cast<unsigned>(mba.integer(key::min, 0, max_mba));
+    read.max = static_cast<unsigned>(mba.integer(key::max, 1, max_mba));
+    read.step = static_cast<unsigned>(mba.integer(key::step, 0, max_mba));
+    read.unit = mba.optional_text(key::unit, is_mba_unit, "percent, mbps or eighth_gbps").value_or("percent");
+  }
+  platform.max_groups = narrow(reader.optional_integer(key::max_groups, 1, max_count));
+  platform.bandwidth_gbps = reader.optional_positive(key::bandwidth_gbps);
+  platform.memory_gib = reader.optional_positive(key::memory_gib);
+  platform.frequency_ghz = reader.optional_positive(key::frequency_ghz);
+  return platform;
+}
+
+template <class T>
+Result<T> unless(const std::optional<Error>& error, T value) {
+  if (error) return *error;
+  return value;
+}
+
+}  // namespace
+
+Result<Decision> parse_decision(std::string_view text) {
+  json document;
+  try {
+    document = json::parse(text);
+  } catch (const json::exception& broken) {
+    const std::string_view what(broken.what());
+    return Error{ErrorKind::Input, "the decision is no JSON: " + std::string(what.substr(what.find("] ") + 2))};
+  }
+  std::optional<Error> error;
+  Decision decision = read_decision({document, "", error});
+  return unless(error, std::move(decision));
+}
+
+Result<std::vector<Assignment>> parse_assignments(const json& list, const std::string& field) {
+  if (!list.is_array()) return Error{ErrorKind::Input, field + ": expected a list of assignments"};
+  std::optional<Error> error;
+  auto assignments = read_assignments(list, field, error);
+  return unless(error, std::move(assignments));
+}
+
+Result<Partition> parse_partition(const json& object, const std::string& field) {
+  std::optional<Error> error;
+  Partition partition = read_partition({object, field, error});
+  return unless(error, std::move(partition));
+}
+
+Result<Platform> parse_platform(const json& object, const std::string& field) {
+  std::optional<Error> error;
+  Platform platform = read_platform({object, field, error});
+  return unless(error, std::move(platform));
+}
+
+}  // namespace osml

@@ -1,0 +1,163 @@
+// One bad configuration per test: the message names file, line, column, field, value and what was expected.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "config/config.h"
+#include "config/nearest.h"
+
+namespace osml {
+namespace {
+
+using testing::HasSubstr;
+
+const std::string head = "node: demo\nserver: {url: \"http://127.0.0.1:8080\"}\n";
+const std::string moses =
+    "  - name: moses\n    class: lc\n    target_ms: 10\n    match: {cgroup: lc/moses}\n    latency: {file: /t.jsonl}\n";
+const std::string services = "services:\n" + moses;
+
+std::string message_of(const std::string& text) {
+  const auto config = parse_config(text, "a.yaml");
+  if (config) return "(accepted)";
+  EXPECT_EQ(config.error().kind, ErrorKind::Input);
+  return config.error().message;
+}
+
+std::string with_service(const std::string& lines) { return head + "services:\n  - name: moses\n" + lines; }
+
+TEST(ConfigError, TypoInAKeyNamesPlaceAndNearestKey) {
+  EXPECT_EQ(message_of(head + "intervall_s: 2\n" + services),
+            "a.yaml:3:1: intervall_s: unknown key; did you mean 'interval_s'?");
+}
+
+TEST(ConfigError, UnknownKeyWithoutNeighbourListsTheKnownOnes) {
+  EXPECT_THAT(message_of(head + "log: {colour: red}\n" + services), HasSubstr("known here are level or format"));
+}
+
+TEST(ConfigError, TargetOfZeroIsRefused) {
+  const std::string text =
+      with_service("    class: lc\n    target_ms: 0\n    match: {pids: [1]}\n    latency: {file: /t}\n");
+  EXPECT_EQ(message_of(text), "a.yaml:6:16: services[0].target_ms: '0', expected milliseconds above 0");
+}
+
+TEST(ConfigError, LatencyCriticalWithoutTarget) {
+  const std::string text = with_service("    class: lc\n    match: {pids: [1]}\n    latency: {file: /t}\n");
+  EXPECT_THAT(message_of(text), HasSubstr("a.yaml:4:5: services[0].target_ms: missing"));
+}
+
+TEST(ConfigError, LatencyCriticalWithoutLatencySource) {
+  const std::string text = with_service("    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n");
+  EXPECT_THAT(message_of(text), HasSubstr("services[0].latency: missing"));
+}
+
+TEST(ConfigError, TwoLatencySources) {
+  const std::string text = with_service(
+      "    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n"
+      "    latency: {file: /t, prometheus: {url: \"http://h/m\", metric: x}}\n");
+  EXPECT_THAT(message_of(text), HasSubstr("services[0].latency: two sources, expected exactly one of"));
+}
+
+TEST(ConfigError, BestEffortHasNoTarget) {
+  const std::string text = with_service("    class: be\n    target_ms: 1\n    match: {pids: [1]}\n");
+  EXPECT_THAT(message_of(text), HasSubstr("services[0].target_ms: '1', expected no target"));
+}
+
+TEST(ConfigError, TwoServicesWithOneName) {
+  EXPECT_EQ(message_of(head + services + moses),
+            "a.yaml:9:5: services[1].name: 'moses' is the name of services[0] too, expected a different name for each "
+            "service");
+}
+
+TEST(ConfigError, TwoWaysToMatch) {
+  const std::string text = with_service("    class: be\n    match: {cgroup: be/x, pid_file: /p}\n");
+  EXPECT_THAT(message_of(text), HasSubstr("services[0].match: 2 ways to find the tasks, expected exactly one"));
+}
+
+TEST(ConfigError, CgroupOutsideTheRoot) {
+  EXPECT_THAT(message_of(with_service("    class: be\n    match: {cgroup: ../x}\n")), HasSubstr("without '..'"));
+  EXPECT_THAT(message_of(with_service("    class: be\n    match: {cgroup: /x}\n")), HasSubstr("without leading '/'"));
+}
+
+TEST(ConfigError, PidsAreNumbers) {
+  EXPECT_THAT(message_of(with_service("    class: be\n    match: {pids: [nginx]}\n")),
+              HasSubstr("a.yaml:6:20: services[0].match.pids: expected process ids above 0"));
+}
+
+TEST(ConfigError, MistypedUrls) {
+  for (const char* url : {"127.0.0.1:8080", "ftp://h", "http://", "file:///etc/passwd", "http://u:p@h/"}) {
+    const std::string text = "node: demo\nserver: {url: \"" + std::string(url) + "\"}\n" + services;
+    EXPECT_THAT(message_of(text), HasSubstr("a.yaml:2:15: server.url: '" + std::string(url) + "', expected"));
+  }
+}
+
+TEST(ConfigError, NumbersOutOfRange) {
+  EXPECT_THAT(message_of(head + "interval_s: 0\n" + services), HasSubstr("interval_s: '0', expected seconds from"));
+  EXPECT_THAT(message_of(head + "hold_s: -1\n" + services), HasSubstr("hold_s: '-1', expected"));
+  EXPECT_THAT(message_of(head + "hold_s: nan\n" + services), HasSubstr("hold_s: 'nan', expected"));
+  EXPECT_THAT(message_of(head + "time_scale: 1000\n" + services), HasSubstr("10 ms of wall time"));
+  EXPECT_THAT(message_of(head + "cpu: {quantum: 2}\n" + services), HasSubstr("cpu.quantum: '2', expected auto, or"));
+  EXPECT_THAT(message_of(head + "cpu: {cpus: 3-1}\n" + services), HasSubstr("cpu.cpus: '3-1', expected a CPU list"));
+}
+
+TEST(ConfigError, WordsOutsideTheChoice) {
+  EXPECT_THAT(message_of(head + "fallback: panic\n" + services),
+              HasSubstr("fallback: 'panic', expected hold, even or release"));
+  EXPECT_THAT(message_of(head + "cpu: {backend: cgroup3}\n" + services), HasSubstr("cpu.backend: 'cgroup3'"));
+}
+
+TEST(ConfigError, LimitsThatContradict) {
+  const std::string text =
+      with_service("    class: be\n    match: {pids: [1]}\n    limits: {min_cores: 3, max_cores: 2}\n");
+  EXPECT_THAT(message_of(text),
+              HasSubstr("services[0].limits.max_cores: '2', expected at least min_cores, which is 3"));
+}
+
+TEST(ConfigError, AllMistakesInOneMessageInTheOrderOfTheFile) {
+  const std::string message = message_of("interval_s: x\nnode: \"a b\"\nserver: 7\nhold: 3\nservices: []\n");
+  EXPECT_THAT(message, HasSubstr("a.yaml:1:13: interval_s: 'x'"));
+  EXPECT_THAT(message, HasSubstr("\na.yaml:2:7: node: 'a b'"));
+  EXPECT_THAT(message, HasSubstr("server: '7', expected keys such as url"));
+  EXPECT_THAT(message, HasSubstr("\na.yaml:4:1: hold: unknown key; did you mean 'hold_s'?"));
+  EXPECT_THAT(message, HasSubstr("services: expected a list"));
+}
+
+TEST(ConfigError, KeyGivenTwice) {
+  EXPECT_THAT(message_of(head + "hold_s: 1\nhold_s: 2\n" + services), HasSubstr("a.yaml:4:1: hold_s: given twice"));
+}
+
+TEST(ConfigError, NoYamlAtAll) {
+  EXPECT_THAT(message_of("node: [1,\n"), HasSubstr("a.yaml:2:1: no YAML"));
+  EXPECT_THAT(message_of("just words"), HasSubstr("the file: 'just words', expected keys such as node"));
+  EXPECT_THAT(message_of(""), HasSubstr("node: missing"));
+}
+
+TEST(ConfigError, FileThatEverybodyCanWrite) {
+  const fs::path path = fs::path(testing::TempDir()) / "config_error_open.yaml";
+  std::ofstream(path) << head << services;
+  ::chmod(path.c_str(), 0666);
+  const auto open = load_config(path);
+  ASSERT_FALSE(open);
+  EXPECT_EQ(open.error().kind, ErrorKind::Input);
+  EXPECT_THAT(open.error().message, HasSubstr(path.string()));
+  ::chmod(path.c_str(), 0644);
+  EXPECT_TRUE(load_config(path));
+  fs::remove(path);
+}
+
+TEST(ConfigError, FileThatIsNotThere) {
+  const auto config = load_config("/nonexistent/agent.yaml");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().kind, ErrorKind::Input);
+  EXPECT_THAT(config.error().message, HasSubstr("/nonexistent/agent.yaml"));
+}
+
+TEST(Nearest, OnlyWhatIsNear) {
+  EXPECT_EQ(nearest("serivces", {"server", "services"}), "services");
+  EXPECT_EQ(nearest("zzz", {"server", "services"}), std::nullopt);
+  EXPECT_EQ(nearest("polciy", {"policy", "platform"}), "policy");
+}
+
+}  // namespace
+}  // namespace osml
