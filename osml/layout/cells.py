@@ -21,10 +21,10 @@ def fill_cells(cells: Sequence[int], shares: Sequence[Share], history: Mapping[i
     classes: dict[Owners, list[int]] = {}
     for cell in cells:
         classes.setdefault(history.get(cell, NOBODY), []).append(cell)
-    idle = Share(NOBODY, len(cells) - sum(share.count for share in shares))
+    idle = Share(NOBODY, len(cells) - sum(share.size for share in shares))
     places = [*shares, idle]
     cost = [[moves(before, place.owners) for place in places] for before in classes]
-    flow = transport([len(members) for members in classes.values()], [place.count for place in places], cost)
+    flow = transport([len(members) for members in classes.values()], [place.size for place in places], cost)
     filled: list[list[int]] = [[] for _ in places]
     for members, amounts in zip(classes.values(), flow, strict=True):
         start = 0

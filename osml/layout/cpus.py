@@ -1,8 +1,8 @@
 """CPU ids for shares of cores, hyperthread siblings together.
 
 In this order: (1) as few physical cores as possible are split between two shares, (2) shares take whole physical cores
-before halves, (3) as few CPUs as possible change hands. With an even count everywhere nothing is split; each two odd counts
-cost one split core, unless an idle thread can stand beside the odd one.
+before halves, (3) as few CPUs as possible change hands. With an even count everywhere nothing is split; each two odd
+counts cost one split core, unless an idle thread can stand beside the odd one.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ def fill_cpus(
     pairs = _pairs(cpus, siblings)
     if pairs is None:
         return fill_cells(cpus, shares, history)
-    places = [*shares, Share(NOBODY, 2 * len(pairs) - sum(share.count for share in shares))]
+    places = [*shares, Share(NOBODY, 2 * len(pairs) - sum(share.size for share in shares))]
     best: _Pack | None = None
-    for slots in _slot_plans([place.count for place in places]):
+    for slots in _slot_plans([place.size for place in places]):
         pack = _pack(pairs, places, slots, history)
         if best is None or pack.cost < best.cost:
             best = pack
@@ -120,8 +120,11 @@ def _pack(pairs: list[Pair], places: list[Share], slots: Mapping[Slot, int], his
         forbidden = _FORBIDDEN if phantom and slot[1] != idle else 0
         return forbidden + moves(first, owners[slot[0]]) + moves(second, owners[slot[1]])
 
+    def turn(slot: Slot) -> Slot:
+        return slot[1], slot[0]
+
     def cheapest(key: tuple[Owners, Owners, bool], slot: Slot) -> int:
-        return min(price(key, slot), price(key, slot[::-1]))
+        return min(price(key, slot), price(key, turn(slot)))
 
     cost = [[cheapest(key, slot) for slot in slots] for key in classes]
     flow = transport([len(members) for members in classes.values()], list(slots.values()), cost)
@@ -131,7 +134,7 @@ def _pack(pairs: list[Pair], places: list[Share], slots: Mapping[Slot, int], his
         waiting = iter(members)
         for slot, amount, one in zip(slots, amounts, prices, strict=True):
             total += amount * one
-            turned = slot if price(key, slot) <= price(key, slot[::-1]) else slot[::-1]
+            turned = slot if price(key, slot) <= price(key, turn(slot)) else turn(slot)
             for _ in range(amount):
                 for thread, place in zip(next(waiting), turned, strict=True):
                     filled[place].append(thread)

@@ -13,10 +13,10 @@ NOBODY: Owners = frozenset()
 
 
 class Share(NamedTuple):
-    """`count` CPUs or ways that exactly these services use."""
+    """`size` CPUs or ways that exactly these services use."""
 
     owners: Owners
-    count: int
+    size: int
 
 
 def core_shares(partition: Partition) -> list[Share]:

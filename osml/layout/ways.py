@@ -1,15 +1,15 @@
 """One way mask for each service out of shares of ways.
 
-Masks must be contiguous on most machines. The shares are laid side by side as blocks, and a service's mask spans from its
-first block to its last. A service that owns a block of its own and uses a shared one therefore needs them to touch, and a
-shared block has two sides only. When a third service wants to touch it too, somebody's mask has to *reach through* the
-block of another service. Of all orders of the blocks the one is taken with the fewest ways reached through, and among
-these the one with the fewest ways changing hands. Every service always gets at least the ways that it was promised; what is
-given up is that the service that was reached through has its ways for itself.
+Masks must be contiguous on most machines. The shares are laid side by side as blocks, and a service's mask spans from
+its first block to its last. A service that owns a block of its own and uses a shared one therefore needs them to touch,
+and a shared block has two sides only. When a third service wants to touch it too, somebody's mask has to *reach through*
+the block of another service. Of all orders of the blocks the one is taken with the fewest ways reached through, and
+among these the one with the fewest ways changing hands. Every service always gets at least the ways that it was
+promised; what is given up is that the service that was reached through has its ways for itself.
 
 Why not give up the shared (or the isolated) ways instead: a controller that moves one way at a time would then see a
-service fall from 18 ways to 1 at its first isolated way. Reaching through keeps each step small, and keeps services that
-have no isolated ways (BE jobs) out of everybody's isolated ways.
+service fall from 18 ways to 1 at its first isolated way. Reaching through keeps each step small, and keeps services
+that have no isolated ways (BE jobs) out of everybody's isolated ways.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fill_ways(
 
 def reach_notes(masks: Mapping[str, int], shares: Sequence[Share]) -> list[Reason]:
     """Say who got more ways than promised because masks are contiguous, and how many."""
-    promised = {name: sum(share.count for share in shares if name in share.owners) for name in masks}
+    promised = {name: sum(share.size for share in shares if name in share.owners) for name in masks}
     notes: list[Reason] = []
     for name, mask in sorted(masks.items()):
         extra = mask.bit_count() - promised[name]
@@ -74,7 +74,7 @@ def _still_fits(shares: Sequence[Share], previous: Mapping[str, int], n_ways: in
     for owners in bit_history(previous, n_ways).values():
         if owners:
             counts[owners] = counts.get(owners, 0) + 1
-    return counts == {share.owners: share.count for share in shares}
+    return counts == {share.owners: share.size for share in shares}
 
 
 def _hull(mask: int) -> int:
@@ -83,14 +83,11 @@ def _hull(mask: int) -> int:
 
 def _place(n_ways: int, shares: Sequence[Share], previous: Mapping[str, int]) -> list[int]:
     """Mask of each share's block."""
-    idle = n_ways - sum(share.count for share in shares)
+    idle = n_ways - sum(share.size for share in shares)
     search = _Search(n_ways, shares, previous)
     n = len(shares)
-    if (1 << n) * n * (idle + 1) <= _MAX_STEPS:
-        order = None
-    else:
-        order = _likely_order(shares, previous)
-    return search.run(idle, order)
+    small = (1 << n) * n * (idle + 1) <= _MAX_STEPS
+    return search.run(idle, None if small else _likely_order(shares, previous))
 
 
 class _Step(NamedTuple):
@@ -122,7 +119,7 @@ class _Search:
                 continue
             if self._closed(placed):
                 _leave_idle(states, idle)
-            width = sum(share.count for block, share in enumerate(self.shares) if placed >> block & 1)
+            width = sum(share.size for block, share in enumerate(self.shares) if placed >> block & 1)
             for block in self._next(placed, order):
                 self._extend(best, placed, width, block)
         last = min(best[full].items(), key=lambda item: (item[1].cost, item[0]))
@@ -142,7 +139,7 @@ class _Search:
             elif blocks & placed and blocks & ~placed:
                 members |= 1 << service
                 reached += 1
-        count = self.shares[block].count
+        count = self.shares[block].size
         gains = self.gains.get(members)
         if gains is None:
             gains = self.gains[members] = self._gains(members)
@@ -170,7 +167,7 @@ class _Search:
         while placed:
             step = best[placed][left_out]
             if step.block >= 0:
-                masks[step.block] = ((1 << self.shares[step.block].count) - 1) << step.at
+                masks[step.block] = ((1 << self.shares[step.block].size) - 1) << step.at
             placed, left_out = step.before
         return masks
 
@@ -203,6 +200,6 @@ def _likely_order(shares: Sequence[Share], previous: Mapping[str, int]) -> list[
         (b for b, s in enumerate(shares) if len(s.owners) > 1), key=lambda b: (-len(shares[b].owners), b)
     ):
         beside = [b for b, s in enumerate(shares) if len(s.owners) == 1 and s.owners <= shares[block].owners]
-        beside = sorted((b for b in beside if b not in order), key=lambda b: (shares[b].count, b))
-        order += [*sorted(beside[::2], reverse=True, key=lambda b: (shares[b].count, b)), block, *beside[1::2]]
+        beside = sorted((b for b in beside if b not in order), key=lambda b: (shares[b].size, b))
+        order += [*sorted(beside[::2], reverse=True, key=lambda b: (shares[b].size, b)), block, *beside[1::2]]
     return order + sorted((b for b in range(len(shares)) if b not in order), key=before)
