@@ -1,4 +1,5 @@
-// Who a service is, in threads: the tasks of its cgroup (v2 with descendants, or v1), or of listed processes.
+// Who a service is, in threads: the tasks of its cgroup (v2 or v1, with descendants), or of listed processes and the
+// processes that these have started (a server's workers are the server).
 #pragma once
 
 #include <string>
@@ -10,14 +11,18 @@
 
 namespace osml {
 
-// Directory of a cgroup path: <cgroup>/<path> on v2, <cgroup>/<controller>/<path> on v1 (first controller that has
-// it, also "cpu,cpuacct"). Empty where it does not exist.
+// Directory of a cgroup path: <cgroup>/<path> on v2, <cgroup>/<controller>/<path> on v1 (also where controllers are
+// mounted together, "cpu,cpuacct"). Empty where it does not exist.
 fs::path cgroup2_directory(const Roots& roots, const std::string& path);
 fs::path cgroup1_directory(const Roots& roots, const std::string& controller, const std::string& path);
+// The directory and everything below it, parents first.
+std::vector<fs::path> cgroup_tree(const fs::path& directory);
 
 // Processes of a service, ascending. Gone processes are left out; an empty list is not an error.
 Result<std::vector<pid_t>> member_pids(const Roots& roots, const Match& match);
 // All their threads, ascending.
 Result<std::vector<pid_t>> member_tids(const Roots& roots, const Match& match);
+// The process that a thread belongs to; 0 where it has gone.
+pid_t process_of(const fs::path& proc, pid_t tid);
 
 }  // namespace osml

@@ -1,0 +1,189 @@
+#include "apply/validate.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
+#include "apply/wanted.h"
+#include "base/cpuset.h"
+#include "base/number.h"
+
+namespace osml {
+
+namespace {
+
+using Refusal = std::optional<std::string>;
+
+constexpr double least_quota = 0.01;
+
+bool is_contiguous(std::uint64_t mask) {
+  const std::uint64_t run = mask >> static_cast<unsigned>(std::countr_zero(mask));
+  return (run & (run + 1)) == 0;
+}
+
+// One assignment against the machine and the operator's limits.
+class Check {
+ public:
+  Check(const Assignment& assignment, const Service& limits, const Platform& platform, const KnobSet& knobs)
+      : assignment_(assignment), limits_(limits), platform_(platform), knobs_(knobs) {}
+
+  [[nodiscard]] Refusal run() const {
+    for (const auto rule : {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth}) {
+      if (Refusal refused = (this->*rule)()) return "service '" + assignment_.service + "': " + *refused;
+    }
+    return {};
+  }
+
+ private:
+  // A service whose cgroup does not exist at the moment has no CPU knobs; there is nothing to set, not something wrong.
+  [[nodiscard]] Refusal mechanisms() const {
+    for (const auto& [aspect, value] : wanted_values(assignment_)) {
+      if (knobs_.find(aspect) != nullptr || (knobs_.absent && aspect >= Aspect::Cpus)) continue;
+      const auto why = knobs_.missing.find(aspect);
+      return std::string(name_of(aspect)) + " " + value + " cannot be set on this node: " +
+             (why == knobs_.missing.end() ? "there is no such mechanism" : why->second);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Refusal cpus() const {
+    if (!assignment_.cpus) return {};
+    const auto cpus = parse_cpulist(*assignment_.cpus);
+    if (!cpus) return "cpus: " + cpus.error().message;
+    if (cpus->empty()) return "cpus is empty, expected at least one CPU of " + platform_.cpus;
+    const auto usable = parse_cpulist(platform_.cpus);
+    if (usable && !is_subset(*cpus, *usable)) {
+      return "cpus " + *assignment_.cpus + " are not all of this node, which hands out " + platform_.cpus;
+    }
+    return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()));
+  }
+
+  [[nodiscard]] Refusal quota() const {
+    if (!assignment_.cpu_quota) return {};
+    const double quota = *assignment_.cpu_quota;
+    const double all = platform_.cores * platform_.core_quantum;
+    if (!(quota >= least_quota) || quota > all + 1e-9) {
+      return "cpu_quota " + format_number(quota) + " is outside " + format_number(least_quota) + ".." +
+             format_number(all) + " CPUs";
+    }
+    return cores("cpu_quota " + format_number(quota), quota);
+  }
+
+  [[nodiscard]] Refusal cores(const std::string& what, double cpus) const {
+    const auto units = static_cast<unsigned>(std::llround(cpus / platform_.core_quantum));
+    if (units < limits_.min_cores) {
+      return what + " is " + std::to_string(units) + " cores, below the limit min_cores " + std::to_string(limits_.min_cores);
+    }
+    if (limits_.max_cores && units > *limits_.max_cores) {
+      return what + " is " + std::to_string(units) + " cores, above the limit max_cores " + std::to_string(*limits_.max_cores);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Refusal mask() const {
+    if (!assignment_.way_mask) return {};
+    const std::uint64_t mask = *assignment_.way_mask;
+    const std::string what = "way_mask " + wanted_values(assignment_).at(Aspect::Ways);
+    const unsigned ways = platform_.ways.value_or(0);
+    if (mask == 0) return what + " has no ways, expected at least " + std::to_string(platform_.min_way_bits);
+    if (static_cast<unsigned>(std::bit_width(mask)) > ways) {
+      return what + " is wider than the cache, which has " + std::to_string(ways) + " ways";
+    }
+    if (!platform_.sparse_masks && !is_contiguous(mask)) return what + " has holes; this cache takes contiguous masks only";
+    const auto count = static_cast<unsigned>(std::popcount(mask));
+    if (count < std::max(platform_.min_way_bits, limits_.min_ways)) {
+      const bool hardware = count < platform_.min_way_bits;
+      return what + " has " + std::to_string(count) + " ways, below the " +
+             (hardware ? "hardware's least of " + std::to_string(platform_.min_way_bits)
+                       : "limit min_ways " + std::to_string(limits_.min_ways));
+    }
+    if (limits_.max_ways && count > *limits_.max_ways) {
+      return what + " has " + std::to_string(count) + " ways, above the limit max_ways " + std::to_string(*limits_.max_ways);
+    }
+    return {};
+  }
+
+  [[nodiscard]] Refusal bandwidth() const {
+    if (!assignment_.mba || !platform_.mba) return {};
+    const MbaRange& range = *platform_.mba;
+    if (*assignment_.mba >= range.min && *assignment_.mba <= range.max) return {};
+    return "mba " + std::to_string(*assignment_.mba) + " is outside " + std::to_string(range.min) + ".." +
+           std::to_string(range.max) + " " + range.unit;
+  }
+
+  const Assignment& assignment_;
+  const Service& limits_;
+  const Platform& platform_;
+  const KnobSet& knobs_;
+};
+
+std::string known_names(const Config& config) {
+  std::string names;
+  for (const ServiceConfig& service : config.services) names += (names.empty() ? "" : ", ") + service.spec.name;
+  return names;
+}
+
+const ServiceConfig* find_service(const Config& config, const std::string& name) {
+  const auto found = std::find_if(config.services.begin(), config.services.end(),
+                                  [&](const ServiceConfig& service) { return service.spec.name == name; });
+  return found == config.services.end() ? nullptr : &*found;
+}
+
+Refusal check_names(const Decision& decision, const Config& config) {
+  if (decision.node != config.node) return "the decision is for node '" + decision.node + "', this is '" + config.node + "'";
+  std::set<std::string> named;
+  for (const Assignment& assignment : decision.assignments) {
+    if (find_service(config, assignment.service) == nullptr) {
+      return "service '" + assignment.service + "' is not of this node; known are " + known_names(config);
+    }
+    if (!named.insert(assignment.service).second) return "service '" + assignment.service + "' is named twice";
+  }
+  for (const ServiceConfig& service : config.services) {
+    if (!named.contains(service.spec.name)) {
+      return "service '" + service.spec.name + "' is left out; a decision names every service of the node";
+    }
+  }
+  return {};
+}
+
+Refusal check_partition(const Partition& partition, const Config& config, const Platform& platform) {
+  unsigned long cores = 0;
+  unsigned long ways = 0;
+  for (const Region& region : partition.regions) {
+    cores += region.cores;
+    ways += region.ways;
+    for (const std::string& owner : region.owners) {
+      if (find_service(config, owner) == nullptr) {
+        return "partition: region owner '" + owner + "' is not a service of this node; known are " + known_names(config);
+      }
+    }
+  }
+  if (cores > platform.cores) {
+    return "partition: the regions sum up to " + std::to_string(cores) + " cores, this node has " +
+           std::to_string(platform.cores);
+  }
+  if (platform.ways && ways > *platform.ways) {
+    return "partition: the regions sum up to " + std::to_string(ways) + " ways, this node has " +
+           std::to_string(*platform.ways);
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<std::string> refusal(const Decision& decision, const Config& config, const Platform& platform,
+                                   const std::vector<KnobSet>& knobs) {
+  if (Refusal refused = check_names(decision, config)) return refused;
+  if (Refusal refused = check_partition(decision.partition, config, platform)) return refused;
+  for (const Assignment& assignment : decision.assignments) {
+    const auto set = std::find_if(knobs.begin(), knobs.end(),
+                                  [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
+    if (set == knobs.end()) return "service '" + assignment.service + "' has not been looked at yet";
+    const Service& limits = find_service(config, assignment.service)->spec;
+    if (Refusal refused = Check(assignment, limits, platform, *set).run()) return refused;
+  }
+  return {};
+}
+
+}  // namespace osml

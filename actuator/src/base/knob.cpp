@@ -1,0 +1,27 @@
+#include "base/knob.h"
+
+namespace osml {
+
+std::string_view name_of(Aspect aspect) {
+  switch (aspect) {
+    case Aspect::Group:
+      return "group";
+    case Aspect::Ways:
+      return "way_mask";
+    case Aspect::Mba:
+      return "mba";
+    case Aspect::Tasks:
+      return "tasks";
+    case Aspect::Cpus:
+      return "cpus";
+    case Aspect::Quota:
+      return "cpu_quota";
+    case Aspect::Weight:
+      return "cpu_weight";
+  }
+  return "unknown";
+}
+
+Status Knob::reconcile(const std::string& /*value*/) { return done(); }
+
+}  // namespace osml

@@ -1,0 +1,50 @@
+// One thing of one service that can be set on this machine: its CPU set, its quota, its way mask... Every mechanism
+// implements this contract, so that planning, journal, read-back, undo and restore are written once for all of them.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace osml {
+
+// What a knob sets; also the order in which the knobs of a service are first touched, and the reverse of the order in
+// which they are restored: a group exists before it has masks, and has masks before tasks move in.
+enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight };
+
+// "group", "way_mask", "mba", "tasks", "cpus", "cpu_quota", "cpu_weight".
+std::string_view name_of(Aspect aspect);
+
+class Knob {
+ public:
+  Knob() = default;
+  Knob(const Knob&) = delete;
+  Knob& operator=(const Knob&) = delete;
+  virtual ~Knob() = default;
+
+  [[nodiscard]] virtual Aspect aspect() const = 0;
+  // Which backend this is ("cgroup2", "cgroup1", "affinity", "resctrl"): with aspect and service it names the knob in
+  // the journal, so that a later run of the agent can build it again.
+  [[nodiscard]] virtual std::string_view backend() const = 0;
+
+  // Done = usable now. The error says in one sentence what is missing.
+  virtual Status probe() = 0;
+
+  // The present value in the decision's terms ("0-3", "1.5", "ff"); empty = not set, it inherits or does not exist.
+  virtual Result<std::string> read() = 0;
+  // Sets the value. Done = the kernel took the command; the caller compares read() by same().
+  virtual Status write(const std::string& value) = 0;
+  // Whether what was read means what was wanted (padding, rounding, order of CPUs do not matter).
+  [[nodiscard]] virtual bool same(const std::string& read, const std::string& wanted) const = 0;
+
+  // Everything needed to put back what is there now; opaque to everybody else, kept in the journal. Text, UTF-8.
+  virtual Result<std::string> snapshot() = 0;
+  // Puts a snapshot back and checks it. Idempotent. What has gone meanwhile (task, cgroup, group) is no error.
+  virtual Status restore(const std::string& snapshot) = 0;
+
+  // Once per tick for a value set before: tasks born meanwhile follow. Most knobs have nothing to do.
+  virtual Status reconcile(const std::string& value);
+};
+
+}  // namespace osml

@@ -1,0 +1,109 @@
+#include "cpu/cgroup2.h"
+
+#include <cerrno>
+#include <chrono>
+#include <thread>
+
+#include "base/cpuset.h"
+#include "base/number.h"
+#include "cpu/members.h"
+#include "cpu/quota.h"
+
+namespace osml {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// The kernel answers at once; a tree that user space serves takes some milliseconds.
+constexpr auto settle_patience = std::chrono::milliseconds(300);
+constexpr auto settle_pause = std::chrono::milliseconds(2);
+
+bool same_cpus(const std::string& a, const std::string& b) {
+  const auto left = parse_cpulist(a);
+  const auto right = parse_cpulist(b);
+  return left && right && *left == *right;
+}
+
+Status await_effective(const fs::path& directory, const std::string& wanted) {
+  const auto deadline = Clock::now() + settle_patience;
+  while (true) {
+    const auto effective = read_text(directory / "cpuset.cpus.effective");
+    if (!effective) return done();  // trees without the file have nothing to say
+    if (same_cpus(*effective, wanted)) return done();
+    if (Clock::now() >= deadline) {
+      return Error{ErrorKind::Io, directory.string() + ": asked for CPUs " + wanted + ", the kernel grants " +
+                                      (effective->empty() ? "none" : *effective) +
+                                      "; give the parent cgroup these CPUs or take them off cpu.cpus", 0};
+    }
+    std::this_thread::sleep_for(settle_pause);
+  }
+}
+
+}  // namespace
+
+Cgroup2Knob::Cgroup2Knob(const Roots& roots, const Match& match, std::string file, std::string controller)
+    : path_(match.cgroup.value_or("")), file_(std::move(file)), controller_(std::move(controller)) {
+  if (match.cgroup) directory_ = cgroup2_directory(roots, *match.cgroup);
+}
+
+Status Cgroup2Knob::probe() {
+  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
+  if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
+  if (exists(file())) return done();
+  return Error{ErrorKind::Unsupported, file().string() + " does not exist; run: echo +" + controller_ + " > " +
+                                           (directory_.parent_path() / "cgroup.subtree_control").string(), 0};
+}
+
+Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }
+
+Status Cgroup2Knob::restore(const std::string& snapshot) {
+  if (directory_.empty() || !exists(file())) return done();
+  if (Status written = write_command(file(), snapshot + "\n"); !written) {
+    return written.error().code == ENODEV || written.error().code == ENOENT ? done() : written;
+  }
+  const auto now = read_text(file());
+  if (!now || *now == snapshot) return done();
+  return Error{ErrorKind::Io, file().string() + ": put back '" + snapshot + "', read '" + *now + "'", 0};
+}
+
+Result<std::string> Cgroup2Cpuset::read() { return read_text(file()); }
+
+Status Cgroup2Cpuset::write(const std::string& value) {
+  if (Status written = write_command(file(), value + "\n"); !written) return written;
+  return await_effective(directory(), value);
+}
+
+bool Cgroup2Cpuset::same(const std::string& read, const std::string& wanted) const { return same_cpus(read, wanted); }
+
+Status Cgroup2Cpuset::restore(const std::string& snapshot) {
+  if (!snapshot.empty()) return Cgroup2Knob::restore(snapshot);
+  const Status emptied = Cgroup2Knob::restore(snapshot);
+  if (emptied || emptied.error().code != ENOSPC) return emptied;
+  const auto parent = read_text(directory().parent_path() / "cpuset.cpus.effective");
+  if (!parent) return emptied;
+  return Cgroup2Knob::restore(*parent);
+}
+
+Result<std::string> Cgroup2Quota::read() {
+  const auto text = read_text(file());
+  if (!text) return text.error();
+  const auto quota = parse_cpu_max(*text);
+  if (!quota) return Error{ErrorKind::Io, file().string() + " reads '" + *text + "', expected QUOTA PERIOD", 0};
+  const auto cpus = quota->cpus();
+  return cpus ? format_number(*cpus) : std::string();
+}
+
+Status Cgroup2Quota::write(const std::string& value) {
+  const auto cpus = parse_double(value);
+  if (!cpus || *cpus <= 0) return Error{ErrorKind::Input, "cpu_quota '" + value + "' is not a positive number", 0};
+  return write_command(file(), format_cpu_max(quota_for(*cpus)) + "\n");
+}
+
+bool Cgroup2Quota::same(const std::string& read, const std::string& wanted) const { return same_quota(read, wanted); }
+
+Result<std::string> Cgroup2Weight::read() { return read_text(file()); }
+
+Status Cgroup2Weight::write(const std::string& value) { return write_command(file(), value + "\n"); }
+
+}  // namespace osml
