@@ -16,8 +16,9 @@ Json = dict[str, Any]
 
 
 class NodeList(msgspec.Struct):
-    """Nodes that reported since the server started."""
+    """Nodes that reported since the server started; `server_time` is the clock that their `at` goes by."""
 
+    server_time: float
     nodes: list[NodeSummary]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated
 
 import msgspec
@@ -9,7 +10,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from osml_serving import __version__
 from osml_serving.access import may_see, require
-from osml_serving.api_document import EVENTS, NODE, NODES
+from osml_serving.api_document import EVENTS, NODE, NODES, NodeList
 from osml_serving.broker import TooManyViewersError
 from osml_serving.errors import ApiError
 from osml_serving.history import MAX_POINTS
@@ -29,8 +30,8 @@ def router(runtime: Runtime) -> APIRouter:
     @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
     async def nodes(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
         """List the nodes that reported since the server started, as far as the token may see them."""
-        lines = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
-        return _json(msgspec.json.encode({"nodes": lines}))
+        seen = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
+        return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=seen)))
 
     @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
     async def node(  # pyright: ignore[reportUnusedFunction]

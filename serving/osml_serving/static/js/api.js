@@ -1,0 +1,20 @@
+// Requests to the server, with the token of this tab where one is wanted.
+const KEY = "osml-token";
+
+export class WantsToken extends Error {}
+
+export const rememberToken = (token) => sessionStorage.setItem(KEY, token);
+
+export async function request(path, options = {}) {
+  const token = sessionStorage.getItem(KEY);
+  const headers = token ? { Authorization: `Bearer ${token}` } : {};
+  const response = await fetch(path, { ...options, headers, cache: "no-store" });
+  if (response.status === 401 || response.status === 403) throw new WantsToken(path);
+  return response;
+}
+
+export async function getJson(path, signal) {
+  const response = await request(path, { signal });
+  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  return response.json();
+}

@@ -1,0 +1,56 @@
+// The last decisions with their reasons. Quiet intervals that say the same are one row.
+import { byId, make } from "./dom.js";
+import { clock, entropy } from "./format.js";
+
+const ROWS = 60;
+const OUTCOMES = { applied: "✓ applied", unchanged: "= unchanged", dry_run: "dry run" };
+
+export class DecisionsPanel {
+  constructor() {
+    this.box = byId("changes-only");
+    this.body = document.querySelector("#decisions tbody");
+    this.newest = null;
+  }
+
+  show(timeline) {
+    const outcomes = new Map();
+    for (const { outcome } of timeline.points) if (outcome) outcomes.set(outcome.seq, outcome);
+    const rows = [];
+    for (const point of [...timeline.points].reverse()) {
+      if (this.box.checked && !point.reasons.some((reason) => reason.change)) continue;
+      const before = rows.at(-1);
+      if (before && same(before.point, point)) before.first = point;
+      else rows.push({ point, first: point });
+      if (rows.length > ROWS) break;
+    }
+    this.body.replaceChildren(...rows.slice(0, ROWS).map((row) => line(row, outcomes.get(row.point.seq))));
+  }
+}
+
+const words = (point) => point.reasons.map((reason) => reason.text).join("\n");
+const quiet = (point) => !point.reasons.some((reason) => reason.change);
+const same = (a, b) => quiet(a) && quiet(b) && words(a) === words(b) && a.policy === b.policy;
+
+function line({ point, first }, outcome) {
+  const sequence = first.seq === point.seq ? `#${point.seq}` : `#${first.seq} – ${point.seq}`;
+  const reasons = point.reasons.length
+    ? make("ul", {}, ...point.reasons.map((reason) => make("li", {}, arrow(reason), reason.text)))
+    : make("span", { class: "quiet" }, "no reason given");
+  return make(
+    "tr",
+    {},
+    make("td", {}, clock(point.at)),
+    make("td", {}, sequence),
+    make("td", { class: "number" }, entropy(point.e_s)),
+    make("td", {}, outcomeText(outcome)),
+    make("td", {}, reasons),
+  );
+}
+
+const arrow = (reason) => (reason.change > 0 ? "▲ " : reason.change < 0 ? "▼ " : "");
+
+function outcomeText(outcome) {
+  if (!outcome) return make("span", { class: "quiet" }, "not reported yet");
+  if (OUTCOMES[outcome.status]) return OUTCOMES[outcome.status];
+  return make("span", { class: "outcome-bad" }, `✕ ${outcome.status.replace("_", " ")}: ${outcome.message}`);
+}
