@@ -2,10 +2,10 @@
 
 Masks must be contiguous on most machines. The shares are laid side by side as blocks, and a service's mask spans from
 its first block to its last. A service that owns a block of its own and uses a shared one therefore needs them to touch,
-and a shared block has two sides only. When a third service wants to touch it too, somebody's mask has to *reach through*
-the block of another service. Of all orders of the blocks the one is taken with the fewest ways reached through, and
-among these the one with the fewest ways changing hands. Every service always gets at least the ways that it was
-promised; what is given up is that the service that was reached through has its ways for itself.
+and a shared block has two sides only. When a third service wants to touch it too, somebody's mask has to *reach
+through* the block of another service. Of all orders of the blocks the one is taken with the fewest ways reached
+through, and among these the one with the fewest ways changing hands. Every service always gets at least the ways that
+it was promised; what is given up is that the service that was reached through has its ways for itself.
 
 Why not give up the shared (or the isolated) ways instead: a controller that moves one way at a time would then see a
 service fall from 18 ways to 1 at its first isolated way. Reaching through keeps each step small, and keeps services

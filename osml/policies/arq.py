@@ -1,0 +1,228 @@
+"""ARQ (Liu et al., TPDS 2024): section VI, algorithm 1, for cores and LLC ways.
+
+Each LC service has an isolated region (empty at first); one region is shared by all services, BE jobs live only there.
+
+| here | algorithm 1 |
+|---|---|
+| `Arq.decide` | lines 2 to 16: entropy, remaining tolerance, cancel or adjust |
+| `_Round.cancel` | lines 9 to 11 |
+| `_Round.adjust` | lines 18 to 25: victim, beneficiary, resource, one unit |
+| `_Round.victims` | lines 27 to 34 (findVictimRegion) |
+| `_Round.beneficiaries` | lines 36 to 43 (findBeneficiaryRegion) |
+| `_Round.resources` | findVictimResource: a state machine over cores, ways |
+
+Deviations are numbered in docs/reference/policies.md.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from osml.domain import Infeasible, Observation, Partition, Reason, Service
+from osml.entropy import remaining_tolerance, system_entropy
+from osml.policies.division import Division, divide
+from osml.policies.holding import POOL
+from osml.policies.limits import Budget, Resource
+from osml.policies.policy import Plan, latency_text
+
+VICTIM_TOLERANCE = 0.1
+BENEFICIARY_TOLERANCE = 0.05
+BAN_S = 60.0
+NOISE = 0.02  # E_S rises by less than this are measurement noise, not a reason to cancel (deviation 2)
+
+
+class Adjustment(Struct, frozen=True):
+    """One unit that was moved; regions are named by their service, the shared one is ""."""
+
+    victim: str
+    beneficiary: str
+    resource: Resource
+
+
+class ArqState(Struct, frozen=True):
+    """`last` is what the next observation judges; `e_s` and `measured` are of the observation before it."""
+
+    last: Adjustment | None = None
+    e_s: float | None = None
+    measured: list[str] = []
+    turn: dict[str, Resource] = {}  # "victim>beneficiary" -> resource that is moved next
+    banned_until_s: dict[str, float] = {}
+    wanted: Partition | None = None
+    time_s: float = 0.0
+
+
+class Arq:
+    """One unit of one resource in an interval between regions, guided by E_S and remaining tolerance."""
+
+    name = "arq"
+    version = 1
+    State = ArqState
+
+    def initial(self, observation: Observation, seed: int) -> ArqState:
+        """Nothing done yet: the first decision shares everything. Nothing in ARQ is random."""
+        return ArqState(time_s=observation.time_s)
+
+    def decide(self, observation: Observation, state: ArqState) -> tuple[Plan, ArqState]:
+        """One turn of algorithm 1's loop."""
+        owners = [service.name for service in observation.services]
+        division = divide(observation, owners, _sharers(observation), state)
+        turn = _Round(observation, _checked(state, observation), division)
+        if division.started:
+            turn.say(f"start: {division.summary('shared')}")
+        elif not turn.cancel():
+            turn.adjust()
+        infeasible = Infeasible(owners, "; ".join(division.obstacles)) if division.obstacles else None
+        partition = division.partition()
+        return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), turn.state(partition)
+
+
+def _sharers(observation: Observation):
+    """Who uses the shared region of a resource: everybody but services whose limit could be exceeded there."""
+
+    def of(budget: Budget) -> tuple[str, ...]:
+        return tuple(s.name for s in observation.services if budget.limits[s.name].most >= budget.total)
+
+    return of
+
+
+def _checked(state: ArqState, observation: Observation) -> ArqState:
+    """The state, without an adjustment that was not applied and without timers of another clock."""
+    if observation.time_s < state.time_s:
+        state = replace(state, banned_until_s={}, last=None)
+    if observation.partition is None or observation.partition != state.wanted:
+        return replace(state, last=None)
+    return state
+
+
+class _Round:
+    """One decision in the making."""
+
+    def __init__(self, observation: Observation, state: ArqState, division: Division) -> None:
+        self.now_s = observation.time_s
+        self.division = division
+        self.services: dict[str, Service] = {s.name: s for s in observation.services}
+        self.tolerance: dict[str, float] = {}
+        for service in observation.services:
+            if service.kind == "lc" and service.target_ms is not None:
+                if service.latency_ms is None:
+                    continue
+                self.tolerance[service.name] = remaining_tolerance(service.latency_ms, service.target_ms)
+        self.before = state
+        self.e_s = system_entropy(observation.services).e_s
+        self.measured = sorted([*self.tolerance, *(s.name for s in observation.services if s.slowdown is not None)])
+        self.last: Adjustment | None = None
+        here = {*self.services, POOL}
+        self.turn: dict[str, Resource] = {k: r for k, r in state.turn.items() if here.issuperset(k.split(">"))}
+        self.banned_until_s = {key: until for key, until in state.banned_until_s.items() if until > self.now_s}
+        self.reasons: list[Reason] = []
+        for service in observation.services:
+            if service.kind == "lc" and service.name not in self.tolerance:
+                self.say(f"{service.name}: {latency_text(service)}; held, neither gives nor takes", service.name)
+
+    def state(self, wanted: Partition) -> ArqState:
+        """What the next decision has to know."""
+        return ArqState(self.last, self.e_s, self.measured, self.turn, self.banned_until_s, wanted, self.now_s)
+
+    def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
+        """Add a reason."""
+        self.reasons.append(Reason(text=text, service=service, resource=resource, change=change))
+
+    def cancel(self) -> bool:
+        """Take the last adjustment back where E_S rose after it; True where that was this turn's act."""
+        last, before = self.before.last, self.before
+        if last is None or self.e_s is None or before.e_s is None or before.measured != self.measured:
+            return False
+        key = f"{last.victim}>{last.beneficiary}"
+        if self.e_s < before.e_s:
+            return False
+        self.turn[key] = self.after(last.resource)
+        if self.e_s <= before.e_s + NOISE:
+            return False
+        if not self.division.move(last.resource, last.beneficiary, last.victim):
+            return False
+        banned = f"{key}:{last.resource}" if last.victim == POOL else last.victim
+        self.banned_until_s[banned] = self.now_s + BAN_S
+        what = f"{last.resource} from {label(last.victim)} to {label(last.beneficiary)}"
+        self.say(
+            f"cancelled: one unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; "
+            f"not again for {BAN_S:g} s",
+            last.beneficiary or last.victim,
+            last.resource,
+            -1 if last.beneficiary else 1,
+        )
+        return True
+
+    def adjust(self) -> None:
+        """Move one unit from the richest region that may give to the poorest that needs, or find that all is well."""
+        if len(self.services) == 1:
+            self.say("one service alone: nothing to share with anybody")
+            return
+        if not self.tolerance:
+            self.say("no LC service with a measured latency: nothing to adjust")
+            return
+        poor = self.beneficiaries()
+        for beneficiary in poor or [POOL]:
+            for victim in self.victims():
+                if victim != beneficiary and self.transfer(victim, beneficiary):
+                    return
+        least = min(self.tolerance, key=lambda name: (self.tolerance[name], name))
+        if poor:
+            self.say(
+                f"{poor[0]}: {latency_text(self.services[poor[0]])}, and no region may give it anything now", poor[0]
+            )
+        else:
+            self.say(
+                f"equilibrium: smallest remaining tolerance is {self.tolerance[least]:.2f} ({least}), "
+                f"no isolated region with more than {VICTIM_TOLERANCE:g} has anything to give back"
+            )
+
+    def victims(self) -> list[str]:
+        """Isolated regions of services with tolerance to spare, the richest first, then the shared region."""
+        rich = [
+            name
+            for name, tolerance in self.tolerance.items()
+            if tolerance > VICTIM_TOLERANCE and name not in self.banned_until_s
+        ]
+        return [*sorted(rich, key=lambda name: (-self.tolerance[name], name)), POOL]
+
+    def beneficiaries(self) -> list[str]:
+        """Services with next to no tolerance left, the poorest first: below zero the slack orders them."""
+        poor = [name for name, tolerance in self.tolerance.items() if tolerance < BENEFICIARY_TOLERANCE]
+        return sorted(poor, key=lambda name: (self.services[name].slack or 0.0, name))
+
+    def transfer(self, victim: str, beneficiary: str) -> bool:
+        """Move one unit of the first resource that can be moved and is not banned."""
+        key = f"{victim}>{beneficiary}"
+        for resource in self.resources(key):
+            if f"{key}:{resource}" in self.banned_until_s:
+                continue
+            if not self.division.move(resource, victim, beneficiary):
+                continue
+            self.turn[key] = resource
+            self.last = Adjustment(victim, beneficiary, resource)
+            if beneficiary == POOL:
+                why = f"remaining tolerance {self.tolerance[victim]:.2f} > {VICTIM_TOLERANCE:g}"
+                self.say(f"{victim} -1 isolated {resource} to shared: {why}", victim, resource, -1)
+            else:
+                why = latency_text(self.services[beneficiary])
+                self.say(f"{beneficiary} +1 isolated {resource} from {label(victim)}: {why}", beneficiary, resource, 1)
+            return True
+        return False
+
+    def resources(self, key: str) -> list[Resource]:
+        """The resources in the order in which this pair of regions tries them."""
+        resources = self.division.resources
+        first = self.turn.get(key)
+        at = resources.index(first) if first in resources else 0
+        return resources[at:] + resources[:at]
+
+    def after(self, resource: Resource) -> Resource:
+        """The next state of the machine."""
+        resources = self.division.resources
+        return resources[(resources.index(resource) + 1) % len(resources)] if resource in resources else resource
+
+
+def label(region: str) -> str:
+    """A region in words."""
+    return region if region != POOL else "shared"

@@ -1,0 +1,68 @@
+"""One observation in, one decision out: the pure function behind `POST /v1/decisions`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osml.domain import Assignment, Decision, Observation, Reason
+from osml.entropy import system_entropy
+from osml.layout import LayoutError, lay_out
+from osml.policies.policy import Policy
+from osml.policies.registry import UnknownPolicyError, load_policy
+from osml.policies.request import RequestError, check_observation
+from osml.policies.state import open_state, seal_state
+
+__all__ = ["PolicyError", "RequestError", "decide"]
+
+
+class PolicyError(RuntimeError):
+    """A policy returned a partition that is illegal on the platform: a fault of the policy, not of the request."""
+
+
+def decide(observation: Observation, default_policy: str = "arq", seed: int = 0) -> Decision:
+    """What the node shall do until its next observation.
+
+    Uses the policy that the observation names, otherwise `default_policy`. Pure: the same observation, default and seed
+    give the same decision. Raises RequestError for input that makes no sense, PolicyError where a policy is at fault.
+    """
+    check_observation(observation)
+    name = observation.policy or default_policy
+    try:
+        policy = load_policy(name)
+    except UnknownPolicyError as error:
+        raise RequestError(str(error), "policy") from error
+    state, notes = _state_of(observation, policy, seed)
+    plan, state = policy.decide(observation, state)
+    previous = _current(observation)
+    try:
+        layout = lay_out(plan.partition, observation.platform, observation.services, previous)
+    except LayoutError as error:
+        raise PolicyError(f"policy '{policy.name}': {error}") from error
+    masks = {assignment.service: assignment.way_mask for assignment in previous}
+    changed = {a.service for a in layout.assignments if masks.get(a.service) != a.way_mask}
+    return Decision(
+        node=observation.node,
+        seq=observation.seq,
+        policy=policy.name,
+        partition=plan.partition,
+        assignments=layout.assignments,
+        reasons=[*notes, *plan.reasons, *(note for note in layout.notes if note.service in changed)],
+        entropy=system_entropy(observation.services),
+        infeasible=plan.infeasible,
+        policy_state=seal_state(policy, state),
+    )
+
+
+def _state_of(observation: Observation, policy: Policy, seed: int) -> tuple[Any, list[Reason]]:
+    """The policy's state out of the observation, or its first one and why."""
+    if observation.policy_state is None:
+        return policy.initial(observation, seed), []
+    state, why = open_state(observation.policy_state, policy)
+    if why is None:
+        return state, []
+    return policy.initial(observation, seed), [Reason(text=why)]
+
+
+def _current(observation: Observation) -> list[Assignment]:
+    """What the services hold now, as the agent read it back from the machine."""
+    return [a for a in observation.assignments if a.cpus is not None or a.way_mask is not None]

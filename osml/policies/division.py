@@ -1,0 +1,135 @@
+"""The node divided between services: where a policy starts, takes up again, and moves single units."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from osml.domain import Observation, Partition, Reason
+from osml.policies.holding import Holding, fair_holding, owned_alone, partition_of, resumed
+from osml.policies.limits import Budget, Resource, budgets, can_isolate, without_operator_minimums
+
+
+class Resumable(Protocol):
+    """State of a policy that remembers the partition of its last decision."""
+
+    @property
+    def wanted(self) -> Partition | None:
+        """None before the first decision."""
+        ...
+
+
+class Division:
+    """Holdings of all resources that can be divided, during one decision."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.names = list(names)
+        self.holdings: dict[Resource, Holding] = {}
+        self.common: dict[Resource, int] = {}  # can't be divided: one region of all services
+        self.obstacles: list[str] = []
+        self.notes: list[str] = []
+        self.started = False  # True where there was nothing to take up again
+
+    @property
+    def resources(self) -> list[Resource]:
+        """What can be moved, in the order of the wheel."""
+        return list(self.holdings)
+
+    def move(self, resource: Resource, giver: str, taker: str) -> bool:
+        """Move one unit; False (and nothing moved) where that is not legal."""
+        holding = self.holdings.get(resource)
+        after = None if holding is None else holding.moved(giver, taker)
+        if after is None:
+            return False
+        self.holdings[resource] = after
+        return True
+
+    def partition(self) -> Partition:
+        """The division as regions."""
+        return partition_of(self.holdings.values(), self.common, self.names)
+
+    def reasons(self) -> list[Reason]:
+        """What can't be divided, what does not fit, and who came or went."""
+        return [Reason(text=text) for text in (*self.obstacles, *self.notes)]
+
+    def summary(self, pool_label: str) -> str:
+        """Who owns how much, in words."""
+        parts: list[str] = []
+        for resource, holding in self.holdings.items():
+            owners = [f"{name} {units}" for name, units in holding.own.items() if units]
+            if holding.pool:
+                owners.append(f"{pool_label} {holding.pool}")
+            parts.append(f"{resource}: {', '.join(owners)}")
+        return "; ".join(parts) or "everybody shares everything"
+
+
+def divide(
+    observation: Observation, owners: Sequence[str], sharers_of: Callable[[Budget], tuple[str, ...]], state: Resumable
+) -> Division:
+    """Take up what is applied (else what was wanted last), for the services of now; without either, equal parts.
+
+    `owners` may own isolated units, the sharers of a resource use its pool.
+    """
+    names = [service.name for service in observation.services]
+    lc = frozenset(service.name for service in observation.services if service.kind == "lc")
+    division = Division(names)
+    division.started = state.wanted is None
+    for budget in budgets(observation):
+        sharers = sharers_of(budget)
+        obstacle = _obstacle(budget, owners, sharers, observation.platform.max_groups)
+        if obstacle is not None:
+            division.common[budget.resource] = budget.total
+            division.obstacles.append(f"{obstacle}; all share the {budget.resource}")
+            continue
+        holding = _holding(_fitting(budget, owners, sharers, division), owners, sharers)
+        after = None
+        if state.wanted is not None:
+            before = _taken_up(observation.partition, state.wanted, budget.resource, lc - set(sharers))
+            after = resumed(holding, owned_alone(before, budget.resource, owners))
+        division.holdings[budget.resource] = fair_holding(holding) if after is None else after
+    if state.wanted is not None:
+        division.notes += _arrivals(state.wanted, names)
+    return division
+
+
+def _obstacle(budget: Budget, owners: Sequence[str], sharers: Sequence[str], max_groups: int | None) -> str | None:
+    """Why a resource can't be divided; None where it can."""
+    n_parts = sum(1 for name in owners if name not in sharers) + bool(sharers)
+    return can_isolate(budget, n_parts, len(owners) + bool(sharers), max_groups)
+
+
+def _taken_up(applied: Partition | None, wanted: Partition, resource: Resource, isolated: frozenset[str]) -> Partition:
+    """The applied partition where this policy could have made it, otherwise the one it wanted."""
+    if applied is None:
+        return wanted
+    for region in applied.regions:
+        units = region.cores if resource == "cores" else region.ways
+        if units and region.shared and isolated & set(region.owners):
+            return wanted
+    return applied
+
+
+def _fitting(budget: Budget, owners: Sequence[str], sharers: Sequence[str], division: Division) -> Budget:
+    """The budget, without the operator's minimums where they don't fit together."""
+    shared = max((budget.limits[name].least for name in sharers), default=0)
+    most = min((budget.limits[name].most for name in sharers), default=budget.total)
+    needed = sum(budget.limits[name].least for name in owners if name not in sharers) + shared
+    if needed <= budget.total and shared <= most:
+        return budget
+    division.obstacles.append(
+        f"the operator's minimums for {budget.resource} ({needed} of {budget.total} together, at most {most} for those "
+        "that share) can't be kept together and are ignored"
+    )
+    return without_operator_minimums(budget)
+
+
+def _holding(budget: Budget, owners: Sequence[str], sharers: tuple[str, ...]) -> Holding:
+    nothing = dict.fromkeys(owners, 0)
+    return Holding(budget.resource, budget.total, nothing, sharers, budget.limits, budget.floor if sharers else 0)
+
+
+def _arrivals(before: Partition, names: Sequence[str]) -> list[str]:
+    known = {owner for region in before.regions for owner in region.owners}
+    came = [f"{name} has come" for name in names if name not in known]
+    gone = [f"{name} has gone: its part is free" for name in sorted(known - set(names))]
+    return came + gone

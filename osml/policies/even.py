@@ -1,0 +1,67 @@
+"""Even: equal parts of everything for everybody, fixed (the static baseline of Ah-Q section VIII and PARTIES' start).
+
+BE jobs count like LC services. Remainders go to LC services first, by name; operator's limits bound each part.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from osml.domain import Infeasible, Observation, Partition, Reason, Region
+from osml.policies.fair import equal_split
+from osml.policies.limits import Budget, Resource, budgets, can_isolate, lc_first, without_operator_minimums
+from osml.policies.policy import Plan
+
+
+class EvenState(Struct, frozen=True):
+    """Nothing to remember."""
+
+
+class Even:
+    """An isolated region for each service."""
+
+    name = "even"
+    version = 1
+    State = EvenState
+
+    def initial(self, observation: Observation, seed: int) -> EvenState:
+        """Nothing to remember."""
+        return EvenState()
+
+    def decide(self, observation: Observation, state: EvenState) -> tuple[Plan, EvenState]:
+        """The same parts as long as services, limits and platform are the same."""
+        order = [service.name for service in lc_first(observation.services)]
+        parts: dict[Resource, dict[str, int]] = {}
+        common: dict[Resource, int] = {}
+        short: list[str] = []
+        reasons: list[Reason] = []
+        for budget in budgets(observation):
+            obstacle = can_isolate(budget, len(order), len(order), observation.platform.max_groups)
+            if obstacle is not None:
+                common[budget.resource] = budget.total
+                short.append(f"{obstacle}; all share the {budget.resource}")
+                continue
+            fitting, complaint = _fitting(budget)
+            short += complaint
+            parts[budget.resource] = equal_split(budget.total, order, fitting.limits)
+            listed = ", ".join(f"{name} {count}" for name, count in parts[budget.resource].items())
+            reasons.append(Reason(text=f"even: equal parts of {budget.total} {budget.resource}: {listed}"))
+        none: dict[str, int] = {}
+        regions = [
+            Region([name], parts.get("cores", none).get(name, 0), parts.get("ways", none).get(name, 0))
+            for name in order
+        ]
+        regions.append(Region(order, common.get("cores", 0), common.get("ways", 0)))
+        partition = Partition([region for region in regions if region.cores or region.ways])
+        reasons += [Reason(text=text) for text in short]
+        infeasible = Infeasible(order, "; ".join(short)) if short else None
+        return Plan(partition, reasons, infeasible), state
+
+
+def _fitting(budget: Budget) -> tuple[Budget, list[str]]:
+    """The budget with minimums that fit, and what had to be ignored."""
+    needed = sum(limits.least for limits in budget.limits.values())
+    if needed <= budget.total:
+        return budget, []
+    text = f"the operator's minimums add up to {needed} of {budget.total} {budget.resource} and are ignored"
+    return without_operator_minimums(budget), [text]

@@ -1,0 +1,287 @@
+"""PARTIES (Chen, Delimitrou, Martinez; ASPLOS 2019): section 4, algorithms 1 to 4, for cores and LLC ways.
+
+Every LC service has an isolated region; BE jobs share one region of all the rest (without BE jobs the rest is idle).
+
+| here | paper |
+|---|---|
+| `Parties.decide`, `_Round.adjust` | algorithm 1: fair start; smallest slack < 0.05: upsize, else largest > 0.2: downsize |
+| `_Round.judge` | section 4.2.2: was the last adjustment beneficial? next resource; revert and pause a downsize |
+| `_Round.upsize`, `_Round.downsize` | algorithms 2 and 3, one unit an interval |
+| `_Round.wheel`, `_Round.turn_of` | section 4.2.3: random first resource, next one in the wheel, skipped states |
+| `_Round.take_from` | algorithm 4: victim (BE first, then the largest slack) and the ping-pong rule |
+| `_Round.give_up` | algorithm 1: migration after a minute of violation |
+
+Deviations are numbered in docs/reference/policies.md.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Literal
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from osml.domain import Infeasible, Observation, Partition, Reason
+from osml.policies.division import Division, divide
+from osml.policies.holding import POOL
+from osml.policies.limits import Resource
+from osml.policies.policy import Plan, latency_text
+
+UPSIZE_SLACK = 0.05
+DOWNSIZE_SLACK = 0.2
+DOWNSIZE_PAUSE_S = 30.0
+MIGRATE_AFTER_S = 60.0
+
+Direction = Literal["up", "down"]
+
+
+class Action(Struct, frozen=True):
+    """What was done to a service last: its place in the trading wheel."""
+
+    direction: Direction
+    resource: Resource
+
+
+class Trial(Struct, frozen=True):
+    """The last adjustment, which the next observation judges. `other` gave (up) or received (down) the unit."""
+
+    service: str
+    action: Action
+    other: str
+    latency_ms: float
+
+
+class PartiesState(Struct, frozen=True):
+    """`wanted` is the partition of the last decision; times are node times."""
+
+    seed: int
+    draws: int = 0
+    actions: dict[str, Action] = {}
+    trial: Trial | None = None
+    paused_until_s: dict[str, float] = {}
+    violated_since_s: float | None = None
+    wanted: Partition | None = None
+    time_s: float = 0.0
+
+
+class Parties:
+    """One adjustment of one unit of one resource in an interval, guided by slack alone."""
+
+    name = "parties"
+    version = 1
+    State = PartiesState
+
+    def initial(self, observation: Observation, seed: int) -> PartiesState:
+        """Nothing done yet: the first decision is the fair start."""
+        return PartiesState(seed=seed, time_s=observation.time_s)
+
+    def decide(self, observation: Observation, state: PartiesState) -> tuple[Plan, PartiesState]:
+        """Algorithm 1, one turn of its loop."""
+        order = [s.name for s in observation.services if s.kind == "lc"]
+        sharers = tuple(s.name for s in observation.services if s.kind == "be")
+        division = divide(observation, order, lambda _: sharers, state)
+        turn = _Round(observation, _without_the_gone(state, observation), division)
+        if division.started:
+            turn.trial = None
+            turn.say(f"fair start: {division.summary(turn.label(POOL))}")
+        elif not turn.judge():
+            turn.adjust()
+        infeasible = turn.give_up()
+        if division.obstacles:
+            names = [service.name for service in observation.services]
+            infeasible = Infeasible(names, "; ".join(division.obstacles))
+        partition = division.partition()
+        after = PartiesState(
+            state.seed,
+            turn.draws,
+            turn.actions,
+            turn.trial,
+            turn.paused_until_s,
+            turn.violated_since_s,
+            partition,
+            observation.time_s,
+        )
+        return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), after
+
+
+def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesState:
+    """State of the services that are still here, and no timer of another clock."""
+    here = {service.name for service in observation.services}
+    trial = state.trial
+    if trial is not None and (trial.service not in here or trial.other not in {*here, POOL}):
+        trial = None
+    if observation.partition is None or observation.partition != state.wanted:
+        trial = None  # it was not applied: there is nothing to judge
+    state = replace(
+        state,
+        actions={name: action for name, action in state.actions.items() if name in here},
+        paused_until_s={name: until for name, until in state.paused_until_s.items() if name in here},
+        trial=trial,
+    )
+    if observation.time_s < state.time_s:
+        return replace(state, paused_until_s={}, violated_since_s=None, trial=None)
+    return state
+
+
+class _Round:
+    """One decision in the making."""
+
+    def __init__(self, observation: Observation, state: PartiesState, division: Division) -> None:
+        self.now_s = observation.time_s
+        self.division = division
+        self.services = {s.name: s for s in observation.services if s.kind == "lc"}
+        self.jobs = [s.name for s in observation.services if s.kind == "be"]
+        self.slack = {name: s.slack for name, s in self.services.items() if s.slack is not None}
+        self.seed, self.draws = state.seed, state.draws
+        self.actions = dict(state.actions)
+        self.trial = state.trial
+        self.paused_until_s = {n: until for n, until in state.paused_until_s.items() if until > self.now_s}
+        self.violated_since_s = state.violated_since_s
+        self.reasons: list[Reason] = []
+        for name in self.services:
+            if name not in self.slack:
+                self.say(f"{name}: {latency_text(self.services[name])}; held, neither gives nor takes", name)
+
+    def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
+        """Add a reason."""
+        self.reasons.append(Reason(text=text, service=service, resource=resource, change=change))
+
+    def judge(self) -> bool:
+        """Look at what the last adjustment did; True where a downsize had to be reverted, which is this turn's act."""
+        trial, self.trial = self.trial, None
+        if trial is None or trial.service not in self.slack:
+            return False
+        name, resource = trial.service, trial.action.resource
+        latency_ms = self.services[name].latency_ms or 0.0
+        if trial.action.direction == "up":
+            if latency_ms >= trial.latency_ms:
+                self.actions[name] = self.next_action(trial.action, "up")
+                self.say(
+                    f"{name}: one more of {resource} did not help ({latency_ms:.4g} ms, before "
+                    f"{trial.latency_ms:.4g} ms); next is {self.actions[name].resource}",
+                    name,
+                )
+            return False
+        if self.slack[name] >= UPSIZE_SLACK:
+            return False
+        self.actions[name] = self.next_action(trial.action, "down")
+        self.paused_until_s[name] = self.now_s + DOWNSIZE_PAUSE_S
+        if not self.division.move(resource, trial.other, name):
+            return False
+        self.say(
+            f"{name} +1 {resource} back from {self.label(trial.other)}: taking it was wrong, "
+            f"{latency_text(self.services[name])}; not downsized for {DOWNSIZE_PAUSE_S:g} s",
+            name,
+            resource,
+            1,
+        )
+        return True
+
+    def adjust(self) -> None:
+        """Upsize the service with the smallest slack, or else downsize the one with the largest."""
+        if not self.slack:
+            self.say("no LC service with a measured latency: nothing to adjust")
+            return
+        smallest = min(self.slack, key=lambda name: (self.slack[name], name))
+        if self.slack[smallest] < UPSIZE_SLACK:
+            self.upsize(smallest)
+            return
+        for name in sorted(self.slack, key=lambda name: (-self.slack[name], name)):
+            if self.slack[name] > DOWNSIZE_SLACK and name not in self.paused_until_s and self.downsize(name):
+                return
+        self.say(
+            f"all targets met with slack >= {UPSIZE_SLACK:g} (smallest: {smallest} {self.slack[smallest]:.2f}); "
+            "nothing to reclaim"
+        )
+
+    def upsize(self, name: str) -> None:
+        """One unit more for a service whose target is (about to be) missed."""
+        first = self.wheel(name, "up")
+        for resource in self.turn_of(first):
+            if self.take_from(name, resource):
+                return
+        self.say(f"{name}: {latency_text(self.services[name])}, and nobody can give it anything more", name)
+
+    def take_from(self, name: str, resource: Resource) -> bool:
+        """Move one unit to the service from the pool, or from the LC service with the largest slack that can give."""
+        victims = sorted((v for v in self.slack if v != name), key=lambda v: (-self.slack[v], v))
+        for victim in (POOL, *victims):
+            if not self.division.move(resource, victim, name):
+                continue
+            action = self.actions[name] = Action("up", resource)
+            if victim != POOL and self.actions.get(victim) == action:
+                self.actions[victim] = self.next_action(action, "up")  # no ping-pong over one resource
+            self.try_out(name, action, victim)
+            self.say(
+                f"{name} +1 {resource} from {self.label(victim)}: {latency_text(self.services[name])}",
+                name,
+                resource,
+                1,
+            )
+            return True
+        return False
+
+    def downsize(self, name: str) -> bool:
+        """Take one unit from a service with much slack; False where it is at its least in everything."""
+        for resource in self.turn_of(self.wheel(name, "down")):
+            if self.division.move(resource, name, POOL):
+                action = self.actions[name] = Action("down", resource)
+                self.try_out(name, action, POOL)
+                self.say(
+                    f"{name} -1 {resource} to {self.label(POOL)}: slack {self.slack[name]:.2f} > {DOWNSIZE_SLACK:g}",
+                    name,
+                    resource,
+                    -1,
+                )
+                return True
+        return False
+
+    def wheel(self, name: str, direction: Direction) -> Resource:
+        """Where the service stands in the wheel of that direction; entering a wheel lands on a random resource."""
+        action = self.actions.get(name)
+        resources = self.division.resources
+        if action is not None and action.direction == direction and action.resource in resources:
+            return action.resource
+        draw = random.Random(f"{self.seed}/{self.draws}/{name}")  # noqa: S311
+        self.draws += 1
+        return draw.choice(resources) if resources else "cores"
+
+    def turn_of(self, first: Resource) -> list[Resource]:
+        """All resources, in the order of the wheel from this one on."""
+        resources = self.division.resources
+        at = resources.index(first) if first in resources else 0
+        return resources[at:] + resources[:at]
+
+    def next_action(self, action: Action, direction: Direction) -> Action:
+        """The next state of the wheel."""
+        turn = self.turn_of(action.resource)
+        return Action(direction, turn[1] if len(turn) > 1 else action.resource)
+
+    def try_out(self, name: str, action: Action, other: str) -> None:
+        """Remember the adjustment, for the next observation to judge."""
+        self.trial = Trial(name, action, other, self.services[name].latency_ms or 0.0)
+
+    def label(self, owner: str) -> str:
+        """A victim or recipient in words."""
+        if owner != POOL:
+            return owner
+        return f"be:{','.join(self.jobs)}" if self.jobs else "idle"
+
+    def give_up(self) -> Infeasible | None:
+        """After a minute in which some target was always missed, ask the scheduler above to move a service away."""
+        violated = sorted(name for name, slack in self.slack.items() if slack < 0)
+        if not violated:
+            if len(self.slack) == len(self.services):
+                self.violated_since_s = None
+            return None
+        if self.violated_since_s is None:
+            self.violated_since_s = self.now_s
+        if self.now_s - self.violated_since_s < MIGRATE_AFTER_S:
+            return None
+        relaxed = max(self.services.values(), key=lambda s: (s.target_ms or 0.0, s.name))
+        return Infeasible(
+            violated,
+            f"no allocation met all targets for {self.now_s - self.violated_since_s:.0f} s; "
+            f"move a service to another node: '{relaxed.name}' has the most relaxed target ({relaxed.target_ms:g} ms)",
+        )

@@ -1,0 +1,48 @@
+"""What a policy is: a pure function of an observation and its own state, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from osml.domain import Infeasible, Observation, Partition, Reason, Service
+
+
+class Plan(Struct, frozen=True):
+    """What a policy wants until the next observation, and why. There is always at least one reason."""
+
+    partition: Partition
+    reasons: list[Reason]
+    infeasible: Infeasible | None = None
+
+
+class Policy(Protocol):
+    """A policy named in the entry point group `osml.policies`.
+
+    `State` is a msgspec struct: it travels to the agent and back between two decisions, so that any server can answer
+    the next observation. Raise `version` when its meaning changes: older states are then discarded, not misread.
+    """
+
+    name: str
+    version: int
+    State: type[Any]
+
+    def initial(self, observation: Observation, seed: int) -> Any:
+        """State before the first decision. Everything random derives from `seed`."""
+        ...
+
+    def decide(self, observation: Observation, state: Any) -> tuple[Plan, Any]:
+        """The plan for this observation and the state for the next one."""
+        ...
+
+
+def latency_text(service: Service) -> str:
+    """A service's latency against its target: "p99 12.4 ms > 10 ms target (slack -0.24)"."""
+    if service.latency_ms is None or service.target_ms is None or service.slack is None:
+        return f"no {service.percentile} in this interval"
+    sign = ">" if service.latency_ms > service.target_ms else "<="
+    return (
+        f"{service.percentile} {service.latency_ms:.4g} ms {sign} {service.target_ms:.4g} ms target "
+        f"(slack {service.slack:.2f})"
+    )

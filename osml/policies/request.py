@@ -1,0 +1,89 @@
+"""What the types of an observation can't say: names are unique, targets exist, the platform adds up."""
+
+from __future__ import annotations
+
+import math
+
+from osml.domain import Observation, Platform, Service
+from osml.domain.cpulist import parse_cpulist
+
+MAX_MASK_BITS = 64  # a way mask has at most 16 hexadecimal digits
+
+
+class RequestError(ValueError):
+    """The observation can't be decided on. `field` names the part of it that is wrong, where one part is."""
+
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.field = field
+
+
+def check_observation(observation: Observation) -> None:
+    """Raise RequestError, naming the field, for the first thing that makes no sense."""
+    seen: dict[str, int] = {}
+    for index, service in enumerate(observation.services):
+        if service.name in seen:
+            raise RequestError(
+                f"services[{index}].name '{service.name}' is also the name of services[{seen[service.name]}]; "
+                "give each service a name of its own",
+                f"services[{index}].name",
+            )
+        seen[service.name] = index
+        _check_service(service, f"services[{index}]")
+    _check_platform(observation.platform)
+    for index, assignment in enumerate(observation.assignments):
+        _cpus(assignment.cpus or "", f"assignments[{index}].cpus")
+
+
+def _check_service(service: Service, where: str) -> None:
+    if service.kind == "lc" and service.target_ms is None:
+        raise RequestError(
+            f"{where}.target_ms of LC service '{service.name}' is missing; set the latency in ms that it has to meet",
+            f"{where}.target_ms",
+        )
+    for value, field in ((service.target_ms, "target_ms"), (service.latency_ms, "latency")):
+        if value is not None and not math.isfinite(value):
+            raise RequestError(f"{where}.{field} is {value}, expected a finite number of ms", f"{where}.{field}")
+    for resource, least, most in (
+        ("cores", service.min_cores, service.max_cores),
+        ("ways", service.min_ways, service.max_ways),
+    ):
+        if most is not None and most < least:
+            raise RequestError(
+                f"{where}.max_{resource} is {most}, less than min_{resource} {least} of service '{service.name}'",
+                f"{where}.max_{resource}",
+            )
+
+
+def _check_platform(platform: Platform) -> None:
+    cpus = _cpus(platform.cpus, "platform.cpus")
+    if platform.core_quantum > 1:
+        raise RequestError(
+            f"platform.core_quantum is {platform.core_quantum:g}, expected 1 (whole CPUs) or less (CPU quota)",
+            "platform.core_quantum",
+        )
+    if abs(platform.cores * platform.core_quantum - len(cpus)) >= platform.core_quantum:
+        raise RequestError(
+            f"platform.cores is {platform.cores} units of {platform.core_quantum:g} CPUs, but platform.cpus "
+            f"'{platform.cpus}' lists {len(cpus)} CPUs; expected {len(cpus) / platform.core_quantum:g} cores",
+            "platform.cores",
+        )
+    threads = [cpu for group in platform.siblings for cpu in group]
+    if len(set(threads)) != len(threads):
+        raise RequestError("platform.siblings names a CPU twice; each CPU is in one physical core", "platform.siblings")
+    if platform.ways is not None and not platform.min_way_bits <= platform.ways <= MAX_MASK_BITS:
+        raise RequestError(
+            f"platform.ways is {platform.ways}, expected {platform.min_way_bits} (min_way_bits) to {MAX_MASK_BITS}, "
+            "or null where the cache can't be partitioned",
+            "platform.ways",
+        )
+    if platform.mba is not None and platform.mba.min > platform.mba.max:
+        raise RequestError(f"platform.mba: min {platform.mba.min} is above max {platform.mba.max}", "platform.mba")
+
+
+def _cpus(text: str, field: str) -> list[int]:
+    try:
+        return parse_cpulist(text)
+    except ValueError as error:
+        raise RequestError(f"{field}: {error}", field) from error

@@ -1,0 +1,38 @@
+"""Unmanaged: everybody shares everything, as on a machine without a scheduler of this kind.
+
+The baseline of all papers here (Ah-Q section VII, OSML section 6): the operating system divides time, the cache is free
+for all. Operator's limits do not apply: nobody enforces them.
+"""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from osml.domain import Observation, Partition, Reason, Region
+from osml.policies.policy import Plan
+
+
+class UnmanagedState(Struct, frozen=True):
+    """Nothing to remember."""
+
+
+class Unmanaged:
+    """One region of all cores and all ways, owned by all services."""
+
+    name = "unmanaged"
+    version = 1
+    State = UnmanagedState
+
+    def initial(self, observation: Observation, seed: int) -> UnmanagedState:
+        """Nothing to remember."""
+        return UnmanagedState()
+
+    def decide(self, observation: Observation, state: UnmanagedState) -> tuple[Plan, UnmanagedState]:
+        """The same plan for every observation."""
+        platform = observation.platform
+        ways = platform.ways or 0
+        names = [service.name for service in observation.services]
+        text = f"unmanaged: {len(names)} service(s) share all {platform.cores} cores" + (
+            f" and {ways} ways" if ways else ""
+        )
+        return Plan(Partition([Region(names, platform.cores, ways)]), [Reason(text=text)]), state
