@@ -45,16 +45,30 @@ class RedisWorkload final : public Workload {
 
   std::string_view next_request(Random& random) override {
     const std::string key = "key:" + std::to_string(random.below(keys_));
-    const bool write = random.below(10) == 0;
-    request_ = write ? "*3\r\n$3\r\nSET\r\n" : "*2\r\n$3\r\nGET\r\n";
-    append_bulk(key);
-    if (write) append_bulk(value_);
+    const auto draw = random.below(10);
+    if (draw < 3) {
+      begin(1 + kVisitorKeys);
+      append_bulk("PFCOUNT");
+      for (unsigned day = 0; day < kVisitorKeys; ++day) append_bulk("visitors:" + std::to_string(day));
+    } else if (draw < 4) {
+      begin(3);
+      append_bulk("SET");
+      append_bulk(key);
+      append_bulk(value_);
+    } else {
+      begin(2);
+      append_bulk("GET");
+      append_bulk(key);
+    }
     return request_;
   }
 
   [[nodiscard]] std::unique_ptr<ReplyReader> make_reader() const override { return std::make_unique<RedisReader>(); }
 
  private:
+  static constexpr unsigned kVisitorKeys = 7;
+
+  void begin(unsigned parts) { request_ = "*" + std::to_string(parts) + "\r\n"; }
   void append_bulk(std::string_view text) {
     request_.append("$").append(std::to_string(text.size())).append("\r\n").append(text).append("\r\n");
   }

@@ -25,10 +25,12 @@ class Workload {
   [[nodiscard]] virtual std::unique_ptr<ReplyReader> make_reader() const = 0;
 };
 
-// GET and SET of `keys` keys "key:0".. (nine reads to a write) with values of `value_bytes`.
+// Six in ten GET and one SET of `keys` keys "key:0".. with values of `value_bytes`; three count the distinct visitors
+// of a week (PFCOUNT of "visitors:0" to "visitors:6"), which takes the server some tenths of a millisecond.
 std::unique_ptr<Workload> make_redis_workload(unsigned keys, unsigned value_bytes);
+// Nine get to a set.
 std::unique_ptr<Workload> make_memcached_workload(unsigned keys, unsigned value_bytes);
-// GET of /small nine times in ten, else of /large, over a connection that is kept alive.
+// GET of /small and /large by turns of a fair coin, compressed where the server does that, over kept connections.
 std::unique_ptr<Workload> make_http_workload(const std::string& host);
 
 std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host);

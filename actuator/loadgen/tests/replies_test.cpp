@@ -50,7 +50,24 @@ std::vector<Case> cases() {
       {"two lengths", Protocol::Http, http("200 OK", "Content-Length: 1\r\nContent-Length: 2\r\n", ""),
        Outcome::Broken},
       {"length with a sign", Protocol::Http, http("200 OK", "Content-Length: +5\r\n", ""), Outcome::Broken},
-      {"chunks", Protocol::Http, http("200 OK", "Transfer-Encoding: chunked\r\n", ""), Outcome::Broken},
+      {"chunks", Protocol::Http,
+       http("200 OK", "Transfer-Encoding: chunked\r\n", "a;x=y\r\n0123\r\n6789\r\n1\r\nx\r\n0\r\n\r\n"),
+       Outcome::Complete},
+      {"trailer", Protocol::Http, http("200 OK", "Transfer-Encoding: chunked\r\n", "0\r\nDigest: x\r\n\r\n"),
+       Outcome::Complete},
+      {"refused in chunks", Protocol::Http, http("500 Oh", "Transfer-Encoding: chunked\r\n", "0\r\n\r\n"),
+       Outcome::Refused},
+      {"chunk of no number", Protocol::Http, http("200 OK", "Transfer-Encoding: chunked\r\n", "z\r\n"),
+       Outcome::Broken},
+      {"chunk of a negative number", Protocol::Http, http("200 OK", "Transfer-Encoding: chunked\r\n", "-1\r\n"),
+       Outcome::Broken},
+      {"chunk beyond all bounds", Protocol::Http,
+       http("200 OK", "Transfer-Encoding: chunked\r\n", "ffffffffffffffff\r\n"), Outcome::Broken},
+      {"chunk that ends elsewhere", Protocol::Http, http("200 OK", "Transfer-Encoding: chunked\r\n", "1\r\nxy\r\n"),
+       Outcome::Broken},
+      {"other encoding", Protocol::Http, http("200 OK", "Transfer-Encoding: gzip\r\n", ""), Outcome::Broken},
+      {"length and chunks", Protocol::Http, http("200 OK", "Content-Length: 1\r\nTransfer-Encoding: chunked\r\n", ""),
+       Outcome::Broken},
       {"absurd status", Protocol::Http, http("999 Huh", "Content-Length: 0\r\n", ""), Outcome::Broken},
       {"header without a colon", Protocol::Http, http("200 OK", "Content-Length 5\r\n", ""), Outcome::Broken},
       {"more body than announced", Protocol::Http, http("200 OK", "Content-Length: 1\r\n", "ab"), Outcome::Broken},
@@ -138,14 +155,18 @@ TEST(Replies, FollowEachOtherOnOneConnection) {
 TEST(Workload, MixesReadsAndWritesInSoundRequests) {
   Random random(1);
   const auto redis = make_redis_workload(10, 3);
+  int reads = 0;
   int writes = 0;
-  for (int i = 0; i < 1000; ++i) {
+  int counts = 0;
+  for (int i = 0; i < 10'000; ++i) {
     const std::string request(redis->next_request(random));
-    const bool write = request.starts_with("*3\r\n$3\r\nSET\r\n$5\r\nkey:");
-    EXPECT_TRUE(write ? request.ends_with("\r\n$3\r\nvvv\r\n") : request.starts_with("*2\r\n$3\r\nGET\r\n$5\r\nkey:"));
-    writes += write ? 1 : 0;
+    reads += request.starts_with("*2\r\n$3\r\nGET\r\n$5\r\nkey:") ? 1 : 0;
+    writes += request.starts_with("*3\r\n$3\r\nSET\r\n$5\r\nkey:") && request.ends_with("\r\n$3\r\nvvv\r\n") ? 1 : 0;
+    counts += request.starts_with("*8\r\n$7\r\nPFCOUNT\r\n$10\r\nvisitors:0\r\n") ? 1 : 0;
   }
-  EXPECT_NEAR(writes, 100, 40);
+  EXPECT_EQ(reads + writes + counts, 10'000);
+  EXPECT_NEAR(reads, 6000, 300);
+  EXPECT_NEAR(writes, 1000, 200);
 }
 
 }  // namespace

@@ -1,0 +1,130 @@
+"""The trial's own cgroups, `osml-live/<service>`, on machines with cgroup v1 controllers or cgroup v2.
+
+Nothing is divided here, that is the agent's work: the groups only say which tasks are which service. Group scheduling
+alone would already favour a service with few threads, so every group gets the weight that its threads would have
+without groups. Then "unmanaged" means what it says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from osml.failure import Failure, MachineError
+
+ROOT_NAME = "osml-live"
+WANTED = ("cpu", "cpuset", "cpuacct", "memory")
+V1_WEIGHT = 1024  # cpu.shares of one thread at nice 0
+V2_WEIGHT = 100  # cpu.weight of the same
+EMPTY_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Mount points by controller (v1), or the one of cgroup v2."""
+
+    v1: dict[str, Path]
+    v2: Path | None
+
+    @property
+    def roots(self) -> list[Path]:
+        """Each mount point once."""
+        return [self.v2] if self.v2 is not None else list(dict.fromkeys(self.v1.values()))
+
+    @property
+    def label(self) -> str:
+        """How it is called in summaries."""
+        return "cgroup v2" if self.v2 is not None else "cgroup v1 (" + ", ".join(self.v1) + ")"
+
+
+def find_hierarchies(mounts: str) -> Hierarchies:
+    """Out of the text of /proc/mounts. v1 wins where it has the cpu controller (a hybrid machine).
+
+    Raises MachineError where neither has one.
+    """
+    v1: dict[str, Path] = {}
+    unified: Path | None = None
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 4:
+            continue
+        _, path, kind, options = fields[:4]
+        if kind == "cgroup":
+            v1.update({name: Path(path) for name in WANTED if name in options.split(",")})
+        elif kind == "cgroup2":
+            unified = Path(path)
+    if "cpu" in v1:
+        return Hierarchies({name: v1[name] for name in WANTED if name in v1}, None)
+    if unified is not None and "cpu" in (unified / "cgroup.controllers").read_text().split():
+        return Hierarchies({}, unified)
+    raise MachineError("no cgroup hierarchy with the cpu controller is mounted, neither v1 nor v2: see /proc/cgroups")
+
+
+class LiveGroups:
+    """The groups of one trial. `remove()` also clears what a killed trial left behind."""
+
+    def __init__(self, hierarchies: Hierarchies) -> None:
+        self.hierarchies = hierarchies
+        self._weights: dict[str, int] = {}
+
+    def create(self, name: str, threads: int) -> list[Path]:
+        """Group of one service in every hierarchy; `threads` is how many of its threads want to run at once."""
+        self._weights[name] = threads
+        for root in self.hierarchies.roots:
+            self._make(root, root / ROOT_NAME, sum(self._weights.values()))
+            self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
+        return self.directories(name)
+
+    def directories(self, name: str) -> list[Path]:
+        """The service's directory in every hierarchy."""
+        return [root / ROOT_NAME / name for root in self.hierarchies.roots]
+
+    def cpu_seconds(self, name: str) -> float:
+        """CPU time that the service has used so far."""
+        if self.hierarchies.v2 is not None:
+            text = (self.hierarchies.v2 / ROOT_NAME / name / "cpu.stat").read_text()
+            return int(text.split()[1]) / 1e6  # usage_usec is the first line
+        return int((self.hierarchies.v1["cpuacct"] / ROOT_NAME / name / "cpuacct.usage").read_text()) / 1e9
+
+    def _make(self, parent: Path, directory: Path, threads: int) -> None:
+        v2 = self.hierarchies.v2 is not None
+        if v2:
+            offered = (parent / "cgroup.controllers").read_text().split()
+            (parent / "cgroup.subtree_control").write_text(" ".join(f"+{n}" for n in WANTED if n in offered))
+        directory.mkdir(exist_ok=True)
+        # A new v1 cpuset is empty and takes no task before it has CPUs and memory nodes.
+        for file in () if v2 else ("cpuset.cpus", "cpuset.mems"):
+            if (directory / file).exists():
+                (directory / file).write_text((parent / file).read_text())
+        weight, unit, most = ("cpu.weight", V2_WEIGHT, 10_000) if v2 else ("cpu.shares", V1_WEIGHT, 262_144)
+        if (directory / weight).exists():
+            (directory / weight).write_text(str(min(unit * threads, most)))
+
+    def remove(self) -> None:
+        """End every task in the groups and remove them. Raises Failure, naming the group, where one stays."""
+        for root in self.hierarchies.roots:
+            top = root / ROOT_NAME
+            if not top.is_dir():
+                continue
+            groups = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
+            for group in [*groups, top]:
+                _empty(group)
+                try:
+                    group.rmdir()
+                except OSError as error:
+                    raise Failure(f"cgroup {group} can't be removed: {error.strerror}") from None
+
+
+def _empty(group: Path) -> None:
+    deadline = time.monotonic() + EMPTY_WITHIN_S
+    while pids := (group / "cgroup.procs").read_text().split():
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise Failure(f"cgroup {group} still has tasks {', '.join(pids)} {EMPTY_WITHIN_S:g} s after SIGKILL")
+        time.sleep(0.02)
