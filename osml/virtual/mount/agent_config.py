@@ -1,0 +1,59 @@
+"""The ready-made configuration with which osml-agent drives a virtual node."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from osml.virtual.kernel.machine import Machine
+from osml.virtual.models import ServiceModel
+from osml.virtual.surface import ideal_ms, ipc_solo
+
+
+def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[str, Any]:
+    model = machine.node.tenants[tenant]
+    telemetry = {"file": str(folder / "telemetry" / f"{model.name}.jsonl")}
+    entry: dict[str, Any] = {"name": model.name}
+    if isinstance(model, ServiceModel):
+        entry |= {"class": "lc", "target_ms": model.target_ms, "percentile": "p99"}
+        entry["ideal_ms"] = round(min(ideal_ms(machine.node.platform, model, load), model.target_ms * 0.95), 3)
+        entry["latency"] = {**telemetry, "max_age_s": 5.0}
+    else:
+        entry |= {"class": "be", "ipc_solo": round(ipc_solo(machine.node.platform, model), 4)}
+    entry["match"] = {"cgroup": machine.cgroup_path(tenant)}
+    entry["counters"] = telemetry
+    return entry
+
+
+def agent_config(
+    machine: Machine, folder: Path, loads: Mapping[str, float], *, speed: float, interval_s: float,
+    server_url: str, policy: str | None,
+) -> str:  # fmt: skip
+    """agent.yaml as text. Solo speeds and ideal latencies come from the model itself, alone on the whole node."""
+    platform = machine.node.platform
+    document = {
+        "node": folder.name or "virtual",
+        "server": {"url": server_url},
+        "policy": policy,
+        "interval_s": interval_s,
+        "time_scale": speed,
+        "state_dir": str(folder / "state"),
+        "roots": {name: str(folder / sub) for name, sub in
+                  (("resctrl", "resctrl"), ("cgroup", "cgroup"), ("proc", "proc"), ("sysfs", "sys"))},
+        "cpu": {"backend": "cgroup2", "quantum": 1.0},
+        "platform": {
+            "id": platform.id,
+            "bandwidth_gbps": platform.bandwidth_gbps,
+            "memory_gib": platform.memory_gib,
+            "frequency_ghz": platform.frequency_ghz,
+        },
+        "services": [
+            _tenant(machine, folder, i, loads.get(name, 0.0)) for i, name in enumerate(machine.node.names)
+        ],
+    }  # fmt: skip
+    return "# Written by `osml virtual mount`: drives this virtual node, nothing else.\n" + yaml.safe_dump(
+        document, sort_keys=False
+    )

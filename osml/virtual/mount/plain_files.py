@@ -1,0 +1,231 @@
+"""The node's files as plain files that are watched: for users without FUSE.
+
+A write can't be refused here. It is obeyed or reverted within milliseconds, and info/last_cmd_status says why. A new
+directory is a mkdir, a directory that is gone an rmdir. A file that was unlinked comes back only after a second: whoever
+takes a group away has to empty it first.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from osml.virtual.kernel.kernfs import Caller, Directory, Entry, File, Tree
+
+_PATIENCE_S = 1.0
+_SETTLED_S = 0.05
+
+
+def command_in(before: bytes, after: bytes) -> bytes:
+    """What was written, given a file's content before and after one write at offset 0 (or appended, or truncated).
+
+    A shorter command leaves the old tail behind: the command is the shortest whole line (or text) whose rest is just
+    that tail.
+    """
+    if before and after.startswith(before) and len(after) > len(before):
+        return after[len(before) :]
+    end = after.find(b"\n") + 1
+    while end > 0:
+        if after[end:] == before[end:]:
+            return after[:end]
+        end = after.find(b"\n", end) + 1
+    if len(after) == len(before):
+        differing = [i for i in range(len(after)) if after[i] != before[i]]
+        return after[: differing[-1] + 1] if differing else after
+    return after
+
+
+@dataclass
+class _Watched:
+    entry: File
+    descriptor: int
+    content: bytes
+    mtime_ns: int
+
+
+class PlainExport:
+    """Keeps a directory `top` and a tree the same. `poll` must be called every few milliseconds."""
+
+    def __init__(self, tree: Tree, top: Path) -> None:
+        self._tree = tree
+        self._top = top
+        self._caller = Caller(os.geteuid(), os.getegid(), 0)
+        self._files: dict[str, _Watched] = {}
+        self._directories: dict[str, tuple[Directory, int]] = {}
+        self._incomplete: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Write the whole tree out; what was there from a previous run is replaced."""
+        for name, entry in self._tree.root.children.items():
+            target = self._top / name
+            if target.is_symlink() or target.is_file():
+                target.unlink()
+            elif target.exists():
+                shutil.rmtree(target)
+            self._export(name, entry)
+
+    def stop(self) -> None:
+        """Take all files away."""
+        for watched in self._files.values():
+            os.close(watched.descriptor)
+        for name in self._tree.root.children:
+            shutil.rmtree(self._top / name, ignore_errors=True)
+        self._files.clear()
+        self._directories.clear()
+
+    # -- tree to disk --------------------------------------------------------------------------------------------
+
+    def _export(self, path: str, entry: Entry) -> None:
+        target = self._top / path
+        if isinstance(entry, Directory):
+            target.mkdir(exist_ok=True)
+            for name, child in entry.children.items():
+                self._export(f"{path}/{name}", child)
+            # A user who is not root must be able to make and remove groups in what only root could write.
+            target.chmod(stat.S_IMODE(entry.mode) | 0o200)
+            self._directories[path] = (entry, target.stat().st_mtime_ns)
+        elif isinstance(entry, File):
+            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
+            descriptor = os.open(target, flags, 0o600)
+            os.fchmod(descriptor, stat.S_IMODE(entry.mode))
+            watched = _Watched(entry, descriptor, b"", 0)
+            self._files[path] = watched
+            self._write_out(watched, entry.read(), force=True)
+
+    def _write_out(self, watched: _Watched, content: bytes, *, force: bool = False) -> None:
+        if content != watched.content or force:
+            os.pwrite(watched.descriptor, content, 0)
+            if len(content) != len(watched.content) or force:
+                os.ftruncate(watched.descriptor, len(content))
+        watched.content = content
+        watched.mtime_ns = os.fstat(watched.descriptor).st_mtime_ns
+
+    def _forget(self, path: str) -> None:
+        """Drop a directory and all below it from the books (and from the disk, where something is left)."""
+        for name in [name for name in self._files if name.startswith(path + "/")]:
+            os.close(self._files.pop(name).descriptor)
+        for name in [n for n in self._directories if n == path or n.startswith(path + "/")]:
+            del self._directories[name]
+            self._incomplete.pop(name, None)
+        shutil.rmtree(self._top / path, ignore_errors=True)
+
+    def refresh(self, *, live: bool) -> None:
+        """Write out the counters (`live`), or everything else that has changed."""
+        for watched in self._files.values():
+            if watched.entry.live != live or os.fstat(watched.descriptor).st_mtime_ns != watched.mtime_ns:
+                continue
+            content = watched.entry.read()
+            if content != watched.content:
+                self._write_out(watched, content)
+
+    # -- disk to tree --------------------------------------------------------------------------------------------
+
+    def poll(self) -> bool:
+        """Look for commands and obey them; True where there was one."""
+        changed = self._poll_directories()
+        for watched in list(self._files.values()):
+            if watched.entry.store is not None and not watched.entry.removed:
+                changed |= self._poll_file(watched)
+        if changed:
+            self.refresh(live=False)
+        return changed
+
+    def _poll_file(self, watched: _Watched) -> bool:
+        status = os.fstat(watched.descriptor)
+        if status.st_mtime_ns == watched.mtime_ns:
+            return False
+        after = os.pread(watched.descriptor, 65536, 0)
+        if not after and time.time_ns() - status.st_mtime_ns < 50_000_000:
+            return False  # truncated by an open that has not written yet
+        if after:
+            try:
+                watched.entry.write(command_in(watched.content, after), self._caller)
+            except OSError:
+                pass  # reverted below; resctrl says why in last_cmd_status
+        self._write_out(watched, watched.entry.read(), force=True)
+        return True
+
+    def _poll_directories(self) -> bool:
+        changed = False
+        for path, (entry, known_mtime) in list(self._directories.items()):
+            if path not in self._directories:
+                continue  # went away with its parent
+            try:
+                mtime = (self._top / path).stat().st_mtime_ns
+            except FileNotFoundError:
+                changed |= self._gone(path, entry)
+                continue
+            if mtime != known_mtime or path in self._incomplete:
+                self._directories[path] = (entry, mtime)
+                changed |= self._compare(path, entry)
+        return changed
+
+    def _compare(self, path: str, entry: Directory) -> bool:
+        """What is new or missing in a directory."""
+        changed = False
+        names = set(os.listdir(self._top / path))
+        for name in sorted(names - set(entry.children)):
+            below = f"{path}/{name}"
+            if not (self._top / below).is_dir():
+                (self._top / below).unlink(missing_ok=True)
+                continue
+            changed = True
+            try:
+                self._tree.mkdir(below, self._caller)
+            except OSError:
+                shutil.rmtree(self._top / below, ignore_errors=True)
+            else:
+                self._export(below, entry.children[name])
+        missing = {name for name in set(entry.children) - names if isinstance(entry.children[name], File)}
+        if not missing:
+            self._incomplete.pop(path, None)
+            self._directories[path] = (entry, (self._top / path).stat().st_mtime_ns)
+            return changed
+        since = self._incomplete.setdefault(path, time.monotonic())
+        if not names and self._made_again(path, entry):
+            return True
+        if time.monotonic() - since > _PATIENCE_S:
+            del self._incomplete[path]
+            for name in missing:
+                os.close(self._files.pop(f"{path}/{name}").descriptor)
+                self._export(f"{path}/{name}", entry.children[name])
+        self._directories[path] = (entry, (self._top / path).stat().st_mtime_ns)
+        return changed
+
+    def _gone(self, path: str, entry: Directory) -> bool:
+        """A directory was removed: obey, or put it back where the kernel would have refused.
+
+        Not at once: the parent may be on its way out, and whoever empties it must not find it filled again.
+        """
+        parent = path.rpartition("/")[0]
+        if parent and not (self._top / parent).exists():
+            return False  # the parent's turn comes
+        try:
+            self._tree.rmdir(path)
+        except OSError:
+            if time.monotonic() - self._incomplete.setdefault(path, time.monotonic()) <= _PATIENCE_S:
+                return False
+            self._forget(path)
+            self._export(path, entry)
+            return True
+        self._forget(path)
+        return True
+
+    def _made_again(self, path: str, entry: Directory) -> bool:
+        """A group directory that stays empty was removed and made again between two polls: so it is a new group."""
+        if entry.make is None and "tasks" not in entry.children:
+            return False
+        if time.monotonic() - self._incomplete[path] < _SETTLED_S:
+            return False
+        try:
+            self._tree.rmdir(path)
+            self._forget(path)
+            self._tree.mkdir(path, self._caller)
+        except OSError:
+            return False
+        self._export(path, self._tree.lookup(path))
+        return True
