@@ -8,20 +8,12 @@
 #include <string>
 #include <vector>
 
+#include "apply/mechanisms.h"
 #include "base/result.h"
+#include "config/config.h"
 #include "domain/types.h"
 
 namespace osml {
-
-struct Config;
-
-// One line of `osml-agent probe`.
-struct Mechanism {
-  std::string name;  // cpuset | affinity | cpu_quota | cpu_weight | llc_ways | mba | llc_monitoring
-  bool available = false;
-  std::string reason;         // how it is reached ("cgroup2"), or why it is not
-  std::string how_to_enable;  // empty where available or where nothing helps
-};
 
 struct ActuatorOptions {
   // True: the caller only looks (probe, show). No lock is taken, nothing is healed, apply/restore/reconcile refuse.

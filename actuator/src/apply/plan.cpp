@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <optional>
 
 #include "base/cpuset.h"
+#include "base/mask.h"
 #include "base/number.h"
 
 namespace osml {
@@ -15,17 +15,6 @@ namespace {
 
 constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Aspect::Tasks,
                                 Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
-
-bool is_contiguous(std::uint64_t mask) {
-  const std::uint64_t run = mask >> static_cast<unsigned>(std::countr_zero(mask));
-  return (run & (run + 1)) == 0;
-}
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 16> digits{};
-  const auto [end, code] = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  return {digits.data(), end};
-}
 
 // What old and new have in common, where that is less than the old and enough to live on.
 std::optional<std::string> common_cpus(const Change& change) {
@@ -45,7 +34,7 @@ std::optional<std::string> common_ways(const Change& change, const MaskRules& ru
   if (common == 0 || common == *now) return std::nullopt;
   if (static_cast<unsigned>(std::popcount(common)) < rules.min_bits) return std::nullopt;
   if (!rules.sparse && !is_contiguous(common)) return std::nullopt;
-  return common == *wanted ? change.wanted : hex(common);
+  return common == *wanted ? change.wanted : format_mask(common);
 }
 
 std::optional<std::string> lower(const Change& change) {

@@ -7,6 +7,7 @@
 
 #include "apply/wanted.h"
 #include "base/cpuset.h"
+#include "base/mask.h"
 #include "base/number.h"
 
 namespace osml {
@@ -16,11 +17,6 @@ namespace {
 using Refusal = std::optional<std::string>;
 
 constexpr double least_quota = 0.01;
-
-bool is_contiguous(std::uint64_t mask) {
-  const std::uint64_t run = mask >> static_cast<unsigned>(std::countr_zero(mask));
-  return (run & (run + 1)) == 0;
-}
 
 // One assignment against the machine and the operator's limits.
 class Check {

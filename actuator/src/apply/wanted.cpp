@@ -1,25 +1,13 @@
 #include "apply/wanted.h"
 
-#include <array>
-#include <charconv>
-
+#include "base/mask.h"
 #include "base/number.h"
 
 namespace osml {
 
-namespace {
-
-std::string hex(std::uint64_t value) {
-  std::array<char, 16> digits{};
-  const auto [end, code] = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  return {digits.data(), end};
-}
-
-}  // namespace
-
 Wanted wanted_values(const Assignment& assignment) {
   Wanted wanted;
-  if (assignment.way_mask) wanted[Aspect::Ways] = hex(*assignment.way_mask);
+  if (assignment.way_mask) wanted[Aspect::Ways] = format_mask(*assignment.way_mask);
   if (assignment.mba) wanted[Aspect::Mba] = std::to_string(*assignment.mba);
   if (!wanted.empty()) {
     wanted[Aspect::Group] = "present";

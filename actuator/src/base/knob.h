@@ -40,6 +40,9 @@ class Knob {
 
   // Everything needed to put back what is there now; opaque to everybody else, kept in the journal. Text, UTF-8.
   virtual Result<std::string> snapshot() = 0;
+  // The snapshot that restore() at the very end goes back to. Differs only for what carries our name and is ours
+  // whoever left it there.
+  virtual Result<std::string> origin() { return snapshot(); }
   // Puts a snapshot back and checks it. Idempotent. What has gone meanwhile (task, cgroup, group) is no error.
   virtual Status restore(const std::string& snapshot) = 0;
 

@@ -31,6 +31,8 @@ class GroupKnob : public Knob {
   Status write(const std::string& value) override;
   [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override { return read == wanted; }
   Result<std::string> snapshot() override;
+  // A group of our name that an earlier agent left behind (its journal lost) is removed at the end, too.
+  Result<std::string> origin() override;
   Status restore(const std::string& snapshot) override;
 
  private:

@@ -1,11 +1,10 @@
 #include "resctrl/schemata.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <chrono>
 #include <thread>
 
+#include "base/mask.h"
 #include "base/number.h"
 
 namespace osml::resctrl {
@@ -39,12 +38,6 @@ Result<SchemataLine> parse_line(std::string_view text) {
   return line;
 }
 
-std::string hex(std::uint64_t value) {
-  std::array<char, 16> digits{};
-  const auto [end, code] = std::to_chars(digits.data(), digits.data() + digits.size(), value, 16);
-  return {digits.data(), end};
-}
-
 bool is_whole(const Schemata& schemata, const std::vector<std::string>& resources) {
   return std::all_of(resources.begin(), resources.end(),
                      [&](const std::string& name) { return find_line(schemata, name) != nullptr; });
@@ -69,7 +62,7 @@ std::string format_line(const SchemataLine& line) {
   std::string text = line.resource + ":";
   for (const auto& [id, value] : line.values) {
     if (text.back() != ':') text += ';';
-    text += std::to_string(id) + "=" + (is_cache(line.resource) ? hex(value) : std::to_string(value));
+    text += std::to_string(id) + "=" + (is_cache(line.resource) ? format_mask(value) : std::to_string(value));
   }
   return text;
 }

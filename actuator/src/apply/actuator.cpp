@@ -1,0 +1,154 @@
+#include "apply/actuator.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "apply/even.h"
+#include "apply/node_state.h"
+#include "apply/plan.h"
+#include "apply/restore.h"
+#include "apply/validate.h"
+#include "base/number.h"
+#include "resctrl/group.h"
+
+namespace osml {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+Error read_only() { return {ErrorKind::Input, "this actuator was opened for looking only", 0}; }
+
+std::string lines_of(const std::vector<Prepared>& changes, const std::vector<Step>& steps) {
+  std::string lines;
+  for (const Step& step : steps) lines += (lines.empty() ? "" : "\n") + describe(changes[step.change].change, step);
+  return lines;
+}
+
+// One value of a service in the decision's terms; empty where it is not set or cannot be told.
+std::string value_of(const KnobSet& set, Aspect aspect) {
+  Knob* knob = set.find(aspect);
+  if (knob == nullptr) return {};
+  const auto value = knob->read();
+  return value ? *value : std::string();
+}
+
+}  // namespace
+
+Actuator::Actuator(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Actuator::Actuator(Actuator&&) noexcept = default;
+Actuator& Actuator::operator=(Actuator&&) noexcept = default;
+Actuator::~Actuator() = default;
+
+Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
+  auto state = std::make_unique<State>();
+  state->config = &config;
+  state->options = options;
+  if (options.fault_injection) state->crash = CrashPoint::from_environment();
+  if (const auto seen = state->refresh(); !seen) return seen.error();
+  if (options.read_only) {
+    if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
+  } else if (Status taken = state->take_over(); !taken) {
+    return taken.error();
+  }
+  return Actuator(std::move(state));
+}
+
+const Platform& Actuator::platform() const { return state_->platform; }
+const std::map<std::string, std::string>& Actuator::missing() const { return state_->missing; }
+const std::vector<Mechanism>& Actuator::mechanisms() const { return state_->mechanisms; }
+const std::string& Actuator::healed() const { return state_->healed; }
+
+Result<std::vector<Assignment>> Actuator::read() {
+  std::vector<Assignment> assignments;
+  for (const KnobSet& set : state_->knobs) {
+    Assignment assignment;
+    assignment.service = set.service;
+    if (const std::string cpus = value_of(set, Aspect::Cpus); !cpus.empty()) assignment.cpus = cpus;
+    assignment.cpu_quota = parse_double(value_of(set, Aspect::Quota));
+    if (state_->journal.knows(set.service, Aspect::Weight)) {  // every group has a weight; only ours says something
+      if (const auto weight = parse_unsigned(value_of(set, Aspect::Weight))) {
+        assignment.cpu_weight = static_cast<unsigned>(*weight);
+      }
+    }
+    if (const auto mask = parse_unsigned(value_of(set, Aspect::Ways), 16)) assignment.way_mask = *mask;
+    if (const auto mba = parse_unsigned(value_of(set, Aspect::Mba))) assignment.mba = static_cast<unsigned>(*mba);
+    assignments.push_back(std::move(assignment));
+  }
+  return assignments;
+}
+
+Outcome Actuator::apply(const Decision& decision, bool dry_run) {
+  const auto start = Clock::now();
+  const auto finish = [&](Outcome outcome) {
+    outcome.duration_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
+    return outcome;
+  };
+  const auto failed = [&](const Error& error) {
+    return finish({decision.seq, "failed", error.message + "; nothing was changed", std::nullopt});
+  };
+  if (state_->options.read_only && !dry_run) return failed(read_only());
+  if (const auto seen = state_->refresh(); !seen) return failed(seen.error());
+  if (!dry_run) {
+    if (const Status whole = state_->heal(); !whole) return failed(whole.error());
+  }
+  if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs)) {
+    return finish({decision.seq, "refused", *why, std::nullopt});
+  }
+  const auto changes = state_->prepare(decision);
+  if (!changes) return failed(changes.error());
+  std::vector<Change> plain;
+  for (const Prepared& prepared : *changes) plain.push_back(prepared.change);
+  const std::vector<Step> steps = plan(plain, {state_->platform.min_way_bits, state_->platform.sparse_masks});
+  if (dry_run) return finish({decision.seq, "dry_run", lines_of(*changes, steps), std::nullopt});
+  if (steps.empty()) {
+    state_->remember(decision);
+    return finish({decision.seq, "unchanged", "", std::nullopt});
+  }
+  return finish(state_->commit(decision, *changes, steps));
+}
+
+Status Actuator::reconcile() {
+  if (state_->options.read_only) return read_only();
+  const auto changed = state_->refresh();
+  if (!changed) return changed.error();
+  const Status again = *changed ? state_->reapply() : done();
+  const Status monitored = state_->monitor_only_groups();
+  const Status followed = state_->follow_tasks();
+  if (!again) return again;
+  return monitored ? followed : monitored;
+}
+
+Status Actuator::restore() {
+  if (state_->options.read_only) return read_only();
+  if (Status whole = state_->heal(); !whole) return whole;
+  state_->applied.clear();
+  if (state_->journal.originals.empty()) return done();
+  const auto tree = state_->lock_resctrl();
+  if (!tree) return tree.error();
+  const Status back = restore_all(state_->journal.originals, state_->config->roots, state_->resctrl_info());
+  if (Status saved = save_journal(state_->journal_path(), state_->journal); !saved) return saved;
+  return back;
+}
+
+// What this node has no mechanism for is left out, so that the decision can be applied.
+Decision Actuator::even_decision() const {
+  Decision decision = osml::even_decision(*state_->config, state_->platform);
+  for (std::size_t index = 0; index < decision.assignments.size(); ++index) {
+    const KnobSet& set = state_->knobs[index];
+    Assignment& assignment = decision.assignments[index];
+    if (set.find(Aspect::Cpus) == nullptr) assignment.cpus.reset();
+    if (set.find(Aspect::Quota) == nullptr) assignment.cpu_quota.reset();
+    if (set.find(Aspect::Ways) == nullptr) assignment.way_mask.reset();
+  }
+  return decision;
+}
+
+std::string Actuator::monitor_group(const std::string& service) const {
+  if (!state_->resctrl) return {};
+  const fs::path group =
+      resctrl::group_path(state_->config->roots.resctrl, service, state_->resctrl->allocates());
+  return path_exists(group) ? group.string() : std::string();
+}
+
+}  // namespace osml

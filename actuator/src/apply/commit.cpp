@@ -1,0 +1,70 @@
+// One transaction of the actuator, around execute(): lock, journal before, journal after.
+#include <algorithm>
+
+#include "apply/node_state.h"
+
+namespace osml {
+
+namespace {
+
+Outcome nothing_done(const Decision& decision, const Error& error) {
+  return {decision.seq, "failed", error.message + "; nothing was changed", std::nullopt};
+}
+
+const KnobSet& set_of(const std::vector<KnobSet>& knobs, const std::string& service) {
+  return *std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& set) { return set.service == service; });
+}
+
+// In the order of the steps, each knob once.
+std::vector<Saved> pending_of(const std::vector<Prepared>& changes, const std::vector<Step>& steps,
+                              const std::vector<KnobSet>& knobs) {
+  std::vector<Saved> pending;
+  std::vector<bool> listed(changes.size());
+  for (const Step& step : steps) {
+    if (listed[step.change]) continue;
+    listed[step.change] = true;
+    const Prepared& prepared = changes[step.change];
+    const Change& change = prepared.change;
+    pending.push_back({{change.service, change.aspect, std::string(prepared.knob->backend()),
+                        set_of(knobs, change.service).match},
+                       prepared.snapshot});
+  }
+  return pending;
+}
+
+}  // namespace
+
+Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prepared>& changes,
+                                const std::vector<Step>& steps) {
+  const auto tree = lock_resctrl();
+  if (!tree) return nothing_done(decision, tree.error());
+  const Journal before = journal;
+  journal.pending = pending_of(changes, steps, knobs);
+  for (const Saved& saved : journal.pending) {
+    if (journal.knows(saved.name.service, saved.name.aspect)) continue;
+    const auto origin = set_of(knobs, saved.name.service).find(saved.name.aspect)->origin();
+    if (!origin) {
+      journal = before;
+      return nothing_done(decision, origin.error());
+    }
+    journal.originals.push_back({saved.name, *origin});
+  }
+  if (const Status saved = save_journal(journal_path(), journal); !saved) {
+    journal = before;
+    return nothing_done(decision, saved.error());
+  }
+  const Execution execution = execute(changes, steps, crash);
+  // After a failed undo the transaction stays in the journal: the next call or start tries again to undo it.
+  if (execution.ending == Ending::Failed) return {decision.seq, "failed", execution.message, std::nullopt};
+  if (execution.ending == Ending::RolledBack) journal = before;
+  journal.pending.clear();
+  std::string message = execution.message;
+  if (const Status saved = save_journal(journal_path(), journal); !saved) {
+    message += (message.empty() ? "" : "; ") + saved.error().message + ", so a restart will undo this";
+  }
+  if (execution.ending == Ending::RolledBack) return {decision.seq, "rolled_back", message, std::nullopt};
+  remember(decision);
+  return {decision.seq, "applied", message, std::nullopt};
+}
+
+}  // namespace osml

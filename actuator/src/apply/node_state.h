@@ -1,0 +1,51 @@
+// What the actuator knows of the node between two calls: configuration, what the machine offers, the journal, and
+// what was applied last.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "apply/actuator.h"
+#include "apply/crash_point.h"
+#include "apply/journal.h"
+#include "apply/knobs.h"
+#include "apply/transaction.h"
+#include "apply/wanted.h"
+
+namespace osml {
+
+struct Actuator::State {
+  const Config* config = nullptr;
+  ActuatorOptions options;
+  Fd lock;  // state_dir/lock, held as long as this lives
+  Result<resctrl::Info> resctrl = Error{ErrorKind::Unsupported, "not probed yet", 0};
+  Platform platform;
+  std::vector<KnobSet> knobs;
+  std::vector<Mechanism> mechanisms;
+  std::map<std::string, std::string> missing;
+  std::string healed;
+  Journal journal;
+  std::map<std::string, Wanted> applied;  // service -> what the last decision set
+  CrashPoint crash;
+
+  // Looks at the machine again: resctrl, knobs, platform. True where CPUs or cache domains have come or gone.
+  Result<bool> refresh();
+  // Lock of state_dir, journal, and undoing what a crash left behind.
+  Status take_over();
+  Status heal();
+  [[nodiscard]] fs::path journal_path() const { return config->state_dir / "journal.json"; }
+  // The advisory lock on the resctrl tree, where there is one.
+  [[nodiscard]] Result<Fd> lock_resctrl() const;
+  [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
+
+  Result<std::vector<Prepared>> prepare(const Decision& decision);
+  // Writes the journal, executes, settles the journal.
+  Outcome commit(const Decision& decision, const std::vector<Prepared>& changes, const std::vector<Step>& steps);
+  void remember(const Decision& decision);
+  Status reapply();
+  Status follow_tasks();
+  Status monitor_only_groups();
+};
+
+}  // namespace osml

@@ -1,0 +1,16 @@
+// Putting back what the journal says: after a crash, and at the end.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "apply/journal.h"
+#include "resctrl/info.h"
+
+namespace osml {
+
+// Restores from the last to the first. Entries that could be put back are taken out of `saved`; the error names those
+// that could not, and the rest has been tried nevertheless.
+Status restore_all(std::vector<Saved>& saved, const Roots& roots, const std::optional<resctrl::Info>& info);
+
+}  // namespace osml

@@ -1,0 +1,30 @@
+// Executes a plan on the machine: each step is written, read back and compared; the first that fails undoes
+// everything before it. Knows nothing of files: it talks to knobs.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apply/crash_point.h"
+#include "apply/plan.h"
+#include "base/knob.h"
+
+namespace osml {
+
+// A change and the knob that makes it, with the snapshot that undoes it.
+struct Prepared {
+  Change change;
+  Knob* knob = nullptr;
+  std::string snapshot;
+};
+
+enum class Ending { Applied, RolledBack, Failed };
+
+struct Execution {
+  Ending ending = Ending::Applied;
+  std::string message;  // the step that failed and why; for Failed also what could not be undone
+};
+
+Execution execute(const std::vector<Prepared>& changes, const std::vector<Step>& steps, CrashPoint& crash);
+
+}  // namespace osml
