@@ -130,7 +130,7 @@ def complete(app: FastAPI, document: Json) -> Json:
 
 
 def _portable(schema: Any) -> Any:
-    """Patterns as ECMAScript writes them: what Python calls `\\Z` is `$` there."""
+    r"""Patterns as ECMAScript writes them: what Python calls `\Z` is `$` there."""
     if isinstance(schema, dict):
         pairs: Json = schema  # pyright: ignore[reportUnknownVariableType]
         return {

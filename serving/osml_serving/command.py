@@ -16,7 +16,8 @@ FIELDS = Settings.model_fields
 def _option(field: str) -> typer.models.OptionInfo:
     """A flag whose help is the field's sentence, so that the two can't drift apart."""
     described = FIELDS[field]
-    return typer.Option(help=f"{described.description} [default: {described.default}]", show_default=False)
+    default = "none" if described.default is None else str(described.default)
+    return typer.Option(help=described.description, show_default=default)
 
 
 def serve(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
-from importlib.metadata import entry_points
 from typing import Protocol
 
 from osml.domain import Decision, Observation
+from osml.policies.decide import RequestError, decide
+from osml.policies.registry import policy_names
 from osml_serving.errors import ApiError
 from osml_serving.verify import decision_error
 
@@ -58,8 +59,5 @@ class Decider:
 
 
 def installed_decider(default_policy: str, seed: int) -> Decider:
-    """The policies of the installed osml (and of packages that plug into it)."""
-    from osml.policies.decide import RequestError, decide
-
-    names = [entry.name for entry in entry_points(group="osml.policies")]
-    return Decider(decide, names, RequestError, default_policy, seed)
+    """The policies of the installed osml, and of packages that plug into it."""
+    return Decider(decide, policy_names(), RequestError, default_policy, seed)

@@ -1,6 +1,8 @@
 // One uPlot chart that follows its container's width and the colour scheme.
 import uPlot from "../vendor/uplot/uPlot.esm.js";
 import { token } from "./colours.js";
+import { make } from "./dom.js";
+import { clock } from "./format.js";
 
 export { uPlot };
 const FONT = "11px system-ui, sans-serif";
@@ -32,7 +34,24 @@ export class Chart {
     this.plot = null;
     const width = Math.floor(this.container.clientWidth);
     if (!this.data || width < 40) return;
-    this.plot = new uPlot({ width, height: this.height, ...base(), ...this.describe() }, this.data, this.container);
+    const hooks = { setCursor: [(plot) => this.read(plot)] };
+    this.plot = new uPlot({ width, height: this.height, ...base(), hooks, ...this.describe() }, this.data, this.container);
+    this.readout = make("div", { class: "readout", "aria-hidden": "true" });
+    this.plot.over.append(this.readout);
+  }
+
+  // Values under the pointer, in a corner of the chart; all charts show the same moment.
+  read(plot) {
+    const index = plot.cursor.idx;
+    const time = index === null || index === undefined ? null : plot.data[0][index];
+    this.readout.hidden = time === null || time === undefined;
+    if (this.readout.hidden) return;
+    const rows = plot.series.slice(1).map((series, position) => {
+      const value = plot.data[position + 1][index];
+      return value === null || series.quiet ? null : make("div", {}, `${series.label} ${series.value(plot, value, position + 1, index)}`);
+    });
+    this.readout.replaceChildren(make("div", {}, clock(time)), ...rows.filter(Boolean));
+    this.readout.classList.toggle("left", plot.cursor.left > plot.over.clientWidth / 2);
   }
 
   resize() {
@@ -50,8 +69,9 @@ export class Chart {
 
 function base() {
   return {
-    cursor: { sync: { key: "osml" }, drag: { x: false, y: false }, points: { size: 6 } },
-    legend: { live: true },
+    cursor: { y: false, sync: { key: "osml" }, drag: { x: false, y: false }, points: { size: 6 } },
+    legend: { show: false },
+    padding: [8, 10, 0, 0],
   };
 }
 
@@ -63,7 +83,7 @@ export function timeAxis() {
     size: 28,
     grid: { stroke: token("grid"), width: 1 },
     ticks: { show: false },
-    values: (_, splits) => splits.map((at) => new Date(at * 1000).toLocaleTimeString([], { hour12: false })),
+    values: (_, splits) => splits.map(clock),
   };
 }
 
@@ -79,9 +99,6 @@ export function valueAxis(values, size = 46) {
   };
 }
 
-export const timeSeries = () => ({
-  label: "",
-  value: (_, at) => (at === null ? "" : new Date(at * 1000).toLocaleTimeString([], { hour12: false })),
-});
+export const timeSeries = () => ({});
 
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => charts.forEach((chart) => chart.build()));

@@ -28,8 +28,8 @@ export function hatch(services) {
   for (let stripe = -colours.length; stripe <= 2 * colours.length; stripe += 1) {
     pen.strokeStyle = colours[((stripe % colours.length) + colours.length) % colours.length];
     pen.beginPath();
-    pen.moveTo(stripe * 8 - size, size + size);
-    pen.lineTo(stripe * 8 + size, 0);
+    pen.moveTo(stripe * 8 - size, 2 * size); // from below the tile to above it: no blunt ends inside
+    pen.lineTo(stripe * 8 + 2 * size, -size);
     pen.stroke();
   }
   return pen.createPattern(tile, "repeat");

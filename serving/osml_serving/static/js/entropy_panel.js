@@ -14,7 +14,7 @@ export class EntropyPanel {
   constructor() {
     this.values = FIGURES.map(([key, letter, index, meaning]) => {
       const value = make("span", { class: "value", id: key });
-      const name = make("span", { class: "name" }, letter, make("sub", {}, index), ` ${meaning}`);
+      const name = make("span", { class: `name line-${key}` }, letter, make("sub", {}, index), ` ${meaning}`);
       byId("figures").append(make("div", { class: key === "e_s" ? "figure first" : "figure" }, value, name));
       return value;
     });
@@ -23,7 +23,7 @@ export class EntropyPanel {
     this.chart = new Chart(byId("entropy-chart"), 200, () => ({
       scales: { y: { range: (_, _low, high) => [0, Math.min(1, Math.max(0.1, (high ?? 0) * 1.1))] } },
       axes: [timeAxis(), valueAxis((value) => value.toFixed(2))],
-      series: [timeSeries(), ...FIGURES.map(([, letter, index, , colour, width]) => series(letter + index, colour, width))],
+      series: [timeSeries(), ...FIGURES.map(([, letter, index, , colour, width]) => series(`${letter}_${index}`, colour, width))],
     }));
   }
 

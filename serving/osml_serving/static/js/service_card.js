@@ -2,7 +2,7 @@
 import { Chart, timeAxis, timeSeries, valueAxis } from "./chart.js";
 import { colourOf, token } from "./colours.js";
 import { make, setText } from "./dom.js";
-import { count, milliseconds, NONE, percent, plural } from "./format.js";
+import { count, milliseconds, NONE, percent } from "./format.js";
 import { serviceIn } from "./timeline.js";
 
 const LOG_FROM = 6; // a latency of this many targets makes the chart logarithmic, or the target line could not be seen
@@ -16,13 +16,14 @@ export class ServiceCard {
     this.badge = make("span", { class: "badge" });
     this.reading = make("strong");
     this.detail = make("span", { class: "quiet" });
+    this.goal = make("span", { class: "goal" });
     this.share = make("p", { class: "share" });
     const chart = make("div", { class: "chart" });
     this.element = make(
       "article",
       { class: "card", "data-service": this.name },
       make("h3", {}, this.swatch, this.name, this.badge),
-      make("p", { class: "reading" }, this.reading, this.detail),
+      make("p", { class: "reading" }, this.reading, this.detail, this.lc ? this.goal : null),
       chart,
       this.share,
     );
@@ -33,20 +34,20 @@ export class ServiceCard {
     this.swatch.style.setProperty("--own", colourOf(this.name));
     if (this.lc) this.showLatency(timeline, service);
     else this.showSpeed(timeline, service);
-    const cpus = make("b", {}, count(service.cores * quantum));
-    const ways = make("b", {}, count(service.ways));
+    const own = ownPart(timeline.last, this.name);
     this.share.replaceChildren(
-      make("span", {}, cpus, service.cores * quantum === 1 ? " CPU" : " CPUs"),
-      make("span", {}, ways, service.ways === 1 ? " way" : " ways"),
-      service.requests_per_s === null ? "" : make("span", {}, make("b", {}, count(service.requests_per_s)), " requests/s"),
+      amount(own.cores * quantum, (service.cores - own.cores) * quantum, "CPU"),
+      amount(own.ways, service.ways - own.ways, "way"),
+      service.requests_per_s === null ? "" : make("span", {}, make("b", {}, String(Math.round(service.requests_per_s))), " requests/s"),
     );
   }
 
   showLatency(timeline, service) {
     const { latency_ms: latency, target_ms: target } = service;
     setText(this.reading, milliseconds(latency));
-    const slack = latency === null || target === null ? "" : ` · slack ${percent((target - latency) / target)}`;
-    setText(this.detail, `${service.percentile} · target ${milliseconds(target)}${slack}`);
+    const slack = latency === null || target === null ? "" : `, slack ${percent((target - latency) / target)}`;
+    setText(this.detail, service.percentile + slack);
+    setText(this.goal, `target ${milliseconds(target)}`);
     this.judge(service.met);
     const read = (point) => serviceIn(point, this.name);
     const columns = timeline.columns(
@@ -85,7 +86,7 @@ export class ServiceCard {
       series: [
         timeSeries(),
         { ...line, label: "latency", stroke: colourOf(this.name) },
-        { ...line, label: "violated", stroke: token("bad"), width: 3, points: { show: true, size: 4, fill: token("bad") } },
+        { ...line, label: "violated", quiet: true, stroke: token("bad"), width: 3, points: { show: true, size: 4, fill: token("bad") } },
         { ...line, label: "target", stroke: token("target"), dash: [6, 4] },
       ],
     };
@@ -126,4 +127,16 @@ export class ServiceCard {
   }
 }
 
-export const shareText = (service, quantum) => `${plural(service.cores * quantum, "CPU")}, ${plural(service.ways, "way")}`;
+// What the service has for itself; the rest of its reach it shares.
+function ownPart(point, name) {
+  const regions = point.regions.filter((region) => region.owners.length === 1 && region.owners[0] === name);
+  const sum = (resource) => regions.reduce((total, region) => total + region[resource], 0);
+  return { cores: sum("cores"), ways: sum("ways") };
+}
+
+function amount(own, shared, unit) {
+  const total = make("b", {}, count(own || shared));
+  if (!shared) return make("span", {}, total, own === 1 ? ` ${unit}` : ` ${unit}s`);
+  if (!own) return make("span", {}, total, ` shared ${unit}s`);
+  return make("span", {}, total, " + ", make("b", {}, count(shared)), ` shared ${unit}s`);
+}

@@ -1,0 +1,162 @@
+"""A policy small enough to see through, servers in this process and in one of their own."""
+
+import contextlib
+import io
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from osml_serving.app import create_app
+from osml_serving.decider import Decider
+from osml_serving.example import EXAMPLE
+from osml_serving.log import Log
+from osml_serving.runtime import Runtime, make_runtime
+from osml_serving.settings import load_settings
+from starlette.testclient import TestClient
+
+from osml.domain import Assignment, Decision, Entropy, Observation, Partition, Reason, Region
+
+JSON = {"content-type": "application/json"}
+
+
+class Refused(Exception):  # noqa: N818 - stands in for RequestError
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def decide(observation: Observation, default_policy: str = "turns", seed: int = 0) -> Decision:
+    """One core and way each; the spare cores go to service number `state`, which moves on with each interval."""
+    policy = observation.policy or default_policy
+    if policy == "broken":
+        raise RuntimeError("this policy is broken")
+    if policy not in ("turns", "greedy"):
+        raise Refused(f"policy '{policy}' is unknown; known are greedy, turns", "policy")
+    state = int(observation.policy_state or seed)
+    names = [service.name for service in observation.services]
+    spare = 1000 if policy == "greedy" else observation.platform.cores - len(names)
+    turn = state % len(names)
+    regions = [
+        Region(owners=[name], cores=1 + (spare if index == turn else 0), ways=1) for index, name in enumerate(names)
+    ]
+    return Decision(
+        node=observation.node,
+        seq=observation.seq,
+        policy=policy,
+        partition=Partition(regions=regions),
+        assignments=[Assignment(service=name, cpus=observation.platform.cpus) for name in names],
+        reasons=[Reason(text=f"it is the turn of {names[turn]}", service=names[turn], resource="cores", change=1)],
+        entropy=Entropy(e_lc=0.25, e_be=0.5, e_s=0.3),
+        policy_state=str(state + 1),
+    )
+
+
+@dataclass
+class InProcess:
+    """A server without a socket: its client, its parts, and what it logged."""
+
+    client: TestClient
+    runtime: Runtime
+    log: io.BytesIO = field(repr=False)
+
+    def post(self, observation: Observation | bytes, **headers: str) -> httpx.Response:
+        content = observation if isinstance(observation, bytes) else msgspec.json.encode(observation)
+        return self.client.post("/v1/decisions", content=content, headers={**JSON, **headers})
+
+
+@pytest.fixture
+def serve() -> Iterator[Callable[..., InProcess]]:
+    """Start a server in this process; keyword arguments are its settings."""
+    with contextlib.ExitStack() as stack:
+
+        def start(**settings: object) -> InProcess:
+            log = io.BytesIO()
+            decider = Decider(decide, ["turns"], Refused, "turns", 0)
+            runtime = make_runtime(load_settings(settings), decider, Log("json", "debug", log))
+            client = stack.enter_context(TestClient(create_app(runtime), raise_server_exceptions=False))
+            return InProcess(client, runtime, log)
+
+        yield start
+
+
+@pytest.fixture
+def server(serve: Callable[..., InProcess]) -> InProcess:
+    return serve()
+
+
+@pytest.fixture
+def observation() -> Observation:
+    return EXAMPLE
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Process:
+    """`osml serve` as an operator starts it."""
+
+    def __init__(self, directory: Path, port: int, *flags: str) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.port = port
+        self.errors = directory / f"serve-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-c", "from osml.cli.main import main; main()", "serve", "--port", str(port), *flags]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OSML_")}
+        with self.errors.open("wb") as stream:
+            self.process = subprocess.Popen(command, stderr=stream, stdout=subprocess.DEVNULL, env=environment)
+
+    def wait_ready(self, timeout_s: float = 30) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200:
+                    return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"the server did not become ready: {self.errors.read_text()}")
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(20)
+        finally:
+            self.process.kill()
+
+
+@pytest.fixture
+def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
+    """Start a server process on a free port (or a given one) and wait until it is ready."""
+    started: list[Process] = []
+
+    def start(*flags: str, port: int | None = None) -> Process:
+        process = Process(tmp_path, port or free_port(), "--drain-s", "0", *flags)
+        started.append(process)
+        process.wait_ready()
+        return process
+
+    yield start
+    for process in started:
+        process.stop()
+
+
+@pytest.fixture(scope="module")
+def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """One server process for all tests of a file that do it no harm."""
+    running = Process(tmp_path_factory.mktemp("server"), free_port(), "--drain-s", "0", "--log-format", "json")
+    try:
+        running.wait_ready()
+        yield running
+    finally:
+        running.stop()
