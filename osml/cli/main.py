@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from osml import __version__
-from osml.cli import demo, entropy
+from osml.cli import demo, entropy, live, virtual
 from osml.failure import Failure
 
 COMMANDS_GROUP = "osml.commands"
@@ -42,6 +42,8 @@ def root(
 
 app.command("entropy")(entropy.entropy)
 app.command("demo")(demo.demo)
+app.command("live")(live.live)
+app.add_typer(virtual.app, name="virtual")
 
 
 def _plug_in() -> None:
