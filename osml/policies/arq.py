@@ -19,7 +19,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Infeasible, Observation, Partition, Reason, Service
+from osml.domain import Infeasible, Latency, Observation, Partition, Reason, Service
 from osml.entropy import remaining_tolerance, system_entropy
 from osml.policies.division import Division, divide
 from osml.policies.holding import POOL
@@ -29,7 +29,10 @@ from osml.policies.policy import Plan, latency_text
 VICTIM_TOLERANCE = 0.1
 BENEFICIARY_TOLERANCE = 0.05
 BAN_S = 60.0
-NOISE = 0.02  # E_S rises by less than this are measurement noise, not a reason to cancel (deviation 2)
+# What counts as a rise of E_S (deviation 2 of the reference): two measurements are compared, each no better than the 5 %
+# elasticity of targets (section V-B); where one known service lost something, the smallest step that E_S is quoted in.
+ELASTICITY = 1.1
+RESOLUTION = 0.005
 
 
 class Adjustment(Struct, frozen=True):
@@ -41,10 +44,11 @@ class Adjustment(Struct, frozen=True):
 
 
 class ArqState(Struct, frozen=True):
-    """`last` is what the next observation judges; `e_s` and `measured` are of the observation before it."""
+    """`last` is what the next observation judges; `e_s`, `e_s_allowed` and `measured` are of the one before it."""
 
     last: Adjustment | None = None
     e_s: float | None = None
+    e_s_allowed: float = 0.0  # E_S had every latency been higher by the elasticity
     measured: list[str] = []
     turn: dict[str, Resource] = {}  # "victim>beneficiary" -> resource that is moved next
     banned_until_s: dict[str, float] = {}
@@ -110,6 +114,7 @@ class _Round:
                 self.tolerance[service.name] = remaining_tolerance(service.latency_ms, service.target_ms)
         self.before = state
         self.e_s = system_entropy(observation.services).e_s
+        self.e_s_allowed = system_entropy([_slower(service) for service in observation.services]).e_s or 0.0
         self.measured = sorted([*self.tolerance, *(s.name for s in observation.services if s.slowdown is not None)])
         self.last: Adjustment | None = None
         here = {*self.services, POOL}
@@ -122,7 +127,9 @@ class _Round:
 
     def state(self, wanted: Partition) -> ArqState:
         """What the next decision has to know."""
-        return ArqState(self.last, self.e_s, self.measured, self.turn, self.banned_until_s, wanted, self.now_s)
+        return ArqState(
+            self.last, self.e_s, self.e_s_allowed, self.measured, self.turn, self.banned_until_s, wanted, self.now_s
+        )
 
     def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
         """Add a reason."""
@@ -133,20 +140,19 @@ class _Round:
         last, before = self.before.last, self.before
         if last is None or self.e_s is None or before.e_s is None or before.measured != self.measured:
             return False
-        key = f"{last.victim}>{last.beneficiary}"
-        if self.e_s < before.e_s:
-            return False
-        self.turn[key] = self.after(last.resource)
-        if self.e_s <= before.e_s + NOISE:
+        allowed = before.e_s_allowed if last.victim == POOL else before.e_s + RESOLUTION
+        if self.e_s <= allowed:
             return False
         if not self.division.move(last.resource, last.beneficiary, last.victim):
             return False
-        banned = f"{key}:{last.resource}" if last.victim == POOL else last.victim
-        self.banned_until_s[banned] = self.now_s + BAN_S
+        self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
+        ban = f"{self.after(last.resource)} next"
+        if last.victim != POOL:
+            self.banned_until_s[last.victim] = self.now_s + BAN_S
+            ban = f"{last.victim} gives nothing for {BAN_S:g} s"
         what = f"{last.resource} from {label(last.victim)} to {label(last.beneficiary)}"
         self.say(
-            f"cancelled: one unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; "
-            f"not again for {BAN_S:g} s",
+            f"cancelled: one unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
             last.beneficiary or last.victim,
             last.resource,
             -1 if last.beneficiary else 1,
@@ -192,11 +198,9 @@ class _Round:
         return sorted(poor, key=lambda name: (self.services[name].slack or 0.0, name))
 
     def transfer(self, victim: str, beneficiary: str) -> bool:
-        """Move one unit of the first resource that can be moved and is not banned."""
+        """Move one unit of the first resource that can be moved."""
         key = f"{victim}>{beneficiary}"
         for resource in self.resources(key):
-            if f"{key}:{resource}" in self.banned_until_s:
-                continue
             if not self.division.move(resource, victim, beneficiary):
                 continue
             self.turn[key] = resource
@@ -226,3 +230,11 @@ class _Round:
 def label(region: str) -> str:
     """A region in words."""
     return region if region != POOL else "shared"
+
+
+def _slower(service: Service) -> Service:
+    """The service, had its latency been higher by the elasticity."""
+    if service.latency_ms is None:
+        return service
+    slower_ms = service.latency_ms * ELASTICITY
+    return replace(service, percentile="p99", latency=Latency(p99_ms=slower_ms))

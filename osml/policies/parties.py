@@ -4,7 +4,7 @@ Every LC service has an isolated region; BE jobs share one region of all the res
 
 | here | paper |
 |---|---|
-| `Parties.decide`, `_Round.adjust` | algorithm 1: fair start; smallest slack < 0.05: upsize, else largest > 0.2: downsize |
+| `Parties.decide`, `_Round.adjust` | algorithm 1: fair start; smallest slack < 0.05: up, else largest > 0.2: down |
 | `_Round.judge` | section 4.2.2: was the last adjustment beneficial? next resource; revert and pause a downsize |
 | `_Round.upsize`, `_Round.downsize` | algorithms 2 and 3, one unit an interval |
 | `_Round.wheel`, `_Round.turn_of` | section 4.2.3: random first resource, next one in the wheel, skipped states |
