@@ -55,6 +55,9 @@ def run_phase(
     """`seconds` intervals of one second under `policy`. Raises Failure when a process dies or the agent is silent."""
     record_file, stats = out / f"record-{label}.jsonl", out / f"agent-{label}.jsonl"
     command = [str(agent), "run", "--config", str(config), "--record", str(record_file), "--stats", str(stats)]
+    if policy == "unmanaged":
+        # Watch only: even "everything for everybody" would write quotas and weights, and those manage.
+        command.append("--dry-run")
     # SIGTERM, not SIGKILL, when the trial is killed: the agent then gives back what it took.
     child = running.children.start(f"agent-{label}", enter.command(command, death_signal="SIGTERM"))
     reader = RecordReader(record_file)
