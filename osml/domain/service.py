@@ -82,8 +82,12 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def slowdown(self) -> float | None:
-        """Solo speed over real speed of a BE job (IPC, else its own work rate), >= 1; None where not measured."""
-        for solo, real in ((self.ipc_solo, self.counters.ipc), (self.work_rate_solo, self.counters.work_rate)):
+        """Solo speed over real speed of a BE job, >= 1; None where not measured.
+
+        Its rate of work where that is known, else its IPC: IPC per cycle does not see that a job lost cores (a
+        bandwidth-bound job has a higher IPC on one core than on all).
+        """
+        for solo, real in ((self.work_rate_solo, self.counters.work_rate), (self.ipc_solo, self.counters.ipc)):
             if solo is not None and real is not None:
                 return float("inf") if real == 0 else max(1.0, solo / real)
         return None

@@ -27,7 +27,7 @@ def phase_table(title: str, phase: dict[str, Any]) -> Table:
     ):
         table.add_column(heading, justify="left" if side == "left" else "right")
     for service in phase["services"]:
-        ratio = service["ipc_ratio"] if service["ipc_ratio"] is not None else service.get("work_ratio")
+        ratio = service["work_ratio"] if service["work_ratio"] is not None else service["ipc_ratio"]
         met = {None: "-", True: "[green]met[/]", False: "[bold red]VIOLATED[/]"}[service["met"]]
         table.add_row(
             service["name"],

@@ -64,7 +64,6 @@ def _service(name: str, steady: Sequence[Record]) -> dict[str, Any]:
     history = [s for record in steady for s in record.observation.services if s.name == name]
     last: Service = history[-1]
     latency_ms = _median([service.latency_ms for service in history])
-    slowdown = _median([service.slowdown for service in history])
     partition = steady[-1].decision.partition
     platform = steady[-1].observation.platform
     return {
@@ -78,9 +77,13 @@ def _service(name: str, steady: Sequence[Record]) -> dict[str, Any]:
         "cores_isolated": round(_isolated(partition, name, "cores") * platform.core_quantum, 3),
         "ways": None if platform.ways is None else partition.ways_of(name),
         "ways_isolated": None if platform.ways is None else _isolated(partition, name, "ways"),
-        "ipc_ratio": None if slowdown is None or last.ipc_solo is None else 1.0 / slowdown,
-        "work_ratio": None if slowdown is None or last.work_rate_solo is None else 1.0 / slowdown,
+        "ipc_ratio": _ratio(_median([s.counters.ipc for s in history]), last.ipc_solo),
+        "work_ratio": _ratio(_median([s.counters.work_rate for s in history]), last.work_rate_solo),
     }
+
+
+def _ratio(real: float | None, solo: float | None) -> float | None:
+    return None if real is None or solo is None else real / solo
 
 
 def _isolated(partition: Partition, name: str, resource: str) -> int:

@@ -62,8 +62,8 @@ def ideal_ms(platform: PlatformModel, service: ServiceModel, load: float) -> flo
     return p99_ms(run(node, whole_node(node), {service.name: load}, 10.0)[1][0])
 
 
-def ipc_solo(platform: PlatformModel, job: JobModel) -> float:
-    """Instructions per cycle of a job alone on the whole node."""
+def solo_speed(platform: PlatformModel, job: JobModel) -> tuple[float, float]:
+    """Instructions per cycle, and 10^9 instructions a second, of a job alone on the whole node."""
     node = Node(platform, (), (on_platform(job, platform),))
     flow = run(node, whole_node(node), {}, 10.0)[1][0]
-    return flow.instructions / flow.cycles
+    return flow.instructions / flow.cycles, flow.instructions / flow.dt / 1e9

@@ -10,7 +10,7 @@ import yaml
 
 from osml.virtual.kernel.machine import Machine
 from osml.virtual.models import ServiceModel
-from osml.virtual.surface import ideal_ms, ipc_solo
+from osml.virtual.surface import ideal_ms, solo_speed
 
 
 def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[str, Any]:
@@ -22,7 +22,8 @@ def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[st
         entry["ideal_ms"] = round(min(ideal_ms(machine.node.platform, model, load), model.target_ms * 0.95), 3)
         entry["latency"] = {**telemetry, "max_age_s": 5.0}
     else:
-        entry |= {"class": "be", "ipc_solo": round(ipc_solo(machine.node.platform, model), 4)}
+        ipc, work_rate = solo_speed(machine.node.platform, model)
+        entry |= {"class": "be", "ipc_solo": round(ipc, 4), "work_rate_solo": round(work_rate, 3)}
     entry["match"] = {"cgroup": machine.cgroup_path(tenant)}
     entry["counters"] = telemetry
     return entry
