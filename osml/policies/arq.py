@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from osml.domain import Infeasible, Latency, Observation, Partition, Reason, Service
 from osml.entropy import remaining_tolerance, system_entropy
-from osml.policies.division import Division, divide
+from osml.policies.division import Division, divide, same_division
 from osml.policies.holding import POOL
 from osml.policies.limits import Budget, Resource
 from osml.policies.policy import Plan, latency_text
@@ -29,8 +29,8 @@ from osml.policies.policy import Plan, latency_text
 VICTIM_TOLERANCE = 0.1
 BENEFICIARY_TOLERANCE = 0.05
 BAN_S = 60.0
-# What counts as a rise of E_S (deviation 2 of the reference): two measurements are compared, each no better than the 5 %
-# elasticity of targets (section V-B); where one known service lost something, the smallest step that E_S is quoted in.
+# What counts as a rise of E_S (deviation 2 of the reference): two measurements are compared, each no better than the
+# elasticity of targets, 5 % (section V-B); where one known service lost something, half of E_S's last printed digit.
 ELASTICITY = 1.1
 RESOLUTION = 0.005
 
@@ -94,7 +94,9 @@ def _checked(state: ArqState, observation: Observation) -> ArqState:
     """The state, without an adjustment that was not applied and without timers of another clock."""
     if observation.time_s < state.time_s:
         state = replace(state, banned_until_s={}, last=None)
-    if observation.partition is None or observation.partition != state.wanted:
+    here = {POOL, *(service.name for service in observation.services)}
+    gone = state.last is not None and not {state.last.victim, state.last.beneficiary} <= here
+    if gone or not same_division(observation.partition, state.wanted):
         return replace(state, last=None)
     return state
 
@@ -108,9 +110,7 @@ class _Round:
         self.services: dict[str, Service] = {s.name: s for s in observation.services}
         self.tolerance: dict[str, float] = {}
         for service in observation.services:
-            if service.kind == "lc" and service.target_ms is not None:
-                if service.latency_ms is None:
-                    continue
+            if service.kind == "lc" and service.target_ms is not None and service.latency_ms is not None:
                 self.tolerance[service.name] = remaining_tolerance(service.latency_ms, service.target_ms)
         self.before = state
         self.e_s = system_entropy(observation.services).e_s

@@ -63,6 +63,21 @@ class Division:
         return "; ".join(parts) or "everybody shares everything"
 
 
+def same_division(applied: Partition | None, wanted: Partition | None) -> bool:
+    """True where both give the same units to the same owners, in whatever order the regions stand."""
+    if applied is None or wanted is None:
+        return False
+    return applied.mba == wanted.mba and _units(applied) == _units(wanted)
+
+
+def _units(partition: Partition) -> dict[frozenset[str], tuple[int, int]]:
+    found: dict[frozenset[str], tuple[int, int]] = {}
+    for region in partition.regions:
+        cores, ways = found.get(frozenset(region.owners), (0, 0))
+        found[frozenset(region.owners)] = (cores + region.cores, ways + region.ways)
+    return found
+
+
 def divide(
     observation: Observation, owners: Sequence[str], sharers_of: Callable[[Budget], tuple[str, ...]], state: Resumable
 ) -> Division:

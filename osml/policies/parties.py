@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.domain import Infeasible, Observation, Partition, Reason
-from osml.policies.division import Division, divide
+from osml.policies.division import Division, divide, same_division
 from osml.policies.holding import POOL
 from osml.policies.limits import Resource
 from osml.policies.policy import Plan, latency_text
@@ -111,7 +111,7 @@ def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesS
     trial = state.trial
     if trial is not None and (trial.service not in here or trial.other not in {*here, POOL}):
         trial = None
-    if observation.partition is None or observation.partition != state.wanted:
+    if not same_division(observation.partition, state.wanted):
         trial = None  # it was not applied: there is nothing to judge
     state = replace(
         state,

@@ -7,6 +7,7 @@ import math
 from osml.domain import Observation, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 
+MAX_UNITS = 16_384  # core units of a node
 MAX_MASK_BITS = 64  # a way mask has at most 16 hexadecimal digits
 
 
@@ -67,6 +68,11 @@ def _check_platform(platform: Platform) -> None:
         raise RequestError(
             f"platform.cores is {platform.cores} units of {platform.core_quantum:g} CPUs, but platform.cpus "
             f"'{platform.cpus}' lists {len(cpus)} CPUs; expected {len(cpus) / platform.core_quantum:g} cores",
+            "platform.cores",
+        )
+    if platform.cores > MAX_UNITS:
+        raise RequestError(
+            f"platform.cores is {platform.cores}, expected at most {MAX_UNITS}; choose a larger core_quantum",
             "platform.cores",
         )
     threads = [cpu for group in platform.siblings for cpu in group]
