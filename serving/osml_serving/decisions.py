@@ -18,6 +18,7 @@ from osml_serving.runtime import Runtime
 from osml_serving.stream import frame
 
 MAX_REASONS_LOGGED = 8
+MAX_SEQ = 2**63 - 1
 PATH = re.compile(r" - at `\$\.?(.*)`$")
 _decoder = msgspec.json.Decoder(Observation)
 _encoder = msgspec.json.Encoder()
@@ -26,7 +27,7 @@ _encoder = msgspec.json.Encoder()
 def decode(body: bytes) -> Observation:
     """An observation out of a request body. Raises ApiError, which names the field."""
     try:
-        return _decoder.decode(body)
+        observation = _decoder.decode(body)
     except msgspec.ValidationError as error:
         message = str(error)
         found = PATH.search(message)
@@ -38,6 +39,10 @@ def decode(body: bytes) -> Observation:
         raise ApiError(400, "bad_json", f"the body is not JSON in UTF-8: {error}") from None
     except RecursionError:  # msgspec counts on Python's stack limit, and does not wrap it
         raise ApiError(400, "bad_json", "the body is nested too deeply") from None
+    if observation.seq > MAX_SEQ:
+        message = f"Expected `int` <= {MAX_SEQ}"
+        raise ApiError(422, "invalid_observation", message, field="seq", hint="an agent counts in 64 bits")
+    return observation
 
 
 def require_json(request: Request) -> None:

@@ -115,7 +115,7 @@ class Process:
         with self.errors.open("wb") as stream:
             self.process = subprocess.Popen(command, stderr=stream, stdout=subprocess.DEVNULL, env=environment)
 
-    def wait_ready(self, timeout_s: float = 30) -> None:
+    def wait_ready(self, timeout_s: float = 90) -> None:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
             with contextlib.suppress(httpx.TransportError):
