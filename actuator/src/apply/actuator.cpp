@@ -148,7 +148,7 @@ std::string Actuator::monitor_group(const std::string& service) const {
   if (!state_->resctrl) return {};
   const fs::path group =
       resctrl::group_path(state_->config->roots.resctrl, service, state_->resctrl->allocates());
-  return path_exists(group) ? group.string() : std::string();
+  return osml::exists(group) ? group.string() : std::string();
 }
 
 }  // namespace osml

@@ -122,7 +122,7 @@ Result<std::vector<std::string>> list_directory(const fs::path& path) {
   return names;
 }
 
-bool path_exists(const fs::path& path) {
+bool exists(const fs::path& path) {
   std::error_code code;
   return fs::exists(path, code);
 }

@@ -45,7 +45,7 @@ Result<unsigned long long> read_number(const fs::path& path);
 // Names in a directory, sorted, without "." and "..".
 Result<std::vector<std::string>> list_directory(const fs::path& path);
 // True where the path exists (any type).
-bool path_exists(const fs::path& path);
+bool exists(const fs::path& path);
 // Lines of a text; the last one needs no newline; empty text has none.
 std::vector<std::string_view> split_lines(std::string_view text);
 // Without white space at both ends.

@@ -30,7 +30,7 @@ Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match) : path_(mat
 
 Status Cgroup1Cpuset::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
-  if (!directory_.empty() && path_exists(directory_ / file)) return done();
+  if (!directory_.empty() && osml::exists(directory_ / file)) return done();
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpuset directory " + path_, 0};
 }
 
@@ -82,7 +82,7 @@ Result<std::string> Cgroup1Cpuset::snapshot() {
 }
 
 Status Cgroup1Cpuset::restore(const std::string& snapshot) {
-  if (directory_.empty() || !path_exists(directory_ / file)) return done();
+  if (directory_.empty() || !osml::exists(directory_ / file)) return done();
   std::map<fs::path, CpuSet> wanted;
   for (const std::string_view line : split_lines(snapshot)) {
     const std::size_t equals = line.rfind('=');
@@ -91,7 +91,7 @@ Status Cgroup1Cpuset::restore(const std::string& snapshot) {
     if (!cpus) return cpus.error();
     const std::string below(line.substr(0, equals));
     const fs::path group = below == "." ? directory_ : directory_ / below;
-    if (path_exists(group / file)) wanted[group] = *cpus;
+    if (osml::exists(group / file)) wanted[group] = *cpus;
   }
   return set_tree(wanted);
 }

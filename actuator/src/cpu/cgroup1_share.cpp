@@ -43,7 +43,7 @@ Cgroup1Quota::Cgroup1Quota(const Roots& roots, const Match& match) : path_(match
 }
 
 Status Cgroup1Quota::probe() {
-  const bool there = !directory_.empty() && path_exists(directory_ / quota_file);
+  const bool there = !directory_.empty() && osml::exists(directory_ / quota_file);
   return there ? done() : missing_group(path_, quota_file);
 }
 
@@ -89,7 +89,7 @@ Result<std::string> Cgroup1Quota::snapshot() {
 }
 
 Status Cgroup1Quota::restore(const std::string& snapshot) {
-  if (directory_.empty() || !path_exists(directory_ / quota_file)) return done();
+  if (directory_.empty() || !osml::exists(directory_ / quota_file)) return done();
   const std::size_t blank = snapshot.find(' ');
   const auto period = parse_unsigned(snapshot.substr(std::min(blank + 1, snapshot.size())));
   const auto quota = parse_unsigned(snapshot.substr(0, blank));
@@ -104,7 +104,7 @@ Cgroup1Weight::Cgroup1Weight(const Roots& roots, const Match& match) : path_(mat
 }
 
 Status Cgroup1Weight::probe() {
-  const bool there = !directory_.empty() && path_exists(directory_ / shares_file);
+  const bool there = !directory_.empty() && osml::exists(directory_ / shares_file);
   return there ? done() : missing_group(path_, shares_file);
 }
 
@@ -125,7 +125,7 @@ bool Cgroup1Weight::same(const std::string& read, const std::string& wanted) con
 Result<std::string> Cgroup1Weight::snapshot() { return read_text(directory_ / shares_file); }
 
 Status Cgroup1Weight::restore(const std::string& snapshot) {
-  if (directory_.empty() || !path_exists(directory_ / shares_file)) return done();
+  if (directory_.empty() || !osml::exists(directory_ / shares_file)) return done();
   return write_command(directory_ / shares_file, snapshot + "\n");
 }
 

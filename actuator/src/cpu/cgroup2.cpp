@@ -50,7 +50,7 @@ Cgroup2Knob::Cgroup2Knob(const Roots& roots, const Match& match, std::string fil
 Status Cgroup2Knob::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
   if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
-  if (path_exists(file())) return done();
+  if (osml::exists(file())) return done();
   return Error{ErrorKind::Unsupported, file().string() + " does not exist; run: echo +" + controller_ + " > " +
                                            (directory_.parent_path() / "cgroup.subtree_control").string(), 0};
 }
@@ -58,7 +58,7 @@ Status Cgroup2Knob::probe() {
 Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }
 
 Status Cgroup2Knob::restore(const std::string& snapshot) {
-  if (directory_.empty() || !path_exists(file())) return done();
+  if (directory_.empty() || !osml::exists(file())) return done();
   if (Status written = write_command(file(), snapshot + "\n"); !written) {
     return written.error().code == ENODEV || written.error().code == ENOENT ? done() : written;
   }

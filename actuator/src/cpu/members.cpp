@@ -58,7 +58,7 @@ fs::path member_directory(const Roots& roots, const std::string& path) {
 
 // Workers that a listed process has started. The file needs CONFIG_PROC_CHILDREN; without it we have the process only.
 void add_children(const fs::path& proc, pid_t pid, Pids& pids) {
-  if (!path_exists(proc / std::to_string(pid)) || !pids.insert(pid).second) return;
+  if (!osml::exists(proc / std::to_string(pid)) || !pids.insert(pid).second) return;
   Pids tids;
   add_numbered(proc / std::to_string(pid) / "task", tids);
   for (const pid_t tid : tids) {
@@ -93,7 +93,7 @@ Result<Pids> listed_pids(const Roots& roots, const Match& match) {
 fs::path cgroup2_directory(const Roots& roots, const std::string& path) {
   const fs::path directory = below(roots.cgroup, path);
   // A v1 group has a "tasks" file; a plain directory of controllers has neither.
-  const bool is_group = path_exists(directory / "cgroup.procs") && !path_exists(directory / "tasks");
+  const bool is_group = osml::exists(directory / "cgroup.procs") && !osml::exists(directory / "tasks");
   return is_group && !leaves_root(path) ? directory : fs::path();
 }
 
@@ -104,7 +104,7 @@ fs::path cgroup1_directory(const Roots& roots, const std::string& controller, co
   for (const std::string& name : *hierarchies) {
     const bool holds = ("," + name + ",").find("," + controller + ",") != std::string::npos;
     const fs::path directory = below(roots.cgroup / name, path);
-    if (holds && path_exists(directory / "tasks")) return directory;
+    if (holds && osml::exists(directory / "tasks")) return directory;
   }
   return {};
 }

@@ -28,7 +28,7 @@ constexpr int purge_passes = 5;
 Status await_files(const fs::path& group) {
   const auto deadline = Clock::now() + appear_patience;
   const bool control = group.parent_path().filename() != "mon_groups";
-  while (!path_exists(group / "tasks") || (control && !path_exists(group / "schemata"))) {
+  while (!osml::exists(group / "tasks") || (control && !osml::exists(group / "schemata"))) {
     if (Clock::now() >= deadline) {
       return Error{ErrorKind::Io, group.string() + " was made but has no tasks file; is this a resctrl file system?", 0};
     }
@@ -144,7 +144,7 @@ std::vector<fs::path> all_groups(const fs::path& root) {
   const auto names = list_directory(root);
   if (!names) return groups;
   for (const std::string& name : *names) {
-    if (name == "info" || name == "mon_groups" || name == "mon_data" || !path_exists(root / name / "tasks")) continue;
+    if (name == "info" || name == "mon_groups" || name == "mon_data" || !osml::exists(root / name / "tasks")) continue;
     groups.push_back(root / name);
     add_monitoring(root / name);
   }

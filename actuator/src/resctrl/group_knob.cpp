@@ -15,7 +15,7 @@ Status GroupKnob::probe() {
   return Error{ErrorKind::Unsupported, site_.roots.resctrl.string() + " offers neither allocation nor monitoring", 0};
 }
 
-Result<std::string> GroupKnob::read() { return std::string(path_exists(site_.group) ? present : ""); }
+Result<std::string> GroupKnob::read() { return std::string(osml::exists(site_.group) ? present : ""); }
 
 Status GroupKnob::write(const std::string& value) {
   if (value.empty()) return remove_group(site_.group);
@@ -24,7 +24,7 @@ Status GroupKnob::write(const std::string& value) {
   return done();
 }
 
-Result<std::string> GroupKnob::snapshot() { return std::string(path_exists(site_.group) ? present : absent); }
+Result<std::string> GroupKnob::snapshot() { return std::string(osml::exists(site_.group) ? present : absent); }
 
 Result<std::string> GroupKnob::origin() { return std::string(absent); }
 

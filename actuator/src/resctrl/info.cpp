@@ -33,9 +33,9 @@ std::vector<unsigned> domains_of(const Schemata& root, const std::string& resour
 
 std::optional<CacheInfo> read_cache(const fs::path& info, const Schemata& root) {
   CacheInfo cache;
-  if (path_exists(info / "L3CODE")) {
+  if (osml::exists(info / "L3CODE")) {
     cache.resources = {"L3CODE", "L3DATA"};
-  } else if (path_exists(info / "L3")) {
+  } else if (osml::exists(info / "L3")) {
     cache.resources = {"L3"};
   } else {
     return std::nullopt;
@@ -57,7 +57,7 @@ std::optional<CacheInfo> read_cache(const fs::path& info, const Schemata& root) 
 std::optional<BandwidthInfo> read_bandwidth(const fs::path& info, const Schemata& root) {
   const fs::path directory = info / "MB";
   const SchemataLine* line = find_line(root, "MB");
-  if (!path_exists(directory) || line == nullptr) return std::nullopt;
+  if (!osml::exists(directory) || line == nullptr) return std::nullopt;
   BandwidthInfo mb;
   mb.min = small_number(directory / "min_bandwidth", 10);
   mb.granularity = small_number(directory / "bandwidth_gran", 10);
@@ -65,7 +65,7 @@ std::optional<BandwidthInfo> read_bandwidth(const fs::path& info, const Schemata
   mb.domains = domains_of(root, "MB");
   std::uint64_t largest = 0;
   for (const auto& [id, value] : line->values) largest = std::max(largest, value);
-  if (largest == std::numeric_limits<std::uint32_t>::max() || path_exists(info.parent_path() / "mba_MBps_event")) {
+  if (largest == std::numeric_limits<std::uint32_t>::max() || osml::exists(info.parent_path() / "mba_MBps_event")) {
     mb.unit = BandwidthUnit::Mbps;
     mb.min = 1;
     mb.granularity = 0;
@@ -95,7 +95,7 @@ bool cpu_has_flags(const fs::path& proc) {
 
 Error not_there(const Roots& roots) {
   const std::string root = roots.resctrl.string();
-  if (path_exists(roots.resctrl)) {
+  if (osml::exists(roots.resctrl)) {
     return {ErrorKind::Unsupported, root + " is not mounted; run: mount -t resctrl resctrl " + root, 0};
   }
   if (cpu_has_flags(roots.proc)) {
@@ -122,7 +122,7 @@ unsigned rounded(const BandwidthInfo& info, unsigned value) {
 
 Result<Info> read_info(const Roots& roots) {
   const fs::path directory = roots.resctrl / "info";
-  if (!path_exists(directory)) return not_there(roots);
+  if (!osml::exists(directory)) return not_there(roots);
   Info info;
   info.monitor = read_monitor(directory);
   const auto text = read_text(roots.resctrl / "schemata");

@@ -21,7 +21,7 @@ std::string values_text(const SchemataLine& line) { return format_line(line).sub
 }  // namespace
 
 Result<std::string> SchemataKnob::read() {
-  if (!path_exists(site_.group / "schemata")) return std::string();
+  if (!osml::exists(site_.group / "schemata")) return std::string();
   const auto schemata = read_schemata(site_.group, resources());
   if (!schemata) return schemata.error();
   const std::vector<std::string> names = resources();
@@ -77,7 +77,7 @@ Status SchemataKnob::command(const std::vector<SchemataLine>& lines) {
 }
 
 Result<std::string> SchemataKnob::snapshot() {
-  if (!path_exists(site_.group / "schemata")) return std::string(absent);
+  if (!osml::exists(site_.group / "schemata")) return std::string(absent);
   const auto schemata = read_schemata(site_.group, resources());
   if (!schemata) return schemata.error();
   std::string text;
@@ -86,7 +86,7 @@ Result<std::string> SchemataKnob::snapshot() {
 }
 
 Status SchemataKnob::restore(const std::string& snapshot) {
-  if (snapshot == absent || !path_exists(site_.group / "schemata")) return done();
+  if (snapshot == absent || !osml::exists(site_.group / "schemata")) return done();
   auto lines = parse_schemata(snapshot);
   if (!lines) return lines.error();
   const auto now = read_schemata(site_.group, resources());

@@ -57,7 +57,7 @@ std::map<pid_t, std::string> parse_origins(std::string_view text) {
 
 // A thread of a monitoring group is in its parent first: the kernel refuses to move it there from anywhere else.
 Status move_back(const fs::path& root, const fs::path& group, const std::vector<pid_t>& tids) {
-  if (tids.empty() || !path_exists(group / "tasks")) return done();
+  if (tids.empty() || !osml::exists(group / "tasks")) return done();
   const bool monitoring = group.parent_path().filename() == "mon_groups";
   if (monitoring) {
     if (Status moved = move_tasks(root, group.parent_path().parent_path(), tids); !moved) return moved;
@@ -81,7 +81,7 @@ Result<std::vector<pid_t>> TasksKnob::outside() {
 }
 
 Result<std::string> TasksKnob::read() {
-  if (!path_exists(site_.group / "tasks")) return std::string();
+  if (!osml::exists(site_.group / "tasks")) return std::string();
   const auto left = outside();
   if (!left) return left.error();
   return std::string(left->empty() ? in : "");
@@ -125,7 +125,7 @@ Result<std::string> TasksKnob::snapshot() {
 
 // Threads born since go where their process was. Others in an adopted group are not ours to move.
 Status TasksKnob::restore(const std::string& snapshot) {
-  if (!path_exists(site_.group / "tasks")) return done();
+  if (!osml::exists(site_.group / "tasks")) return done();
   const auto inside = group_tasks(site_.group);
   if (!inside) return inside.error();
   const auto origins = parse_origins(snapshot);
@@ -136,7 +136,7 @@ Status TasksKnob::restore(const std::string& snapshot) {
     auto origin = origins.find(tid);
     if (origin == origins.end()) origin = origins.find(process_of(site_.roots.proc, tid));
     if (origin != origins.end()) {
-      back[path_exists(root / origin->second / "tasks") ? root / origin->second : root].push_back(tid);
+      back[osml::exists(root / origin->second / "tasks") ? root / origin->second : root].push_back(tid);
     } else if (members && std::binary_search(members->begin(), members->end(), tid)) {
       back[root].push_back(tid);
     }

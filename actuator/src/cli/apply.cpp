@@ -1,0 +1,53 @@
+#include <nlohmann/json.hpp>
+#include <spdlog/spdlog.h>
+
+#include "apply/actuator.h"
+#include "cli/commands.h"
+#include "domain/json.h"
+
+namespace osml::cli {
+
+namespace {
+
+// The outcome as an exit code: a refused decision is wrong input, a failed one is failed work.
+Status status_of(const Outcome& outcome) {
+  if (outcome.status == "refused") return Error{ErrorKind::Input, "refused: " + outcome.message, 0};
+  if (outcome.status == "rolled_back") {
+    return Error{ErrorKind::Io, "rolled back, everything is as before: " + outcome.message, 0};
+  }
+  if (outcome.status == "failed") return Error{ErrorKind::Io, "failed: " + outcome.message, 0};
+  return done();
+}
+
+void print(const Outcome& outcome, std::ostream& out) {
+  if (outcome.status == "dry_run") {
+    out << (outcome.message.empty() ? "nothing to change" : outcome.message) << '\n';
+  } else if (outcome.status == "applied" || outcome.status == "unchanged") {
+    out << outcome.status << (outcome.message.empty() ? "" : ": " + outcome.message) << '\n';
+  }
+}
+
+}  // namespace
+
+Status apply(const Options& options, const fs::path& decision_file, std::ostream& out) {
+  const auto config = load(options);
+  if (!config) return config.error();
+  const auto text = read_text(decision_file);
+  if (!text) return Error{ErrorKind::Input, text.error().message, text.error().code};
+  const auto decision = parse_decision(*text);
+  if (!decision) return decision.error().wrap(decision_file.string());
+  // A dry run looks only, so it also works beside a running agent.
+  auto actuator =
+      Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
+  if (!actuator) return actuator.error();
+  if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
+  const Outcome outcome = actuator->apply(*decision, options.dry_run);
+  if (options.json) {
+    out << nlohmann::json(outcome).dump(2) << '\n';
+  } else {
+    print(outcome, out);
+  }
+  return status_of(outcome);
+}
+
+}  // namespace osml::cli

@@ -1,0 +1,35 @@
+// The subcommands of osml-agent, behind main.cpp's parsing. Each prints its result to standard output (a table, or one
+// JSON document) and returns what the exit code is made of.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include "base/result.h"
+#include "config/config.h"
+
+namespace osml::cli {
+
+struct Options {
+  fs::path config = "/etc/osml/agent.yaml";
+  bool config_given = false;
+  bool json = false;
+  bool dry_run = false;
+  bool fault_injection = false;
+  // Overrides of the configuration's roots; empty = as configured.
+  fs::path resctrl_root, cgroup_root, proc_root, sysfs_root;
+};
+
+// The configuration with the command line's roots on top.
+Result<Config> load(const Options& options);
+
+// What this machine can do. Works without a configuration; then it says what the machine offers in general.
+Status probe(const Options& options, std::ostream& out);
+// The partition as the machine has it now.
+Status show(const Options& options, std::ostream& out);
+// One decision by hand.
+Status apply(const Options& options, const fs::path& decision, std::ostream& out);
+// Back to what was found.
+Status restore(const Options& options, std::ostream& out);
+
+}  // namespace osml::cli

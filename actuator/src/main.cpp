@@ -1,0 +1,103 @@
+// osml-agent: parsing of the command line. What the subcommands do is in cli/ and daemon/.
+#include <CLI/CLI.hpp>
+#include <iostream>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include "cli/commands.h"
+#include "daemon/daemon.h"
+
+namespace {
+
+using osml::cli::Options;
+
+struct Arguments {
+  Options options;
+  osml::fs::path decision;
+  std::optional<std::uint64_t> ticks;
+  std::optional<osml::fs::path> stats;
+  bool once = false;
+};
+
+void add_common(CLI::App& command, Options& options) {
+  command.add_option("--config", options.config, "Configuration of this node")->capture_default_str();
+  command.add_flag("--json", options.json, "One JSON document on standard output instead of a table");
+  command.add_option("--resctrl-root", options.resctrl_root, "Where resctrl is mounted");
+  command.add_option("--cgroup-root", options.cgroup_root, "Where the cgroup file systems are mounted");
+  command.add_option("--proc-root", options.proc_root, "Where procfs is mounted");
+  command.add_option("--sysfs-root", options.sysfs_root, "Where sysfs is mounted");
+  command.add_flag("--fault-injection", options.fault_injection)->group("");  // for crash tests; not in the help
+}
+
+osml::Status run(const Arguments& arguments) {
+  osml::RunOptions run;
+  run.load = [options = arguments.options] { return osml::cli::load(options); };
+  run.dry_run = arguments.options.dry_run;
+  run.ticks = arguments.once ? std::optional<std::uint64_t>(1) : arguments.ticks;
+  run.stats = arguments.stats;
+  return osml::run_daemon(run);
+}
+
+// Fills `arguments` while parsing; returns what the chosen subcommand does.
+std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
+  auto chosen = std::make_shared<std::function<osml::Status()>>();
+  const auto subcommand = [&](const char* name, const char* help, std::function<osml::Status()> work) {
+    CLI::App* command = app.add_subcommand(name, help);
+    add_common(*command, arguments.options);
+    command->callback([&arguments, command, chosen, work = std::move(work)] {
+      arguments.options.config_given = command->count("--config") > 0;
+      *chosen = work;
+    });
+    return command;
+  };
+  subcommand("probe", "What this machine can do, and why not",
+             [&] { return osml::cli::probe(arguments.options, std::cout); });
+  CLI::App* daemon = subcommand("run", "Sense, ask the server, apply, once an interval", [&] { return run(arguments); });
+  daemon->add_option("--ticks", arguments.ticks, "Stop after so many intervals");
+  daemon->add_flag("--once", arguments.once, "Stop after one interval");
+  daemon->add_option("--stats", arguments.stats, "Append the agent's own use of CPU and memory to this file");
+  subcommand("show", "The partition as the machine has it now",
+             [&] { return osml::cli::show(arguments.options, std::cout); });
+  CLI::App* apply = subcommand("apply", "Apply one decision by hand", [&] {
+    return osml::cli::apply(arguments.options, arguments.decision, std::cout);
+  });
+  apply->add_option("FILE", arguments.decision, "The decision, JSON")->required();
+  CLI::App* restore = subcommand("restore", "Put back what was found before the first change",
+                                 [&] { return osml::cli::restore(arguments.options, std::cout); });
+  for (CLI::App* command : {daemon, apply, restore}) {
+    command->add_flag("--dry-run", arguments.options.dry_run, "Say what would be done, write nothing");
+  }
+  return [chosen] { return (*chosen)(); };
+}
+
+int run_main(int argc, char** argv) {
+  spdlog::set_default_logger(spdlog::stderr_logger_mt("osml-agent"));
+  CLI::App app("Keeps latency-critical services of this node inside their targets.", "osml-agent");
+  app.set_version_flag("--version", OSML_VERSION);
+  app.require_subcommand(1);
+  Arguments arguments;
+  const auto work = declare(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    app.exit(error);
+    return osml::exit_code(osml::ErrorKind::Input);
+  }
+  const osml::Status status = work();
+  if (status) return 0;
+  std::cerr << "osml-agent: " << status.error().message << '\n';
+  return osml::exit_code(status.error().kind);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run_main(argc, argv);
+  } catch (const std::exception& problem) {  // out of memory; nothing of ours throws
+    std::cerr << "osml-agent: " << problem.what() << '\n';
+    return 1;
+  }
+}

@@ -1,0 +1,101 @@
+#include "cpu/affinity.h"
+
+#include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <thread>
+
+#include "cpu/members.h"
+#include "tree.h"
+
+namespace osml {
+namespace {
+
+// A real process with three threads that sleep until it is killed.
+class ChildProcess {
+ public:
+  ChildProcess() {
+    int ready[2] = {-1, -1};
+    if (::pipe(ready) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      std::thread([] { ::pause(); }).detach();
+      std::thread([] { ::pause(); }).detach();
+      const bool told = ::write(ready[1], "x", 1) == 1;
+      while (told) ::pause();
+      ::_exit(0);
+    }
+    char byte = 0;
+    if (::read(ready[0], &byte, 1) != 1) pid_ = -1;
+    ::close(ready[0]);
+    ::close(ready[1]);
+  }
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+  ~ChildProcess() { stop(); }
+  void stop() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = -1;
+  }
+  [[nodiscard]] Match match() const {
+    Match match;
+    match.pids = {pid_};
+    return match;
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+std::string first_cpu(const std::string& list) { return list.substr(0, list.find_first_of(",-")); }
+
+TEST(AffinityTest, BindsEveryThreadAndPutsEachBack) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  ASSERT_TRUE(knob.probe());
+  ASSERT_GE(member_tids(Roots{}, child.match())->size(), 3U);
+  const std::string before = *knob.read();
+  const std::string snapshot = *knob.snapshot();
+  const std::string one = first_cpu(before);
+  ASSERT_TRUE(knob.write(one));
+  EXPECT_EQ(*knob.read(), one);  // the union over the threads: none was left behind
+  ASSERT_TRUE(knob.restore(snapshot));
+  EXPECT_EQ(*knob.read(), before);
+  ASSERT_TRUE(knob.restore(snapshot));
+}
+
+TEST(AffinityTest, ReconcileNarrowsThreadsThatRunElsewhere) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string before = *knob.read();
+  if (before == first_cpu(before)) GTEST_SKIP() << "this machine has one CPU";
+  ASSERT_TRUE(knob.reconcile(first_cpu(before)));
+  EXPECT_EQ(*knob.read(), first_cpu(before));
+}
+
+TEST(AffinityTest, AServiceThatHasGoneIsNoError) {
+  ChildProcess child;
+  AffinityKnob knob(Roots{}, child.match());
+  const std::string snapshot = *knob.snapshot();
+  child.stop();
+  EXPECT_EQ(*knob.read(), "");
+  EXPECT_TRUE(knob.write("0"));
+  EXPECT_TRUE(knob.same("", "0"));
+  EXPECT_TRUE(knob.restore(snapshot));
+}
+
+TEST(AffinityTest, SimulatedTasksAreNotTouched) {
+  Tree tree;
+  Match match;
+  match.pids = {1};
+  tree.file("proc/1/task/1/comm", "init\n");
+  EXPECT_FALSE(AffinityKnob(tree.roots(), match).probe());
+}
+
+}  // namespace
+}  // namespace osml

@@ -1,0 +1,130 @@
+#include <gtest/gtest.h>
+
+#include "cpu/cgroup1.h"
+#include "cpu/cgroup2.h"
+#include "cpu/members.h"
+#include "tree.h"
+
+namespace osml {
+namespace {
+
+Match at(const std::string& path) {
+  Match match;
+  match.cgroup = path;
+  return match;
+}
+
+TEST(Cgroup2Test, WritesOneCommandAndReadsItBack) {
+  Tree tree;
+  tree.cgroup2("lc/x", 10);
+  Cgroup2Cpuset cpus(tree.roots(), at("/lc/x"));
+  ASSERT_TRUE(cpus.probe());
+  EXPECT_EQ(*cpus.snapshot(), "");
+  ASSERT_TRUE(cpus.write("0-3"));
+  EXPECT_EQ(tree.text("cgroup/lc/x/cpuset.cpus"), "0-3");
+  EXPECT_TRUE(cpus.same("0,1-3", "0-3"));
+  EXPECT_FALSE(cpus.same("", "0-3"));
+  ASSERT_TRUE(cpus.restore(""));
+  EXPECT_EQ(*cpus.read(), "");
+}
+
+TEST(Cgroup2Test, LessThanAskedForIsAnError) {
+  Tree tree;
+  tree.cgroup2("x", 10).file("cgroup/x/cpuset.cpus.effective", "0-1\n");
+  const Status written = Cgroup2Cpuset(tree.roots(), at("x")).write("0-3");
+  ASSERT_FALSE(written);
+  EXPECT_NE(written.error().message.find("asked for CPUs 0-3, the kernel grants 0-1"), std::string::npos);
+}
+
+TEST(Cgroup2Test, SaysHowToEnableTheController) {
+  Tree tree;
+  tree.cgroup2("x", 10);
+  fs::remove(tree.path() / "cgroup/x/cpuset.cpus");
+  const Status usable = Cgroup2Cpuset(tree.roots(), at("x")).probe();
+  ASSERT_FALSE(usable);
+  EXPECT_NE(usable.error().message.find("; run: echo +cpuset > "), std::string::npos);
+  EXPECT_FALSE(Cgroup2Cpuset(tree.roots(), at("none")).probe());
+  EXPECT_FALSE(Cgroup2Cpuset(tree.roots(), at("../cgroup/x")).probe());
+}
+
+TEST(Cgroup2Test, QuotaAndWeight) {
+  Tree tree;
+  tree.cgroup2("x", 10);
+  Cgroup2Quota quota(tree.roots(), at("x"));
+  EXPECT_EQ(*quota.read(), "");
+  ASSERT_TRUE(quota.write("1.5"));
+  EXPECT_EQ(tree.text("cgroup/x/cpu.max"), "15000 10000");
+  EXPECT_TRUE(quota.same(*quota.read(), "1.5"));
+  ASSERT_TRUE(quota.restore("max 100000"));
+  EXPECT_EQ(*quota.read(), "");
+  Cgroup2Weight weight(tree.roots(), at("x"));
+  ASSERT_TRUE(weight.write("300"));
+  EXPECT_EQ(*weight.read(), "300");
+}
+
+class Cgroup1Test : public testing::Test {
+ protected:
+  Cgroup1Test() {
+    tree_.file("cgroup/cpuset/x/cpuset.cpus", "0-7\n").file("cgroup/cpuset/x/tasks", "10\n11\n");
+    tree_.file("cgroup/cpuset/x/cgroup.procs", "10\n");
+    tree_.file("cgroup/cpuset/x/child/cpuset.cpus", "4-7\n").file("cgroup/cpuset/x/child/tasks", "");
+    tree_.file("cgroup/cpu,cpuacct/x/tasks", "").file("cgroup/cpu,cpuacct/x/cpu.shares", "1024\n");
+    tree_.file("cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+    tree_.file("cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+  }
+  Tree tree_;
+};
+
+TEST_F(Cgroup1Test, ChildrenFollowAndComeBack) {
+  Cgroup1Cpuset cpus(tree_.roots(), at("x"));
+  ASSERT_TRUE(cpus.probe());
+  const std::string before = *cpus.snapshot();
+  ASSERT_TRUE(cpus.write("0-1"));
+  EXPECT_EQ(tree_.text("cgroup/cpuset/x/cpuset.cpus"), "0-1");
+  EXPECT_EQ(tree_.text("cgroup/cpuset/x/child/cpuset.cpus"), "0-1");
+  ASSERT_TRUE(cpus.restore(before));
+  EXPECT_EQ(tree_.text("cgroup/cpuset/x/cpuset.cpus"), "0-7");
+  EXPECT_EQ(tree_.text("cgroup/cpuset/x/child/cpuset.cpus"), "4-7");
+}
+
+TEST_F(Cgroup1Test, QuotaIsTwoFilesAndSharesAreScaled) {
+  Cgroup1Quota quota(tree_.roots(), at("x"));
+  ASSERT_TRUE(quota.probe());
+  const std::string before = *quota.snapshot();
+  ASSERT_TRUE(quota.write("0.5"));
+  EXPECT_EQ(tree_.text("cgroup/cpu,cpuacct/x/cpu.cfs_quota_us"), "5000");
+  EXPECT_EQ(tree_.text("cgroup/cpu,cpuacct/x/cpu.cfs_period_us"), "10000");
+  EXPECT_TRUE(quota.same(*quota.read(), "0.5"));
+  ASSERT_TRUE(quota.restore(before));
+  EXPECT_EQ(*quota.read(), "");
+  Cgroup1Weight weight(tree_.roots(), at("x"));
+  for (const char* wanted : {"1", "37", "100", "9999"}) {
+    ASSERT_TRUE(weight.write(wanted));
+    EXPECT_EQ(*weight.read(), wanted);
+  }
+}
+
+TEST_F(Cgroup1Test, MembersAreThreadsOfListedProcesses) {
+  tree_.file("proc/10/task/10/comm", "").file("proc/10/task/11/comm", "");
+  EXPECT_EQ(*member_pids(tree_.roots(), at("x")), (std::vector<pid_t>{10}));
+  EXPECT_EQ(*member_tids(tree_.roots(), at("x")), (std::vector<pid_t>{10, 11}));
+  EXPECT_TRUE(member_tids(tree_.roots(), at("none"))->empty());
+}
+
+TEST(MembersTest, DescendantsOfCgroupsAndWorkersOfProcesses) {
+  Tree tree;
+  tree.cgroup2("x", 10).cgroup2("x/pod", 20).file("x.pid", "30\n");
+  EXPECT_EQ(*member_tids(tree.roots(), at("x")), (std::vector<pid_t>{10, 11, 20, 21}));
+  tree.file("proc/30/task/30/children", "31 \n").file("proc/31/task/31/children", "\n");
+  Match match;
+  match.pid_file = tree.path() / "x.pid";
+  EXPECT_EQ(*member_tids(tree.roots(), match), (std::vector<pid_t>{30, 31}));
+  match.pid_file = tree.path() / "none.pid";
+  EXPECT_TRUE(member_pids(tree.roots(), match)->empty());
+  tree.file("x.pid", "30 or so\n");
+  match.pid_file = tree.path() / "x.pid";
+  EXPECT_FALSE(member_pids(tree.roots(), match));
+}
+
+}  // namespace
+}  // namespace osml

@@ -1,0 +1,135 @@
+#include "apply/validate.h"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+
+namespace osml {
+namespace {
+
+// A knob that is simply there.
+class AnyKnob : public Knob {
+ public:
+  explicit AnyKnob(Aspect aspect) : aspect_(aspect) {}
+  [[nodiscard]] Aspect aspect() const override { return aspect_; }
+  [[nodiscard]] std::string_view backend() const override { return "any"; }
+  Status probe() override { return done(); }
+  Result<std::string> read() override { return std::string(); }
+  Status write(const std::string& /*value*/) override { return done(); }
+  [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override { return read == wanted; }
+  Result<std::string> snapshot() override { return std::string(); }
+  Status restore(const std::string& /*snapshot*/) override { return done(); }
+
+ private:
+  Aspect aspect_;
+};
+
+struct Node {
+  Config config;
+  Platform platform;
+  std::vector<KnobSet> knobs;
+  Decision decision;
+
+  Node() {
+    config.node = decision.node = "n";
+    platform.cores = 8;
+    platform.cpus = "0-7";
+    platform.ways = 20;
+    platform.min_way_bits = 2;
+    platform.mba = MbaRange{10, 100, 10, "percent"};
+    for (const char* name : {"lc", "be"}) {
+      ServiceConfig service;
+      service.spec.name = name;
+      config.services.push_back(service);
+      KnobSet set;
+      set.service = name;
+      for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks, Aspect::Cpus, Aspect::Quota}) {
+        set.knobs[aspect] = std::make_unique<AnyKnob>(aspect);
+      }
+      knobs.push_back(std::move(set));
+    }
+    decision.partition.regions = {{{"lc"}, 4, 10}, {{"be"}, 4, 10}};
+    decision.assignments = {{"lc", "0-3", {}, {}, 0x3ff, 100}, {"be", "4-7", {}, {}, 0xffc00, 50}};
+  }
+  [[nodiscard]] std::string why() const { return refusal(decision, config, platform, knobs).value_or("accepted"); }
+};
+
+TEST(ValidateTest, AcceptsALegalDecision) { EXPECT_EQ(Node().why(), "accepted"); }
+
+struct Case {
+  const char* name;
+  const char* says;  // what the one sentence must contain
+  std::function<void(Node&)> spoil;
+};
+
+class RefusedTest : public testing::TestWithParam<Case> {};
+
+TEST_P(RefusedTest, WholeAndWithTheReason) {
+  Node node;
+  GetParam().spoil(node);
+  const std::string why = node.why();
+  EXPECT_NE(why.find(GetParam().says), std::string::npos) << why;
+  EXPECT_EQ(why.find('\n'), std::string::npos);
+}
+
+Assignment& lc(Node& node) { return node.decision.assignments[0]; }
+
+INSTANTIATE_TEST_SUITE_P(
+    Rules, RefusedTest,
+    testing::Values(
+        Case{"OtherNode", "is for node 'm'", [](Node& n) { n.decision.node = "m"; }},
+        Case{"UnknownService", "'ghost' is not of this node; known are lc, be", [](Node& n) { lc(n).service = "ghost"; }},
+        Case{"NamedTwice", "named twice", [](Node& n) { n.decision.assignments[1].service = "lc"; }},
+        Case{"LeftOut", "'be' is left out", [](Node& n) { n.decision.assignments.pop_back(); }},
+        Case{"CpusOutside", "cpus 6-9 are not all of this node", [](Node& n) { lc(n).cpus = "6-9"; }},
+        Case{"CpusEmpty", "cpus is empty", [](Node& n) { lc(n).cpus = ""; }},
+        Case{"CpusNonsense", "neither an id", [](Node& n) { lc(n).cpus = "all"; }},
+        Case{"MoreCoresThanExist", "sum up to 9 cores", [](Node& n) { n.decision.partition.regions[0].cores = 5; }},
+        Case{"MoreWaysThanExist", "sum up to 21 ways", [](Node& n) { n.decision.partition.regions[0].ways = 11; }},
+        Case{"UnknownOwner", "region owner 'ghost'", [](Node& n) { n.decision.partition.regions[0].owners = {"ghost"}; }},
+        Case{"ZeroWays", "way_mask 0 has no ways", [](Node& n) { lc(n).way_mask = 0; }},
+        Case{"TooWide", "wider than the cache", [](Node& n) { lc(n).way_mask = 0x1fffff; }},
+        Case{"TooFewBits", "hardware's least of 2", [](Node& n) { lc(n).way_mask = 1; }},
+        Case{"Holes", "has holes", [](Node& n) { lc(n).way_mask = 0x5f; }},
+        Case{"QuotaTooSmall", "cpu_quota 0.001 is outside 0.01..8", [](Node& n) { lc(n).cpu_quota = 0.001; }},
+        Case{"QuotaTooLarge", "cpu_quota 8.5 is outside", [](Node& n) { lc(n).cpu_quota = 8.5; }},
+        Case{"MbaTooSmall", "mba 5 is outside 10..100 percent", [](Node& n) { lc(n).mba = 5; }},
+        Case{"MbaTooLarge", "mba 101 is outside", [](Node& n) { lc(n).mba = 101; }},
+        Case{"MinCores", "below the limit min_cores 5", [](Node& n) { n.config.services[0].spec.min_cores = 5; }},
+        Case{"MaxCores", "above the limit max_cores 3", [](Node& n) { n.config.services[0].spec.max_cores = 3; }},
+        Case{"MinWays", "below the limit min_ways 11", [](Node& n) { n.config.services[0].spec.min_ways = 11; }},
+        Case{"MaxWays", "above the limit max_ways 9", [](Node& n) { n.config.services[0].spec.max_ways = 9; }},
+        Case{"NoMechanism", "way_mask 3ff cannot be set on this node: no RDT",
+             [](Node& n) {
+               n.knobs[0].knobs.erase(Aspect::Ways);
+               n.knobs[0].missing[Aspect::Ways] = "no RDT";
+             }}),
+    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+
+TEST(ValidateTest, SparseMasksAreLegalWhereTheCacheTakesThem) {
+  Node node;
+  node.platform.sparse_masks = true;
+  lc(node).way_mask = 0x5f;
+  EXPECT_EQ(node.why(), "accepted");
+}
+
+TEST(ValidateTest, SlicesOfQuotaCountAgainstTheLimits) {
+  Node node;
+  node.platform.core_quantum = 0.1;
+  node.platform.cores = 20;
+  lc(node) = {"lc", {}, 0.5, {}, {}, {}};
+  node.decision.assignments[1] = {"be", {}, 1.5, {}, {}, {}};
+  EXPECT_EQ(node.why(), "accepted");
+  node.config.services[0].spec.min_cores = 6;
+  EXPECT_NE(node.why().find("is 5 cores, below"), std::string::npos);
+}
+
+TEST(ValidateTest, AServiceThatIsNotThereNeedsNoCpuMechanism) {
+  Node node;
+  node.knobs[0].absent = true;
+  node.knobs[0].knobs.erase(Aspect::Cpus);
+  EXPECT_EQ(node.why(), "accepted");
+}
+
+}  // namespace
+}  // namespace osml
