@@ -19,12 +19,13 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Infeasible, Latency, Observation, Partition, Reason, Service
+from osml.domain import Latency, Observation, Partition, Reason, Service
 from osml.entropy import remaining_tolerance, system_entropy
 from osml.policies.division import Division, divide, same_division
 from osml.policies.holding import POOL
 from osml.policies.limits import Budget, Resource
 from osml.policies.policy import Plan, latency_text
+from osml.policies.violation import migration, violated_since
 
 VICTIM_TOLERANCE = 0.1
 BENEFICIARY_TOLERANCE = 0.05
@@ -52,6 +53,7 @@ class ArqState(Struct, frozen=True):
     measured: list[str] = []
     turn: dict[str, Resource] = {}  # "victim>beneficiary" -> resource that is moved next
     banned_until_s: dict[str, float] = {}
+    violated_since_s: float | None = None
     wanted: Partition | None = None
     time_s: float = 0.0
 
@@ -76,9 +78,11 @@ class Arq:
             turn.say(f"start: {division.summary('shared')}")
         elif not turn.cancel():
             turn.adjust()
-        infeasible = Infeasible(owners, "; ".join(division.obstacles)) if division.obstacles else None
+        lc = {s.name: s for s in observation.services if s.kind == "lc"}
+        since_s = violated_since(lc, turn.before.violated_since_s, observation.time_s)
+        infeasible = division.infeasible() or migration(lc, since_s, observation.time_s)
         partition = division.partition()
-        return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), turn.state(partition)
+        return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), turn.state(partition, since_s)
 
 
 def _sharers(observation: Observation):
@@ -93,7 +97,7 @@ def _sharers(observation: Observation):
 def _checked(state: ArqState, observation: Observation) -> ArqState:
     """The state, without an adjustment that was not applied and without timers of another clock."""
     if observation.time_s < state.time_s:
-        state = replace(state, banned_until_s={}, last=None)
+        state = replace(state, banned_until_s={}, violated_since_s=None, last=None)
     here = {POOL, *(service.name for service in observation.services)}
     gone = state.last is not None and not {state.last.victim, state.last.beneficiary} <= here
     if gone or not same_division(observation.partition, state.wanted):
@@ -125,10 +129,18 @@ class _Round:
             if service.kind == "lc" and service.name not in self.tolerance:
                 self.say(f"{service.name}: {latency_text(service)}; held, neither gives nor takes", service.name)
 
-    def state(self, wanted: Partition) -> ArqState:
+    def state(self, wanted: Partition, violated_since_s: float | None) -> ArqState:
         """What the next decision has to know."""
         return ArqState(
-            self.last, self.e_s, self.e_s_allowed, self.measured, self.turn, self.banned_until_s, wanted, self.now_s
+            last=self.last,
+            e_s=self.e_s,
+            e_s_allowed=self.e_s_allowed,
+            measured=self.measured,
+            turn=self.turn,
+            banned_until_s=self.banned_until_s,
+            violated_since_s=violated_since_s,
+            wanted=wanted,
+            time_s=self.now_s,
         )
 
     def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:

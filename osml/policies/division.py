@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from osml.domain import Observation, Partition, Reason
+from osml.domain import Infeasible, Observation, Partition, Reason
 from osml.policies.holding import Holding, fair_holding, owned_alone, partition_of, resumed
 from osml.policies.limits import Budget, Resource, budgets, can_isolate, without_operator_minimums
 
@@ -51,6 +51,10 @@ class Division:
     def reasons(self) -> list[Reason]:
         """What can't be divided, what does not fit, and who came or went."""
         return [Reason(text=text) for text in (*self.obstacles, *self.notes)]
+
+    def infeasible(self) -> Infeasible | None:
+        """What can't be given to everybody, for the scheduler above."""
+        return Infeasible(self.names, "; ".join(self.obstacles)) if self.obstacles else None
 
     def summary(self, pool_label: str) -> str:
         """Who owns how much, in words."""

@@ -9,7 +9,7 @@ Every LC service has an isolated region; BE jobs share one region of all the res
 | `_Round.upsize`, `_Round.downsize` | algorithms 2 and 3, one unit an interval |
 | `_Round.wheel`, `_Round.turn_of` | section 4.2.3: random first resource, next one in the wheel, skipped states |
 | `_Round.take_from` | algorithm 4: victim (BE first, then the largest slack) and the ping-pong rule |
-| `_Round.give_up` | algorithm 1: migration after a minute of violation |
+| `violation.migration` | algorithm 1: migration after a minute of violation |
 
 Deviations are numbered in docs/reference/policies.md.
 """
@@ -22,16 +22,16 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Infeasible, Observation, Partition, Reason
+from osml.domain import Observation, Partition, Reason
 from osml.policies.division import Division, divide, same_division
 from osml.policies.holding import POOL
 from osml.policies.limits import Resource
 from osml.policies.policy import Plan, latency_text
+from osml.policies.violation import migration, violated_since
 
 UPSIZE_SLACK = 0.05
 DOWNSIZE_SLACK = 0.2
 DOWNSIZE_PAUSE_S = 30.0
-MIGRATE_AFTER_S = 60.0
 
 Direction = Literal["up", "down"]
 
@@ -87,10 +87,8 @@ class Parties:
             turn.say(f"fair start: {division.summary(turn.label(POOL))}")
         elif not turn.judge():
             turn.adjust()
-        infeasible = turn.give_up()
-        if division.obstacles:
-            names = [service.name for service in observation.services]
-            infeasible = Infeasible(names, "; ".join(division.obstacles))
+        since_s = violated_since(turn.services, turn.violated_since_s, observation.time_s)
+        infeasible = division.infeasible() or migration(turn.services, since_s, observation.time_s)
         partition = division.partition()
         after = PartiesState(
             state.seed,
@@ -98,7 +96,7 @@ class Parties:
             turn.actions,
             turn.trial,
             turn.paused_until_s,
-            turn.violated_since_s,
+            since_s,
             partition,
             observation.time_s,
         )
@@ -267,21 +265,3 @@ class _Round:
         if owner != POOL:
             return owner
         return f"be:{','.join(self.jobs)}" if self.jobs else "idle"
-
-    def give_up(self) -> Infeasible | None:
-        """After a minute in which some target was always missed, ask the scheduler above to move a service away."""
-        violated = sorted(name for name, slack in self.slack.items() if slack < 0)
-        if not violated:
-            if len(self.slack) == len(self.services):
-                self.violated_since_s = None
-            return None
-        if self.violated_since_s is None:
-            self.violated_since_s = self.now_s
-        if self.now_s - self.violated_since_s < MIGRATE_AFTER_S:
-            return None
-        relaxed = max(self.services.values(), key=lambda s: (s.target_ms or 0.0, s.name))
-        return Infeasible(
-            violated,
-            f"no allocation met all targets for {self.now_s - self.violated_since_s:.0f} s; "
-            f"move a service to another node: '{relaxed.name}' has the most relaxed target ({relaxed.target_ms:g} ms)",
-        )

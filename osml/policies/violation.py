@@ -1,0 +1,39 @@
+"""How long targets have been missed, and when to tell the scheduler above (PARTIES, algorithm 1: migrate)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from osml.domain import Infeasible, Service
+
+MIGRATE_AFTER_S = 60.0
+
+
+def violated_since(services: Mapping[str, Service], since_s: float | None, now_s: float) -> float | None:
+    """Since when some LC service has missed its target without a pause; None while all are known to meet theirs.
+
+    `services` are the LC services. One without a measurement neither starts nor ends a violation.
+    """
+    slacks = [service.slack for service in services.values()]
+    if any(slack is not None and slack < 0 for slack in slacks):
+        return now_s if since_s is None else since_s
+    return None if all(slack is not None for slack in slacks) else since_s
+
+
+def migration(services: Mapping[str, Service], since_s: float | None, now_s: float) -> Infeasible | None:
+    """After a minute of violation: which targets are missed, and whom to move away.
+
+    PARTIES moves the service that moves most cheaply: a stateless one, otherwise the one with the most relaxed target.
+    Which services are stateless is not known here.
+    """
+    if since_s is None or now_s - since_s < MIGRATE_AFTER_S:
+        return None
+    violated = sorted(name for name, s in services.items() if s.slack is not None and s.slack < 0)
+    if not violated:
+        return None
+    relaxed = max(services.values(), key=lambda s: (s.target_ms or 0.0, s.name))
+    return Infeasible(
+        violated,
+        f"no allocation met all targets for {now_s - since_s:.0f} s; move a service to another node: "
+        f"'{relaxed.name}' has the most relaxed target ({relaxed.target_ms:g} ms)",
+    )
