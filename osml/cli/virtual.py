@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from osml.virtual.mount.node_process import MountError, MountOptions, parse_load, run_until_signal
+from osml.failure import InputError
+from osml.virtual.mount.node_process import MountOptions, parse_load, run_until_signal
 
 app = typer.Typer(help="A virtual node: simulated services behind the files of a real kernel.", no_args_is_help=True)
 
@@ -41,20 +42,16 @@ def mount(
 ) -> None:
     """Run a virtual node in DIR until SIGTERM or Ctrl-C.
 
-    DIR gets resctrl/, cgroup/, sys/ and proc/ as on a real machine, telemetry/, agent.yaml for osml-agent, loads.json (write
-    there to change loads) and, when all is ready, node.json. All measurements are simulated.
+    DIR gets resctrl/, cgroup/, sys/ and proc/ as on a real machine, telemetry/, agent.yaml for osml-agent, loads.json
+    (write there to change loads) and, when all is ready, node.json. All measurements are simulated.
     """
-    try:
-        if not lc and not be:
-            raise MountError("no service and no job given, use --lc NAME=LOAD or --be NAME at least once")
-        pairs = [parse_load(text) for text in lc or []]
-        loads = dict(pairs)
-        if len(loads) != len(pairs):
-            raise MountError("--lc names a service twice, every service may be there once")
-        options = MountOptions(
-            folder, platform, loads, tuple(be or []), speed, seed, interval, fuse, duration, server_url, policy
-        )
-        run_until_signal(options, lambda text: typer.echo(text, err=True))
-    except MountError as error:
-        typer.echo(f"osml virtual mount: {error}", err=True)
-        raise typer.Exit(error.exit_code) from None
+    if not lc and not be:
+        raise InputError("no service and no job given, use --lc NAME=LOAD or --be NAME at least once")
+    pairs = [parse_load(text) for text in lc or []]
+    loads = dict(pairs)
+    if len(loads) != len(pairs):
+        raise InputError("--lc names a service twice, every service may be there once")
+    options = MountOptions(
+        folder, platform, loads, tuple(be or []), speed, seed, interval, fuse, duration, server_url, policy
+    )
+    run_until_signal(options, lambda text: typer.echo(text, err=True))

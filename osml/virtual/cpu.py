@@ -79,8 +79,10 @@ def fair_shares(areas: CpuMap, demands: Sequence[float], weights: Sequence[float
         if not growth:
             break
         growing = {tenant for tenant, _, _ in growth}
-        step = min(open_demand[tenant] / weights[tenant] for tenant in growing)
-        step = min(step, min(left[a] / rate for a, rate in enumerate(inflow) if rate > 0))
+        step = min(
+            *(open_demand[tenant] / weights[tenant] for tenant in growing),
+            *(left[a] / rate for a, rate in enumerate(inflow) if rate > 0),
+        )
         for tenant, area, rate in growth:
             used[tenant][area] += rate * step
             open_demand[tenant] -= rate * step

@@ -34,18 +34,20 @@ class _Point:
     frequency_ghz: float
 
 
-def checked_loads(node: Node, loads: Mapping[str, float]) -> list[float]:
+def checked_loads(node: Node, loads: Mapping[str, object]) -> list[float]:
     """Requests/s of every tenant (0 for jobs) from fractions of max load; NodeInputError says what is wrong."""
     services = {service.name: service for service in node.services}
+    rates: dict[str, float] = {}
     for name, load in loads.items():
         if name not in services:
-            raise NodeInputError(f"load of '{name}': no such LC service on this node, it has {', '.join(services)}")
+            known = ", ".join(services) or "none"
+            raise NodeInputError(f"load of '{name}': no such LC service on this node, known are {known}")
         if isinstance(load, bool) or not isinstance(load, int | float) or not math.isfinite(load):
             raise NodeInputError(f"load of '{name}' is {load!r}, expected a number from 0 to {MAX_LOAD:g}")
         if not 0 <= load <= MAX_LOAD:
             raise NodeInputError(f"load of '{name}' is {load}, expected a fraction of max load from 0 to {MAX_LOAD:g}")
-    return [loads.get(tenant.name, 0.0) * services[tenant.name].max_load if tenant.name in services else 0.0
-            for tenant in node.tenants]  # fmt: skip
+        rates[name] = load * services[name].max_load
+    return [rates.get(name, 0.0) for name in node.names]
 
 
 def check_grants(node: Node, grants: Sequence[Grant]) -> None:

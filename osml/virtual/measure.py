@@ -53,27 +53,36 @@ def measure(flows: Sequence[Flow], rng: np.random.Generator) -> Measurement:
     """The measurement of consecutive steps of one tenant."""
     span = sum(flow.dt for flow in flows)
     requests = sum(flow.requests for flow in flows)
-    latencies: list[float | None] = [None, None, None, None]
+    mean_ms = p50_ms = p95_ms = p99_ms = None
     rate = samples = None
     if any(flow.quantiles_ms is not None or flow.service_ms is not None for flow in flows):
         samples = int(rng.poisson(requests)) if requests < 1e6 else round(requests)
         rate = samples / span
         quantiles = mixed_quantile(flows, _sampled_levels(samples, rng)) if samples > 0 else None
         if quantiles is not None:
-            mean = sum((f.mean_ms or 0.0) * f.requests for f in flows) / requests
+            true_mean = sum((f.mean_ms or 0.0) * f.requests for f in flows) / requests
             spread = max(quantiles[1] - quantiles[0], 0.0) / 1.6  # about one standard deviation
-            noisy = mean + spread * float(rng.standard_normal()) / samples**0.5
-            latencies = [max(noisy, quantiles[0] * 0.2), *quantiles]
+            noisy = true_mean + spread * float(rng.standard_normal()) / samples**0.5
+            mean_ms = max(noisy, quantiles[0] * 0.2)
+            p50_ms, p95_ms, p99_ms = quantiles
     jitter = 1.0 + 0.005 * float(rng.standard_normal())
     cycles = sum(flow.cycles for flow in flows)
     instructions = sum(flow.instructions for flow in flows) * jitter
     return Measurement(
-        span, *latencies, rate, samples,
-        instructions / cycles if cycles > 0 else None, instructions, cycles,
-        sum(flow.llc_misses for flow in flows) * (1.0 + 0.01 * float(rng.standard_normal())),
-        sum(flow.frequency_ghz * flow.dt for flow in flows) / span,
-        sum(flow.cpu_s for flow in flows) / span,
-        instructions / span / 1e9,
-        sum(flow.memory_bytes for flow in flows) / span / 1e9,
-        flows[-1].occupancy_mib,
-    )  # fmt: skip
+        interval_s=span,
+        mean_ms=mean_ms,
+        p50_ms=p50_ms,
+        p95_ms=p95_ms,
+        p99_ms=p99_ms,
+        requests_per_s=rate,
+        samples=samples,
+        ipc=instructions / cycles if cycles > 0 else None,
+        instructions=instructions,
+        cycles=cycles,
+        llc_misses=sum(flow.llc_misses for flow in flows) * (1.0 + 0.01 * float(rng.standard_normal())),
+        frequency_ghz=sum(flow.frequency_ghz * flow.dt for flow in flows) / span,
+        cpu_usage_cores=sum(flow.cpu_s for flow in flows) / span,
+        work_rate=instructions / span / 1e9,
+        bandwidth_gbps=sum(flow.memory_bytes for flow in flows) / span / 1e9,
+        llc_occupancy_mib=flows[-1].occupancy_mib,
+    )

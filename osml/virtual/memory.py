@@ -47,7 +47,7 @@ def latency_ns(platform: PlatformModel, utilisation: float) -> float:
 def fair_bandwidth(demands: Sequence[float], weights: Sequence[float], capacity: float) -> list[float]:
     """Max-min fair split of the capacity: who asks for less than its share gets all of it."""
     granted = [0.0] * len(demands)
-    waiting = [i for i, demand in enumerate(demands) if demand > 0]
+    waiting: list[int] = [i for i, demand in enumerate(demands) if demand > 0]
     left = capacity
     while waiting:
         level = left / sum(weights[i] for i in waiting)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 FloatArray = NDArray[np.float64]
 
 MAX_UTILISATION = 0.985
-"""Above this the stationary queue would need longer to build up than an interval lasts; the fluid backlog takes over."""
+"""Above this the stationary queue takes longer to build up than an interval lasts; the fluid backlog takes over."""
 
 LEVELS: FloatArray = np.concatenate(
     [np.linspace(0.0125, 0.9, 36), [0.925, 0.95, 0.96, 0.97, 0.98, 0.985, 0.99, 0.993, 0.996, 0.999, 0.9999]]
@@ -49,8 +49,11 @@ def normal_tail(z: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True)
 class Response:
-    """What one request goes through: service of `service_ms` (lognormal with `cv2`), a wait of mean `wait_ms` with
-    probability `wait_probability`, a scheduling delay of mean `delay_ms` with probability `delay_probability`."""
+    """What one request goes through.
+
+    A service of `service_ms` (lognormal with `cv2`), a wait of mean `wait_ms` with probability `wait_probability`, a
+    scheduling delay of mean `delay_ms` with probability `delay_probability`.
+    """
 
     service_ms: float
     cv2: float

@@ -63,8 +63,8 @@ class Grant:
 class NodeState:
     """The memory of the node between two steps. Arrays are never changed in place.
 
-    `occupancy_mib` is (tenants, ways), `backlog` requests per tenant, `latency_ns` and `sibling_busy` the last solution,
-    from which the next fixed point starts.
+    `occupancy_mib` is (tenants, ways), `backlog` requests per tenant, `latency_ns` and `sibling_busy` the last
+    solution, from which the next fixed point starts.
     """
 
     time_s: float

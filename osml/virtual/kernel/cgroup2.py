@@ -121,11 +121,10 @@ class CgroupV2:
         here.make = lambda child, caller: self._make_child(group, child, caller)
         here.remove = lambda child: self._remove_child(group, child)
         self._add(group, "cgroup.controllers", lambda: self._list(self._available(group)))
-        control = lambda text: self._write_control(group, text)  # noqa: E731
-        self._add(group, "cgroup.subtree_control", lambda: self._list(group.enabled), control)
-        move = lambda text: self._write_procs(group, text)  # noqa: E731
-        self._add(group, "cgroup.procs", lambda: "".join(f"{pid}\n" for pid in sorted(group.pids)), move)
-        self._add(group, "cgroup.threads", lambda: self._threads(group), lambda text: self._write_threads(group, text))
+        self._add(group, "cgroup.subtree_control", lambda: self._list(group.enabled), self._write_control)
+        pids = lambda: "".join(f"{pid}\n" for pid in sorted(group.pids))  # noqa: E731
+        self._add(group, "cgroup.procs", pids, self._write_procs)
+        self._add(group, "cgroup.threads", lambda: self._threads(group), self._write_threads)
         self._add(group, "cpu.stat", lambda: self._cpu_stat(group), live=True)
         if parent is None:
             self._add(group, "cpuset.cpus.effective", lambda: format_cpulist(self.effective_cpus(group)) + "\n")
@@ -138,29 +137,39 @@ class CgroupV2:
         return group
 
     def _add(
-        self, group: Cgroup, name: str, show: Callable[[], str], store: Callable[[str], None] | None = None,
-        *, live: bool = False,
-    ) -> None:  # fmt: skip
-        writer = None if store is None else lambda text, _: store(text.strip()) if text else None
-        group.directory.add(name, file(show, writer, live=live, strict=False))
+        self,
+        group: Cgroup,
+        name: str,
+        show: Callable[[], str],
+        command: Callable[[Cgroup, str], None] | None = None,
+        *,
+        live: bool = False,
+    ) -> None:
+        """One file. Commands get trimmed text; a write of nothing is no command."""
+
+        def store(text: str, _: Caller) -> None:
+            if text and command is not None:
+                command(group, text.strip())
+
+        group.directory.add(name, file(show, store if command else None, live=live, strict=False))
 
     def _controller_files(self, group: Cgroup, controller: str) -> None:
         add = self._add
         if controller == "cpuset":
             effective = lambda: format_cpulist(self.effective_cpus(group)) + "\n"  # noqa: E731
             cpus = lambda: format_cpulist(group.cpus) + "\n"  # noqa: E731
-            add(group, "cpuset.cpus", cpus, lambda text: self._write_cpus(group, text))
+            add(group, "cpuset.cpus", cpus, self._write_cpus)
             add(group, "cpuset.cpus.effective", effective)
-            add(group, "cpuset.mems", lambda: group.mems + "\n", lambda text: self._write_mems(group, text))
+            add(group, "cpuset.mems", lambda: group.mems + "\n", self._write_mems)
             add(group, "cpuset.mems.effective", lambda: "0\n")
         elif controller == "cpu":
             quota = lambda: f"{'max' if group.quota_us is None else group.quota_us} {group.period_us}\n"  # noqa: E731
-            add(group, "cpu.max", quota, lambda text: self._write_max(group, text))
-            add(group, "cpu.weight", lambda: f"{group.weight}\n", lambda text: self._write_weight(group, text))
+            add(group, "cpu.max", quota, self._write_max)
+            add(group, "cpu.weight", lambda: f"{group.weight}\n", self._write_weight)
         elif controller == "memory":
             limit = lambda: f"{'max' if group.memory_max is None else group.memory_max}\n"  # noqa: E731
             add(group, "memory.current", lambda: f"{self._memory(group)}\n")
-            add(group, "memory.max", limit, lambda text: self._write_memory_max(group, text))
+            add(group, "memory.max", limit, self._write_memory_max)
 
     def _make_child(self, parent: Cgroup, name: str, caller: Caller) -> None:
         if "\n" in name:
@@ -252,7 +261,8 @@ class CgroupV2:
             raise error(errno.EOPNOTSUPP)  # single threads move only within a threaded domain
 
     @staticmethod
-    def _write_type(text: str) -> None:
+    def _write_type(group: Cgroup, text: str) -> None:
+        del group
         raise error(errno.EOPNOTSUPP if text == "threaded" else errno.EINVAL)
 
     def _write_cpus(self, group: Cgroup, text: str) -> None:

@@ -146,11 +146,11 @@ class Tree:
         return entry, name
 
     def read(self, path: str) -> bytes:
-        """open, read everything, close."""
+        """Open, read everything, close."""
         return self._file(path).read()
 
     def write(self, path: str, data: bytes, caller: Caller = ROOT) -> int:
-        """open for writing, one write, close."""
+        """Open for writing, one write, close."""
         entry = self._file(path)
         if entry.strict and not entry.mode & 0o222:
             raise error(errno.EACCES, path)
@@ -164,7 +164,7 @@ class Tree:
         return sorted(entry.children)
 
     def mkdir(self, path: str, caller: Caller = ROOT) -> None:
-        """mkdir(2)."""
+        """System call mkdir."""
         parent, name = self.parent(path)
         if not name or name in parent.children:
             raise error(errno.EEXIST, path)
@@ -173,7 +173,7 @@ class Tree:
         parent.make(name, caller)
 
     def rmdir(self, path: str) -> None:
-        """rmdir(2); kernel file systems take directories away with all that is in them."""
+        """System call rmdir; kernel file systems take directories away with all that is in them."""
         parent, name = self.parent(path)
         if not name:
             raise error(errno.EBUSY, path)

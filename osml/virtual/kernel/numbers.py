@@ -12,7 +12,7 @@ _FORMS = {10: re.compile(r"\+?([0-9]+)\n?"), 16: re.compile(r"\+?(?:0[xX])?([0-9
 
 
 def unsigned(text: str, base: int, bits: int = 64) -> int:
-    """kstrtoul: optional +, for base 16 optional 0x, one newline allowed; EINVAL or ERANGE."""
+    """As kstrtoul: optional +, for base 16 optional 0x, one newline allowed; EINVAL or ERANGE."""
     match = _FORMS[base].fullmatch(text)
     if match is None:
         raise error(errno.EINVAL)
@@ -23,7 +23,7 @@ def unsigned(text: str, base: int, bits: int = 64) -> int:
 
 
 def signed_any_base(text: str, bits: int = 32) -> int:
-    """kstrtoint with base 0: 0x is hexadecimal, a leading 0 octal; EINVAL or ERANGE."""
+    """As kstrtoint with base 0: 0x is hexadecimal, a leading 0 octal; EINVAL or ERANGE."""
     match = re.fullmatch(r"([+-]?)(?:0[xX]([0-9a-fA-F]+)|(0[0-7]*)|([1-9][0-9]*))\n?", text)
     if match is None:
         raise error(errno.EINVAL)
@@ -44,7 +44,7 @@ def _list_number(text: str, n_cpus: int) -> int:
 
 
 def cpu_list(text: str, n_cpus: int) -> frozenset[int]:
-    """bitmap_parselist: '0-3,8', strides '0-7:1/2', 'N' for the last CPU, 'all'; EINVAL or ERANGE."""
+    """As bitmap_parselist: '0-3,8', strides '0-7:1/2', 'N' for the last CPU, 'all'; EINVAL or ERANGE."""
     cpus: set[int] = set()
     for part in re.split(r"[,\s]+", text.strip()):
         if not part:
@@ -67,7 +67,7 @@ def cpu_list(text: str, n_cpus: int) -> frozenset[int]:
 
 
 def cpu_mask(text: str, n_cpus: int) -> frozenset[int]:
-    """bitmap_parse: hexadecimal with a comma every 32 bits; EINVAL or EOVERFLOW."""
+    """As bitmap_parse: hexadecimal with a comma every 32 bits; EINVAL or EOVERFLOW."""
     chunks = text.strip().split(",")
     if chunks == [""]:
         return frozenset()

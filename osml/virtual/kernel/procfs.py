@@ -33,7 +33,8 @@ def _status(machine: Machine, facts: ProcessFacts, tid: int) -> str:
     cpus = format_cpulist(machine.cgroup.effective_cpus(machine.cgroup.group_of(facts.pid)))
     return (
         f"Name:\t{facts.comm}\nState:\tS (sleeping)\nTgid:\t{facts.pid}\nPid:\t{tid}\nPPid:\t1\n"
-        f"Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\nVmSize:\t{facts.vms_bytes // 1024} kB\nVmRSS:\t{facts.rss_bytes // 1024} kB\n"
+        "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n"
+        f"VmSize:\t{facts.vms_bytes // 1024} kB\nVmRSS:\t{facts.rss_bytes // 1024} kB\n"
         f"Threads:\t{facts.threads}\nCpus_allowed_list:\t{cpus}\n"
     )
 
@@ -59,7 +60,7 @@ def _resctrl_groups(machine: Machine, tid: int) -> str:
 
 
 def process_directory(machine: Machine, facts: ProcessFacts) -> Directory:
-    """proc/<pid> with its threads."""
+    """The directory proc/<pid> with its threads."""
     here = directory(0o555)
     tasks = directory(0o555)
     here.add("comm", file(lambda: facts.comm + "\n"))
@@ -78,7 +79,7 @@ def process_directory(machine: Machine, facts: ProcessFacts) -> Directory:
 
 
 def procfs(machine: Machine, place: str) -> Directory:
-    """proc without the processes. `place` is the directory that the node is mounted in, for proc/mounts."""
+    """The proc directory without the processes. `place` is where the node is mounted, for proc/mounts."""
     root = directory(0o555)
     platform = machine.node.platform
     flags = "rdt_a cat_l3 cqm_llc cqm_occup_llc cqm_mbm_total cqm_mbm_local" + (" mba" if platform.mba else "")

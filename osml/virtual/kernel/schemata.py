@@ -14,7 +14,7 @@ from osml.virtual.kernel.rdt import RdtProfile, Throttle
 Values = dict[str, dict[int, int]]  # resource name -> domain id -> mask or percent
 
 
-class Refused(Exception):
+class Refused(Exception):  # noqa: N818 - what the kernel does, not a fault of this program
     """EINVAL with a text for last_cmd_status; an empty text leaves `ok` there, as the kernel does in places."""
 
 

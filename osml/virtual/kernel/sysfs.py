@@ -21,7 +21,7 @@ def add_constants(where: Directory, values: dict[str, str]) -> None:
 
 
 def sysfs(platform: PlatformModel) -> Directory:
-    """devices/system/cpu and devices/system/node of one socket."""
+    """Directories devices/system/cpu and devices/system/node of one socket."""
     root = directory()
     everything = format_cpulist(range(platform.cpus))
     smt = platform.cpus > platform.physical_cores

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib
 import os
 import shutil
 import stat
@@ -17,7 +18,7 @@ from osml.virtual.kernel.kernfs import Caller, Directory, Entry, File, error
 from osml.virtual.kernel.machine import Machine
 
 
-class FuseUnavailable(Exception):
+class FuseUnavailable(Exception):  # noqa: N818 - a state of the machine that callers handle
     """FUSE can't be used here; the text says why."""
 
 
@@ -63,7 +64,7 @@ class Operations:
         }
 
     def getattr(self, path: str | None, fh: int | None = None) -> dict[str, Any]:
-        """stat(2) and fstat(2)."""
+        """System call stat and fstat(2)."""
         with self._lock:
             if path is not None:
                 return self._attributes(self._tree.lookup(path))
@@ -75,7 +76,7 @@ class Operations:
         return handle
 
     def opendir(self, path: str) -> int:
-        """opendir(3): like a file, an open directory is bound to itself, not to its path."""
+        """System call opendir: like a file, an open directory is bound to itself, not to its path."""
         with self._lock:
             entry = self._tree.lookup(path)
             if not isinstance(entry, Directory):
@@ -85,20 +86,20 @@ class Operations:
             return handle
 
     def releasedir(self, path: str | None, fh: int) -> int:
-        """closedir(3)."""
+        """System call closedir."""
         del path
         with self._lock:
             self._listed.pop(fh, None)
             return 0
 
     def readdir(self, path: str | None, fh: int) -> list[str]:
-        """getdents(2)."""
+        """System call getdents."""
         del path
         with self._lock:
             return [".", "..", *sorted(self._listed[fh].children)]
 
     def open(self, path: str, flags: int) -> int:
-        """open(2): a file without write permission can't be opened for writing, not even by root."""
+        """System call open: a file without write permission can't be opened for writing, not even by root."""
         with self._lock:
             entry = self._tree.lookup(path)
             if not isinstance(entry, File):
@@ -117,7 +118,7 @@ class Operations:
             return 0
 
     def read(self, path: str | None, size: int, offset: int, fh: int) -> bytes:
-        """read(2): the content is made when reading starts at offset 0."""
+        """System call read: the content is made when reading starts at offset 0."""
         del path
         with self._lock:
             opened = self._open[fh]
@@ -126,31 +127,31 @@ class Operations:
             return opened.content[offset : offset + size]
 
     def write(self, path: str | None, data: bytes, offset: int, fh: int) -> int:
-        """write(2): one command, wherever the offset is."""
+        """System call write: one command, wherever the offset is."""
         del path, offset
         with self._lock:
             return self._open[fh].entry.write(data, self._caller())
 
     def truncate(self, path: str | None, length: int, fh: int | None = None) -> int:
-        """truncate(2) and O_TRUNC succeed and change nothing."""
+        """System call truncate and O_TRUNC succeed and change nothing."""
         del path, length, fh
         return 0
 
     def mkdir(self, path: str, mode: int) -> int:
-        """mkdir(2)."""
+        """System call mkdir."""
         del mode
         with self._lock:
             self._tree.mkdir(path, self._caller())
             return 0
 
     def rmdir(self, path: str) -> int:
-        """rmdir(2)."""
+        """System call rmdir."""
         with self._lock:
             self._tree.rmdir(path)
             return 0
 
     def rename(self, old: str, new: str) -> int:
-        """rename(2): resctrl allows it for monitoring groups, nothing else does."""
+        """System call rename: resctrl allows it for monitoring groups, nothing else does."""
         with self._lock:
             if old.startswith("/resctrl/") and new.startswith("/resctrl/"):
                 rename.rename(self._machine.resctrl, old.removeprefix("/resctrl"), new.removeprefix("/resctrl"))
@@ -158,14 +159,14 @@ class Operations:
             raise error(errno.EPERM, old)
 
     def chmod(self, path: str, mode: int) -> int:
-        """chmod(2) sticks."""
+        """System call chmod sticks."""
         with self._lock:
             entry = self._tree.lookup(path)
             entry.mode = stat.S_IFMT(entry.mode) | stat.S_IMODE(mode)
             return 0
 
     def chown(self, path: str, uid: int, gid: int) -> int:
-        """chown(2) sticks."""
+        """System call chown sticks."""
         with self._lock:
             entry = self._tree.lookup(path)
             entry.uid = entry.uid if uid in (-1, 2**32 - 1) else uid
@@ -178,26 +179,26 @@ class Operations:
         raise error(errno.EACCES, path)
 
     def unlink(self, path: str) -> int:
-        """unlink(2)."""
+        """System call unlink."""
         raise error(errno.EPERM, path)
 
     def symlink(self, target: str, source: str) -> int:
-        """symlink(2)."""
+        """System call symlink."""
         del source
         raise error(errno.EPERM, target)
 
     def link(self, target: str, source: str) -> int:
-        """link(2)."""
+        """System call link."""
         del source
         raise error(errno.EPERM, target)
 
     def mknod(self, path: str, mode: int, dev: int) -> int:
-        """mknod(2): making a file is refused as a permission, making a device as an operation."""
+        """System call mknod: making a file is refused as a permission, making a device as an operation."""
         del dev
         raise error(errno.EACCES if stat.S_ISREG(mode) else errno.EPERM, path)
 
     def utimens(self, path: str, times: object = None) -> int:
-        """utimensat(2) changes nothing."""
+        """System call utimensat changes nothing."""
         del path, times
         return 0
 
@@ -205,7 +206,7 @@ class Operations:
 def why_not() -> str | None:
     """One reason why FUSE can't be used by this user on this machine, or None."""
     try:
-        import mfusepy  # noqa: F401, PLC0415
+        importlib.import_module("mfusepy")
     except ImportError:
         return "the Python package mfusepy is not installed (osml[fuse])"
     except OSError:
@@ -252,7 +253,7 @@ class FuseExport:
                 fsname="osml-virtual", subtype="osml", default_permissions=True, attr_timeout=0, entry_timeout=0,
                 negative_timeout=0, **options,
             )  # fmt: skip
-        except BaseException as failure:  # noqa: BLE001 - told to whoever waits for the mount
+        except BaseException as failure:  # told to whoever waits for the mount
             self._failure = failure
 
     def start(self, timeout_s: float = 5.0) -> None:

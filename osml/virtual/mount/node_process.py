@@ -15,6 +15,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
+from osml.failure import InputError, MachineError
 from osml.virtual import catalogs
 from osml.virtual.engine import MAX_LOAD
 from osml.virtual.kernel.machine import Machine
@@ -32,14 +33,6 @@ _LOADS_EVERY_S = 0.02
 _ROOTS = ("resctrl", "cgroup", "sys", "proc")
 _KERNEL = ".kernel"
 _MARKER = ".osml-virtual"
-
-
-class MountError(Exception):
-    """The node can't be mounted: the text is one sentence, `exit_code` is 2 for wrong input, 3 for the machine."""
-
-    def __init__(self, message: str, exit_code: int = 2) -> None:
-        super().__init__(message)
-        self.exit_code = exit_code
 
 
 @dataclass(frozen=True)
@@ -60,21 +53,21 @@ class MountOptions:
 
 
 def build_node(options: MountOptions) -> Node:
-    """The node out of the catalogs; MountError names what is unknown or out of range."""
+    """The node out of the catalogs; InputError names what is unknown or out of range."""
     for name, value, low, high in (
         ("--speed", options.speed, 0.0, MAX_SPEED),
         ("--interval", options.interval_s, 0.0, 60.0),
         ("--duration", options.duration_s if options.duration_s is not None else 1.0, 0.0, math.inf),
     ):
         if not (low < value <= high):
-            raise MountError(f"{name} is {value}, expected a number above {low:g} and up to {high:g}")
+            raise InputError(f"{name} is {value}, expected a number above {low:g} and up to {high:g}")
     try:
         platform = catalogs.platform(options.platform)
         services = tuple(catalogs.service(name) for name in options.loads)
         jobs = tuple(on_platform(catalogs.job(name), platform) for name in options.jobs)
         return Node(platform, services, jobs)
     except (catalogs.CatalogError, NodeInputError) as error:
-        raise MountError(str(error)) from None
+        raise InputError(str(error)) from None
 
 
 def _write_whole(path: Path, text: str) -> None:
@@ -98,7 +91,7 @@ class NodeProcess:
         try:
             self._simulation = Simulation(node, self._machine, options.loads, options.interval_s, options.seed)
         except NodeInputError as error:
-            raise MountError(str(error)) from None
+            raise InputError(str(error)) from None
         self._plain: PlainExport | None = None
         self._fuse: fuse_files.FuseExport | None = None
         self._loads_seen: tuple[int, int] | None = None
@@ -116,12 +109,12 @@ class NodeProcess:
                 fuse_files.unmount(self._folder / _KERNEL)
             self._folder.mkdir(parents=True, exist_ok=True)
             if any(self._folder.iterdir()) and not (self._folder / _MARKER).exists():
-                raise MountError(f"{self._folder} is not empty and not of a virtual node, choose another directory")
+                raise InputError(f"{self._folder} is not empty and not of a virtual node, choose another directory")
             (self._folder / _MARKER).write_text("osml virtual mount\n", encoding="utf-8")
             (self._folder / "node.json").unlink(missing_ok=True)
             (self._folder / "state").mkdir(exist_ok=True, mode=0o700)
         except OSError as error:
-            raise MountError(f"{self._folder} can't be used: {error.strerror}", 3) from None
+            raise MachineError(f"{self._folder} can't be used: {error.strerror}") from None
 
     def _export(self) -> str:
         """Put the kernel's files in place; returns 'fuse' or 'files'."""
@@ -142,7 +135,7 @@ class NodeProcess:
                     (self._folder / name).symlink_to(Path(_KERNEL) / name)
                 return "fuse"
         if wanted == "on":
-            raise MountError(f"FUSE is not possible: {reason}; use --fuse off for plain files", 3)
+            raise MachineError(f"FUSE is not possible: {reason}; use --fuse off for plain files")
         if wanted == "auto":
             self._log(f"FUSE is not possible ({reason}): exporting plain files that are watched")
         self._plain = PlainExport(self._machine.tree, self._folder)
@@ -208,7 +201,7 @@ class NodeProcess:
             self._log(f"loads.json ignored: {error}")
 
     def run(self) -> None:
-        """Lay out, run, clean up. Raises MountError before anything runs where it can't."""
+        """Lay out, run, clean up. Raises InputError or MachineError before anything runs where it can't."""
         self._prepare_folder()
         telemetry: TelemetryFiles | None = None
         try:
@@ -228,7 +221,7 @@ class NodeProcess:
             self._log(f"{options.platform} runs in {self._folder} ({export}), {options.speed:g} times real time")
             self._loop(telemetry)
         except OSError as error:
-            raise MountError(f"{error.filename or self._folder}: {error.strerror}", 3) from None
+            raise MachineError(f"{error.filename or self._folder}: {error.strerror}") from None
         finally:
             self._clean_up(telemetry)
 
@@ -242,7 +235,7 @@ class NodeProcess:
         while not self._stop.is_set() and (now := time.monotonic()) < end:
             if self._plain is not None:
                 self._plain.poll()
-                self._plain.refresh(live=True)
+                self._plain.refresh_counters()
             if now >= next_loads:
                 self._read_loads()
                 next_loads = now + _LOADS_EVERY_S
@@ -273,7 +266,12 @@ class NodeProcess:
 def run_until_signal(options: MountOptions, log: Callable[[str], None]) -> None:
     """Run a node in the foreground until SIGTERM, SIGINT or the end of its duration."""
     process = NodeProcess(options, log)
-    previous = {number: signal.signal(number, lambda *_: process.stop()) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def on_signal(number: int, frame: object) -> None:
+        del number, frame
+        process.stop()
+
+    previous = {number: signal.signal(number, on_signal) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         process.run()
     finally:
@@ -282,12 +280,12 @@ def run_until_signal(options: MountOptions, log: Callable[[str], None]) -> None:
 
 
 def parse_load(text: str) -> tuple[str, float]:
-    """'moses=0.4' -> ('moses', 0.4); MountError says what is wrong with it."""
+    """'moses=0.4' -> ('moses', 0.4); InputError says what is wrong with it."""
     name, equals, value = text.partition("=")
     try:
         load = float(value) if equals else math.nan
     except ValueError:
         load = math.nan
     if not name or not 0 <= load <= MAX_LOAD:
-        raise MountError(f"--lc '{text}': expected NAME=LOAD with a load from 0 to {MAX_LOAD:g}, like moses=0.4")
+        raise InputError(f"--lc '{text}': expected NAME=LOAD with a load from 0 to {MAX_LOAD:g}, like moses=0.4")
     return name, load

@@ -1,8 +1,8 @@
 """The node's files as plain files that are watched: for users without FUSE.
 
 A write can't be refused here. It is obeyed or reverted within milliseconds, and info/last_cmd_status says why. A new
-directory is a mkdir, a directory that is gone an rmdir. A file that was unlinked comes back only after a second: whoever
-takes a group away has to empty it first.
+directory is a mkdir, a directory that is gone an rmdir. A file that was unlinked comes back only after a second:
+whoever takes a group away has to empty it first.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,6 +56,8 @@ class PlainExport:
         self._top = top
         self._caller = Caller(os.geteuid(), os.getegid(), 0)
         self._files: dict[str, _Watched] = {}
+        self._live: dict[str, _Watched] = {}  # the part of _files that changes by itself
+        self._commanded: dict[str, _Watched] = {}  # the part of _files that takes commands
         self._directories: dict[str, tuple[Directory, int]] = {}
         self._incomplete: dict[str, float] = {}
 
@@ -75,6 +78,8 @@ class PlainExport:
         for name in self._tree.root.children:
             shutil.rmtree(self._top / name, ignore_errors=True)
         self._files.clear()
+        self._live.clear()
+        self._commanded.clear()
         self._directories.clear()
 
     # -- tree to disk --------------------------------------------------------------------------------------------
@@ -94,6 +99,10 @@ class PlainExport:
             os.fchmod(descriptor, stat.S_IMODE(entry.mode))
             watched = _Watched(entry, descriptor, b"", 0)
             self._files[path] = watched
+            if entry.live:
+                self._live[path] = watched
+            if entry.store is not None:
+                self._commanded[path] = watched
             self._write_out(watched, entry.read(), force=True)
 
     def _write_out(self, watched: _Watched, content: bytes, *, force: bool = False) -> None:
@@ -104,22 +113,30 @@ class PlainExport:
         watched.content = content
         watched.mtime_ns = os.fstat(watched.descriptor).st_mtime_ns
 
+    def _close(self, path: str) -> None:
+        """Drop one file from the books."""
+        os.close(self._files.pop(path).descriptor)
+        self._live.pop(path, None)
+        self._commanded.pop(path, None)
+
     def _forget(self, path: str) -> None:
         """Drop a directory and all below it from the books (and from the disk, where something is left)."""
         for name in [name for name in self._files if name.startswith(path + "/")]:
-            os.close(self._files.pop(name).descriptor)
+            self._close(name)
         for name in [n for n in self._directories if n == path or n.startswith(path + "/")]:
             del self._directories[name]
             self._incomplete.pop(name, None)
         shutil.rmtree(self._top / path, ignore_errors=True)
 
-    def refresh(self, *, live: bool) -> None:
-        """Write out the counters (`live`), or everything else that has changed."""
-        for watched in self._files.values():
-            if watched.entry.live != live or os.fstat(watched.descriptor).st_mtime_ns != watched.mtime_ns:
-                continue
+    def refresh_counters(self) -> None:
+        """Write out what changes by itself."""
+        self._refresh(self._live)
+
+    def _refresh(self, files: Mapping[str, _Watched]) -> None:
+        for watched in files.values():
             content = watched.entry.read()
-            if content != watched.content:
+            # A command that came in meanwhile must not be overwritten: the next poll reads it first.
+            if content != watched.content and os.fstat(watched.descriptor).st_mtime_ns == watched.mtime_ns:
                 self._write_out(watched, content)
 
     # -- disk to tree --------------------------------------------------------------------------------------------
@@ -127,11 +144,11 @@ class PlainExport:
     def poll(self) -> bool:
         """Look for commands and obey them; True where there was one."""
         changed = self._poll_directories()
-        for watched in list(self._files.values()):
-            if watched.entry.store is not None and not watched.entry.removed:
+        for watched in list(self._commanded.values()):
+            if not watched.entry.removed:
                 changed |= self._poll_file(watched)
         if changed:
-            self.refresh(live=False)
+            self._refresh(self._files)
         return changed
 
     def _poll_file(self, watched: _Watched) -> bool:
@@ -167,7 +184,7 @@ class PlainExport:
     def _compare(self, path: str, entry: Directory) -> bool:
         """What is new or missing in a directory."""
         changed = False
-        names = set(os.listdir(self._top / path))
+        names = {found.name for found in (self._top / path).iterdir()}
         for name in sorted(names - set(entry.children)):
             below = f"{path}/{name}"
             if not (self._top / below).is_dir():
@@ -191,7 +208,7 @@ class PlainExport:
         if time.monotonic() - since > _PATIENCE_S:
             del self._incomplete[path]
             for name in missing:
-                os.close(self._files.pop(f"{path}/{name}").descriptor)
+                self._close(f"{path}/{name}")
                 self._export(f"{path}/{name}", entry.children[name])
         self._directories[path] = (entry, (self._top / path).stat().st_mtime_ns)
         return changed
