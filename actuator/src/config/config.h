@@ -24,12 +24,16 @@ struct Roots {
   fs::path cgroup = "/sys/fs/cgroup";
   fs::path proc = "/proc";
   fs::path sysfs = "/sys";
+
+  bool operator==(const Roots&) const = default;
 };
 
 struct CpuConfig {
   std::string backend = "auto";     // auto | cgroup2 | cgroup1 | affinity
   std::optional<double> quantum;    // absent = auto; 1.0 = whole CPUs, below = slices of CPU quota
   std::optional<std::string> cpus;  // kernel CPU list that may be handed out; absent = all
+
+  bool operator==(const CpuConfig&) const = default;
 };
 
 // What sysfs does not tell about the machine.
@@ -43,6 +47,8 @@ struct Match {
   std::optional<std::string> cgroup;  // path below the cgroup root (v2) or below each controller (v1)
   std::vector<int> pids;
   std::optional<fs::path> pid_file;
+
+  bool operator==(const Match&) const = default;
 };
 
 struct PrometheusSource {

@@ -87,6 +87,8 @@ struct Assignment {
   std::optional<unsigned> cpu_weight;    // cgroup v2 scale, 1..10000
   std::optional<std::uint64_t> way_mask; // JSON: hexadecimal string without 0x
   std::optional<unsigned> mba;           // in the platform's unit
+
+  bool operator==(const Assignment&) const = default;
 };
 
 struct Outcome {

@@ -1,0 +1,163 @@
+#include "daemon/daemon.h"
+
+#include <curl/curl.h>
+#include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
+
+#include "daemon/clock.h"
+#include "daemon/json_lines.h"
+#include "daemon/log.h"
+#include "daemon/self_usage.h"
+#include "daemon/session.h"
+#include "daemon/wakeups.h"
+
+namespace osml {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr double ms_per_s = 1000;
+
+double wall_interval_s(const Config& config) { return config.interval_s / config.time_scale; }
+
+template <class T>
+json or_null(const std::optional<T>& value) {
+  return value ? json(*value) : json(nullptr);
+}
+
+class Daemon {
+ public:
+  Daemon(const RunOptions& options, Wakeups wakeups, std::unique_ptr<Session> session)
+      : options_(&options), wakeups_(std::move(wakeups)), session_(std::move(session)) {
+    if (options.stats) stats_.emplace(*options.stats, 0);
+  }
+
+  Status run();
+
+ private:
+  Status start_timer(double delay_s);
+  void turn(std::uint64_t due);
+  Status reload();
+  Status replace_session(Config config);
+  void record_usage(double tick_ms);
+
+  const RunOptions* options_;
+  Wakeups wakeups_;
+  std::unique_ptr<Session> session_;
+  SelfMeter meter_;
+  std::optional<JsonLines> stats_;
+  std::uint64_t turns_ = 0;
+};
+
+Status Daemon::start_timer(double delay_s) {
+  return wakeups_.start_timer(delay_s, wall_interval_s(session_->config()));
+}
+
+Status Daemon::run() {
+  const Config& config = session_->config();
+  // A test that wants one turn, and a virtual node with compressed time, need no spreading.
+  const bool spread = config.time_scale <= 1 && !options_->ticks;
+  const double phase_s = spread ? phase_of(config.node) * wall_interval_s(config) : 0;
+  if (Status started = start_timer(phase_s); !started) return started;
+  spdlog::info("osml-agent {}: node {}, {} services, {} core units, {} ways, asking {} every {} s", OSML_VERSION,
+               config.node, config.services.size(), session_->actuator().platform().cores,
+               session_->actuator().platform().ways.value_or(0), config.server.url, config.interval_s);
+  while (!options_->ticks || turns_ < *options_->ticks) {
+    const auto wakeup = wakeups_.wait();
+    if (!wakeup) return wakeup.error();
+    if (wakeup->kind == Wakeup::Kind::Stop) break;
+    if (wakeup->kind == Wakeup::Kind::Reload) {
+      if (Status reloaded = reload(); !reloaded) return reloaded;
+    } else {
+      turn(wakeup->ticks);
+    }
+  }
+  return session_->close();
+}
+
+void Daemon::turn(std::uint64_t due) {
+  if (due > 1) {
+    spdlog::warn("a turn took longer than the interval of {:.0f} ms: {} skipped",
+                 wall_interval_s(session_->config()) * ms_per_s, due - 1);
+  }
+  const double start_s = monotonic_s();
+  session_->turn();
+  ++turns_;
+  record_usage((monotonic_s() - start_s) * ms_per_s);
+}
+
+void Daemon::record_usage(double tick_ms) {
+  const bool wanted = stats_ || spdlog::should_log(spdlog::level::debug);
+  if (!wanted) return;
+  const SelfUsage usage = meter_.read();
+  spdlog::debug("turn took {:.1f} ms; the agent uses {:.2f} % of a CPU and {:.1f} MiB", tick_ms,
+                usage.cpu_pct.value_or(0), usage.rss_mib.value_or(0));
+  if (!stats_) return;
+  const json line = {{"t", session_->clock().now_s()},
+                     {"cpu_pct", or_null(usage.cpu_pct)},
+                     {"rss_mib", or_null(usage.rss_mib)},
+                     {"tick_ms", tick_ms},
+                     {"server_ms", or_null(session_->loop().server_ms())}};
+  if (const Status written = stats_->append(line.dump()); !written) {
+    spdlog::warn("--stats: {}; no more lines are written", written.error().message);
+    stats_.reset();
+  }
+}
+
+Status Daemon::reload() {
+  auto config = options_->load();
+  if (!config) {
+    spdlog::error("the configuration was not reloaded, the old one stays:\n{}", config.error().message);
+    return done();
+  }
+  configure_log(config->log);
+  if (Status replaced = replace_session(std::move(config).value()); !replaced) return replaced;
+  return start_timer(wall_interval_s(session_->config()));
+}
+
+Status Daemon::replace_session(Config config) {
+  const Config old = session_->config();
+  const NodeClock clock = session_->clock();
+  Memory memory = session_->loop().memory();
+  if (!same_tasks(old, config)) {
+    // The new configuration does not know how to undo what was done under the old one.
+    if (const Status restored = session_->actuator().restore(); !restored) {
+      spdlog::error("before the reload: {}", restored.error().message);
+    }
+    memory.partition.reset();
+  }
+  session_.reset();  // gives up the lock
+  auto fresh = Session::open(std::move(config), options_->dry_run, clock);
+  if (!fresh) {
+    spdlog::error("the new configuration does not work here, the old one stays: {}", fresh.error().message);
+    configure_log(old.log);
+    fresh = Session::open(old, options_->dry_run, clock);
+    if (!fresh) return fresh.error();
+  } else {
+    spdlog::info("the configuration was reloaded");
+  }
+  session_ = std::move(fresh).value();
+  if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
+  session_->loop().remember(std::move(memory));
+  return done();
+}
+
+}  // namespace
+
+Status run_daemon(const RunOptions& options) {
+  auto config = options.load();
+  if (!config) return config.error();
+  configure_log(config->log);
+  raise_file_limit();
+  curl_global_init(CURL_GLOBAL_DEFAULT);
+  // before the machine is touched, so that a signal in between restores it
+  auto wakeups = Wakeups::open();
+  if (!wakeups) return wakeups.error();
+  auto session = Session::open(std::move(config).value(), options.dry_run, std::nullopt);
+  if (!session) return session.error();
+  return Daemon(options, std::move(wakeups).value(), std::move(session).value()).run();
+}
+
+}  // namespace osml

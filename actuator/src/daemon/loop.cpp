@@ -1,0 +1,197 @@
+#include "daemon/loop.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "daemon/clock.h"
+
+namespace osml {
+
+namespace {
+
+constexpr double longest_peace_s = 60;  // of wall time: no Retry-After may switch the agent off
+
+bool took_effect(const Outcome& outcome) { return outcome.status == "applied" || outcome.status == "unchanged"; }
+
+}  // namespace
+
+Loop::Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,
+           double now_s)
+    : config_(&config),
+      machine_(&machine),
+      server_(&server),
+      sensors_(&sensors),
+      audit_(&audit),
+      dry_run_(dry_run),
+      silence_(config.hold_s, now_s) {}
+
+void Loop::turn(double now_s) {
+  server_ms_.reset();
+  reconcile();
+  const Observation observation = observe(now_s);
+  if (silence_.in_peace(now_s)) {
+    endure({AskFailure::Busy, "the server asked to be left in peace", std::nullopt}, now_s);
+    return;
+  }
+  const Answer answer = ask(observation);
+  if (!answer) {
+    endure(answer.error(), now_s);
+    return;
+  }
+  if (const auto lasted = silence_.answered(now_s)) {
+    spdlog::info("the server answers again after {:.1f} s of silence", *lasted);
+  }
+  obey(*answer, observation.assignments, now_s);
+}
+
+void Loop::reconcile() {
+  if (dry_run_) return;
+  const Status reconciled = machine_->reconcile();
+  const std::string error = reconciled ? "" : reconciled.error().message;
+  if (!error.empty() && error != reconcile_error_) spdlog::warn("reconcile: {}", error);
+  reconcile_error_ = error;
+}
+
+std::vector<Assignment> Loop::read_back() {
+  auto assignments = machine_->read();
+  if (assignments) return std::move(assignments).value();
+  spdlog::warn("the allocation cannot be read: {}", assignments.error().message);
+  return {};
+}
+
+Observation Loop::observe(double now_s) {
+  Observation observation;
+  observation.node = config_->node;
+  observation.seq = ++memory_.seq;
+  observation.time_s = now_s;
+  // a first turn has no turn before it
+  constexpr double shortest_s = 1e-3;
+  const double since_last_s = memory_.last_turn_s ? now_s - *memory_.last_turn_s : config_->interval_s;
+  observation.interval_s = std::max(since_last_s, shortest_s);
+  memory_.last_turn_s = now_s;
+  observation.policy = config_->policy;
+  observation.platform = machine_->platform();
+  observation.assignments = read_back();
+  if (memory_.partition && observation.assignments != memory_.applied) {
+    // The server must not build on an allocation that is no longer there.
+    spdlog::warn("somebody else changed the allocation: {}",
+                 fmt::join(changes_in_words(memory_.applied, observation.assignments), ", "));
+    memory_.partition.reset();
+  }
+  observation.partition = memory_.partition;
+  observation.outcome = memory_.outcome;
+  observation.policy_state = memory_.policy_state;
+  observation.missing = machine_->missing();
+  const Interval interval{observation.seq, now_s, observation.interval_s};
+  observation.services = sensors_->read(interval, observation.assignments, observation.missing);
+  note_missing(observation.missing);
+  return observation;
+}
+
+void Loop::note_missing(const std::map<std::string, std::string>& missing) {
+  for (const auto& [what, why] : missing) {
+    if (missing_.count(what) == 0) spdlog::warn("missing {}: {}", what, why);
+  }
+  for (const auto& [what, why] : missing_) {
+    if (missing.count(what) == 0) spdlog::info("{} is there again", what);
+  }
+  missing_ = missing;
+}
+
+Answer Loop::ask(const Observation& observation) {
+  const double start_s = monotonic_s();
+  Answer answer = server_->ask(observation);
+  constexpr double ms_per_s = 1000;
+  server_ms_ = (monotonic_s() - start_s) * ms_per_s;
+  return answer;
+}
+
+void Loop::obey(const Decision& decision, const std::vector<Assignment>& before, double now_s) {
+  memory_.policy_state = decision.policy_state;
+  Outcome outcome = machine_->apply(decision, dry_run_);
+  outcome.seq = decision.seq;
+  std::vector<Assignment> after = outcome.status == "unchanged" || dry_run_ ? before : read_back();
+  tell(decision, outcome, before, after);
+  record(decision, outcome, before, after, now_s);
+  if (took_effect(outcome)) {
+    memory_.partition = decision.partition;
+    memory_.applied = std::move(after);
+  } else if (outcome.status == "rolled_back") {
+    memory_.applied = std::move(after);  // as before, up to what the kernel rounds
+  } else if (outcome.status == "failed") {
+    memory_.partition.reset();
+  }
+  memory_.outcome = std::move(outcome);
+}
+
+void Loop::record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
+                  const std::vector<Assignment>& after, double now_s) {
+  if (dry_run_) return;
+  const Status recorded = audit_->record(now_s, decision, outcome, before, after);
+  if (!recorded) spdlog::warn("audit log: {}", recorded.error().message);
+}
+
+void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
+                const std::vector<Assignment>& after) {
+  if (outcome.status == "refused" || outcome.status == "rolled_back" || outcome.status == "failed") {
+    spdlog::error("decision {} of policy {} {}: {}", decision.seq, decision.policy, outcome.status, outcome.message);
+  } else if (outcome.status == "dry_run") {
+    spdlog::info("decision {} would do:\n{}", decision.seq, outcome.message);
+  } else if (outcome.status == "applied") {
+    spdlog::info("decision {} applied in {:.1f} ms: {}", decision.seq, outcome.duration_ms.value_or(0),
+                 fmt::join(changes_in_words(before, after), ", "));
+  }
+  const auto level = outcome.status == "unchanged" ? spdlog::level::debug : spdlog::level::info;
+  for (const Reason& reason : decision.reasons) spdlog::log(level, "  because {}", reason.text);
+  const std::string infeasible = decision.infeasible.value_or("");
+  if (!infeasible.empty() && infeasible != infeasible_) spdlog::warn("this node cannot satisfy: {}", infeasible);
+  infeasible_ = infeasible;
+}
+
+void Loop::endure(const AskError& error, double now_s) {
+  if (error.retry_after_s) {
+    silence_.leave_in_peace_until(now_s + std::min(*error.retry_after_s, longest_peace_s) * config_->time_scale);
+  }
+  if (error.failure == AskFailure::Refused && memory_.policy_state) {
+    // It may be the state that is not accepted (another server, another version): the next question goes without.
+    spdlog::info("the policy's state is dropped, since the server refused the observation");
+    memory_.policy_state.reset();
+  }
+  switch (silence_.failed(now_s)) {
+    case Silence::Step::First:
+      spdlog::warn("no decision, the allocation is held for {:.0f} s: {}", config_->hold_s, error.message);
+      break;
+    case Silence::Step::FallBack:
+      spdlog::warn("no decision for {:.1f} s: {}", now_s - silence_.since_s(), error.message);
+      fall_back(now_s);
+      break;
+    case Silence::Step::Hold:
+    case Silence::Step::Over:
+      spdlog::debug("no decision: {}", error.message);
+      break;
+  }
+}
+
+void Loop::fall_back(double now_s) {
+  if (dry_run_ || config_->fallback == Fallback::Hold) {
+    spdlog::warn("fallback hold: the allocation stays as it is");
+    return;
+  }
+  if (config_->fallback == Fallback::Even) {
+    spdlog::warn("fallback even: every service gets an equal share");
+    Decision even = machine_->even_decision();
+    // not the server's: its state and its last outcome stay as they are
+    const auto state = memory_.policy_state;
+    const auto outcome = memory_.outcome;
+    obey(even, read_back(), now_s);
+    memory_.policy_state = state;
+    memory_.outcome = outcome;
+    return;
+  }
+  spdlog::warn("fallback release: everything is restored to what was found");
+  if (const Status restored = machine_->restore(); !restored) spdlog::error("release: {}", restored.error().message);
+  memory_.partition.reset();
+}
+
+}  // namespace osml

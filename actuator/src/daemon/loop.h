@@ -1,0 +1,70 @@
+// One interval of the agent: reconcile, sense, ask, apply, remember. Knows nothing of timers and signals, so that tests
+// turn it by hand.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "client/decision_client.h"
+#include "config/config.h"
+#include "daemon/audit.h"
+#include "daemon/machine.h"
+#include "daemon/silence.h"
+#include "domain/types.h"
+#include "sense/sensors.h"
+
+namespace osml {
+
+// What the loop remembers from turn to turn, and over a reload of the configuration.
+struct Memory {
+  std::uint64_t seq = 0;
+  std::optional<double> last_turn_s;
+  std::optional<std::string> policy_state;
+  std::optional<Outcome> outcome;
+  std::optional<Partition> partition;  // last applied
+  std::vector<Assignment> applied;     // what was read back after it
+};
+
+class Loop {
+ public:
+  // All of them must outlive the loop. `now_s`: node time; the silence of the server counts from here.
+  Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,
+       double now_s);
+
+  void turn(double now_s);
+  // Wall time that the server took in the last turn; none where it was not asked.
+  [[nodiscard]] std::optional<double> server_ms() const { return server_ms_; }
+  [[nodiscard]] const Memory& memory() const { return memory_; }
+  void remember(Memory memory) { memory_ = std::move(memory); }
+
+ private:
+  void reconcile();
+  Observation observe(double now_s);
+  void note_missing(const std::map<std::string, std::string>& missing);
+  Answer ask(const Observation& observation);
+  void obey(const Decision& decision, const std::vector<Assignment>& before, double now_s);
+  void tell(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
+            const std::vector<Assignment>& after);
+  void record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
+              const std::vector<Assignment>& after, double now_s);
+  void endure(const AskError& error, double now_s);
+  void fall_back(double now_s);
+  std::vector<Assignment> read_back();
+
+  const Config* config_;
+  Machine* machine_;
+  DecisionSource* server_;
+  Sensors* sensors_;
+  Audit* audit_;
+  bool dry_run_;
+  Silence silence_;
+  Memory memory_;
+  std::optional<double> server_ms_;
+  std::map<std::string, std::string> missing_;  // as told last
+  std::string reconcile_error_;                 // as told last
+  std::string infeasible_;                      // as told last
+};
+
+}  // namespace osml

@@ -1,0 +1,26 @@
+// What the agent itself costs: the price of every decision, measured and not claimed.
+#pragma once
+
+#include <optional>
+
+#include "sense/kept_file.h"
+
+namespace osml {
+
+struct SelfUsage {
+  std::optional<double> cpu_pct;  // of one CPU, wall time, since the last turn
+  std::optional<double> rss_mib;
+};
+
+class SelfMeter {
+ public:
+  SelfMeter();
+  SelfUsage read();
+
+ private:
+  KeptFile statm_;
+  double last_wall_s_;
+  double last_cpu_s_;
+};
+
+}  // namespace osml

@@ -1,0 +1,67 @@
+#include "daemon/session.h"
+
+#include <spdlog/spdlog.h>
+
+#include "base/cpuset.h"
+
+namespace osml {
+
+namespace {
+
+CpuSet cpus_of(const Platform& platform) {
+  const auto cpus = parse_cpulist(platform.cpus);
+  return cpus ? *cpus : CpuSet{};
+}
+
+}  // namespace
+
+Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, bool dry_run, NodeClock clock)
+    : owned_(std::move(config)),
+      config_(*owned_),
+      actuator_(std::move(actuator)),
+      machine_(actuator_),
+      client_(config_.server, std::move(token)),
+      sensors_(config_, cpus_of(actuator_.platform()),
+               [this](const std::string& service) { return actuator_.monitor_group(service); }),
+      audit_(config_.state_dir),
+      clock_(clock),
+      loop_(config_, machine_, client_, sensors_, audit_, dry_run, clock_.now_s()),
+      dry_run_(dry_run) {}
+
+Result<std::unique_ptr<Session>> Session::open(Config config, bool dry_run, std::optional<NodeClock> clock) {
+  auto token = read_token(config.server);
+  if (!token) return token.error();
+  auto owned = std::make_unique<Config>(std::move(config));
+  ActuatorOptions options;
+  options.read_only = dry_run;
+  options.fault_injection = true;
+  auto actuator = Actuator::open(*owned, options);
+  if (!actuator) return actuator.error();
+  if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
+  const NodeClock used = clock && clock->time_scale() == owned->time_scale ? *clock : NodeClock(owned->time_scale);
+  // not make_unique: the constructor is private
+  return std::unique_ptr<Session>(
+      new Session(std::move(owned), std::move(actuator).value(), std::move(token).value(), dry_run, used));
+}
+
+Status Session::close() {
+  if (dry_run_) return done();
+  if (config_.on_exit == OnExit::Leave) {
+    spdlog::info("on_exit leave: the allocation stays as it is");
+    return done();
+  }
+  const Status restored = actuator_.restore();
+  if (restored) spdlog::info("on_exit restore: everything is as it was found");
+  return restored;
+}
+
+bool same_tasks(const Config& a, const Config& b) {
+  if (a.roots != b.roots || a.cpu != b.cpu || a.state_dir != b.state_dir) return false;
+  if (a.services.size() != b.services.size()) return false;
+  for (std::size_t i = 0; i < a.services.size(); ++i) {
+    if (a.services[i].spec.name != b.services[i].spec.name || a.services[i].match != b.services[i].match) return false;
+  }
+  return true;
+}
+
+}  // namespace osml

@@ -1,0 +1,58 @@
+// Everything that hangs on one configuration, built together and torn down together: a reload makes a new one.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "apply/actuator.h"
+#include "client/decision_client.h"
+#include "config/config.h"
+#include "daemon/audit.h"
+#include "daemon/clock.h"
+#include "daemon/loop.h"
+#include "daemon/machine.h"
+#include "sense/sensors.h"
+
+namespace osml {
+
+class Session {
+ public:
+  // Opens the machine (lock, healing) and reads the token. `clock` is kept where the time scale stays.
+  static Result<std::unique_ptr<Session>> open(Config config, bool dry_run, std::optional<NodeClock> clock);
+
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+  Session(Session&&) = delete;
+  Session& operator=(Session&&) = delete;
+  ~Session() = default;
+
+  void turn() { loop_.turn(clock_.now_s()); }
+  // Obeys on_exit.
+  Status close();
+
+  [[nodiscard]] const Config& config() const { return config_; }
+  [[nodiscard]] const NodeClock& clock() const { return clock_; }
+  Actuator& actuator() { return actuator_; }
+  Loop& loop() { return loop_; }
+
+ private:
+  Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, bool dry_run, NodeClock clock);
+
+  std::unique_ptr<Config> owned_;  // on the heap: the actuator keeps its address
+  const Config& config_;
+  Actuator actuator_;
+  ActuatorMachine machine_;
+  DecisionClient client_;
+  Sensors sensors_;
+  Audit audit_;
+  NodeClock clock_;
+  Loop loop_;
+  bool dry_run_;
+};
+
+// Whether both configurations are about the same tasks on the same machine, so that what was applied under one may
+// stand under the other.
+bool same_tasks(const Config& a, const Config& b);
+
+}  // namespace osml

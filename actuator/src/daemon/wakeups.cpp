@@ -1,0 +1,84 @@
+#include "daemon/wakeups.h"
+
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cmath>
+#include <csignal>
+#include <optional>
+
+#include "daemon/clock.h"
+
+namespace osml {
+
+namespace {
+
+timespec to_timespec(double seconds) {
+  const double whole = std::floor(seconds);
+  constexpr double ns_per_s = 1e9;
+  return {static_cast<time_t>(whole), static_cast<long>((seconds - whole) * ns_per_s)};
+}
+
+Status watch(const Fd& epoll, const Fd& fd) {
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.fd = fd.get();
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) return errno_error(errno, "epoll_ctl");
+  return done();
+}
+
+std::optional<Wakeup> pending_signal(const Fd& signals) {
+  std::optional<Wakeup> found;
+  signalfd_siginfo info{};
+  while (::read(signals.get(), &info, sizeof(info)) == static_cast<ssize_t>(sizeof(info))) {
+    if (info.ssi_signo != SIGHUP) return Wakeup{Wakeup::Kind::Stop, 0};
+    found = Wakeup{Wakeup::Kind::Reload, 0};
+  }
+  return found;
+}
+
+}  // namespace
+
+Result<Wakeups> Wakeups::open() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set, signal);
+  if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error(errno, "sigprocmask");
+  Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
+  Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!epoll.valid() || !timer.valid() || !signals.valid()) return errno_error(errno, "epoll, timerfd or signalfd");
+  for (const Fd* fd : {&timer, &signals}) {
+    if (Status watched = watch(epoll, *fd); !watched) return watched.error();
+  }
+  return Wakeups(std::move(epoll), std::move(timer), std::move(signals));
+}
+
+Status Wakeups::start_timer(double delay_s, double interval_s) {
+  // 1 us at least: a time of zero would disarm the timer
+  constexpr double soonest_s = 1e-6;
+  itimerspec when{};
+  when.it_value = to_timespec(monotonic_s() + std::max(delay_s, soonest_s));
+  when.it_interval = to_timespec(interval_s);
+  if (::timerfd_settime(timer_.get(), TFD_TIMER_ABSTIME, &when, nullptr) != 0) return errno_error(errno, "timerfd");
+  return done();
+}
+
+Result<Wakeup> Wakeups::wait() {
+  while (true) {
+    std::array<epoll_event, 2> events{};
+    const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
+    if (count < 0 && errno != EINTR) return errno_error(errno, "epoll_wait");
+    if (const auto signal = pending_signal(signals_)) return *signal;
+    std::uint64_t expired = 0;
+    if (::read(timer_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
+      return Wakeup{Wakeup::Kind::Tick, expired};
+    }
+  }
+}
+
+}  // namespace osml

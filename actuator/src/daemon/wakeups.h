@@ -1,0 +1,35 @@
+// What wakes the daemon: the timer and signals, by one epoll. Between two wake-ups it costs nothing.
+#pragma once
+
+#include <cstdint>
+
+#include "base/files.h"
+#include "base/result.h"
+
+namespace osml {
+
+struct Wakeup {
+  enum class Kind { Tick, Reload, Stop } kind = Kind::Tick;
+  std::uint64_t ticks = 1;  // turns that are due; more than one: the last turn took longer than the interval
+};
+
+class Wakeups {
+ public:
+  // Blocks SIGTERM, SIGINT and SIGHUP for the process from here on: they arrive by wait().
+  static Result<Wakeups> open();
+
+  // First turn after `delay_s`, then every `interval_s`, both wall time, on a fixed grid: no drift.
+  Status start_timer(double delay_s, double interval_s);
+  // Sleeps until something is due. Signals come before turns, Stop before Reload.
+  Result<Wakeup> wait();
+
+ private:
+  Wakeups(Fd epoll, Fd timer, Fd signals)
+      : epoll_(std::move(epoll)), timer_(std::move(timer)), signals_(std::move(signals)) {}
+
+  Fd epoll_;
+  Fd timer_;
+  Fd signals_;
+};
+
+}  // namespace osml

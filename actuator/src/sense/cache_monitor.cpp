@@ -1,0 +1,70 @@
+#include "sense/cache_monitor.h"
+
+#include "resctrl/monitor.h"
+
+namespace osml {
+
+namespace {
+
+constexpr double bytes_per_mib = 1024.0 * 1024.0;
+constexpr double bytes_per_gb = 1e9;
+
+}  // namespace
+
+void CacheMonitor::scan(const std::string& group) {
+  group_ = group;
+  rescan_ = false;
+  for (Event* event : {&occupancy_, &local_, &total_}) {
+    event->domains.clear();
+    event->rate.forget();
+  }
+  if (group.empty()) return;
+  const fs::path data = fs::path(group) / "mon_data";
+  const auto names = list_directory(data);
+  if (!names) {
+    rescan_ = true;
+    return;
+  }
+  for (const std::string& name : *names) {
+    // mon_sub_L3_* are parts of mon_L3_*, other prefixes are other resources
+    if (name.rfind("mon_L3_", 0) != 0) continue;
+    const auto watch = [directory = data / name](Event& event, const char* file) {
+      if (osml::exists(directory / file)) event.domains.emplace_back(directory / file);
+    };
+    watch(occupancy_, "llc_occupancy");
+    watch(local_, "mbm_local_bytes");
+    watch(total_, "mbm_total_bytes");
+  }
+}
+
+std::optional<double> CacheMonitor::sum(Event& event) {
+  if (event.domains.empty()) return std::nullopt;
+  double bytes = 0;
+  bool known = true;
+  for (KeptFile& file : event.domains) {
+    const auto text = file.read();
+    // ENODEV: group or domain has gone under the open file
+    if (!text) rescan_ = true;
+    const resctrl::Reading reading = text ? resctrl::parse_reading(*text) : resctrl::Reading{};
+    known = known && reading.state == resctrl::ReadingState::Value;
+    bytes += static_cast<double>(reading.value);
+  }
+  if (known) return bytes;
+  event.rate.forget();
+  return std::nullopt;
+}
+
+void CacheMonitor::read(const std::string& group, const Interval& interval, Counters& counters) {
+  if (rescan_ || group != group_) scan(group);
+  if (const auto bytes = sum(occupancy_)) counters.llc_occupancy_mib = *bytes / bytes_per_mib;
+  const auto gbps = [&interval, this](Event& event) -> std::optional<double> {
+    const auto bytes = sum(event);
+    const auto grown = bytes ? event.rate.grown(*bytes) : std::nullopt;
+    if (!grown) return std::nullopt;
+    return *grown / bytes_per_gb / interval.length_s;
+  };
+  counters.bandwidth_gbps = gbps(local_);
+  counters.bandwidth_total_gbps = gbps(total_);
+}
+
+}  // namespace osml

@@ -1,0 +1,28 @@
+// Cumulative histograms as Prometheus exposes them, and percentiles of what came between two of them.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+namespace osml {
+
+struct Bucket {
+  double upper;  // the le label; +inf for the last
+  double count;  // observations <= upper since the process started
+};
+
+struct Histogram {
+  std::vector<Bucket> buckets;  // ascending
+  std::optional<double> sum;
+  std::optional<double> count;
+};
+
+// What was observed between two readings. None where a counter went backwards (the service restarted) or the buckets
+// are not the same: then the newer reading is the next base.
+std::optional<Histogram> difference(const Histogram& newer, const Histogram& older);
+
+// Value at quantile q in (0, 1) by linear interpolation within the bucket, from 0 in the first. Observations beyond the
+// last finite bound are given that bound, as Prometheus does; it is a lower bound then. None without observations.
+std::optional<double> quantile(const Histogram& histogram, double q);
+
+}  // namespace osml

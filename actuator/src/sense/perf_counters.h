@@ -1,0 +1,56 @@
+// Instructions, cycles and LLC misses of one service by perf_event_open(2), counted per thread: that needs the fewest
+// rights, and works where the cgroup version does not. Multiplexed counters are scaled by their share of time.
+#pragma once
+
+#include <sys/types.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/files.h"
+#include "base/result.h"
+#include "domain/types.h"
+
+namespace osml {
+
+struct PerfEvent {
+  std::uint32_t type;
+  std::uint64_t config;
+};
+
+// In this order everywhere: instructions, cycles, LLC misses.
+using PerfEvents = std::array<PerfEvent, 3>;
+PerfEvents hardware_events();
+
+// Whether this machine counts them, tried on the agent itself. The error says why not (no PMU, no permission).
+Status probe_perf(const PerfEvents& events);
+
+class PerfCounters {
+ public:
+  explicit PerfCounters(const PerfEvents& events) : events_(events) {}
+
+  // Counts since the last call, over the threads that were there then as well; a new thread counts from now on. Fills
+  // instructions, cycles, llc_misses and ipc; leaves them missing where nothing was counted. The error: no thread could
+  // be watched, and why.
+  Status read(const std::vector<pid_t>& tids, Counters& counters);
+
+ private:
+  struct Counter {
+    Fd fd;
+    double last = 0;
+  };
+  using Thread = std::array<Counter, 3>;
+
+  Status follow(const std::vector<pid_t>& tids);
+
+  PerfEvents events_;
+  std::map<pid_t, Thread> threads_;
+};
+
+// Raises the soft limit of open files to the hard one: three descriptors a thread are many.
+void raise_file_limit();
+
+}  // namespace osml

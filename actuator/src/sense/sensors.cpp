@@ -1,0 +1,131 @@
+#include "sense/sensors.h"
+
+#include <algorithm>
+
+#include "cpu/members.h"
+#include "sense/latency_sources.h"
+
+namespace osml {
+
+namespace {
+
+// A metrics endpoint may take this share of the interval; the decision needs the rest.
+constexpr double endpoint_share = 0.25;
+constexpr double longest_endpoint_wait_s = 0.5;
+
+template <class T>
+void prefer(std::optional<T>& value, const std::optional<T>& better) {
+  if (better) value = better;
+}
+
+// What a telemetry file says of a job is meant: it wins over the kernel's counters.
+void overlay(Counters& counters, const Counters& said) {
+  prefer(counters.cpu_usage_cores, said.cpu_usage_cores);
+  prefer(counters.throttled_s, said.throttled_s);
+  prefer(counters.threads, said.threads);
+  prefer(counters.instructions, said.instructions);
+  prefer(counters.cycles, said.cycles);
+  prefer(counters.ipc, said.ipc);
+  prefer(counters.llc_misses, said.llc_misses);
+  prefer(counters.llc_occupancy_mib, said.llc_occupancy_mib);
+  prefer(counters.bandwidth_gbps, said.bandwidth_gbps);
+  prefer(counters.bandwidth_total_gbps, said.bandwidth_total_gbps);
+  prefer(counters.frequency_ghz, said.frequency_ghz);
+  prefer(counters.rss_mib, said.rss_mib);
+  prefer(counters.vms_mib, said.vms_mib);
+  prefer(counters.work_rate, said.work_rate);
+}
+
+}  // namespace
+
+Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group)
+    : config_(&config), cpus_(cpus), monitor_group_(std::move(monitor_group)), frequency_(config.roots.sysfs, cpus) {
+  probe_machine();
+  for (const ServiceConfig& service : config.services) watched_.push_back(watch(service));
+}
+
+void Sensors::probe_machine() {
+  if (!frequency_.available()) missing_here_["frequency"] = "sysfs has no cpufreq for the CPUs of this node";
+  // Process ids of another /proc (a virtual node) are not those of this kernel: we would count strangers.
+  if (config_->roots.proc != "/proc") {
+    missing_here_["perf_events"] = "roots.proc is not /proc, so the tasks are not of this kernel";
+  } else if (const Status probed = probe_perf(hardware_events()); !probed) {
+    missing_here_["perf_events"] = probed.error().message;
+  }
+}
+
+std::shared_ptr<TelemetryFile> Sensors::telemetry(const fs::path& path, double max_age_s) {
+  auto& file = telemetry_[path];
+  if (!file) file = std::make_shared<TelemetryFile>(path, max_age_s, config_->time_scale);
+  return file;
+}
+
+Sensors::Watched Sensors::watch(const ServiceConfig& service) {
+  Watched watched{&service, UsageSensor(config_->roots, service.match), {}, nullptr, nullptr, nullptr};
+  const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
+  if (service.latency && service.latency->file) {
+    watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
+  } else if (service.latency && service.latency->prometheus) {
+    const double wall_interval_s = config_->interval_s / config_->time_scale;
+    const double timeout_s = std::min(longest_endpoint_wait_s, endpoint_share * wall_interval_s);
+    watched.latency = std::make_unique<PrometheusLatency>(*service.latency->prometheus, timeout_s);
+  }
+  if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);
+  if (missing_here_.count("perf_events") == 0) watched.perf = std::make_unique<PerfCounters>(hardware_events());
+  return watched;
+}
+
+void Sensors::read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing) {
+  if (!watched.perf) return;
+  auto tids = member_tids(config_->roots, watched.config->match);
+  const Status read = watched.perf->read(tids ? *tids : std::vector<pid_t>{}, service.counters);
+  if (!read) missing["perf_events." + service.name] = read.error().message;
+}
+
+std::optional<double> Sensors::frequency(const std::string& service, const std::vector<Assignment>& assignments,
+                                         const Interval& interval) {
+  for (const Assignment& assignment : assignments) {
+    if (assignment.service != service || !assignment.cpus) continue;
+    if (const auto cpus = parse_cpulist(*assignment.cpus)) return frequency_.mean_ghz(*cpus, interval);
+  }
+  return frequency_.mean_ghz(cpus_, interval);
+}
+
+void Sensors::measure(Watched& watched, const Interval& interval, Service& service,
+                      std::map<std::string, std::string>& missing) {
+  if (const Status usage = watched.usage.read(interval, service.counters); !usage) {
+    missing["cpu_usage." + service.name] = usage.error().message;
+  }
+  watched.cache.read(monitor_group_(service.name), interval, service.counters);
+  read_perf(watched, service, missing);
+  if (watched.latency) {
+    auto latency = watched.latency->read(interval);
+    if (latency) {
+      service.latency = *latency;
+    } else {
+      missing["latency." + service.name] = latency.error().message;
+    }
+  }
+  if (!watched.counters) return;
+  const Result<TelemetryReading>& said = watched.counters->read(interval);
+  if (said) {
+    overlay(service.counters, said->sample.counters);
+  } else {
+    missing["counters." + service.name] = said.error().message;
+  }
+}
+
+std::vector<Service> Sensors::read(const Interval& interval, const std::vector<Assignment>& assignments,
+                                   std::map<std::string, std::string>& missing) {
+  missing.insert(missing_here_.begin(), missing_here_.end());
+  std::vector<Service> services;
+  services.reserve(watched_.size());
+  for (Watched& watched : watched_) {
+    Service& service = services.emplace_back(watched.config->spec);
+    service.counters.frequency_ghz = frequency(service.name, assignments, interval);
+    measure(watched, interval, service, missing);
+  }
+  return services;
+}
+
+}  // namespace osml

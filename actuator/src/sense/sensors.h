@@ -1,0 +1,64 @@
+// All sensors of a node: once an interval, every service's latency and counters, and why something is missing.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/cpuset.h"
+#include "config/config.h"
+#include "domain/types.h"
+#include "sense/cache_monitor.h"
+#include "sense/frequency.h"
+#include "sense/latency_sensor.h"
+#include "sense/perf_counters.h"
+#include "sense/telemetry_file.h"
+#include "sense/usage.h"
+
+namespace osml {
+
+class Sensors {
+ public:
+  // Service -> directory of its resctrl group, empty where it has none (yet).
+  using MonitorGroup = std::function<std::string(const std::string&)>;
+
+  // `cpus`: those of the platform. `config` must outlive the sensors.
+  Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group);
+
+  // The configured services with what was measured of them. `assignments` as read back (their CPUs have a frequency).
+  // Reasons go into `missing`, keyed "latency.moses", "perf_events", "frequency", ...
+  std::vector<Service> read(const Interval& interval, const std::vector<Assignment>& assignments,
+                            std::map<std::string, std::string>& missing);
+
+ private:
+  struct Watched {
+    const ServiceConfig* config;
+    UsageSensor usage;
+    CacheMonitor cache;
+    std::unique_ptr<LatencySensor> latency;   // none for most best-effort jobs
+    std::shared_ptr<TelemetryFile> counters;  // none where the kernel's counters are all there is
+    std::unique_ptr<PerfCounters> perf;       // none where this machine has none
+  };
+
+  std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);
+  Watched watch(const ServiceConfig& service);
+  void probe_machine();
+  void measure(Watched& watched, const Interval& interval, Service& service,
+               std::map<std::string, std::string>& missing);
+  void read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing);
+  std::optional<double> frequency(const std::string& service, const std::vector<Assignment>& assignments,
+                                  const Interval& interval);
+
+  const Config* config_;
+  CpuSet cpus_;
+  MonitorGroup monitor_group_;
+  FrequencySensor frequency_;
+  std::map<std::string, std::string> missing_here_;  // what the whole machine does not have
+  std::map<fs::path, std::shared_ptr<TelemetryFile>> telemetry_;
+  std::vector<Watched> watched_;
+};
+
+}  // namespace osml

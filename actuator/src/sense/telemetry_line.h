@@ -1,0 +1,27 @@
+// One line of a telemetry file: what a service, its load generator or a virtual node says about one interval.
+#pragma once
+
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "domain/types.h"
+
+namespace osml {
+
+struct TelemetrySample {
+  Latency latency;    // age_s is not set
+  Counters counters;  // only keys that the line has
+};
+
+// None where the line is no JSON object. A key that is null, negative or no number is missing; unknown keys are
+// ignored.
+std::optional<TelemetrySample> parse_telemetry_line(std::string_view line);
+
+// Several lines of one interval as one. Means are weighted by samples (a line without samples weighs one), request
+// rates averaged, samples added, counters taken from the newest line. A percentile of a mixture lies between the
+// percentiles of its parts; we take those of the line with most samples (the newest of equals), so that a nearly idle
+// slice of time does not decide. `lines` is not empty.
+TelemetrySample combine(const std::vector<TelemetrySample>& lines);
+
+}  // namespace osml

@@ -1,0 +1,92 @@
+#include "sense/usage.h"
+
+#include "cpu/members.h"
+
+namespace osml {
+
+namespace {
+
+constexpr double us_per_s = 1e6;
+constexpr double ns_per_s = 1e9;
+constexpr double bytes_per_mib = 1024.0 * 1024.0;
+
+}  // namespace
+
+UsageSensor::UsageSensor(const Roots& roots, const Match& match)
+    : roots_(roots), match_(match), processes_(roots.proc) {}
+
+Status UsageSensor::open_cgroup() {
+  if (cpu_file_) return done();
+  if (const fs::path v2 = cgroup2_directory(roots_, *match_.cgroup); !v2.empty() && osml::exists(v2 / "cpu.stat")) {
+    v2_ = true;
+    cpu_file_.emplace(v2 / "cpu.stat");
+    memory_file_.emplace(v2 / "memory.current");
+    return done();
+  }
+  const fs::path accounting = cgroup1_directory(roots_, "cpuacct", *match_.cgroup);
+  if (accounting.empty() || !osml::exists(accounting / "cpuacct.usage")) {
+    return Error{ErrorKind::Gone, "cgroup " + *match_.cgroup + " is not there, neither cpu.stat (v2) nor cpuacct (v1)"};
+  }
+  v2_ = false;
+  cpu_file_.emplace(accounting / "cpuacct.usage");
+  if (const fs::path cpu = cgroup1_directory(roots_, "cpu", *match_.cgroup); !cpu.empty()) {
+    quota_file_.emplace(cpu / "cpu.stat");
+  }
+  if (const fs::path memory = cgroup1_directory(roots_, "memory", *match_.cgroup); !memory.empty()) {
+    memory_file_.emplace(memory / "memory.usage_in_bytes");
+  }
+  return done();
+}
+
+std::optional<double> UsageSensor::cgroup_cpu_s() {
+  throttled_total_s_.reset();
+  const auto text = cpu_file_->read();
+  if (!text) return std::nullopt;
+  if (!v2_) {
+    const auto ns = leading_number(*text);
+    return ns ? std::optional<double>(static_cast<double>(*ns) / ns_per_s) : std::nullopt;
+  }
+  if (const auto us = keyed_number(*text, "throttled_usec")) throttled_total_s_ = static_cast<double>(*us) / us_per_s;
+  const auto us = keyed_number(*text, "usage_usec");
+  return us ? std::optional<double>(static_cast<double>(*us) / us_per_s) : std::nullopt;
+}
+
+std::optional<double> UsageSensor::cgroup_throttled_s() {
+  if (v2_) return throttled_total_s_;
+  const auto text = quota_file_ ? quota_file_->read() : std::nullopt;
+  const auto ns = text ? keyed_number(*text, "throttled_time") : std::nullopt;
+  return ns ? std::optional<double>(static_cast<double>(*ns) / ns_per_s) : std::nullopt;
+}
+
+Status UsageSensor::read(const Interval& interval, Counters& counters) {
+  pids_.clear();
+  auto members = member_pids(roots_, match_);
+  if (members) pids_ = std::move(members).value();
+  const ProcessTotals totals = processes_.read(pids_, !match_.cgroup.has_value());
+  counters.threads = totals.threads;
+  counters.rss_mib = totals.rss_mib;
+  counters.vms_mib = totals.vms_mib;
+  if (!match_.cgroup) {
+    if (totals.cpu_s) counters.cpu_usage_cores = *totals.cpu_s / interval.length_s;
+    if (!members) return members.error();
+    if (pids_.empty()) return Error{ErrorKind::Gone, "none of the processes is there"};
+    return done();
+  }
+  if (Status opened = open_cgroup(); !opened) return opened;
+  const auto cpu_s = cgroup_cpu_s();
+  if (!cpu_s) {
+    Error error{ErrorKind::Gone, "CPU time cannot be read from " + cpu_file_->path().string()};
+    cpu_file_.reset();  // made anew, perhaps: look again next time
+    cpu_.forget();
+    throttled_.forget();
+    return error;
+  }
+  if (const auto grown = cpu_.grown(*cpu_s)) counters.cpu_usage_cores = *grown / interval.length_s;
+  if (const auto throttled = cgroup_throttled_s()) counters.throttled_s = throttled_.grown(*throttled);
+  if (!counters.rss_mib && memory_file_) {
+    if (const auto bytes = memory_file_->read_number()) counters.rss_mib = static_cast<double>(*bytes) / bytes_per_mib;
+  }
+  return done();
+}
+
+}  // namespace osml
