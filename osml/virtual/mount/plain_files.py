@@ -69,7 +69,7 @@ class PlainExport:
                 target.unlink()
             elif target.exists():
                 shutil.rmtree(target)
-            self._export(name, entry)
+            self._export(name, entry, watch=isinstance(entry, Directory) and entry.make is not None)
 
     def stop(self) -> None:
         """Take all files away."""
@@ -84,15 +84,17 @@ class PlainExport:
 
     # -- tree to disk --------------------------------------------------------------------------------------------
 
-    def _export(self, path: str, entry: Entry) -> None:
+    def _export(self, path: str, entry: Entry, *, watch: bool = True) -> None:
+        """Write an entry out with all below. Directories are watched only in trees where groups come and go."""
         target = self._top / path
         if isinstance(entry, Directory):
             target.mkdir(exist_ok=True)
             for name, child in entry.children.items():
-                self._export(f"{path}/{name}", child)
+                self._export(f"{path}/{name}", child, watch=watch)
             # A user who is not root must be able to make and remove groups in what only root could write.
             target.chmod(stat.S_IMODE(entry.mode) | 0o200)
-            self._directories[path] = (entry, target.stat().st_mtime_ns)
+            if watch:
+                self._directories[path] = (entry, target.stat().st_mtime_ns)
         elif isinstance(entry, File):
             flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
             descriptor = os.open(target, flags, 0o600)
@@ -172,7 +174,7 @@ class PlainExport:
             if path not in self._directories:
                 continue  # went away with its parent
             try:
-                mtime = (self._top / path).stat().st_mtime_ns
+                mtime = os.stat(f"{self._top}/{path}").st_mtime_ns  # noqa: PTH116 - in the hot loop
             except FileNotFoundError:
                 changed |= self._gone(path, entry)
                 continue
