@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from osml.domain import Latency, Observation, Partition, Reason, Service
 from osml.entropy import remaining_tolerance, system_entropy
-from osml.policies.division import Division, divide, same_division
+from osml.policies.division import Division, divide, not_applied
 from osml.policies.holding import POOL
 from osml.policies.limits import Budget, Resource
 from osml.policies.policy import Plan, latency_text
@@ -76,6 +76,8 @@ class Arq:
         turn = _Round(observation, _checked(state, observation), division)
         if division.started:
             turn.say(f"start: {division.summary('shared')}")
+        elif (obstacle := not_applied(observation, state.wanted)) is not None:
+            turn.pass_over(obstacle, again=observation.partition is None)
         elif not turn.cancel():
             turn.adjust()
         lc = {s.name: s for s in observation.services if s.kind == "lc"}
@@ -95,14 +97,12 @@ def _sharers(observation: Observation):
 
 
 def _checked(state: ArqState, observation: Observation) -> ArqState:
-    """The state, without an adjustment that was not applied and without timers of another clock."""
+    """The state, without an adjustment between services that are gone and without timers of another clock."""
     if observation.time_s < state.time_s:
         state = replace(state, banned_until_s={}, violated_since_s=None, last=None)
     here = {POOL, *(service.name for service in observation.services)}
     gone = state.last is not None and not {state.last.victim, state.last.beneficiary} <= here
-    if gone or not same_division(observation.partition, state.wanted):
-        return replace(state, last=None)
-    return state
+    return replace(state, last=None) if gone else state
 
 
 class _Round:
@@ -146,6 +146,19 @@ class _Round:
     def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
         """Add a reason."""
         self.reasons.append(Reason(text=text, service=service, resource=resource, change=change))
+
+    def pass_over(self, obstacle: str, *, again: bool) -> None:
+        """Deal with a decision that is not on the machine: nothing to judge.
+
+        Ask `again` for the same where nothing is applied; where something else is, go on from that with the next
+        resource, because this one was refused.
+        """
+        last = self.before.last
+        self.say(f"{obstacle}; " + ("the same again" if again else "going on from what is applied"))
+        if not again:
+            if last is not None:
+                self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
+            self.adjust()
 
     def cancel(self) -> bool:
         """Take the last adjustment back where E_S rose after it; True where that was this turn's act."""

@@ -74,6 +74,18 @@ def same_division(applied: Partition | None, wanted: Partition | None) -> bool:
     return applied.mba == wanted.mba and _units(applied) == _units(wanted)
 
 
+def not_applied(observation: Observation, wanted: Partition | None) -> str | None:
+    """Why the last decision is not on the machine, in words; None where it is."""
+    if same_division(observation.partition, wanted):
+        return None
+    outcome = observation.outcome
+    if outcome is not None and outcome.status not in ("applied", "unchanged"):
+        return (
+            f"the last decision was not applied ({outcome.status.replace('_', ' ')}: {outcome.message or 'no reason'})"
+        )
+    return "the machine does not have what was decided last"
+
+
 def _units(partition: Partition) -> dict[frozenset[str], tuple[int, int]]:
     found: dict[frozenset[str], tuple[int, int]] = {}
     for region in partition.regions:

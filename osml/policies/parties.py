@@ -23,7 +23,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.domain import Observation, Partition, Reason
-from osml.policies.division import Division, divide, same_division
+from osml.policies.division import Division, divide, not_applied
 from osml.policies.holding import POOL
 from osml.policies.limits import Resource
 from osml.policies.policy import Plan, latency_text
@@ -85,6 +85,8 @@ class Parties:
         if division.started:
             turn.trial = None
             turn.say(f"fair start: {division.summary(turn.label(POOL))}")
+        elif (obstacle := not_applied(observation, state.wanted)) is not None:
+            turn.pass_over(obstacle, again=observation.partition is None)
         elif not turn.judge():
             turn.adjust()
         since_s = violated_since(turn.services, turn.violated_since_s, observation.time_s)
@@ -109,8 +111,6 @@ def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesS
     trial = state.trial
     if trial is not None and (trial.service not in here or trial.other not in {*here, POOL}):
         trial = None
-    if not same_division(observation.partition, state.wanted):
-        trial = None  # it was not applied: there is nothing to judge
     state = replace(
         state,
         actions={name: action for name, action in state.actions.items() if name in here},
@@ -175,6 +175,19 @@ class _Round:
             1,
         )
         return True
+
+    def pass_over(self, obstacle: str, *, again: bool) -> None:
+        """Deal with a decision that is not on the machine: nothing to judge.
+
+        Ask `again` for the same where nothing is applied; where something else is, go on from that with the next
+        resource, because this one was refused.
+        """
+        trial, self.trial = self.trial, None
+        self.say(f"{obstacle}; " + ("the same again" if again else "going on from what is applied"))
+        if not again:
+            if trial is not None:
+                self.actions[trial.service] = self.next_action(trial.action, trial.action.direction)
+            self.adjust()
 
     def adjust(self) -> None:
         """Upsize the service with the smallest slack, or else downsize the one with the largest."""
