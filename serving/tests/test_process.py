@@ -11,9 +11,9 @@ import time
 import httpx
 import msgspec
 import pytest
+from osml_serving.example import EXAMPLE
 
 from osml.domain import Decision, Latency, Observation
-from osml_serving.example import EXAMPLE
 
 JSON = {"content-type": "application/json"}
 
@@ -64,7 +64,9 @@ def test_a_restart_in_mid_run_changes_no_decision(start_process):
     last = before[-1]
     after = ask(second.url, interval(4, last.policy_state, last.partition))
     assert after == undisturbed[4]
-    assert len({decision.policy_state for decision in undisturbed}) > 1, "the policy must have had something to remember"
+    assert len({decision.policy_state for decision in undisturbed}) > 1, (
+        "the policy must have had something to remember"
+    )
 
 
 def test_replicas_can_take_turns(start_process):
@@ -177,7 +179,7 @@ def test_events_deliver_each_decision(process):
         lines = stream.iter_lines()
         assert next(lines) == "event: hello"
         ask(process.url, msgspec.structs.replace(EXAMPLE, seq=41))
-        data = next(line for line in lines if line.startswith("data: {\"point\""))
+        data = next(line for line in lines if line.startswith('data: {"point"'))
     event = json.loads(data.removeprefix("data: "))
     assert (event["point"]["seq"], event["now"]["platform"]["id"]) == (41, "e5-2697v4")
 

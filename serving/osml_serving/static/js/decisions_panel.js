@@ -19,7 +19,8 @@ export class DecisionsPanel {
     for (const point of [...timeline.points].reverse()) {
       if (this.box.checked && !point.reasons.some((reason) => reason.change)) continue;
       const before = rows.at(-1);
-      if (before && same(before.point, point)) before.first = point;
+      const plain = (each) => !isBad(outcomes.get(each.seq));
+      if (before && plain(before.point) && plain(point) && same(before.point, point)) before.first = point;
       else rows.push({ point, first: point });
       if (rows.length > ROWS) break;
     }
@@ -27,6 +28,7 @@ export class DecisionsPanel {
   }
 }
 
+const isBad = (outcome) => outcome !== undefined && !(outcome.status in OUTCOMES);
 const words = (point) => point.reasons.map((reason) => reason.text).join("\n");
 const quiet = (point) => !point.reasons.some((reason) => reason.change);
 const same = (a, b) => quiet(a) && quiet(b) && words(a) === words(b) && a.policy === b.policy;
@@ -51,6 +53,6 @@ const arrow = (reason) => (reason.change > 0 ? "▲ " : reason.change < 0 ? "▼
 
 function outcomeText(outcome) {
   if (!outcome) return make("span", { class: "quiet" }, "not reported yet");
-  if (OUTCOMES[outcome.status]) return OUTCOMES[outcome.status];
+  if (!isBad(outcome)) return OUTCOMES[outcome.status];
   return make("span", { class: "outcome-bad" }, `✕ ${outcome.status.replace("_", " ")}: ${outcome.message}`);
 }
