@@ -24,7 +24,14 @@ def divided(**parts: tuple[int, int]) -> Partition:
 
 def observed(services: list[Service], partition: Partition | None, time_s: float = 10.0, **more: object) -> Observation:
     return Observation(
-        node="n", seq=1, time_s=time_s, interval_s=1.0, platform=PLATFORM, services=services, partition=partition, **more
+        node="n",
+        seq=1,
+        time_s=time_s,
+        interval_s=1.0,
+        platform=PLATFORM,
+        services=services,
+        partition=partition,
+        **more,
     )
 
 
