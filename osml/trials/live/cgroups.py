@@ -3,6 +3,9 @@
 Nothing is divided here, that is the agent's work: the groups only say which tasks are which service. Group scheduling
 alone would already favour a service with few threads, so every group gets the weight that its threads would have
 without groups. Then "unmanaged" means what it says.
+
+Server, agent and trial sit in a group beside them with a weight above all: who shall end an overload must get through
+in it. Their nice values would not do that, the kernel compares those only inside a login session.
 """
 
 from __future__ import annotations
@@ -11,12 +14,16 @@ import contextlib
 import os
 import signal
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from osml.failure import Failure, MachineError
 
 ROOT_NAME = "osml-live"
+CONTROL_NAME = "osml-live-control"
+CONTROL_THREADS = 64  # weighs as many threads
 WANTED = ("cpu", "cpuset", "cpuacct", "memory")
 V1_WEIGHT = 1024  # cpu.shares of one thread at nice 0
 V2_WEIGHT = 100  # cpu.weight of the same
@@ -79,6 +86,28 @@ class LiveGroups:
             self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
         return self.directories(name)
 
+    def create_control(self) -> list[Path]:
+        """The group of server, agent and trial: CPU time only."""
+        root = self.hierarchies.v2 or self.hierarchies.v1["cpu"]
+        self._make(root, root / CONTROL_NAME, CONTROL_THREADS)
+        return [root / CONTROL_NAME]
+
+    @contextmanager
+    def in_control(self) -> Generator[None]:
+        """This process in the control group, and back where it came from at the end."""
+        control = self.create_control()[0]
+        home = control.parent / _own_group(Path("/proc/self/cgroup").read_text(), self.hierarchies.v2 is not None)
+        (control / "cgroup.procs").write_text("0\n")
+        try:
+            yield
+        finally:
+            (home / "cgroup.procs").write_text("0\n")
+
+    @property
+    def outside(self) -> list[Path]:
+        """Where the load generator belongs: the root, whose tasks may have real-time priority."""
+        return [self.hierarchies.v2 or self.hierarchies.v1["cpu"]]
+
     def directories(self, name: str) -> list[Path]:
         """The service's directory in every hierarchy."""
         return [root / ROOT_NAME / name for root in self.hierarchies.roots]
@@ -107,16 +136,23 @@ class LiveGroups:
     def remove(self) -> None:
         """End every task in the groups and remove them. Raises Failure, naming the group, where one stays."""
         for root in self.hierarchies.roots:
-            top = root / ROOT_NAME
-            if not top.is_dir():
-                continue
-            groups = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
-            for group in [*groups, top]:
-                _empty(group)
-                try:
-                    group.rmdir()
-                except OSError as error:
-                    raise Failure(f"cgroup {group} can't be removed: {error.strerror}") from None
+            for top in (root / ROOT_NAME, root / CONTROL_NAME):
+                groups = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
+                for group in [*groups, top] if top.is_dir() else []:
+                    _empty(group)
+                    try:
+                        group.rmdir()
+                    except OSError as error:
+                        raise Failure(f"cgroup {group} can't be removed: {error.strerror}") from None
+
+
+def _own_group(text: str, v2: bool) -> str:
+    """Path of this process below the mount point, out of /proc/self/cgroup."""
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if (v2 and not controllers) or (not v2 and "cpu" in controllers.split(",")):
+            return path.lstrip("/")
+    return ""
 
 
 def _empty(group: Path) -> None:

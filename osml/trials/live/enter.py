@@ -51,18 +51,14 @@ def main(arguments: list[str]) -> None:
 
 
 def command(
-    program: list[str], groups: list[Path] | None = None, user: str | None = None, death_signal: str = "SIGKILL"
+    program: list[str],
+    groups: list[Path] | None = None,
+    user: str | None = None,
+    death_signal: str = "SIGKILL",
 ) -> list[str]:
     """The command line that starts `program` this way from the calling process."""
-    line = [
-        sys.executable,
-        "-m",
-        "osml.trials.live.enter",
-        "--parent",
-        str(os.getpid()),
-        "--death-signal",
-        death_signal,
-    ]
+    line = [sys.executable, "-m", "osml.trials.live.enter", "--parent", str(os.getpid())]
+    line += ["--death-signal", death_signal]
     for group in groups or []:
         line += ["--group", str(group)]
     if user is not None:

@@ -35,7 +35,7 @@ def find_generator(given: Path | None) -> Path:
 class Generator:
     """A running generator, steered by lines on its standard input; its marks come back as JSON lines."""
 
-    def __init__(self, binary: Path, specs: list[str], seed: int, log: Path) -> None:
+    def __init__(self, binary: Path, specs: list[str], seed: int, log: Path, groups: list[Path]) -> None:
         command = [str(binary), "--seed", str(seed)]
         for spec in specs:
             command += ["--service", spec]
@@ -44,7 +44,11 @@ class Generator:
         # Marks go to a file, not to a pipe: a pipe that nobody reads in time would stop the generator.
         with log.open("wb") as errors, self._marks.open("wb") as marks:
             self._process = subprocess.Popen(
-                enter.command(command), stdin=subprocess.PIPE, stdout=marks, stderr=errors, start_new_session=True
+                enter.command(command, groups),
+                stdin=subprocess.PIPE,
+                stdout=marks,
+                stderr=errors,
+                start_new_session=True,
             )
 
     @property

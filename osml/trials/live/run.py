@@ -55,6 +55,7 @@ def run_live(settings: LiveSettings) -> dict[str, Any]:
         groups.remove()  # of a trial that was killed
         stack.callback(groups.remove)
         stack.enter_context(machine.work_directory())
+        stack.enter_context(groups.in_control())
         trial = LiveTrial(settings, groups, stack)
         phases = trial.run()
     document = summarise(settings, hierarchies.label, phases, trial.baseline)
@@ -137,7 +138,8 @@ class LiveTrial:
             for load in self._settings.loads
         ]
         binary = self._settings.loadgen or Path("osml-loadgen")
-        generator = Generator(binary, specs, self._settings.seed, self._settings.out / "logs/loadgen.log")
+        log = self._settings.out / "logs/loadgen.log"
+        generator = Generator(binary, specs, self._settings.seed, log, self._groups.outside)
         self._stack.callback(generator.stop)
         return generator
 
