@@ -145,13 +145,10 @@ def test_the_shared_region_keeps_one_core_and_the_shortest_mask() -> None:
 
 
 def test_the_next_poorest_is_helped_where_the_poorest_can_not() -> None:
-    now = parts((5, 5), a=(3, 3), b=(4, 4))
-    services = [lc("a", 30.0, max_cores=12, max_ways=12), lc("b", 20.0), be()]
-    full = parts((1, 1), a=(6, 6), b=(5, 5))
-    plan, _ = Arq().decide(observed(services, full), after(full))
-    assert plan.partition == full
+    now = Partition([Region(["a"], 3, 3), Region(["b", "job"], 9, 9)])
+    services = [lc("a", 30.0, max_cores=3, max_ways=3), lc("b", 20.0), be()]
     plan, _ = Arq().decide(observed(services, now), after(now))
-    assert isolated(plan.partition, "a") == (4, 3)
+    assert (isolated(plan.partition, "a"), isolated(plan.partition, "b")) == ((3, 3), (1, 0))
 
 
 def test_a_service_with_an_upper_limit_stays_out_of_the_shared_region() -> None:
