@@ -20,7 +20,7 @@ LEVELS: FloatArray = np.concatenate(
 
 _NODES = 48
 _Z: FloatArray = np.array([NormalDist().inv_cdf((k + 0.5) / _NODES) for k in range(_NODES)])
-_GRID: FloatArray = np.geomspace(0.05, 60.0, 128)
+_STEPS: FloatArray = np.linspace(0.0, 1.0, 144)
 
 
 def erlang_c(servers: int, offered: float) -> float:
@@ -94,11 +94,12 @@ def _positive_wait_tail(response: Response, x: FloatArray) -> FloatArray:
 def quantiles(response: Response) -> FloatArray:
     """Response time in ms at each of LEVELS.
 
-    The tail P(R > x) is computed on a grid around the mean: the part without any wait exactly, the part with a wait by
+    The tail P(R > x) is computed on a logarithmic grid: the part without any wait exactly, the part with a wait by
     adding up over equally likely service times. Between grid points the logarithm of the tail is a straight line.
     """
     sigma = float(np.sqrt(np.log1p(response.cv2)))
-    grid = _GRID * response.mean_ms
+    low, high = 0.05 * response.service_ms, 60.0 * response.mean_ms
+    grid = low * np.exp(_STEPS * np.log(high / low))
     centre = np.log(response.service_ms) - sigma * sigma / 2.0
     at_once = (1.0 - response.wait_probability) * (1.0 - response.delay_probability)
     tail = at_once * normal_tail((np.log(grid) - centre) / max(sigma, 1e-6))
