@@ -64,9 +64,7 @@ def test_a_restart_in_mid_run_changes_no_decision(start_process):
     last = before[-1]
     after = ask(second.url, interval(4, last.policy_state, last.partition))
     assert after == undisturbed[4]
-    assert len({decision.policy_state for decision in undisturbed}) > 1, (
-        "the policy must have had something to remember"
-    )
+    assert len({decision.policy_state for decision in undisturbed}) > 1, "the policy had nothing to remember"
 
 
 def test_replicas_can_take_turns(start_process):

@@ -71,7 +71,7 @@ function base() {
   return {
     cursor: { y: false, sync: { key: "osml" }, drag: { x: false, y: false }, points: { size: 6 } },
     legend: { show: false },
-    padding: [8, 10, 0, 0],
+    padding: [8, 26, 0, 0],
   };
 }
 

@@ -29,7 +29,8 @@ export class DecisionsPanel {
 }
 
 const isBad = (outcome) => outcome !== undefined && !(outcome.status in OUTCOMES);
-const words = (point) => point.reasons.map((reason) => reason.text).join("\n");
+// The sense of the reasons: the numbers and names of a quiet interval change all the time.
+const words = (point) => point.reasons.map((reason) => reason.text.replace(/\([^)]*\)|[\d.]+/g, "")).join("\n");
 const quiet = (point) => !point.reasons.some((reason) => reason.change);
 const same = (a, b) => quiet(a) && quiet(b) && words(a) === words(b) && a.policy === b.policy;
 

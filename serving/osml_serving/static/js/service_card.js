@@ -37,7 +37,7 @@ export class ServiceCard {
     const own = ownPart(timeline.last, this.name);
     this.share.replaceChildren(
       amount(own.cores * quantum, (service.cores - own.cores) * quantum, "CPU"),
-      amount(own.ways, service.ways - own.ways, "way"),
+      service.ways ? amount(own.ways, service.ways - own.ways, "way") : "",
       service.requests_per_s === null ? "" : make("span", {}, make("b", {}, String(Math.round(service.requests_per_s))), " requests/s"),
     );
   }
