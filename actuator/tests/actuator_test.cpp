@@ -20,7 +20,9 @@ class ActuatorTest : public testing::Test {
     decision_.assignments = {{"lc", "0-4", {}, {}, {}, {}}, {"be", "5-7", {}, {}, {}, {}}};
   }
   Result<Actuator> open() { return Actuator::open(config_); }
-  [[nodiscard]] std::string cpus(const std::string& group) const { return tree_.text("cgroup/" + group + "/cpuset.cpus"); }
+  [[nodiscard]] std::string cpus(const std::string& group) const {
+    return tree_.text("cgroup/" + group + "/cpuset.cpus");
+  }
 
   Tree tree_;
   Config config_;
@@ -92,7 +94,7 @@ TEST_F(ActuatorTest, RestoreReturnsToWhatWasFoundAndIsIdempotent) {
     ASSERT_EQ(actuator->apply(decision_).status, "applied");
     decision_.assignments[0].cpus = "0-2";
     ASSERT_EQ(actuator->apply(decision_).status, "applied");
-  }  // the agent was killed without restoring
+  }                                           // the agent was killed without restoring
   fs::remove_all(tree_.path() / "cgroup/b");  // and a service has gone
   auto again = open();
   ASSERT_TRUE(again->restore());

@@ -1,5 +1,3 @@
-#include "cpu/affinity.h"
-
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <sys/wait.h>
@@ -8,6 +6,7 @@
 #include <csignal>
 #include <thread>
 
+#include "cpu/affinity.h"
 #include "cpu/members.h"
 #include "tree.h"
 

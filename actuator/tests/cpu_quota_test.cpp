@@ -1,8 +1,7 @@
-#include "cpu/quota.h"
-
 #include <gtest/gtest.h>
 
 #include "base/number.h"
+#include "cpu/quota.h"
 
 namespace osml {
 namespace {

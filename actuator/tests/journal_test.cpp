@@ -20,9 +20,9 @@ TEST(JournalTest, ComesBackAsItWasWritten) {
   pids.pids = {12, 13};
   Match file;
   file.pid_file = "/run/x.pid";
-  const Journal journal{{{{"lc", Aspect::Cpus, "cgroup2", cgroup("lc/x")}, "0-3"},
-                         {{"be", Aspect::Ways, "resctrl", pids}, "L3:0=ff\n"}},
-                        {{{"be", Aspect::Cpus, "affinity", file}, "12 99 0-3\n"}}};
+  const Journal journal{
+      {{{"lc", Aspect::Cpus, "cgroup2", cgroup("lc/x")}, "0-3"}, {{"be", Aspect::Ways, "resctrl", pids}, "L3:0=ff\n"}},
+      {{{"be", Aspect::Cpus, "affinity", file}, "12 99 0-3\n"}}};
   ASSERT_TRUE(save_journal(tree.path() / "journal.json", journal));
   const auto read = load_journal(tree.path() / "journal.json");
   ASSERT_TRUE(read) << read.error().message;

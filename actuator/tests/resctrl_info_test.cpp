@@ -1,7 +1,6 @@
-#include "resctrl/info.h"
-
 #include <gtest/gtest.h>
 
+#include "resctrl/info.h"
 #include "tree.h"
 
 namespace osml::resctrl {

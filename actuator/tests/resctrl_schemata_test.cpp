@@ -1,8 +1,7 @@
-#include "resctrl/schemata.h"
-
 #include <gtest/gtest.h>
 
 #include "resctrl/monitor.h"
+#include "resctrl/schemata.h"
 #include "tree.h"
 
 namespace osml::resctrl {
@@ -44,7 +43,8 @@ TEST(MonitorTest, WordsAreStatesAndNeverZero) {
 TEST(MonitorTest, SumsDomainsOnlyWhenEachHasAValue) {
   Tree tree;
   tree.file("g/mon_data/mon_L3_00/llc_occupancy", "100\n").file("g/mon_data/mon_L3_16/llc_occupancy", "23\n");
-  tree.file("g/mon_data/mon_L3_00/mbm_local_bytes", "7\n").file("g/mon_data/mon_L3_16/mbm_local_bytes", "Unavailable\n");
+  tree.file("g/mon_data/mon_L3_00/mbm_local_bytes", "7\n")
+      .file("g/mon_data/mon_L3_16/mbm_local_bytes", "Unavailable\n");
   EXPECT_EQ(read_event(tree.path() / "g", "llc_occupancy").value, 123U);
   EXPECT_EQ(read_event(tree.path() / "g", "mbm_local_bytes").state, ReadingState::Unavailable);
   EXPECT_EQ(read_event(tree.path() / "g", "mbm_total_bytes").state, ReadingState::Missing);

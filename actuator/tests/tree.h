@@ -35,9 +35,7 @@ class Tree {
     const auto read = read_text(path_ / name);
     return read ? *read : "<" + read.error().message + ">";
   }
-  [[nodiscard]] Roots roots() const {
-    return {path_ / "resctrl", path_ / "cgroup", path_ / "proc", path_ / "sys"};
-  }
+  [[nodiscard]] Roots roots() const { return {path_ / "resctrl", path_ / "cgroup", path_ / "proc", path_ / "sys"}; }
 
   // One socket, 8 CPUs in 4 cores, 20 MiB of L3 with cache id 0.
   Tree& sysfs() {

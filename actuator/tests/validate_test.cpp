@@ -43,7 +43,8 @@ struct Node {
       config.services.push_back(service);
       KnobSet set;
       set.service = name;
-      for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks, Aspect::Cpus, Aspect::Quota}) {
+      for (const Aspect aspect :
+           {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks, Aspect::Cpus, Aspect::Quota}) {
         set.knobs[aspect] = std::make_unique<AnyKnob>(aspect);
       }
       knobs.push_back(std::move(set));
@@ -78,7 +79,8 @@ INSTANTIATE_TEST_SUITE_P(
     Rules, RefusedTest,
     testing::Values(
         Case{"OtherNode", "is for node 'm'", [](Node& n) { n.decision.node = "m"; }},
-        Case{"UnknownService", "'ghost' is not of this node; known are lc, be", [](Node& n) { lc(n).service = "ghost"; }},
+        Case{"UnknownService", "'ghost' is not of this node; known are lc, be",
+             [](Node& n) { lc(n).service = "ghost"; }},
         Case{"NamedTwice", "named twice", [](Node& n) { n.decision.assignments[1].service = "lc"; }},
         Case{"LeftOut", "'be' is left out", [](Node& n) { n.decision.assignments.pop_back(); }},
         Case{"CpusOutside", "cpus 6-9 are not all of this node", [](Node& n) { lc(n).cpus = "6-9"; }},
@@ -86,7 +88,8 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"CpusNonsense", "neither an id", [](Node& n) { lc(n).cpus = "all"; }},
         Case{"MoreCoresThanExist", "sum up to 9 cores", [](Node& n) { n.decision.partition.regions[0].cores = 5; }},
         Case{"MoreWaysThanExist", "sum up to 21 ways", [](Node& n) { n.decision.partition.regions[0].ways = 11; }},
-        Case{"UnknownOwner", "region owner 'ghost'", [](Node& n) { n.decision.partition.regions[0].owners = {"ghost"}; }},
+        Case{"UnknownOwner", "region owner 'ghost'",
+             [](Node& n) { n.decision.partition.regions[0].owners = {"ghost"}; }},
         Case{"ZeroWays", "way_mask 0 has no ways", [](Node& n) { lc(n).way_mask = 0; }},
         Case{"TooWide", "wider than the cache", [](Node& n) { lc(n).way_mask = 0x1fffff; }},
         Case{"TooFewBits", "hardware's least of 2", [](Node& n) { lc(n).way_mask = 1; }},
