@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import shutil
 import signal
 import threading
@@ -169,6 +170,7 @@ class NodeProcess:
         return {
             "ready": True,
             "simulated": True,
+            "process": os.getpid(),
             "export": export,
             "platform": platform.id,
             "cpus": platform.cpus,
