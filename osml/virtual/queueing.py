@@ -99,7 +99,7 @@ def quantiles(response: Response) -> FloatArray:
     """
     sigma = float(np.sqrt(np.log1p(response.cv2)))
     low, high = 0.05 * response.service_ms, 60.0 * response.mean_ms
-    grid = low * np.exp(_STEPS * np.log(high / low))
+    grid: FloatArray = low * np.exp(_STEPS * float(np.log(high / low)))
     centre = np.log(response.service_ms) - sigma * sigma / 2.0
     at_once = (1.0 - response.wait_probability) * (1.0 - response.delay_probability)
     tail = at_once * normal_tail((np.log(grid) - centre) / max(sigma, 1e-6))
