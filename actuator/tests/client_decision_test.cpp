@@ -1,0 +1,164 @@
+// The server as it may be: good, refused, silent, slow, HTML, half an answer, busy, mixed up.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "client/decision_client.h"
+#include "fake_server.h"
+
+namespace osml {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::FakeServer;
+using testing_support::http;
+
+std::string decision(const std::string& node, int seq) {
+  return R"({"node":")" + node + R"(","seq":)" + std::to_string(seq) +
+         R"(,"policy":"even","partition":{"regions":[]},"assignments":[]})";
+}
+
+Observation observation() {
+  Observation observation;
+  observation.node = "demo";
+  observation.seq = 7;
+  return observation;
+}
+
+Answer ask(const std::string& url, double timeout_s = 2.0, const std::string& token = "") {
+  DecisionClient client({url, timeout_s, std::nullopt}, token);
+  return client.ask(observation());
+}
+
+TEST(DecisionClient, AnswerIsTheDecision) {
+  std::string seen;
+  FakeServer server([&seen](const std::string& request) {
+    seen = request;
+    return http(200, "application/json", decision("demo", 7));
+  });
+  const Answer answer = ask(server.url(), 2.0, "secret");
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->policy, "even");
+  EXPECT_THAT(seen, HasSubstr("POST /v1/decisions HTTP/1.1"));
+  EXPECT_THAT(seen, HasSubstr("Content-Type: application/json"));
+  EXPECT_THAT(seen, HasSubstr("Authorization: Bearer secret"));
+  EXPECT_THAT(seen, HasSubstr("\"seq\":7"));
+}
+
+TEST(DecisionClient, TheConnectionStaysOpen) {
+  FakeServer server([](const std::string& /*request*/) { return http(200, "application/json", decision("demo", 7)); });
+  DecisionClient client({server.url(), 2.0, std::nullopt}, "");
+  for (int i = 0; i < 3; ++i) EXPECT_TRUE(client.ask(observation()));
+  EXPECT_EQ(server.requests(), 3);
+  EXPECT_EQ(server.connections(), 1);
+}
+
+TEST(DecisionClient, NobodyListens) {
+  const Answer answer = ask("http://127.0.0.1:1");
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().failure, AskFailure::Unreachable);
+  EXPECT_THAT(answer.error().message, HasSubstr("http://127.0.0.1:1/v1/decisions: "));
+}
+
+TEST(DecisionClient, SilentServerCostsTheTimeoutOnly) {
+  FakeServer server([](const std::string& /*request*/) { return std::string(); });
+  const Answer answer = ask(server.url(), 0.1);
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().failure, AskFailure::Unreachable);
+  EXPECT_THAT(answer.error().message, HasSubstr("timed out"));
+}
+
+TEST(DecisionClient, HalfAnAnswer) {
+  FakeServer server([](const std::string& /*request*/) {
+    return std::string("HTTP/1.1 200 OK\r\nContent-Length: 1000\r\nConnection: close\r\n\r\n{\"node\":");
+  });
+  const Answer answer = ask(server.url());
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().failure, AskFailure::Unreachable);
+}
+
+TEST(DecisionClient, HtmlInsteadOfJson) {
+  FakeServer server([](const std::string& /*request*/) { return http(200, "text/html", "<html>\nWelcome to nginx"); });
+  const Answer answer = ask(server.url());
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().failure, AskFailure::Broken);
+  EXPECT_THAT(answer.error().message, HasSubstr("text/html beginning with '<html>.Welcome to nginx'"));
+}
+
+TEST(DecisionClient, RefusalCarriesTheServersWords) {
+  FakeServer server([](const std::string& /*request*/) {
+    return http(422, "application/json",
+                R"({"error":{"code":"unknown_policy","message":"policy 'aqr' is unknown","hint":"known: arq, even"}})");
+  });
+  const Answer answer = ask(server.url());
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().failure, AskFailure::Refused);
+  EXPECT_THAT(answer.error().message, HasSubstr("HTTP 422: policy 'aqr' is unknown (known: arq, even)"));
+}
+
+TEST(DecisionClient, BusyServerSaysWhenToComeBack) {
+  for (const int status : {429, 503}) {
+    FakeServer server(
+        [status](const std::string& /*request*/) { return http(status, "text/plain", "busy", "Retry-After: 3\r\n"); });
+    const Answer answer = ask(server.url());
+    ASSERT_FALSE(answer);
+    EXPECT_EQ(answer.error().failure, AskFailure::Busy);
+    EXPECT_EQ(answer.error().retry_after_s, 3.0);
+  }
+}
+
+TEST(DecisionClient, RedirectsAreNotFollowed) {
+  FakeServer server([](const std::string& /*request*/) {
+    return http(307, "text/plain", "", "Location: http://127.0.0.1:1/elsewhere\r\n");
+  });
+  const Answer answer = ask(server.url());
+  ASSERT_FALSE(answer);
+  EXPECT_EQ(answer.error().failure, AskFailure::Broken);
+  EXPECT_THAT(answer.error().message, HasSubstr("a redirect, which is not followed"));
+}
+
+TEST(DecisionClient, AnswerToAnotherQuestionIsRefused) {
+  for (const auto& [node, seq] : {std::pair<std::string, int>{"demo", 6}, {"other", 7}}) {
+    FakeServer server(
+        [&](const std::string& /*request*/) { return http(200, "application/json", decision(node, seq)); });
+    const Answer answer = ask(server.url());
+    ASSERT_FALSE(answer);
+    EXPECT_THAT(answer.error().message, HasSubstr("expected node 'demo' seq 7"));
+  }
+}
+
+TEST(DecisionClient, InvalidDecisionNamesTheField) {
+  FakeServer server([](const std::string& /*request*/) { return http(200, "application/json", R"({"node":"demo"})"); });
+  const Answer answer = ask(server.url());
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().message, HasSubstr("invalid decision: seq: missing"));
+}
+
+TEST(DecisionClient, AnswerLongerThanAMegabyteIsCutOff) {
+  FakeServer server([](const std::string& /*request*/) {
+    return http(200, "application/json", std::string(3U << 20U, ' '), "Connection: close\r\n");
+  });
+  const Answer answer = ask(server.url());
+  ASSERT_FALSE(answer);
+  EXPECT_THAT(answer.error().message, HasSubstr("longer than 1048576 bytes"));
+}
+
+TEST(Token, OneWordOfAFileThatNotEverybodyMayWrite) {
+  const fs::path path = fs::path(testing::TempDir()) / "client_token";
+  std::ofstream(path) << " abc \n";
+  ::chmod(path.c_str(), 0600);
+  EXPECT_EQ(*read_token({"", 1, path}), "abc");
+  ::chmod(path.c_str(), 0606);
+  EXPECT_FALSE(read_token({"", 1, path}));
+  ::chmod(path.c_str(), 0600);
+  std::ofstream(path) << "a\r\nX-Evil: 1";
+  EXPECT_FALSE(read_token({"", 1, path}));
+  fs::remove(path);
+  EXPECT_FALSE(read_token({"", 1, path}));
+  EXPECT_EQ(*read_token({"", 1, std::nullopt}), "");
+}
+
+}  // namespace
+}  // namespace osml
