@@ -1,0 +1,229 @@
+// The loop, turned by hand: a fake machine, a fake server, node time as the test says.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/files.h"
+#include "daemon/loop.h"
+#include "scratch_tree.h"
+
+namespace osml {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ScratchTree;
+
+class FakeMachine : public Machine {
+ public:
+  const Platform& platform() const override { return platform_; }
+  const std::map<std::string, std::string>& missing() const override { return missing_; }
+  Result<std::vector<Assignment>> read() override { return state; }
+  Outcome apply(const Decision& decision, bool /*dry_run*/) override {
+    applied.push_back(decision);
+    if (status == "applied") state = decision.assignments;
+    return {decision.seq, status, "", 1.0};
+  }
+  Status reconcile() override {
+    ++reconciled;
+    return done();
+  }
+  Status restore() override {
+    ++restored;
+    return done();
+  }
+  Decision even_decision() const override {
+    Decision even;
+    even.policy = "fallback even";
+    even.assignments = {Assignment{"moses", "0-1", {}, {}, {}, {}}};
+    return even;
+  }
+
+  std::vector<Assignment> state = {Assignment{"moses", {}, {}, {}, {}, {}}};
+  std::vector<Decision> applied;
+  std::string status = "applied";
+  int reconciled = 0;
+  int restored = 0;
+
+ private:
+  Platform platform_;
+  std::map<std::string, std::string> missing_ = {{"llc_ways", "no resctrl"}};
+};
+
+class FakeServer : public DecisionSource {
+ public:
+  Answer ask(const Observation& observation) override {
+    seen.push_back(observation);
+    if (error) return *error;
+    Decision decision;
+    decision.node = observation.node;
+    decision.seq = observation.seq;
+    decision.policy = "arq";
+    decision.partition.regions = {{{"moses"}, 4, 0}};
+    decision.assignments = {Assignment{"moses", "0-3", {}, {}, {}, {}}};
+    decision.reasons = {{"p99 12.4 ms > 10 ms", "moses"}};
+    decision.policy_state = "state of " + std::to_string(observation.seq);
+    return decision;
+  }
+
+  std::vector<Observation> seen;
+  std::optional<AskError> error;
+};
+
+class LoopTest : public testing::Test {
+ protected:
+  LoopTest() {
+    config_.node = "demo";
+    config_.hold_s = 5;
+    config_.roots.proc = tree_ / "proc";
+    ServiceConfig moses;
+    moses.spec.name = "moses";
+    moses.match.pids = {4711};
+    config_.services = {moses};
+    build();
+  }
+  void build(bool dry_run = false) {
+    sensors_.emplace(config_, CpuSet{0}, [](const std::string&) { return std::string(); });
+    loop_.emplace(config_, machine_, server_, *sensors_, audit_, dry_run, 0.0);
+  }
+  void turn(double now_s) { loop_->turn(now_s); }
+  std::string audit_text() {
+    const auto text = read_text(tree_ / "audit.jsonl");
+    return text ? *text : "";
+  }
+
+  ScratchTree tree_;
+  Config config_;
+  FakeMachine machine_;
+  FakeServer server_;
+  Audit audit_{tree_.root()};
+  std::optional<Sensors> sensors_;
+  std::optional<Loop> loop_;
+};
+
+TEST_F(LoopTest, ObservationCarriesWhatTheLastTurnLeft) {
+  turn(1.0);
+  turn(2.5);
+  ASSERT_EQ(server_.seen.size(), 2U);
+  const Observation& first = server_.seen[0];
+  EXPECT_EQ(first.seq, 1U);
+  EXPECT_FALSE(first.partition);
+  EXPECT_FALSE(first.outcome);
+  EXPECT_EQ(first.missing.at("llc_ways"), "no resctrl");
+  const Observation& second = server_.seen[1];
+  EXPECT_EQ(second.seq, 2U);
+  EXPECT_DOUBLE_EQ(second.time_s, 2.5);
+  EXPECT_DOUBLE_EQ(second.interval_s, 1.5);
+  ASSERT_TRUE(second.partition);
+  EXPECT_EQ(second.partition->regions[0].cores, 4U);
+  EXPECT_EQ(second.outcome->seq, 1U);
+  EXPECT_EQ(second.outcome->status, "applied");
+  EXPECT_EQ(second.policy_state, "state of 1");
+  EXPECT_EQ(second.assignments[0].cpus, "0-3");
+  EXPECT_EQ(machine_.reconciled, 2);
+}
+
+TEST_F(LoopTest, PartitionIsUnknownWhenSomebodyElseChangedTheMachine) {
+  turn(1);
+  machine_.state[0].cpus = "7";
+  turn(2);
+  EXPECT_FALSE(server_.seen[1].partition);
+  EXPECT_EQ(server_.seen[1].assignments[0].cpus, "7");
+  turn(3);
+  EXPECT_TRUE(server_.seen[2].partition);
+}
+
+TEST_F(LoopTest, RefusedDecisionKeepsTheLastPartition) {
+  turn(1);
+  machine_.status = "refused";
+  turn(2);
+  turn(3);
+  EXPECT_EQ(server_.seen[2].outcome->status, "refused");
+  EXPECT_TRUE(server_.seen[2].partition);
+  machine_.status = "failed";
+  turn(4);
+  turn(5);
+  EXPECT_FALSE(server_.seen[4].partition);
+}
+
+TEST_F(LoopTest, SilenceHoldsThenFallsBackOnce) {
+  config_.fallback = Fallback::Even;
+  turn(1);
+  server_.error = AskError{AskFailure::Unreachable, "refused", std::nullopt};
+  for (int t = 2; t <= 5; ++t) turn(t);
+  EXPECT_EQ(machine_.applied.size(), 1U);
+  for (int t = 6; t <= 9; ++t) turn(t);
+  ASSERT_EQ(machine_.applied.size(), 2U);
+  EXPECT_EQ(machine_.applied[1].policy, "fallback even");
+  server_.error.reset();
+  turn(10);
+  EXPECT_EQ(machine_.applied.size(), 3U);
+  EXPECT_EQ(server_.seen.back().policy_state, "state of 1");
+  EXPECT_EQ(server_.seen.back().assignments[0].cpus, "0-1");
+}
+
+TEST_F(LoopTest, FallbackReleaseRestoresAndHoldDoesNothing) {
+  server_.error = AskError{AskFailure::Broken, "html", std::nullopt};
+  for (int t = 1; t <= 9; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 0);
+  EXPECT_TRUE(machine_.applied.empty());
+  config_.fallback = Fallback::Release;
+  build();
+  for (int t = 1; t <= 9; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 1);
+}
+
+TEST_F(LoopTest, RetryAfterIsHonouredButBounded) {
+  server_.error = AskError{AskFailure::Busy, "busy", 3.0};
+  turn(1);
+  server_.error.reset();
+  turn(2);
+  turn(3);
+  EXPECT_EQ(server_.seen.size(), 1U);
+  turn(4.5);
+  EXPECT_EQ(server_.seen.size(), 2U);
+  server_.error = AskError{AskFailure::Busy, "busy", 1e9};
+  turn(5);
+  turn(66);
+  EXPECT_EQ(server_.seen.size(), 4U);
+}
+
+TEST_F(LoopTest, StateThatTheServerRefusesIsDropped) {
+  turn(1);
+  server_.error = AskError{AskFailure::Refused, "policy_state was tampered with", std::nullopt};
+  turn(2);
+  turn(3);
+  EXPECT_TRUE(server_.seen[1].policy_state);
+  EXPECT_FALSE(server_.seen[2].policy_state);
+}
+
+TEST_F(LoopTest, AuditSaysWhatWasDoneAfterwards) {
+  turn(1);
+  const auto line = nlohmann::json::parse(audit_text());
+  EXPECT_EQ(line.at("seq"), 1);
+  EXPECT_EQ(line.at("policy"), "arq");
+  EXPECT_EQ(line.at("status"), "applied");
+  EXPECT_EQ(line.at("changes")[0].at("field"), "cpus");
+  EXPECT_TRUE(line.at("changes")[0].at("old").is_null());
+  EXPECT_EQ(line.at("changes")[0].at("new"), "0-3");
+  EXPECT_EQ(line.at("reasons")[0].at("text"), "p99 12.4 ms > 10 ms");
+}
+
+TEST_F(LoopTest, ARunOfUnchangedIsOneLine) {
+  machine_.status = "unchanged";
+  for (int t = 1; t <= 5; ++t) turn(t);
+  EXPECT_EQ(split_lines(audit_text()).size(), 1U);
+}
+
+TEST_F(LoopTest, DryRunWritesNothing) {
+  build(true);
+  machine_.status = "dry_run";
+  turn(1);
+  turn(2);
+  EXPECT_EQ(machine_.reconciled, 0);
+  EXPECT_EQ(audit_text(), "");
+  EXPECT_FALSE(server_.seen[1].partition);
+}
+
+}  // namespace
+}  // namespace osml

@@ -1,0 +1,104 @@
+// Timer, clock, log files: the parts of the daemon that can be wrong on their own.
+#include <gtest/gtest.h>
+
+#include <csignal>
+#include <set>
+
+#include "daemon/clock.h"
+#include "daemon/json_lines.h"
+#include "daemon/self_usage.h"
+#include "daemon/session.h"
+#include "daemon/wakeups.h"
+#include "scratch_tree.h"
+
+namespace osml {
+namespace {
+
+using testing_support::ScratchTree;
+
+TEST(Phase, SpreadsNodesAndNeverChanges) {
+  std::set<int> tenths;
+  for (int i = 0; i < 200; ++i) {
+    const double phase = phase_of("node-" + std::to_string(i));
+    EXPECT_GE(phase, 0);
+    EXPECT_LT(phase, 1);
+    tenths.insert(static_cast<int>(phase * 10));
+  }
+  EXPECT_EQ(tenths.size(), 10U);
+  EXPECT_EQ(phase_of("demo"), phase_of("demo"));
+}
+
+TEST(NodeClockTest, RunsFasterThanTheWall) {
+  const double wall = monotonic_s();
+  const NodeClock clock(1000);
+  while (monotonic_s() - wall < 0.005) {
+  }
+  EXPECT_GE(clock.now_s(), 4.0);
+}
+
+TEST(WakeupsTest, TimerKeepsItsGridAndCountsWhatWasMissed) {
+  auto wakeups = Wakeups::open();
+  ASSERT_TRUE(wakeups);
+  const double start = monotonic_s();
+  ASSERT_TRUE(wakeups->start_timer(0, 0.02));
+  ASSERT_TRUE(wakeups->wait());
+  while (monotonic_s() - start < 0.07) {
+  }
+  const auto late = wakeups->wait();
+  ASSERT_TRUE(late);
+  EXPECT_EQ(late->kind, Wakeup::Kind::Tick);
+  EXPECT_GE(late->ticks, 3U);
+}
+
+TEST(WakeupsTest, SignalsAreWakeUps) {
+  auto wakeups = Wakeups::open();
+  ASSERT_TRUE(wakeups);
+  ::raise(SIGHUP);
+  EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Reload);
+  ::raise(SIGHUP);
+  ::raise(SIGTERM);
+  EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Stop);
+}
+
+TEST(JsonLinesTest, RotatesBySizeAndLosesNothingNew) {
+  const ScratchTree tree;
+  JsonLines lines(tree / "a.jsonl", 100);
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(lines.append(std::string(39, static_cast<char>('0' + i))));
+  EXPECT_EQ(*read_text(tree / "a.jsonl"), std::string(39, '4'));
+  EXPECT_EQ(split_lines(*read_text(tree / "a.jsonl.1")).size(), 2U);
+}
+
+TEST(JsonLinesTest, DirectoryThatIsNotThereIsAnError) {
+  JsonLines lines("/nonexistent/a.jsonl", 0);
+  EXPECT_FALSE(lines.append("{}"));
+}
+
+TEST(SelfMeterTest, MeasuresThisProcess) {
+  SelfMeter meter;
+  const double start = monotonic_s();
+  while (monotonic_s() - start < 0.05) {
+  }
+  const SelfUsage usage = meter.read();
+  ASSERT_TRUE(usage.cpu_pct);
+  EXPECT_GT(*usage.cpu_pct, 1);
+  ASSERT_TRUE(usage.rss_mib);
+  EXPECT_GT(*usage.rss_mib, 1);
+}
+
+TEST(SameTasks, TargetsMayChangeButTasksMayNot) {
+  Config a;
+  a.services.resize(1);
+  a.services[0].spec.name = "moses";
+  Config b = a;
+  b.services[0].spec.target_ms = 5;
+  b.interval_s = 2;
+  EXPECT_TRUE(same_tasks(a, b));
+  b.services[0].match.pids = {1};
+  EXPECT_FALSE(same_tasks(a, b));
+  b = a;
+  b.roots.cgroup = "/x";
+  EXPECT_FALSE(same_tasks(a, b));
+}
+
+}  // namespace
+}  // namespace osml

@@ -1,0 +1,209 @@
+// Counters from fake kernel files: rates need two readings, resets and silent domains have none.
+#include <gtest/gtest.h>
+#include <linux/perf_event.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "scratch_tree.h"
+#include "sense/cache_monitor.h"
+#include "sense/frequency.h"
+#include "sense/perf_counters.h"
+#include "sense/sensors.h"
+#include "sense/usage.h"
+
+namespace osml {
+namespace {
+
+using testing_support::ScratchTree;
+
+Roots roots_in(const ScratchTree& tree) { return {tree / "resctrl", tree / "cgroup", tree / "proc", tree / "sys"}; }
+
+void write_process(const ScratchTree& tree, int pid, int utime, int stime) {
+  const std::string directory = "proc/" + std::to_string(pid);
+  tree.write(directory + "/status", "Name:\tx\nVmSize:\t 4096 kB\nVmRSS:\t 2048 kB\nThreads:\t3\n");
+  tree.write(directory + "/stat", std::to_string(pid) + " (a) b) S 1 1 1 0 -1 0 1 2 3 4 " + std::to_string(utime) +
+                                      " " + std::to_string(stime) + " 0 0 20 0 3 0 100 1 1\n");
+  tree.write(directory + "/task/" + std::to_string(pid) + "/children", "");
+}
+
+TEST(Usage, ProcessesOfPids) {
+  const ScratchTree tree;
+  const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  write_process(tree, 4711, 100, 50);
+  Match match;
+  match.pids = {4711};
+  UsageSensor usage(roots_in(tree), match);
+  Counters first;
+  ASSERT_TRUE(usage.read({1, 1, 1}, first));
+  EXPECT_FALSE(first.cpu_usage_cores);
+  EXPECT_EQ(first.threads, 3U);
+  EXPECT_EQ(first.rss_mib, 2.0);
+  EXPECT_EQ(first.vms_mib, 4.0);
+  write_process(tree, 4711, 100 + static_cast<int>(ticks), 50 + static_cast<int>(ticks));
+  Counters second;
+  ASSERT_TRUE(usage.read({2, 3, 2}, second));
+  EXPECT_DOUBLE_EQ(*second.cpu_usage_cores, 1.0);
+}
+
+TEST(Usage, GoneProcessesSayWhy) {
+  const ScratchTree tree;
+  Match match;
+  match.pids = {4711};
+  UsageSensor usage(roots_in(tree), match);
+  Counters counters;
+  const Status read = usage.read({1, 1, 1}, counters);
+  ASSERT_FALSE(read);
+  EXPECT_FALSE(counters.threads);
+  EXPECT_FALSE(counters.rss_mib);
+}
+
+TEST(Usage, CgroupTwoCountsCpuAndThrottling) {
+  const ScratchTree tree;
+  tree.write("cgroup/cgroup.controllers", "cpu cpuset memory\n");
+  tree.write("cgroup/lc/moses/cgroup.procs", "4711\n");
+  tree.write("cgroup/lc/moses/cgroup.threads", "4711\n");
+  tree.write("cgroup/lc/moses/cpu.stat", "usage_usec 1000000\nnr_throttled 1\nthrottled_usec 500000\n");
+  write_process(tree, 4711, 0, 0);
+  Match match;
+  match.cgroup = "lc/moses";
+  UsageSensor usage(roots_in(tree), match);
+  Counters counters;
+  ASSERT_TRUE(usage.read({1, 1, 1}, counters));
+  EXPECT_FALSE(counters.cpu_usage_cores);
+  tree.write("cgroup/lc/moses/cpu.stat", "usage_usec 4000000\nnr_throttled 1\nthrottled_usec 750000\n");
+  ASSERT_TRUE(usage.read({2, 3, 2}, counters));
+  EXPECT_DOUBLE_EQ(*counters.cpu_usage_cores, 1.5);
+  EXPECT_DOUBLE_EQ(*counters.throttled_s, 0.25);
+  EXPECT_EQ(counters.threads, 3U);
+  tree.write("cgroup/lc/moses/cpu.stat", "usage_usec 10\nthrottled_usec 0\n");
+  Counters after_reset;
+  ASSERT_TRUE(usage.read({3, 4, 1}, after_reset));
+  EXPECT_FALSE(after_reset.cpu_usage_cores);
+}
+
+TEST(CpuTicks, TheNameMayHoldAnything) {
+  EXPECT_EQ(cpu_ticks("1 (a) ) (b) S 1 1 1 0 -1 0 0 0 0 0 7 5 0"), 12U);
+  EXPECT_FALSE(cpu_ticks("1 (a) S 1 1"));
+  EXPECT_FALSE(cpu_ticks("garbage"));
+}
+
+TEST(CacheMonitor, SumsDomainsAndSeesResets) {
+  const ScratchTree tree;
+  const auto write = [&tree](const char* domain, const std::string& occupancy, const std::string& local) {
+    tree.write("g/mon_data/" + std::string(domain) + "/llc_occupancy", occupancy + "\n");
+    tree.write("g/mon_data/" + std::string(domain) + "/mbm_local_bytes", local + "\n");
+  };
+  write("mon_L3_00", "1048576", "0");
+  write("mon_L3_08", "1048576", "1000000000");
+  CacheMonitor monitor;
+  const std::string group = (tree / "g").string();
+  Counters first;
+  monitor.read(group, {1, 1, 1}, first);
+  EXPECT_EQ(first.llc_occupancy_mib, 2.0);
+  EXPECT_FALSE(first.bandwidth_gbps);
+  EXPECT_FALSE(first.bandwidth_total_gbps);
+
+  write("mon_L3_00", "1048576", "3000000000");
+  Counters second;
+  monitor.read(group, {2, 3, 2}, second);
+  EXPECT_DOUBLE_EQ(*second.bandwidth_gbps, 1.5);
+
+  write("mon_L3_00", "Unavailable", "Unavailable");
+  Counters silent;
+  monitor.read(group, {3, 4, 1}, silent);
+  EXPECT_FALSE(silent.llc_occupancy_mib);
+  EXPECT_FALSE(silent.bandwidth_gbps);
+
+  write("mon_L3_00", "0", "5");
+  Counters again;
+  monitor.read(group, {4, 5, 1}, again);
+  EXPECT_EQ(again.llc_occupancy_mib, 1.0);
+  EXPECT_FALSE(again.bandwidth_gbps);
+}
+
+TEST(CacheMonitor, NoGroupIsMissing) {
+  CacheMonitor monitor;
+  Counters counters;
+  monitor.read("", {1, 1, 1}, counters);
+  monitor.read("/nonexistent", {2, 2, 1}, counters);
+  EXPECT_FALSE(counters.llc_occupancy_mib);
+}
+
+TEST(Frequency, MeanOverTheCpusOfTheService) {
+  const ScratchTree tree;
+  tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000\n");
+  tree.write("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3000000\n");
+  FrequencySensor sensor(tree / "sys", {0, 1, 2});
+  ASSERT_TRUE(sensor.available());
+  EXPECT_DOUBLE_EQ(*sensor.mean_ghz({0, 1}, {1, 1, 1}), 2.5);
+  EXPECT_DOUBLE_EQ(*sensor.mean_ghz({1}, {1, 1, 1}), 3.0);
+  EXPECT_FALSE(sensor.mean_ghz({2}, {1, 1, 1}));
+  EXPECT_FALSE(FrequencySensor(tree / "none", {0}).available());
+}
+
+// No hardware PMU in most test machines: software events of the same call stand in for them.
+TEST(PerfCounters, CountsThreadsFromWhenTheyWereSeen) {
+  const PerfEvents software = {PerfEvent{PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK},
+                               PerfEvent{PERF_TYPE_SOFTWARE, PERF_COUNT_SW_TASK_CLOCK},
+                               PerfEvent{PERF_TYPE_SOFTWARE, PERF_COUNT_SW_PAGE_FAULTS}};
+  if (const Status probed = probe_perf(software); !probed) GTEST_SKIP() << probed.error().message;
+  PerfCounters perf(software);
+  const std::vector<pid_t> tids = {static_cast<pid_t>(::syscall(SYS_gettid))};
+  Counters first;
+  ASSERT_TRUE(perf.read(tids, first));
+  EXPECT_FALSE(first.instructions);
+  volatile double busy = 0;
+  for (int i = 0; i < 1000000; ++i) busy = busy + i;
+  Counters second;
+  ASSERT_TRUE(perf.read(tids, second));
+  ASSERT_TRUE(second.instructions);
+  EXPECT_GT(*second.instructions, 0);
+  ASSERT_TRUE(second.ipc);
+  EXPECT_NEAR(*second.ipc, 1.0, 0.5);
+  Counters gone;
+  ASSERT_TRUE(perf.read({}, gone));
+  Counters after;
+  ASSERT_TRUE(perf.read({}, after));
+  EXPECT_FALSE(after.instructions);
+}
+
+TEST(PerfCounters, UnknownEventIsAReasonAndNotZero) {
+  const PerfEvents nonsense = {PerfEvent{PERF_TYPE_HARDWARE, 4096}, {}, {}};
+  const Status probed = probe_perf(nonsense);
+  ASSERT_FALSE(probed);
+  EXPECT_FALSE(probed.error().message.empty());
+}
+
+TEST(Sensors, WhatIsMissingIsSaidPerService) {
+  const ScratchTree tree;
+  Config config;
+  config.roots = roots_in(tree);
+  ServiceConfig moses;
+  moses.spec.name = "moses";
+  moses.match.pids = {4711};
+  moses.latency = LatencySource{tree / "moses.jsonl", std::nullopt, 3.0};
+  moses.counters_file = tree / "moses.jsonl";
+  config.services = {moses};
+  write_process(tree, 4711, 1, 1);
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+
+  std::map<std::string, std::string> missing;
+  auto services = sensors.read({1, 1, 1}, {}, missing);
+  EXPECT_EQ(missing.count("latency.moses"), 1U);
+  EXPECT_EQ(missing.count("counters.moses"), 1U);
+  EXPECT_EQ(missing.count("frequency"), 1U);
+  EXPECT_EQ(missing.count("perf_events"), 1U);
+  EXPECT_FALSE(services.at(0).latency);
+
+  tree.write("moses.jsonl", "{\"p99_ms\": 8, \"ipc\": 0.5, \"threads\": 8}\n");
+  missing.clear();
+  services = sensors.read({2, 2, 1}, {}, missing);
+  EXPECT_EQ(missing.count("latency.moses"), 0U);
+  EXPECT_EQ(services.at(0).latency->p99_ms, 8.0);
+  EXPECT_EQ(services.at(0).counters.ipc, 0.5);
+  EXPECT_EQ(services.at(0).counters.threads, 8U);  // what the file says wins over /proc
+  EXPECT_EQ(services.at(0).counters.rss_mib, 2.0);
+}
+
+}  // namespace
+}  // namespace osml
