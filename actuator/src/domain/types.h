@@ -18,7 +18,7 @@ struct CacheDomain {
 struct MbaRange {
   unsigned min = 10;
   unsigned max = 100;
-  unsigned step = 10;  // 0 = any value
+  unsigned step = 10;            // 0 = any value
   std::string unit = "percent";  // percent | mbps | eighth_gbps
 };
 
@@ -82,11 +82,11 @@ struct Partition {
 // Absent = this mechanism is not used for the service.
 struct Assignment {
   std::string service;
-  std::optional<std::string> cpus;       // kernel CPU list
-  std::optional<double> cpu_quota;       // logical CPUs
-  std::optional<unsigned> cpu_weight;    // cgroup v2 scale, 1..10000
-  std::optional<std::uint64_t> way_mask; // JSON: hexadecimal string without 0x
-  std::optional<unsigned> mba;           // in the platform's unit
+  std::optional<std::string> cpus;        // kernel CPU list
+  std::optional<double> cpu_quota;        // logical CPUs
+  std::optional<unsigned> cpu_weight;     // cgroup v2 scale, 1..10000
+  std::optional<std::uint64_t> way_mask;  // JSON: hexadecimal string without 0x
+  std::optional<unsigned> mba;            // in the platform's unit
 
   bool operator==(const Assignment&) const = default;
 };
