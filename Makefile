@@ -37,7 +37,7 @@ format: setup-test ## Format everything in place
 	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format -i
 
 agent: setup-run
-	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release -- --quiet
+	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen -- --quiet
 
 docs: ## The documentation site in site/
 	uv run --frozen --group docs mkdocs build --strict

@@ -16,6 +16,7 @@ struct Arguments {
   osml::fs::path decision;
   std::optional<std::uint64_t> ticks;
   std::optional<osml::fs::path> stats;
+  std::optional<osml::fs::path> record;
   bool once = false;
 };
 
@@ -35,6 +36,8 @@ osml::Status run(const Arguments& arguments) {
   run.dry_run = arguments.options.dry_run;
   run.ticks = arguments.once ? std::optional<std::uint64_t>(1) : arguments.ticks;
   run.stats = arguments.stats;
+  run.record = arguments.record;
+  run.fault_injection = arguments.options.fault_injection;
   return osml::run_daemon(run);
 }
 
@@ -55,6 +58,7 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   CLI::App* daemon = subcommand("run", "Sense, ask the server, apply, once an interval", [&] { return run(arguments); });
   daemon->add_option("--ticks", arguments.ticks, "Stop after so many intervals");
   daemon->add_flag("--once", arguments.once, "Stop after one interval");
+  daemon->add_option("--record", arguments.record, "Append every observation and the decision on it to this file");
   daemon->add_option("--stats", arguments.stats, "Append the agent's own use of CPU and memory to this file");
   subcommand("show", "The partition as the machine has it now",
              [&] { return osml::cli::show(arguments.options, std::cout); });

@@ -71,7 +71,7 @@ Answer DecisionClient::ask(const Observation& observation) {
                         ", expected node '" + observation.node + "' seq " + std::to_string(observation.seq),
                     std::nullopt};
   }
-  return std::move(decision).value();
+  return {std::move(decision).value(), answer.body};
 }
 
 Result<std::string> read_token(const ServerConfig& server) {

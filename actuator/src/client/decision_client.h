@@ -27,15 +27,19 @@ struct AskError {
 class Answer {
  public:
   Answer(Decision decision) : decision_(std::move(decision)) {}  // NOLINT(google-explicit-constructor)
+  Answer(Decision decision, std::string text) : decision_(std::move(decision)), text_(std::move(text)) {}
   Answer(AskError error) : error_(std::move(error)) {}           // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const { return decision_.has_value(); }
   [[nodiscard]] const Decision& operator*() const { return *decision_; }
   [[nodiscard]] const Decision* operator->() const { return &*decision_; }
+  // The decision as it came over the wire.
+  [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] const AskError& error() const { return error_; }
 
  private:
   std::optional<Decision> decision_;
+  std::string text_;
   AskError error_;
 };
 

@@ -20,6 +20,10 @@ using nlohmann::json;
 
 constexpr double ms_per_s = 1000;
 
+SessionOptions session_options(const RunOptions& options) {
+  return {.dry_run = options.dry_run, .fault_injection = options.fault_injection, .record = options.record};
+}
+
 double wall_interval_s(const Config& config) { return config.interval_s / config.time_scale; }
 
 template <class T>
@@ -129,11 +133,11 @@ Status Daemon::replace_session(Config config) {
     memory.partition.reset();
   }
   session_.reset();  // gives up the lock
-  auto fresh = Session::open(std::move(config), options_->dry_run, clock);
+  auto fresh = Session::open(std::move(config), session_options(*options_), clock);
   if (!fresh) {
     spdlog::error("the new configuration does not work here, the old one stays: {}", fresh.error().message);
     configure_log(old.log);
-    fresh = Session::open(old, options_->dry_run, clock);
+    fresh = Session::open(old, session_options(*options_), clock);
     if (!fresh) return fresh.error();
   } else {
     spdlog::info("the configuration was reloaded");
@@ -155,7 +159,7 @@ Status run_daemon(const RunOptions& options) {
   // before the machine is touched, so that a signal in between restores it
   auto wakeups = Wakeups::open();
   if (!wakeups) return wakeups.error();
-  auto session = Session::open(std::move(config).value(), options.dry_run, std::nullopt);
+  auto session = Session::open(std::move(config).value(), session_options(options), std::nullopt);
   if (!session) return session.error();
   return Daemon(options, std::move(wakeups).value(), std::move(session).value()).run();
 }

@@ -17,6 +17,8 @@ struct RunOptions {
   std::function<Result<Config>()> load;
   bool dry_run = false;                // decide and check, write nothing
   std::optional<std::uint64_t> ticks;  // stop after so many intervals; --once is 1
+  bool fault_injection = false;        // crash tests only
+  std::optional<fs::path> record;      // append every observation and decision here, see record.h
   std::optional<fs::path> stats;       // append the agent's own use of CPU, memory and time here, one JSON line a tick
 };
 

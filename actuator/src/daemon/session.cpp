@@ -15,33 +15,38 @@ CpuSet cpus_of(const Platform& platform) {
 
 }  // namespace
 
-Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, bool dry_run, NodeClock clock)
+Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, const SessionOptions& options,
+                 NodeClock clock)
     : owned_(std::move(config)),
       config_(*owned_),
       actuator_(std::move(actuator)),
       machine_(actuator_),
       client_(config_.server, std::move(token)),
+      recorder_(options.record ? std::optional<Recorder>(std::in_place, client_, *options.record) : std::nullopt),
       sensors_(config_, cpus_of(actuator_.platform()),
                [this](const std::string& service) { return actuator_.monitor_group(service); }),
       audit_(config_.state_dir),
       clock_(clock),
-      loop_(config_, machine_, client_, sensors_, audit_, dry_run, clock_.now_s()),
-      dry_run_(dry_run) {}
+      loop_(config_, machine_, source(), sensors_, audit_, options.dry_run, clock_.now_s()),
+      dry_run_(options.dry_run) {}
 
-Result<std::unique_ptr<Session>> Session::open(Config config, bool dry_run, std::optional<NodeClock> clock) {
+DecisionSource& Session::source() {
+  if (recorder_) return *recorder_;
+  return client_;
+}
+
+Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptions& options,
+                                               std::optional<NodeClock> clock) {
   auto token = read_token(config.server);
   if (!token) return token.error();
   auto owned = std::make_unique<Config>(std::move(config));
-  ActuatorOptions options;
-  options.read_only = dry_run;
-  options.fault_injection = true;
-  auto actuator = Actuator::open(*owned, options);
+  auto actuator = Actuator::open(*owned, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   const NodeClock used = clock && clock->time_scale() == owned->time_scale ? *clock : NodeClock(owned->time_scale);
   // not make_unique: the constructor is private
   return std::unique_ptr<Session>(
-      new Session(std::move(owned), std::move(actuator).value(), std::move(token).value(), dry_run, used));
+      new Session(std::move(owned), std::move(actuator).value(), std::move(token).value(), options, used));
 }
 
 Status Session::close() {

@@ -12,14 +12,22 @@
 #include "daemon/clock.h"
 #include "daemon/loop.h"
 #include "daemon/machine.h"
+#include "daemon/record.h"
 #include "sense/sensors.h"
 
 namespace osml {
 
+struct SessionOptions {
+  bool dry_run = false;
+  bool fault_injection = false;
+  std::optional<fs::path> record;  // see record.h
+};
+
 class Session {
  public:
   // Opens the machine (lock, healing) and reads the token. `clock` is kept where the time scale stays.
-  static Result<std::unique_ptr<Session>> open(Config config, bool dry_run, std::optional<NodeClock> clock);
+  static Result<std::unique_ptr<Session>> open(Config config, const SessionOptions& options,
+                                               std::optional<NodeClock> clock);
 
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
@@ -37,13 +45,16 @@ class Session {
   Loop& loop() { return loop_; }
 
  private:
-  Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, bool dry_run, NodeClock clock);
+  Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, const SessionOptions& options,
+          NodeClock clock);
+  DecisionSource& source();
 
   std::unique_ptr<Config> owned_;  // on the heap: the actuator keeps its address
   const Config& config_;
   Actuator actuator_;
   ActuatorMachine machine_;
   DecisionClient client_;
+  std::optional<Recorder> recorder_;
   Sensors sensors_;
   Audit audit_;
   NodeClock clock_;
