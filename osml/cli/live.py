@@ -30,7 +30,7 @@ def live(
         int, typer.Option(help="Seconds in which each side is measured alone.")
     ] = DEFAULTS.baseline_s,
     workers: Annotated[
-        int | None, typer.Option(help="Computing workers of stress-ng.", show_default="4 for each CPU")
+        int | None, typer.Option(help="Computing workers of stress-ng.", show_default="6 for each CPU")
     ] = None,
     port: Annotated[int | None, typer.Option(help="Port of the server.", show_default="a free one")] = None,
     agent: Annotated[

@@ -60,11 +60,11 @@ def test_v1_groups_get_cpus_before_anything_and_weigh_what_their_threads_would(
     )
     (tmp_path / "cpuset.cpus").write_text("0-3\n")
     (tmp_path / "cpuset.mems").write_text("0\n")
-    groups = LiveGroups(Hierarchies({"cpu": tmp_path, "cpuset": tmp_path}, None))
+    groups = LiveGroups(Hierarchies({"cpu": tmp_path, "cpuset": tmp_path}, None), "0-1")
     assert groups.create("redis", 1) == [tmp_path / "osml-live/redis"]
     groups.create("stress", 10)
     for name in ("osml-live", "osml-live/redis", "osml-live/stress"):
-        assert (tmp_path / name / "cpuset.cpus").read_text() == "0-3\n"
+        assert (tmp_path / name / "cpuset.cpus").read_text().strip() == "0-1"
         assert (tmp_path / name / "cpuset.mems").read_text() == "0\n"
     weights = {
         n: (tmp_path / n / "cpu.shares").read_text() for n in ("osml-live", "osml-live/redis", "osml-live/stress")

@@ -24,7 +24,7 @@ from osml.domain import (
 )
 from osml.trials.live.agent_config import agent_config
 from osml.trials.live.columns import COLUMNS, document
-from osml.trials.live.phases import LivePhase
+from osml.trials.live.phases import GeneratorCost, LivePhase, generator_cost
 from osml.trials.live.report import summarise
 from osml.trials.live.settings import LcLoad, LiveSettings
 from osml.trials.live.traces import write_traces
@@ -60,7 +60,7 @@ def phase(label: str, records: list[Record]) -> LivePhase:
             "offered_per_s": 900.0,
         }
     }
-    return LivePhase(label, "arq", records, 0, window, None)
+    return LivePhase(label, "arq", records, 0, window, GeneratorCost(8.5, "fifo"), None)
 
 
 @pytest.fixture
@@ -134,13 +134,20 @@ def test_columns_cover_every_measurement() -> None:
 
 
 def test_agent_configuration_names_what_was_measured_alone() -> None:
-    loads = (LcLoad("redis", 900, 6.0), LcLoad("nginx", 400, 10.0))
+    loads = (LcLoad("redis", 900, 6.0, 3), LcLoad("nginx", 400, 10.0, 2))
     ideal = {"redis": 1.25, "nginx": 12.0}
-    text = agent_config("arq", "http://127.0.0.1:1", Path("/s"), Path("/t"), loads, ideal, 1.98761)
+    text = agent_config("arq", "http://127.0.0.1:1", Path("/s"), Path("/t"), loads, ideal, 1.98761, "0-1")
     config = yaml.safe_load(text)
     redis, nginx, stress = config["services"]
     assert redis["match"] == {"cgroup": "osml-live/redis"}
     assert redis["latency"]["file"] == "/t/redis.jsonl"
     assert redis["ideal_ms"] == 1.25
+    assert redis["limits"] == {"min_cores": 3}
+    assert config["cpu"]["cpus"] == "0-1"
     assert "ideal_ms" not in nginx  # slower than its target even alone: nothing ideal about it
     assert (stress["class"], stress["work_rate_solo"]) == ("be", 1.9876)
+
+
+def test_generator_cost_is_a_share_of_one_cpu() -> None:
+    before = {"t": 10.0, "cpu_s": 1.0, "scheduling": "fifo"}
+    assert generator_cost(before, {"t": 20.0, "cpu_s": 2.5, "scheduling": "fifo"}) == GeneratorCost(15.0, "fifo")

@@ -22,6 +22,7 @@ def agent_config(
     loads: tuple[LcLoad, ...],
     ideal_ms: dict[str, float | None],
     work_rate_solo: float,
+    cpus: str,
 ) -> str:
     """YAML text. `telemetry` holds `<service>.jsonl`; `ideal_ms` is each service's p99 with nothing beside it."""
     services: list[dict[str, Any]] = []
@@ -31,6 +32,7 @@ def agent_config(
             "class": "lc",
             "target_ms": load.target_ms,
             "percentile": "p99",
+            "limits": {"min_cores": load.min_cores},
             "match": {"cgroup": f"{ROOT_NAME}/{load.name}"},
             "latency": {"file": str(telemetry / f"{load.name}.jsonl"), "max_age_s": 3},
         }
@@ -55,7 +57,7 @@ def agent_config(
             "interval_s": 1.0,
             "on_exit": "restore",
             "state_dir": str(state),
-            "cpu": {"backend": "auto", "quantum": "auto"},
+            "cpu": {"backend": "auto", "quantum": "auto", "cpus": cpus},
             "services": services,
         },
         sort_keys=False,

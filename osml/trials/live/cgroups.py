@@ -74,8 +74,9 @@ def find_hierarchies(mounts: str) -> Hierarchies:
 class LiveGroups:
     """The groups of one trial. `remove()` also clears what a killed trial left behind."""
 
-    def __init__(self, hierarchies: Hierarchies) -> None:
+    def __init__(self, hierarchies: Hierarchies, cpus: str | None = None) -> None:
         self.hierarchies = hierarchies
+        self._cpus = cpus  # kernel list that the services are confined to; None = all
         self._weights: dict[str, int] = {}
 
     def create(self, name: str, threads: int) -> list[Path]:
@@ -83,6 +84,8 @@ class LiveGroups:
         self._weights[name] = threads
         for root in self.hierarchies.roots:
             self._make(root, root / ROOT_NAME, sum(self._weights.values()))
+            if self._cpus is not None and (root / ROOT_NAME / "cpuset.cpus").exists():
+                (root / ROOT_NAME / "cpuset.cpus").write_text(self._cpus)
             self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
         return self.directories(name)
 

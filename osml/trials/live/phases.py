@@ -23,6 +23,14 @@ OnRecord = Callable[[Record], None]
 
 
 @dataclass(frozen=True)
+class GeneratorCost:
+    """CPU of the load generator over the window, percent of one CPU, and how it took precedence (fifo, nice -20)."""
+
+    cpu_pct: float
+    scheduling: str
+
+
+@dataclass(frozen=True)
 class LivePhase:
     """Records in order; `window`: the generator's figures over the last WINDOW_S seconds; the agent's cost."""
 
@@ -31,6 +39,7 @@ class LivePhase:
     records: list[Record]
     unanswered: int
     window: dict[str, dict[str, Any]]
+    generator: GeneratorCost
     agent: AgentCost | None
 
 
@@ -62,15 +71,14 @@ def run_phase(
     child = running.children.start(f"agent-{label}", enter.command(command, death_signal="SIGTERM"))
     reader = RecordReader(record_file)
     records: list[Record] = []
-    marked = False
+    before: dict[str, Any] | None = None
     deadline = time.monotonic() + seconds + SLACK_S
     while len(records) < seconds:
         for record in reader.follow(FOLLOW_S):
             records.append(record)
             on_record(record)
-            if len(records) == max(1, seconds - WINDOW_S) and not marked:
-                running.generator.mark(f"{label}-window")
-                marked = True
+            if before is None and len(records) >= max(1, seconds - WINDOW_S):
+                before = running.generator.mark(f"{label}-window")
             if len(records) == seconds:
                 break
         child.check()
@@ -81,6 +89,14 @@ def run_phase(
                 f"the agent recorded {len(records)} decisions and {reader.unanswered} unanswered observations in "
                 f"{seconds + SLACK_S:g} s, expected {seconds} decisions; it said: {words}"
             )
-    window = running.generator.mark(label)["services"]
+    after = running.generator.mark(label)
     running.children.stop(child)
-    return LivePhase(label, policy, records, reader.unanswered, window, read_cost(stats, 1.0))
+    cost = generator_cost(before or after, after)
+    return LivePhase(label, policy, records, reader.unanswered, after["services"], cost, read_cost(stats, 1.0))
+
+
+def generator_cost(before: dict[str, Any], after: dict[str, Any]) -> GeneratorCost:
+    """Between two marks of the generator."""
+    seconds = after["t"] - before["t"]
+    share = (after["cpu_s"] - before["cpu_s"]) / seconds if seconds > 0 else 0.0
+    return GeneratorCost(round(100 * share, 2), after["scheduling"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from osml.domain import Assignment
@@ -58,6 +59,7 @@ def _phase(phase: LivePhase) -> dict[str, Any]:
             name = "p99_pooled_ms" if key == "p99_ms" else key
             service[name] = None if window is None else window[key]
     document["window_s"] = WINDOW_S
+    document["generator"] = asdict(phase.generator)
     document["unanswered"] = phase.unanswered
     return document
 

@@ -24,7 +24,7 @@ from osml.trials.live.generator import Generator, find_generator
 from osml.trials.live.phases import LivePhase, Running, run_phase
 from osml.trials.live.report import summarise
 from osml.trials.live.services import KINDS, LOOPBACK, stress_command, try_fill
-from osml.trials.live.settings import MEMORY_WORKERS, WORKERS_PER_CPU, LiveSettings
+from osml.trials.live.settings import MEMORY_WORKERS, N_CPUS, WORKERS_PER_CPU, LiveSettings
 from osml.trials.live.traces import write_traces
 from osml.trials.timeline import Phase, draw
 
@@ -51,12 +51,13 @@ def run_live(settings: LiveSettings) -> dict[str, Any]:
         stack.enter_context(machine.only_trial())
         interrupt_on_signals()
         _clear(settings.out)
-        groups = LiveGroups(hierarchies)
+        cpus = sorted(os.sched_getaffinity(0))[:N_CPUS]
+        groups = LiveGroups(hierarchies, format_cpulist(cpus))
         groups.remove()  # of a trial that was killed
         stack.callback(groups.remove)
         stack.enter_context(machine.work_directory())
         stack.enter_context(groups.in_control())
-        trial = LiveTrial(settings, groups, stack)
+        trial = LiveTrial(settings, groups, cpus, stack)
         phases = trial.run()
     document = summarise(settings, hierarchies.label, phases, trial.baseline)
     (settings.out / "summary.json").write_text(json.dumps(document, indent=1) + "\n")
@@ -78,8 +79,9 @@ def _clear(out: Path) -> None:
 class LiveTrial:
     """The moving parts. Everything that is started is on `stack`, which undoes it in reverse order."""
 
-    def __init__(self, settings: LiveSettings, groups: LiveGroups, stack: ExitStack) -> None:
+    def __init__(self, settings: LiveSettings, groups: LiveGroups, cpus: list[int], stack: ExitStack) -> None:
         self._settings = settings
+        self._cpus = cpus
         self._groups = groups
         self._stack = stack
         self._telemetry = settings.out / "telemetry"
@@ -106,6 +108,7 @@ class LiveTrial:
         results: list[LivePhase] = []
         with writer:
             generator.set_rates({load.name: load.rate for load in settings.loads})
+            time.sleep(2 * WARM_S)  # the first observation shall see a whole interval under load
             for label, policy, seconds in (
                 ("unmanaged", "unmanaged", settings.unmanaged_s),
                 ("managed", settings.policy, settings.managed_s),
@@ -152,7 +155,7 @@ class LiveTrial:
         time.sleep(seconds)
         alone = generator.mark("alone")["services"]
         generator.set_rates(dict.fromkeys((load.name for load in self._settings.loads), 0.0))
-        workers = self._settings.workers or WORKERS_PER_CPU * len(os.sched_getaffinity(0))
+        workers = self._settings.workers or WORKERS_PER_CPU * len(self._cpus)
         directory = machine.service_directory(BE)
         groups = self._groups.create(BE, threads=workers + MEMORY_WORKERS)
         command = stress_command(directory, workers, MEMORY_WORKERS)
@@ -161,7 +164,7 @@ class LiveTrial:
         self._stress.check()
         self.baseline = {
             "seconds": seconds,
-            "cpus": format_cpulist(os.sched_getaffinity(0)),
+            "cpus": format_cpulist(self._cpus),
             "ideal_ms": {name: figures["p99_ms"] for name, figures in alone.items()},
             "work_rate_solo": work_rate.rate_over(lambda: self._groups.cpu_seconds(BE), seconds),
             "work_rate_unit": work_rate.UNIT,
@@ -177,6 +180,7 @@ class LiveTrial:
             self._settings.loads,
             self.baseline["ideal_ms"],
             self.baseline["work_rate_solo"],
+            format_cpulist(self._cpus),
         )
 
 
