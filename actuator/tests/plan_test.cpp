@@ -86,7 +86,7 @@ struct Split {
 TEST(PlanTest, NoServiceIsEverEmptyAndNobodyLeavesOldAndNew) {
   std::mt19937 random(20260117);
   for (int round = 0; round < 500; ++round) {
-    const unsigned services = 2 + random() % 5;
+    const auto services = static_cast<unsigned>(2 + random() % 5);
     const Split from(random, services, 16);
     const Split to(random, services, 16);
     std::vector<Change> changes;
@@ -125,8 +125,8 @@ TEST(PlanTest, NoServiceIsEverEmptyAndNobodyLeavesOldAndNew) {
 TEST(PlanTest, NobodyGetsWhatAnotherStillHas) {
   std::mt19937 random(7);
   for (int round = 0; round < 300; ++round) {
-    const unsigned cut = 2 + random() % 12;
-    const unsigned moved = 1 + random() % 15;
+    const auto cut = static_cast<unsigned>(2 + random() % 12);
+    const auto moved = static_cast<unsigned>(1 + random() % 15);
     std::vector<Change> changes;
     std::map<std::string, std::uint64_t> has;
     const auto low = [](unsigned n) { return (std::uint64_t{1} << n) - 1; };

@@ -8,7 +8,7 @@ namespace {
 // A value in memory that fails where it is told to.
 class Memory : public Knob {
  public:
-  explicit Memory(std::string value) : value(std::move(value)) {}
+  explicit Memory(std::string initial) : value(std::move(initial)) {}
   [[nodiscard]] Aspect aspect() const override { return Aspect::Cpus; }
   [[nodiscard]] std::string_view backend() const override { return "memory"; }
   Status probe() override { return done(); }

@@ -107,7 +107,7 @@ INSTANTIATE_TEST_SUITE_P(
                n.knobs[0].knobs.erase(Aspect::Ways);
                n.knobs[0].missing[Aspect::Ways] = "no RDT";
              }}),
-    [](const testing::TestParamInfo<Case>& info) { return info.param.name; });
+    [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
 
 TEST(ValidateTest, SparseMasksAreLegalWhereTheCacheTakesThem) {
   Node node;
