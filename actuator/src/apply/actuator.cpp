@@ -146,8 +146,7 @@ Decision Actuator::even_decision() const {
 
 std::string Actuator::monitor_group(const std::string& service) const {
   if (!state_->resctrl) return {};
-  const fs::path group =
-      resctrl::group_path(state_->config->roots.resctrl, service, state_->resctrl->allocates());
+  const fs::path group = resctrl::group_path(state_->config->roots.resctrl, service, state_->resctrl->allocates());
   return osml::exists(group) ? group.string() : std::string();
 }
 

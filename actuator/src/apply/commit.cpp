@@ -25,9 +25,9 @@ std::vector<Saved> pending_of(const std::vector<Prepared>& changes, const std::v
     listed[step.change] = true;
     const Prepared& prepared = changes[step.change];
     const Change& change = prepared.change;
-    pending.push_back({{change.service, change.aspect, std::string(prepared.knob->backend()),
-                        set_of(knobs, change.service).match},
-                       prepared.snapshot});
+    pending.push_back(
+        {{change.service, change.aspect, std::string(prepared.knob->backend()), set_of(knobs, change.service).match},
+         prepared.snapshot});
   }
   return pending;
 }

@@ -1,8 +1,9 @@
 #include "apply/crash_point.h"
 
+#include <unistd.h>
+
 #include <csignal>
 #include <cstdlib>
-#include <unistd.h>
 
 #include "base/number.h"
 

@@ -29,7 +29,8 @@ std::vector<Share> way_bounds(const Config& config, const Platform& platform, un
 std::uint64_t run_of_ones(unsigned count) { return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1; }
 
 // Cores of one service, starting behind those of the services before it.
-void assign_cores(Assignment& assignment, const Platform& platform, const CpuSet& cpus, unsigned first, unsigned count) {
+void assign_cores(Assignment& assignment, const Platform& platform, const CpuSet& cpus, unsigned first,
+                  unsigned count) {
   if (platform.core_quantum < 1.0) {
     assignment.cpu_quota = count * platform.core_quantum;
     return;

@@ -17,7 +17,8 @@ constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Asp
                                 Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
 
 std::optional<Aspect> aspect_named(const std::string& name) {
-  const auto found = std::find_if(aspects.begin(), aspects.end(), [&](Aspect aspect) { return name_of(aspect) == name; });
+  const auto found =
+      std::find_if(aspects.begin(), aspects.end(), [&](Aspect aspect) { return name_of(aspect) == name; });
   return found == aspects.end() ? std::nullopt : std::optional(*found);
 }
 
@@ -62,16 +63,17 @@ std::vector<Saved> list_of(const Json& json) {
 }
 
 Error broken(const fs::path& path, const std::string& why) {
-  return {ErrorKind::Input, "journal " + path.string() + " cannot be understood (" + why +
-                                "); put the machine right by hand and remove the file", 0};
+  return {ErrorKind::Input,
+          "journal " + path.string() + " cannot be understood (" + why +
+              "); put the machine right by hand and remove the file",
+          0};
 }
 
 }  // namespace
 
 bool Journal::knows(const std::string& service, Aspect aspect) const {
-  return std::any_of(originals.begin(), originals.end(), [&](const Saved& saved) {
-    return saved.name.service == service && saved.name.aspect == aspect;
-  });
+  return std::any_of(originals.begin(), originals.end(),
+                     [&](const Saved& saved) { return saved.name.service == service && saved.name.aspect == aspect; });
 }
 
 Result<Journal> load_journal(const fs::path& path) {

@@ -109,8 +109,9 @@ KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const R
     return set;
   }
   const bool automatic = config.cpu.backend == "auto";
-  choose(set, Aspect::Cpus, automatic ? std::vector<std::string>{"cgroup2", "cgroup1", "affinity"}
-                                      : std::vector<std::string>{config.cpu.backend},
+  choose(set, Aspect::Cpus,
+         automatic ? std::vector<std::string>{"cgroup2", "cgroup1", "affinity"}
+                   : std::vector<std::string>{config.cpu.backend},
          config.roots, info);
   choose(set, Aspect::Quota, {"cgroup2", "cgroup1"}, config.roots, info);
   choose(set, Aspect::Weight, {"cgroup2", "cgroup1"}, config.roots, info);

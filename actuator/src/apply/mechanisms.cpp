@@ -45,7 +45,8 @@ Mechanism cpu_mechanism(const std::string& name, const std::string& controller, 
 
 Mechanism affinity(const Config& config) {
   const Status usable = AffinityKnob(config.roots, {}).probe();
-  return usable ? Mechanism{"affinity", true, "sched_setaffinity", ""} : unavailable("affinity", usable.error().message);
+  return usable ? Mechanism{"affinity", true, "sched_setaffinity", ""}
+                : unavailable("affinity", usable.error().message);
 }
 
 std::string domains(const std::vector<unsigned>& ids) {

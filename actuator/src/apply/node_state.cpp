@@ -38,9 +38,8 @@ Result<bool> Actuator::State::refresh() {
   resctrl = osml::resctrl::read_info(config->roots);
   knobs.clear();
   for (const ServiceConfig& service : config->services) knobs.push_back(choose_knobs(service, *config, resctrl));
-  const bool quota = std::all_of(knobs.begin(), knobs.end(), [](const KnobSet& set) {
-    return set.absent || set.find(Aspect::Quota) != nullptr;
-  });
+  const bool quota = std::all_of(knobs.begin(), knobs.end(),
+                                 [](const KnobSet& set) { return set.absent || set.find(Aspect::Quota) != nullptr; });
   auto now = read_platform(*config, resctrl_info(), quota);
   if (!now) return now.error();
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
@@ -63,8 +62,10 @@ Status Actuator::State::take_over() {
   if (Status prepared = prepare_state_directory(config->state_dir); !prepared) return prepared;
   auto held = lock_file(config->state_dir / "lock", std::chrono::milliseconds(0));
   if (!held && held.error().kind == ErrorKind::Busy) {
-    return Error{ErrorKind::Busy, "another osml-agent works with state_dir " + config->state_dir.string() +
-                                      "; stop it, or give this one a state_dir of its own", 0};
+    return Error{ErrorKind::Busy,
+                 "another osml-agent works with state_dir " + config->state_dir.string() +
+                     "; stop it, or give this one a state_dir of its own",
+                 0};
   }
   if (!held) return held.error();
   lock = std::move(*held);

@@ -21,7 +21,9 @@ struct Cache {
 
 fs::path cpu_directory(const Roots& roots) { return roots.sysfs / "devices" / "system" / "cpu"; }
 
-fs::path cpu_directory(const Roots& roots, unsigned cpu) { return cpu_directory(roots) / ("cpu" + std::to_string(cpu)); }
+fs::path cpu_directory(const Roots& roots, unsigned cpu) {
+  return cpu_directory(roots) / ("cpu" + std::to_string(cpu));
+}
 
 // "16384K", "32M" -> MiB; 0 where it cannot be read.
 double cache_mib(std::string_view text) {
@@ -83,7 +85,8 @@ std::string cpu_model(const Roots& roots) {
   if (!text) return "unknown";
   for (const std::string_view line : split_lines(*text)) {
     const std::size_t colon = line.find(':');
-    if (line.starts_with("model name") && colon != std::string_view::npos) return std::string(trim(line.substr(colon + 1)));
+    if (line.starts_with("model name") && colon != std::string_view::npos)
+      return std::string(trim(line.substr(colon + 1)));
   }
   return "unknown";
 }
@@ -127,8 +130,9 @@ Result<CpuSet> usable_cpus(const Config& config) {
     online = intersect(*online, *allowed);
   }
   if (online->empty()) {
-    return Error{ErrorKind::Input, "cpu.cpus: none of '" + config.cpu.cpus.value_or("") + "' is online (" + *text +
-                                       "); name CPUs that are", 0};
+    return Error{
+        ErrorKind::Input,
+        "cpu.cpus: none of '" + config.cpu.cpus.value_or("") + "' is online (" + *text + "); name CPUs that are", 0};
   }
   return online;
 }

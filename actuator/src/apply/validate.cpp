@@ -69,10 +69,12 @@ class Check {
   [[nodiscard]] Refusal cores(const std::string& what, double cpus) const {
     const auto units = static_cast<unsigned>(std::llround(cpus / platform_.core_quantum));
     if (units < limits_.min_cores) {
-      return what + " is " + std::to_string(units) + " cores, below the limit min_cores " + std::to_string(limits_.min_cores);
+      return what + " is " + std::to_string(units) + " cores, below the limit min_cores " +
+             std::to_string(limits_.min_cores);
     }
     if (limits_.max_cores && units > *limits_.max_cores) {
-      return what + " is " + std::to_string(units) + " cores, above the limit max_cores " + std::to_string(*limits_.max_cores);
+      return what + " is " + std::to_string(units) + " cores, above the limit max_cores " +
+             std::to_string(*limits_.max_cores);
     }
     return {};
   }
@@ -86,7 +88,8 @@ class Check {
     if (static_cast<unsigned>(std::bit_width(mask)) > ways) {
       return what + " is wider than the cache, which has " + std::to_string(ways) + " ways";
     }
-    if (!platform_.sparse_masks && !is_contiguous(mask)) return what + " has holes; this cache takes contiguous masks only";
+    if (!platform_.sparse_masks && !is_contiguous(mask))
+      return what + " has holes; this cache takes contiguous masks only";
     const auto count = static_cast<unsigned>(std::popcount(mask));
     if (count < std::max(platform_.min_way_bits, limits_.min_ways)) {
       const bool hardware = count < platform_.min_way_bits;
@@ -95,7 +98,8 @@ class Check {
                        : "limit min_ways " + std::to_string(limits_.min_ways));
     }
     if (limits_.max_ways && count > *limits_.max_ways) {
-      return what + " has " + std::to_string(count) + " ways, above the limit max_ways " + std::to_string(*limits_.max_ways);
+      return what + " has " + std::to_string(count) + " ways, above the limit max_ways " +
+             std::to_string(*limits_.max_ways);
     }
     return {};
   }
@@ -127,7 +131,8 @@ const ServiceConfig* find_service(const Config& config, const std::string& name)
 }
 
 Refusal check_names(const Decision& decision, const Config& config) {
-  if (decision.node != config.node) return "the decision is for node '" + decision.node + "', this is '" + config.node + "'";
+  if (decision.node != config.node)
+    return "the decision is for node '" + decision.node + "', this is '" + config.node + "'";
   std::set<std::string> named;
   for (const Assignment& assignment : decision.assignments) {
     if (find_service(config, assignment.service) == nullptr) {
@@ -151,7 +156,8 @@ Refusal check_partition(const Partition& partition, const Config& config, const 
     ways += region.ways;
     for (const std::string& owner : region.owners) {
       if (find_service(config, owner) == nullptr) {
-        return "partition: region owner '" + owner + "' is not a service of this node; known are " + known_names(config);
+        return "partition: region owner '" + owner + "' is not a service of this node; known are " +
+               known_names(config);
       }
     }
   }

@@ -1,5 +1,6 @@
 #include "base/files.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -7,7 +8,6 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
-#include <dirent.h>
 #include <memory>
 
 namespace osml {

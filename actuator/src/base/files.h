@@ -36,7 +36,7 @@ class Fd {
 
 // The whole text of a kernel file, trailing newline removed. At most 1 MiB.
 Result<std::string> read_text(const fs::path& path);
-// Exactly one write(2) of `text` (the caller adds the newline). O_WRONLY|O_TRUNC, never O_CREAT. A short write is an error.
+// Exactly one write(2) of `text` (the caller adds the newline). O_WRONLY|O_TRUNC, no O_CREAT. A short write fails.
 Status write_command(const fs::path& path, std::string_view text);
 // Same, on plain files of our own: temporary file, fsync, rename, fsync of the directory. Mode 0600.
 Status write_atomically(const fs::path& path, std::string_view text);

@@ -18,7 +18,8 @@ Result<Fd> lock(const fs::path& path, int flags, std::chrono::milliseconds patie
     if (errno == EINTR) continue;
     if (errno != EWOULDBLOCK) return errno_error(errno, "lock " + path.string());
     if (std::chrono::steady_clock::now() >= deadline) {
-      return Error{ErrorKind::Busy, path.string() + " is locked by another process; wait for it or stop it", EWOULDBLOCK};
+      return Error{ErrorKind::Busy, path.string() + " is locked by another process; wait for it or stop it",
+                   EWOULDBLOCK};
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   }

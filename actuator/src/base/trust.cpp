@@ -10,7 +10,8 @@ Status refuse_world_writable(const fs::path& path, const std::string& what) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) return errno_error(errno, what + " " + path.string());
   if ((facts.st_mode & S_IWOTH) != 0) {
-    return Error{ErrorKind::Input, what + " " + path.string() + " is writable by everybody; run: chmod o-w " + path.string()};
+    return Error{ErrorKind::Input,
+                 what + " " + path.string() + " is writable by everybody; run: chmod o-w " + path.string()};
   }
   return done();
 }
@@ -22,7 +23,8 @@ Status prepare_state_directory(const fs::path& path) {
     if (::mkdir(path.c_str(), 0700) != 0 && errno != EEXIST) return errno_error(errno, "state_dir " + path.string());
   }
   if (!fs::is_directory(path, code)) {
-    return Error{ErrorKind::Input, "state_dir " + path.string() + " is not a directory; name one that the agent may use"};
+    return Error{ErrorKind::Input,
+                 "state_dir " + path.string() + " is not a directory; name one that the agent may use"};
   }
   return refuse_world_writable(path, "state_dir");
 }

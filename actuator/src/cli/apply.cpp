@@ -1,5 +1,6 @@
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
 
 #include "apply/actuator.h"
 #include "cli/commands.h"
@@ -37,8 +38,7 @@ Status apply(const Options& options, const fs::path& decision_file, std::ostream
   const auto decision = parse_decision(*text);
   if (!decision) return decision.error().wrap(decision_file.string());
   // A dry run looks only, so it also works beside a running agent.
-  auto actuator =
-      Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
+  auto actuator = Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   const Outcome outcome = actuator->apply(*decision, options.dry_run);

@@ -49,8 +49,8 @@ Status probe(const Options& options, std::ostream& out) {
     return done();
   }
   const Platform& platform = actuator->platform();
-  out << platform.id << ": " << platform.cores << " cores of " << platform.core_quantum << " CPU (CPUs " << platform.cpus
-      << ")\n\n";
+  out << platform.id << ": " << platform.cores << " cores of " << platform.core_quantum << " CPU (CPUs "
+      << platform.cpus << ")\n\n";
   std::vector<std::vector<std::string>> rows{{"mechanism", "available", "reason", "how to enable"}};
   for (const Mechanism& one : actuator->mechanisms()) {
     rows.push_back({one.name, one.available ? "yes" : "no", one.reason, one.how_to_enable});

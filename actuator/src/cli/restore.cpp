@@ -1,5 +1,6 @@
-#include <nlohmann/json.hpp>
 #include <spdlog/spdlog.h>
+
+#include <nlohmann/json.hpp>
 
 #include "apply/actuator.h"
 #include "apply/journal.h"
@@ -26,7 +27,8 @@ Status restore(const Options& options, std::ostream& out) {
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
   const Status back = actuator->restore();
   if (options.json) {
-    out << nlohmann::json{{"status", back ? "restored" : "failed"}, {"message", back ? "" : back.error().message}}.dump(2)
+    out << nlohmann::json{{"status", back ? "restored" : "failed"}, {"message", back ? "" : back.error().message}}.dump(
+               2)
         << '\n';
   } else if (back) {
     out << "restored what was found\n";

@@ -90,7 +90,8 @@ std::map<pid_t, Record> parse_records(std::string_view text) {
 Status AffinityKnob::probe() {
   struct statfs facts {};
   if (::statfs(roots_.proc.c_str(), &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC) return done();
-  return Error{ErrorKind::Unsupported, roots_.proc.string() + " is not the kernel's own /proc: its tasks are not threads here", 0};
+  return Error{ErrorKind::Unsupported,
+               roots_.proc.string() + " is not the kernel's own /proc: its tasks are not threads here", 0};
 }
 
 Result<std::string> AffinityKnob::read() {
@@ -130,8 +131,10 @@ Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
     }
     if (changed == 0) return done();
     if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Busy, std::to_string(changed) + " threads still had other CPUs than " + format_cpulist(cpus) +
-                                        " after a second; the next interval tries again", 0};
+      return Error{ErrorKind::Busy,
+                   std::to_string(changed) + " threads still had other CPUs than " + format_cpulist(cpus) +
+                       " after a second; the next interval tries again",
+                   0};
     }
   }
 }

@@ -32,9 +32,11 @@ Status await_effective(const fs::path& directory, const std::string& wanted) {
     if (!effective) return done();  // trees without the file have nothing to say
     if (same_cpus(*effective, wanted)) return done();
     if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Io, directory.string() + ": asked for CPUs " + wanted + ", the kernel grants " +
-                                      (effective->empty() ? "none" : *effective) +
-                                      "; give the parent cgroup these CPUs or take them off cpu.cpus", 0};
+      return Error{ErrorKind::Io,
+                   directory.string() + ": asked for CPUs " + wanted + ", the kernel grants " +
+                       (effective->empty() ? "none" : *effective) +
+                       "; give the parent cgroup these CPUs or take them off cpu.cpus",
+                   0};
     }
     std::this_thread::sleep_for(settle_pause);
   }
@@ -51,8 +53,10 @@ Status Cgroup2Knob::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
   if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
   if (osml::exists(file())) return done();
-  return Error{ErrorKind::Unsupported, file().string() + " does not exist; run: echo +" + controller_ + " > " +
-                                           (directory_.parent_path() / "cgroup.subtree_control").string(), 0};
+  return Error{ErrorKind::Unsupported,
+               file().string() + " does not exist; run: echo +" + controller_ + " > " +
+                   (directory_.parent_path() / "cgroup.subtree_control").string(),
+               0};
 }
 
 Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }

@@ -81,7 +81,8 @@ Result<Pids> listed_pids(const Roots& roots, const Match& match) {
     if (!text) return text.error();
     const auto pid = number(*text);
     if (!pid) {
-      return Error{ErrorKind::Io, "pid_file " + match.pid_file->string() + " reads '" + *text + "', expected a process id", 0};
+      return Error{ErrorKind::Io,
+                   "pid_file " + match.pid_file->string() + " reads '" + *text + "', expected a process id", 0};
     }
     add_children(roots.proc, *pid, pids);
   }

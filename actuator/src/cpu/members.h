@@ -2,8 +2,9 @@
 // processes that these have started (a server's workers are the server).
 #pragma once
 
-#include <string>
 #include <sys/types.h>
+
+#include <string>
 #include <vector>
 
 #include "base/files.h"

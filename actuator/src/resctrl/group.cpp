@@ -30,7 +30,8 @@ Status await_files(const fs::path& group) {
   const bool control = group.parent_path().filename() != "mon_groups";
   while (!osml::exists(group / "tasks") || (control && !osml::exists(group / "schemata"))) {
     if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Io, group.string() + " was made but has no tasks file; is this a resctrl file system?", 0};
+      return Error{ErrorKind::Io, group.string() + " was made but has no tasks file; is this a resctrl file system?",
+                   0};
     }
     std::this_thread::sleep_for(appear_pause);
   }

@@ -2,8 +2,9 @@
 // users of resctrl know whose it is.
 #pragma once
 
-#include <string>
 #include <sys/types.h>
+
+#include <string>
 #include <vector>
 
 #include "base/files.h"

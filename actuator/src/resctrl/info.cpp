@@ -101,8 +101,8 @@ Error not_there(const Roots& roots) {
   if (cpu_has_flags(roots.proc)) {
     return {ErrorKind::Unsupported, root + " does not exist: the CPU can, the kernel lacks CONFIG_X86_CPU_RESCTRL", 0};
   }
-  return {ErrorKind::Unsupported, root + " does not exist: this CPU or virtual machine has no resource control (RDT, PQoS)",
-          0};
+  return {ErrorKind::Unsupported,
+          root + " does not exist: this CPU or virtual machine has no resource control (RDT, PQoS)", 0};
 }
 
 }  // namespace

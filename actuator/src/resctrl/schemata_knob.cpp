@@ -31,8 +31,8 @@ Result<std::string> SchemataKnob::read() {
     if (line->values != first->values) return values_text(*first) + "|" + values_text(*line);
   }
   const std::uint64_t value = first->values.begin()->second;
-  const bool uniform = std::all_of(first->values.begin(), first->values.end(),
-                                   [&](const auto& entry) { return entry.second == value; });
+  const bool uniform =
+      std::all_of(first->values.begin(), first->values.end(), [&](const auto& entry) { return entry.second == value; });
   if (!uniform) return values_text(*first);
   return values_text({first->resource, {{0, value}}}).substr(2);  // without "0="
 }
@@ -68,8 +68,8 @@ Status SchemataKnob::command(const std::vector<SchemataLine>& lines) {
     for (const auto& [id, value] : line.values) {
       const auto found = now == nullptr ? line.values.end() : now->values.find(id);
       if (now != nullptr && found != now->values.end() && same_value(found->second, value)) continue;
-      return Error{ErrorKind::Io, (site_.group / "schemata").string() + ": wrote '" + format_line(line) + "', read back '" +
-                                      (now == nullptr ? "nothing" : format_line(*now)) + "'" +
+      return Error{ErrorKind::Io, (site_.group / "schemata").string() + ": wrote '" + format_line(line) +
+                                      "', read back '" + (now == nullptr ? "nothing" : format_line(*now)) + "'" +
                                       last_status(site_.roots.resctrl)};
     }
   }
@@ -101,8 +101,8 @@ Status SchemataKnob::restore(const std::string& snapshot) {
 
 Status WaysKnob::probe() {
   if (site().info.l3) return done();
-  return Error{ErrorKind::Unsupported, "the L3 cache cannot be partitioned here: no info/L3 below " +
-                                           site().roots.resctrl.string(), 0};
+  return Error{ErrorKind::Unsupported,
+               "the L3 cache cannot be partitioned here: no info/L3 below " + site().roots.resctrl.string(), 0};
 }
 
 std::vector<std::string> WaysKnob::resources() const {
@@ -119,8 +119,8 @@ bool WaysKnob::same(const std::string& read, const std::string& wanted) const {
 
 Status MbaKnob::probe() {
   if (site().info.mb) return done();
-  return Error{ErrorKind::Unsupported, "memory bandwidth cannot be throttled here: no info/MB below " +
-                                           site().roots.resctrl.string(), 0};
+  return Error{ErrorKind::Unsupported,
+               "memory bandwidth cannot be throttled here: no info/MB below " + site().roots.resctrl.string(), 0};
 }
 
 Result<std::uint64_t> MbaKnob::parse(const std::string& value) const { return parse_number(value, 10, "mba"); }

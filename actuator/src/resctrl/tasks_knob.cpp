@@ -99,8 +99,10 @@ Status TasksKnob::write(const std::string& value) {
     if (left->empty()) return done();
     if (Status moved = move_tasks(site_.roots.resctrl, site_.group, *left); !moved) return moved;
     if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Busy, std::to_string(left->size()) + " threads would not move into " +
-                                        site_.group.string() + " within a second; the next interval tries again", 0};
+      return Error{ErrorKind::Busy,
+                   std::to_string(left->size()) + " threads would not move into " + site_.group.string() +
+                       " within a second; the next interval tries again",
+                   0};
     }
     if (*left == before) std::this_thread::sleep_for(pause);
     before = *left;
