@@ -91,10 +91,10 @@ Observation Loop::observe(double now_s) {
 
 void Loop::note_missing(const std::map<std::string, std::string>& missing) {
   for (const auto& [what, why] : missing) {
-    if (missing_.count(what) == 0) spdlog::warn("missing {}: {}", what, why);
+    if (!missing_.contains(what)) spdlog::warn("missing {}: {}", what, why);
   }
   for (const auto& [what, why] : missing_) {
-    if (missing.count(what) == 0) spdlog::info("{} is there again", what);
+    if (!missing.contains(what)) spdlog::info("{} is there again", what);
   }
   missing_ = missing;
 }

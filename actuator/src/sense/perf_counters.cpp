@@ -79,7 +79,7 @@ Status PerfCounters::follow(const std::vector<pid_t>& tids) {
   }
   std::optional<Error> refused;
   for (const pid_t tid : tids) {
-    if (threads_.count(tid) > 0) continue;
+    if (threads_.contains(tid)) continue;
     Thread thread;
     bool opened = true;
     for (std::size_t i = 0; i < events_.size() && opened; ++i) {

@@ -52,7 +52,7 @@ void Processes::follow(const std::vector<pid_t>& pids) {
     known = stays ? std::next(known) : processes_.erase(known);
   }
   for (const pid_t pid : pids) {
-    if (processes_.count(pid) > 0) continue;
+    if (processes_.contains(pid)) continue;
     const fs::path directory = root_ / std::to_string(pid);
     processes_.emplace(pid, Process{KeptFile(directory / "status"), KeptFile(directory / "stat"), {}});
   }

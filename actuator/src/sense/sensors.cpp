@@ -71,7 +71,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
     watched.latency = std::make_unique<PrometheusLatency>(*service.latency->prometheus, timeout_s);
   }
   if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);
-  if (missing_here_.count("perf_events") == 0) watched.perf = std::make_unique<PerfCounters>(hardware_events());
+  if (!missing_here_.contains("perf_events")) watched.perf = std::make_unique<PerfCounters>(hardware_events());
   return watched;
 }
 

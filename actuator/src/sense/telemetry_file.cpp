@@ -13,8 +13,8 @@ namespace osml {
 namespace {
 
 // A first look at a file that has grown for days reads its end only.
-constexpr std::uint64_t longest_backlog = 64U * 1024U;
-constexpr std::size_t longest_line = 64U * 1024U;
+constexpr std::uint64_t longest_backlog = 65536;
+constexpr std::size_t longest_line = 65536;
 
 double seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
