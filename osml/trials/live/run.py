@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -29,6 +30,7 @@ from osml.trials.live.traces import write_traces
 from osml.trials.timeline import Phase, draw
 
 WARM_S = 1.0
+OSML = [sys.executable, "-c", "from osml.cli.main import main; main()"]  # `osml` need not be on root's PATH
 OWN = ("logs", "telemetry", "summary.json", "traces.parquet", "timeline.png")
 
 
@@ -95,7 +97,7 @@ class LiveTrial:
         port = settings.port or free_port()
         url = f"http://{LOOPBACK}:{port}"
         view = self._stack.enter_context(DemoView(settings.unmanaged_s + settings.managed_s, url))
-        serve = ["osml", "serve", "--port", str(port), "--seed", str(settings.seed)]
+        serve = [*OSML, "serve", "--port", str(port), "--seed", str(settings.seed)]
         server = self._children.start("server", enter.command(serve, death_signal="SIGTERM"))
         ports = self._start_services()
         wait_until(lambda: _alive(url), "the server", [server])
