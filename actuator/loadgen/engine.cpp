@@ -28,8 +28,8 @@ double cpu_seconds() {
 
 }  // namespace
 
-Engine::Engine(const EngineOptions& options, const volatile std::sig_atomic_t* stop)
-    : options_(options), stop_(stop), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
+Engine::Engine(EngineOptions options, const volatile std::sig_atomic_t* stop)
+    : options_(std::move(options)), stop_(stop), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {}
 
 Engine::~Engine() {
   targets_.clear();
@@ -82,7 +82,7 @@ Status Engine::run() {
     if (now >= end) break;
     for (auto& target : targets_) target->advance(now);
     if (now >= interval_end_) {
-      const auto written = write_intervals(now);
+      auto written = write_intervals(now);
       if (!written) return written;
     }
     Nanos next = std::min(interval_end_, end);

@@ -35,7 +35,7 @@ class Engine {
   Status run();
 
  private:
-  Engine(const EngineOptions& options, const volatile std::sig_atomic_t* stop);
+  Engine(EngineOptions options, const volatile std::sig_atomic_t* stop);
   Status open_files();
   void wait_until(Nanos time);
   Status write_intervals(Nanos now);

@@ -31,9 +31,7 @@ int fail(const osml::Error& error) {
   return osml::exit_code(error.kind);
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   osml::loadgen::EngineOptions options;
   std::vector<std::string> services;
   bool no_precedence = false;
@@ -69,4 +67,15 @@ int main(int argc, char** argv) {
   (*engine)->set_scheduling(no_precedence ? "normal" : osml::loadgen::take_precedence());
   const auto ran = (*engine)->run();
   return ran ? 0 : fail(ran.error());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  try {
+    return run(argc, argv);
+  } catch (const std::exception& problem) {  // out of memory; nothing of ours throws
+    std::cerr << "osml-loadgen: " << problem.what() << '\n';
+    return 1;
+  }
 }
