@@ -4,8 +4,9 @@ Nothing is divided here, that is the agent's work: the groups only say which tas
 alone would already favour a service with few threads, so every group gets the weight that its threads would have
 without groups. Then "unmanaged" means what it says.
 
-Server, agent and trial sit in a group beside them with a weight above all: who shall end an overload must get through
-in it. Their nice values would not do that, the kernel compares those only inside a login session.
+All of them together outweigh whatever else the machine does: that is not what the trial measures. Server, agent and
+trial sit in a group beside them that weighs enough too: who shall end an overload must get through in it. Their nice
+values would not do that, the kernel compares those only inside a login session.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ from osml.failure import Failure, MachineError
 
 ROOT_NAME = "osml-live"
 CONTROL_NAME = "osml-live-control"
-CONTROL_THREADS = 64  # weighs as many threads
+TRIAL_THREADS = 256  # all services together weigh as many threads; more is not possible in cgroup v1
+CONTROL_THREADS = 64
 WANTED = ("cpu", "cpuset", "cpuacct", "memory")
 V1_WEIGHT = 1024  # cpu.shares of one thread at nice 0
 V2_WEIGHT = 100  # cpu.weight of the same
@@ -77,13 +79,11 @@ class LiveGroups:
     def __init__(self, hierarchies: Hierarchies, cpus: str | None = None) -> None:
         self.hierarchies = hierarchies
         self._cpus = cpus  # kernel list that the services are confined to; None = all
-        self._weights: dict[str, int] = {}
 
     def create(self, name: str, threads: int) -> list[Path]:
         """Group of one service in every hierarchy; `threads` is how many of its threads want to run at once."""
-        self._weights[name] = threads
         for root in self.hierarchies.roots:
-            self._make(root, root / ROOT_NAME, sum(self._weights.values()))
+            self._make(root, root / ROOT_NAME, TRIAL_THREADS)
             if self._cpus is not None and (root / ROOT_NAME / "cpuset.cpus").exists():
                 (root / ROOT_NAME / "cpuset.cpus").write_text(self._cpus)
             self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
