@@ -69,7 +69,7 @@ def test_v1_groups_get_cpus_before_anything_and_weigh_what_their_threads_would(
     weights = {
         n: (tmp_path / n / "cpu.shares").read_text() for n in ("osml-live", "osml-live/redis", "osml-live/stress")
     }
-    assert weights == {"osml-live": "262144", "osml-live/redis": "1024", "osml-live/stress": "10240"}
+    assert weights == {"osml-live": "11264", "osml-live/redis": "1024", "osml-live/stress": "10240"}
 
 
 def test_v2_groups_get_their_controllers_enabled_above_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,9 +4,9 @@ Nothing is divided here, that is the agent's work: the groups only say which tas
 alone would already favour a service with few threads, so every group gets the weight that its threads would have
 without groups. Then "unmanaged" means what it says.
 
-All of them together outweigh whatever else the machine does: that is not what the trial measures. Server, agent and
-trial sit in a group beside them that weighs enough too: who shall end an overload must get through in it. Their nice
-values would not do that, the kernel compares those only inside a login session.
+All of them together weigh as much as their threads, too. More would starve kernel threads that serve the network and
+the disk, and with them the services. Server, agent and trial sit in a group beside them that weighs more: who shall end
+an overload must get through in it. Their nice values would not do that, the kernel compares those only inside a session.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ from osml.failure import Failure, MachineError
 
 ROOT_NAME = "osml-live"
 CONTROL_NAME = "osml-live-control"
-TRIAL_THREADS = 256  # all services together weigh as many threads; more is not possible in cgroup v1
-CONTROL_THREADS = 64
+CONTROL_THREADS = 64  # weighs as many threads
 WANTED = ("cpu", "cpuset", "cpuacct", "memory")
 V1_WEIGHT = 1024  # cpu.shares of one thread at nice 0
 V2_WEIGHT = 100  # cpu.weight of the same
@@ -79,11 +78,13 @@ class LiveGroups:
     def __init__(self, hierarchies: Hierarchies, cpus: str | None = None) -> None:
         self.hierarchies = hierarchies
         self._cpus = cpus  # kernel list that the services are confined to; None = all
+        self._threads: dict[str, int] = {}
 
     def create(self, name: str, threads: int) -> list[Path]:
         """Group of one service in every hierarchy; `threads` is how many of its threads want to run at once."""
+        self._threads[name] = threads
         for root in self.hierarchies.roots:
-            self._make(root, root / ROOT_NAME, TRIAL_THREADS)
+            self._make(root, root / ROOT_NAME, sum(self._threads.values()))
             if self._cpus is not None and (root / ROOT_NAME / "cpuset.cpus").exists():
                 (root / ROOT_NAME / "cpuset.cpus").write_text(self._cpus)
             self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
