@@ -6,7 +6,7 @@ without groups. Then "unmanaged" means what it says.
 
 All of them together weigh as much as their threads, too. More would starve kernel threads that serve the network and
 the disk, and with them the services. Server, agent and trial sit in a group beside them that weighs more: who shall end
-an overload must get through in it. Their nice values would not do that, the kernel compares those only inside a session.
+an overload must get through in it. Nice values would not do that, the kernel compares those only within a session.
 """
 
 from __future__ import annotations
