@@ -72,6 +72,12 @@ def live(
             )
             table.add_row(one["name"], *late)
     console.print(table)
+    late = document["baseline"]["missed_alone"]
+    if late:
+        console.print(
+            f"[bold red]{', '.join(late)} missed the target even before the best-effort job started: other work on "
+            "this machine disturbs the trial, repeat it when that is done[/]"
+        )
     console.print(f"mechanisms: {', '.join(document['mechanisms']) or 'none'}; not on this machine: ", end="")
     console.print("; ".join(f"{lack['mechanism']} ({lack['reason']})" for lack in document["missing"]), highlight=False)
     console.print(f"written: {out}/summary.json, {out}/traces.parquet, {out}/timeline.png, {out}/logs", highlight=False)

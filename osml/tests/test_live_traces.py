@@ -92,6 +92,12 @@ def test_summary_has_what_the_contract_names(phases: list[LivePhase]) -> None:
     json.dumps(found)
 
 
+def test_targets_missed_without_the_job_are_named(phases: list[LivePhase]) -> None:
+    settings = LiveSettings(Path("x"), loads=(LcLoad("redis", 900, 6.0, 3), LcLoad("nginx", 400, 10.0, 3)))
+    found = summarise(settings, "cgroup v1", phases, BASELINE | {"ideal_ms": {"redis": 1.0, "nginx": 43.0}})
+    assert found["baseline"]["missed_alone"] == ["nginx"]
+
+
 def test_allocations_are_listed_when_they_change(phases: list[LivePhase]) -> None:
     rows = summarise(LiveSettings(Path("x")), "cgroup v1", phases, BASELINE)["allocations"]
     assert [(row["phase"], row["t_s"]) for row in rows] == [("unmanaged", 0.0), ("managed", 0.0), ("managed", 1.0)]

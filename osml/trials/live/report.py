@@ -51,6 +51,10 @@ def allocations(phases: list[LivePhase]) -> list[dict[str, Any]]:
     return rows
 
 
+def _met(ideal_ms: float | None, target_ms: float) -> bool:
+    return ideal_ms is not None and ideal_ms <= target_ms
+
+
 def _phase(phase: LivePhase) -> dict[str, Any]:
     document = summary.phase(phase.records)
     for service in document["services"]:
@@ -69,6 +73,7 @@ def summarise(
 ) -> dict[str, Any]:
     """Both phases and what they ran on. `baseline`: each side measured alone."""
     unmanaged, managed = phases
+    late_alone = [load.name for load in settings.loads if not _met(baseline["ideal_ms"].get(load.name), load.target_ms)]
     platform = managed.records[-1].observation.platform
     missing = managed.records[-1].observation.missing
     cost = managed.agent
@@ -81,7 +86,7 @@ def summarise(
         "core_quantum": platform.core_quantum,
         "mechanisms": mechanisms_in_use(managed),
         "missing": [{"mechanism": name, "reason": reason} for name, reason in sorted(missing.items())],
-        "baseline": baseline,
+        "baseline": baseline | {"missed_alone": late_alone},
         "phases": {"unmanaged": _phase(unmanaged), "managed": _phase(managed)},
         "actions": summary.actions(managed.records),
         "convergence_s": summary.convergence_s(managed.records),

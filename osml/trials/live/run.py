@@ -124,6 +124,8 @@ class LiveTrial:
 
     def _start_services(self) -> dict[str, int]:
         self._services: list[Child] = []
+        # All groups at once: the weight of the whole must not change between baseline and phases.
+        self._stress_groups = self._groups.create(BE, threads=self._workers() + MEMORY_WORKERS)
         ports: dict[str, int] = {}
         for load in self._settings.loads:
             kind = KINDS[load.name]
@@ -148,6 +150,9 @@ class LiveTrial:
         self._stack.callback(generator.stop)
         return generator
 
+    def _workers(self) -> int:
+        return self._settings.workers or WORKERS_PER_CPU * len(self._cpus)
+
     def _measure_baseline(self, generator: Generator) -> None:
         """Each side alone: the services' tail without the job, then the job's speed without load."""
         seconds = self._settings.baseline_s
@@ -157,11 +162,9 @@ class LiveTrial:
         time.sleep(seconds)
         alone = generator.mark("alone")["services"]
         generator.set_rates(dict.fromkeys((load.name for load in self._settings.loads), 0.0))
-        workers = self._settings.workers or WORKERS_PER_CPU * len(self._cpus)
         directory = machine.service_directory(BE)
-        groups = self._groups.create(BE, threads=workers + MEMORY_WORKERS)
-        command = stress_command(directory, workers, MEMORY_WORKERS)
-        self._stress = self._children.start(BE, enter.command(command, groups, machine.USER))
+        command = stress_command(directory, self._workers(), MEMORY_WORKERS)
+        self._stress = self._children.start(BE, enter.command(command, self._stress_groups, machine.USER))
         time.sleep(WARM_S)
         self._stress.check()
         self.baseline = {
@@ -170,7 +173,7 @@ class LiveTrial:
             "ideal_ms": {name: figures["p99_ms"] for name, figures in alone.items()},
             "work_rate_solo": work_rate.rate_over(lambda: self._groups.cpu_seconds(BE), seconds),
             "work_rate_unit": work_rate.UNIT,
-            "workers": workers + MEMORY_WORKERS,
+            "workers": self._workers() + MEMORY_WORKERS,
         }
 
     def _agent_config(self, policy: str, url: str) -> str:
