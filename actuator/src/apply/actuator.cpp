@@ -112,9 +112,9 @@ Status Actuator::reconcile() {
   if (state_->options.read_only) return read_only();
   const auto changed = state_->refresh();
   if (!changed) return changed.error();
-  const Status again = *changed ? state_->reapply() : done();
-  const Status monitored = state_->monitor_only_groups();
-  const Status followed = state_->follow_tasks();
+  Status again = *changed ? state_->reapply() : done();
+  Status monitored = state_->monitor_only_groups();
+  Status followed = state_->follow_tasks();
   if (!again) return again;
   return monitored ? followed : monitored;
 }
@@ -126,7 +126,7 @@ Status Actuator::restore() {
   if (state_->journal.originals.empty()) return done();
   const auto tree = state_->lock_resctrl();
   if (!tree) return tree.error();
-  const Status back = restore_all(state_->journal.originals, state_->config->roots, state_->resctrl_info());
+  Status back = restore_all(state_->journal.originals, state_->config->roots, state_->resctrl_info());
   if (Status saved = save_journal(state_->journal_path(), state_->journal); !saved) return saved;
   return back;
 }

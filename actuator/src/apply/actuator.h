@@ -28,8 +28,8 @@ class Actuator {
   // probes the mechanisms and reads the platform. `config` must outlive the actuator.
   static Result<Actuator> open(const Config& config, ActuatorOptions options = {});
 
-  Actuator(Actuator&&) noexcept;
-  Actuator& operator=(Actuator&&) noexcept;
+  Actuator(Actuator&& other) noexcept;
+  Actuator& operator=(Actuator&& other) noexcept;
   Actuator(const Actuator&) = delete;
   Actuator& operator=(const Actuator&) = delete;
   ~Actuator();  // releases the lock; restores nothing (call restore())

@@ -43,6 +43,7 @@ void assign_cores(Assignment& assignment, const Platform& platform, const CpuSet
 
 std::vector<unsigned> even_shares(unsigned total, const std::vector<Share>& bounds) {
   std::vector<unsigned> shares;
+  shares.reserve(bounds.size());
   for (const Share& bound : bounds) shares.push_back(bound.least);
   unsigned given = std::accumulate(shares.begin(), shares.end(), 0U);
   if (given > total) return {};
