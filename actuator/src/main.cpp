@@ -1,8 +1,9 @@
 // osml-agent: parsing of the command line. What the subcommands do is in cli/ and daemon/.
-#include <CLI/CLI.hpp>
-#include <iostream>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+#include <CLI/CLI.hpp>
+#include <iostream>
 
 #include "cli/commands.h"
 #include "daemon/daemon.h"
@@ -55,16 +56,16 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   };
   subcommand("probe", "What this machine can do, and why not",
              [&] { return osml::cli::probe(arguments.options, std::cout); });
-  CLI::App* daemon = subcommand("run", "Sense, ask the server, apply, once an interval", [&] { return run(arguments); });
+  CLI::App* daemon =
+      subcommand("run", "Sense, ask the server, apply, once an interval", [&] { return run(arguments); });
   daemon->add_option("--ticks", arguments.ticks, "Stop after so many intervals");
   daemon->add_flag("--once", arguments.once, "Stop after one interval");
   daemon->add_option("--record", arguments.record, "Append every observation and the decision on it to this file");
   daemon->add_option("--stats", arguments.stats, "Append the agent's own use of CPU and memory to this file");
   subcommand("show", "The partition as the machine has it now",
              [&] { return osml::cli::show(arguments.options, std::cout); });
-  CLI::App* apply = subcommand("apply", "Apply one decision by hand", [&] {
-    return osml::cli::apply(arguments.options, arguments.decision, std::cout);
-  });
+  CLI::App* apply = subcommand("apply", "Apply one decision by hand",
+                               [&] { return osml::cli::apply(arguments.options, arguments.decision, std::cout); });
   apply->add_option("FILE", arguments.decision, "The decision, JSON")->required();
   CLI::App* restore = subcommand("restore", "Put back what was found before the first change",
                                  [&] { return osml::cli::restore(arguments.options, std::cout); });

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "apply/platform.h"
 #include "apply/restore.h"
 #include "base/lock.h"
 #include "base/trust.h"
@@ -40,12 +39,14 @@ Result<bool> Actuator::State::refresh() {
   for (const ServiceConfig& service : config->services) knobs.push_back(choose_knobs(service, *config, resctrl));
   const bool quota = std::all_of(knobs.begin(), knobs.end(),
                                  [](const KnobSet& set) { return set.absent || set.find(Aspect::Quota) != nullptr; });
-  auto now = read_platform(*config, resctrl_info(), quota);
-  if (!now) return now.error();
+  const auto cpus = usable_cpus(*config);
+  if (!cpus) return cpus.error();
+  if (topology.cpus != *cpus) topology = read_topology(*config, *cpus);
+  Platform now = make_platform(*config, topology, resctrl_info(), quota);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
-  const bool changed = now->cpus != platform.cpus || domain_ids(*now) != domain_ids(platform);
-  platform = std::move(*now);
+  const bool changed = now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform);
+  platform = std::move(now);
   return changed;
 }
 

@@ -10,6 +10,7 @@
 #include "apply/crash_point.h"
 #include "apply/journal.h"
 #include "apply/knobs.h"
+#include "apply/platform.h"
 #include "apply/transaction.h"
 #include "apply/wanted.h"
 
@@ -20,6 +21,7 @@ struct Actuator::State {
   ActuatorOptions options;
   Fd lock;  // state_dir/lock, held as long as this lives
   Result<resctrl::Info> resctrl = Error{ErrorKind::Unsupported, "not probed yet", 0};
+  Topology topology;
   Platform platform;
   std::vector<KnobSet> knobs;
   std::vector<Mechanism> mechanisms;

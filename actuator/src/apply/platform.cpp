@@ -14,11 +14,6 @@ namespace {
 
 constexpr double slice = 0.1;
 
-struct Cache {
-  std::string cpus;
-  double size_mib = 0;
-};
-
 fs::path cpu_directory(const Roots& roots) { return roots.sysfs / "devices" / "system" / "cpu"; }
 
 fs::path cpu_directory(const Roots& roots, unsigned cpu) {
@@ -137,17 +132,21 @@ Result<CpuSet> usable_cpus(const Config& config) {
   return online;
 }
 
-Result<Platform> read_platform(const Config& config, const std::optional<resctrl::Info>& info, bool quota) {
-  const auto cpus = usable_cpus(config);
-  if (!cpus) return cpus.error();
+Topology read_topology(const Config& config, const CpuSet& cpus) {
+  return {cpus, sibling_sets(config.roots, cpus), last_level_caches(config.roots, cpus), cpu_model(config.roots)};
+}
+
+Platform make_platform(const Config& config, const Topology& topology, const std::optional<resctrl::Info>& info,
+                       bool quota) {
+  const CpuSet& cpus = topology.cpus;
   Platform platform;
-  platform.id = config.platform.id.value_or(cpu_model(config.roots));
-  platform.cpus = format_cpulist(*cpus);
-  const bool slices = quota && cpus->size() < config.services.size();
+  platform.id = config.platform.id.value_or(topology.model);
+  platform.cpus = format_cpulist(cpus);
+  const bool slices = quota && cpus.size() < config.services.size();
   platform.core_quantum = config.cpu.quantum.value_or(slices ? slice : 1.0);
-  platform.cores = static_cast<unsigned>(std::floor(static_cast<double>(cpus->size()) / platform.core_quantum + 1e-9));
-  platform.siblings = sibling_sets(config.roots, *cpus);
-  add_cache(platform, last_level_caches(config.roots, *cpus), info, *cpus);
+  platform.cores = static_cast<unsigned>(std::floor(static_cast<double>(cpus.size()) / platform.core_quantum + 1e-9));
+  platform.siblings = topology.siblings;
+  add_cache(platform, topology.caches, info, cpus);
   if (info && info->mb) platform.mba = mba_range(*info->mb);
   if (info) platform.max_groups = info->max_groups();
   platform.bandwidth_gbps = config.platform.bandwidth_gbps;

@@ -28,7 +28,7 @@ class Answer {
  public:
   Answer(Decision decision) : decision_(std::move(decision)) {}  // NOLINT(google-explicit-constructor)
   Answer(Decision decision, std::string text) : decision_(std::move(decision)), text_(std::move(text)) {}
-  Answer(AskError error) : error_(std::move(error)) {}           // NOLINT(google-explicit-constructor)
+  Answer(AskError error) : error_(std::move(error)) {}  // NOLINT(google-explicit-constructor)
 
   explicit operator bool() const { return decision_.has_value(); }
   [[nodiscard]] const Decision& operator*() const { return *decision_; }
