@@ -42,7 +42,9 @@ def demo(
     managed_s: Annotated[int, typer.Option(help="Node seconds under the policy.")] = DEFAULTS.managed_s,
     speed: Annotated[float, typer.Option(help="Node seconds per second of wall clock.")] = DEFAULTS.speed,
     seed: Annotated[int, typer.Option(help="Seed of arrivals and measurement noise.")] = DEFAULTS.seed,
-    fuse: Annotated[str, typer.Option(help="Kernel files through FUSE: auto, on, off.")] = DEFAULTS.fuse,
+    fuse: Annotated[
+        str, typer.Option(help="Kernel files of the node through FUSE (on, auto) or as plain files (off).")
+    ] = DEFAULTS.fuse,
     port: Annotated[int | None, typer.Option(help="Port of the server.", show_default="a free one")] = None,
     agent: Annotated[
         Path | None, typer.Option(help="The osml-agent binary.", show_default="the one built here")

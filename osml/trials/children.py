@@ -51,10 +51,10 @@ class Child:
         """Exit code, negative for a signal; None while it runs."""
         return self._process.poll()
 
-    def log_tail(self) -> str:
+    def log_tail(self, lines: int = LOG_TAIL) -> str:
         """Last lines of what the process said."""
         text = self.log.read_text(errors="replace") if self.log.exists() else ""
-        return " | ".join(text.strip().splitlines()[-LOG_TAIL:])
+        return " | ".join(text.strip().splitlines()[-lines:])
 
     def check(self) -> None:
         """Raise Failure, with its last words, when the process has ended."""

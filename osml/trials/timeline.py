@@ -60,11 +60,14 @@ def draw(phases: Sequence[Phase], path: Path, title: str) -> None:
         )
     panels["latency"].axhline(1, color="black", linewidth=1)
     panels["latency"].set(yscale="log", ylabel="latency / target")
+    panels["latency"].yaxis.set_major_formatter("{x:g}")
+    panels["latency"].yaxis.set_minor_formatter("{x:g}")
+    panels["latency"].tick_params(axis="y", which="both", labelsize=8)
     panels["cores"].set(ylabel="cores within reach", ylim=(0, None))
     if "ways" in panels:
         panels["ways"].set(ylabel="LLC ways within reach", ylim=(0, None))
     panels["entropy"].set(ylabel="E_S", xlabel="node time, s (dotted: load step)", ylim=(0, 1))
-    _legend(figure, panels["latency"], title)
+    _legend(figure, panels["cores"], title)
     figure.savefig(path, dpi=110)  # pyright: ignore[reportUnknownMemberType] - matplotlib's own annotation
     plt.close(figure)
 

@@ -13,7 +13,7 @@ import httpx
 from osml.trials import summary
 from osml.trials.agent_binary import find_agent
 from osml.trials.children import Children, free_port, interrupt_on_signals, wait_until
-from osml.trials.demo.phases import PhaseResult, run_phase
+from osml.trials.demo.phases import PhaseResult, elapsed_s, run_phase
 from osml.trials.demo.settings import DemoSettings
 from osml.trials.demo.view import DemoView
 from osml.trials.timeline import Phase, draw
@@ -58,7 +58,11 @@ def run_demo(settings: DemoSettings) -> dict[str, Any]:
 
 def summarise(settings: DemoSettings, unmanaged: PhaseResult, managed: PhaseResult) -> dict[str, Any]:
     """The document of `summary.json` (keys: the contract of `osml demo`)."""
-    step = int(settings.managed_s / 2)
+    after_step = [
+        record
+        for position, record in enumerate(managed.records)
+        if elapsed_s(managed.records[: position + 1]) > settings.managed_s / 2
+    ]
     return {
         "platform": settings.platform,
         "policy": settings.policy,
@@ -69,7 +73,7 @@ def summarise(settings: DemoSettings, unmanaged: PhaseResult, managed: PhaseResu
         "phases": {"unmanaged": summary.phase(unmanaged.records), "managed": summary.phase(managed.records)},
         "actions": summary.actions(managed.records),
         "convergence_s": summary.convergence_s(managed.records),
-        "convergence_after_step_s": summary.convergence_s(managed.records[step:]),
+        "convergence_after_step_s": summary.convergence_s(after_step),
         "agent": None
         if managed.agent is None
         else {"cpu_pct": managed.agent.cpu_pct, "rss_mib": managed.agent.rss_mib},

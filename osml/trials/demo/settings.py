@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from osml.failure import InputError
+from osml.policies.registry import policy_names
+from osml.virtual import catalogs
 
 MAX_LOAD = 2.0  # of the published maximum: far beyond saturation
 
@@ -25,12 +27,13 @@ class DemoSettings:
     managed_s: int = 180
     speed: float = 5.0
     seed: int = 0
-    fuse: str = "auto"
+    fuse: str = "off"
     port: int | None = None
     agent: Path | None = None
 
     def check(self) -> None:
         """Raise InputError, naming the knob, where a value has no meaning."""
+        self._check_names()
         for name, load in [*self.lc.items(), *self.step.items()]:
             if not math.isfinite(load) or not 0 < load <= MAX_LOAD:
                 raise InputError(f"load of '{name}' is {load}, expected above 0 and at most {MAX_LOAD:g}")
@@ -42,6 +45,19 @@ class DemoSettings:
                 raise InputError(f"{knob} is {value}, expected 20 to 3600 node seconds")
         if not math.isfinite(self.speed) or not 0.1 <= self.speed <= 20:
             raise InputError(f"--speed is {self.speed}, expected 0.1 to 20 node seconds a second")
+
+    def _check_names(self) -> None:
+        for knob, name, known in [
+            ("--policy", self.policy, policy_names()),
+            ("--platform", self.platform, catalogs.platform_names()),
+            ("--fuse", self.fuse, ["auto", "off", "on"]),
+            *(("--lc", name, catalogs.service_names()) for name in self.lc),
+            *(("--be", name, catalogs.job_names()) for name in self.be),
+        ]:
+            if name not in known:
+                raise InputError(f"{knob} '{name}' is not known; known are {', '.join(known)}")
+        if not self.lc:
+            raise InputError("no --lc service is given, expected at least one as SERVICE=LOAD")
 
 
 def parse_loads(texts: list[str], knob: str) -> dict[str, float]:
