@@ -8,6 +8,7 @@ import msgspec
 import yaml
 
 from osml.domain import Assignment, Decision, Partition, Region
+from osml.domain.cpulist import parse_cpulist
 from tests.reference.profiles import SERVICES, Profile
 
 NODE = "reference"
@@ -16,9 +17,9 @@ FIRST_CPUS = ("0-3", "4-5", "6-7")
 SECOND_CPUS = ("0-1", "2-5", "6-7")
 
 
-def decision(profile: Profile, seq: int, cpus: tuple[str, ...], assignments: list[Assignment]) -> Decision:
+def decision(seq: int, cpus: tuple[str, ...], assignments: list[Assignment]) -> Decision:
     """Counts and assignments of one division; the counts follow from the assignments."""
-    counts = [sum(int(b or a) - int(a) + 1 for a, _, b in [part.partition("-")]) for part in cpus]
+    counts = [len(parse_cpulist(part)) for part in cpus]
     ways = [0 if one.way_mask is None else int(one.way_mask, 16).bit_count() for one in assignments]
     regions = [
         Region(owners=[name], cores=n_cores, ways=n_ways)
@@ -54,14 +55,14 @@ def _division(profile: Profile, seq: int, cpus: tuple[str, ...], job_quota: floa
             msgspec.structs.replace(one, way_mask=mask, mba=share)
             for one, mask, share in zip(assignments, masks, mba, strict=True)
         ]
-    return decision(profile, seq, cpus, assignments)
+    return decision(seq, cpus, assignments)
 
 
 def without_job(profile: Profile) -> Decision:
     """The first division with nothing of resctrl for job: two groups, which leaves room for somebody else's."""
     whole = first(profile)
     few = [*whole.assignments[:2], msgspec.structs.replace(whole.assignments[2], way_mask=None, mba=None)]
-    return decision(profile, 3, FIRST_CPUS, few)
+    return decision(3, FIRST_CPUS, few)
 
 
 def refused(profile: Profile) -> dict[str, bytes]:
@@ -79,7 +80,9 @@ def refused(profile: Profile) -> dict[str, bytes]:
         "unknown-service": msgspec.structs.replace(whole, assignments=[stranger, *whole.assignments[1:]]),
         "too-many-cpus": with_web(cpus="0-8"),
     }
-    if profile.allocation is not None:
+    if profile.allocation is None:
+        bad["ways"] = with_web(way_mask="f")
+    else:
         bad["too-wide"] = with_web(way_mask=f"{1 << profile.can.ways:x}")
         if not profile.can.sparse:
             bad["holes"] = with_web(way_mask="5")

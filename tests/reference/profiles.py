@@ -79,7 +79,7 @@ INTEL_2S = Profile(
         sparse=False,
         mba=PERCENT,
         first_masks=("f", "70", "780"),
-        second_masks=("3", "7c", "780"),
+        second_masks=("3", "1c", "7e0"),
         first_mba=(100, 50, 20),
         second_mba=(90, 70, 15),
     ),

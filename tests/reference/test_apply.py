@@ -9,7 +9,7 @@ from osml.domain import Assignment, Decision
 from osml.domain.cpulist import parse_cpulist
 from tests.reference.conftest import Boot
 from tests.reference.decisions import CGROUPS, first, second
-from tests.reference.profiles import MON_ONLY, NONE, SERVICES, Profile, on, on_allocating, on_every
+from tests.reference.profiles import AMD_2S, MON_ONLY, NONE, SERVICES, Profile, on, on_allocating, on_every
 
 DIVISIONS = pytest.mark.parametrize(
     ("name", "division"), [("first", first), ("second", second)], ids=["first", "second"]
@@ -79,7 +79,16 @@ def test_both_sockets_have_the_mask_and_the_bandwidth(boot: Boot, name: str, div
     state = boot.transcript.state(name)
     for one in stored(boot.profile, division(boot.profile)):
         mask = int(one.way_mask or "", 16)
-        assert state.schemata(f"osml-{one.service}") == {"L3": {0: mask, 1: mask}, "MB": {0: one.mba, 1: one.mba}}
+        schemata = state.schemata(f"osml-{one.service}")
+        assert schemata["L3"] == {0: mask, 1: mask}
+        assert schemata["MB"] == {0: one.mba, 1: one.mba}
+
+
+@on(AMD_2S)
+def test_slow_memory_stays_unlimited(boot: Boot) -> None:
+    state = boot.transcript.state("second")
+    for name in SERVICES:
+        assert state.schemata(f"osml-{name}")["SMBA"] == state.schemata(".")["SMBA"] == {0: 2048, 1: 2048}
 
 
 @on_allocating

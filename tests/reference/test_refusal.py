@@ -11,10 +11,11 @@ EXPECTED = {
     "unknown-service": "'mail' is not of this node",
     "too-many-cpus": "cpus 0-8 are not all of this node, which hands out 0-7",
     "half-written": "the decision is no JSON",
+    "zero-ways": 'assignments[0].way_mask: "0", expected at least one way',
 }
-WAYS = {"zero-ways": "way_mask 0 has no ways", "too-wide": "is wider than the cache"}
+WAYS = {"too-wide": "is wider than the cache"}
 HOLES = {"holes": "way_mask 5 has holes"}
-NO_WAYS = {"zero-ways": "way_mask 0 cannot be set on this node"}
+NO_WAYS = {"ways": "way_mask f cannot be set on this node: "}
 
 
 def expected(profile: Profile) -> dict[str, str]:
