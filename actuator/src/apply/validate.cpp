@@ -35,6 +35,8 @@ class Check {
   // A service whose cgroup does not exist at the moment has no CPU knobs; there is nothing to set, not something wrong.
   [[nodiscard]] Refusal mechanisms() const {
     for (const auto& [aspect, value] : wanted_values(assignment_)) {
+      // Nobody asks for these two by name: they follow from ways and bandwidth, and are missing only with them.
+      if (aspect == Aspect::Group || aspect == Aspect::Tasks) continue;
       if (knobs_.find(aspect) != nullptr || (knobs_.absent && aspect >= Aspect::Cpus)) continue;
       const auto why = knobs_.missing.find(aspect);
       return std::string(name_of(aspect)) + " " + value + " cannot be set on this node: " +
