@@ -184,6 +184,16 @@ def test_plain_groups_are_removed_by_emptying_them(tmp_path):
         wait_for((folder / "resctrl/mode").exists, 5.0)  # comes back: nobody removed the group
 
 
+def test_a_plain_group_made_again_at_once_is_a_new_group(tmp_path):
+    folder = tmp_path / "node"
+    with running(folder, "off"):
+        group = folder / "resctrl" / "g"
+        for _ in range(20):  # file times are coarse: what happens within one tick must not be missed
+            group.mkdir()
+            wait_for(lambda: (group / "tasks").exists() and (group / "schemata").exists(), 0.9)
+            shutil.rmtree(group)
+
+
 @pytest.mark.parametrize(
     ("before", "after", "written"),
     [

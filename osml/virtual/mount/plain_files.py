@@ -19,6 +19,10 @@ from osml.virtual.kernel.kernfs import Caller, Directory, Entry, File, Tree
 
 _PATIENCE_S = 1.0
 _SETTLED_S = 0.05
+# Whoever made a group waits for these: when they are there, everything is.
+_COMES_LAST = frozenset({"schemata", "tasks", "cgroup.procs"})
+# File times move in steps of the kernel's tick (1 to 10 ms): two changes within one carry the same time.
+_SAME_TIME_NS = 30_000_000
 
 
 def command_in(before: bytes, after: bytes) -> bytes:
@@ -38,6 +42,11 @@ def command_in(before: bytes, after: bytes) -> bytes:
         differing = [i for i in range(len(after)) if after[i] != before[i]]
         return after[: differing[-1] + 1] if differing else after
     return after
+
+
+def _recent(mtime_ns: int) -> bool:
+    """True where a further change could have left the time as it is."""
+    return time.time_ns() - mtime_ns < _SAME_TIME_NS
 
 
 @dataclass
@@ -89,8 +98,8 @@ class PlainExport:
         target = self._top / path
         if isinstance(entry, Directory):
             target.mkdir(exist_ok=True)
-            for name, child in entry.children.items():
-                self._export(f"{path}/{name}", child, watch=watch)
+            for name in sorted(entry.children, key=_COMES_LAST.__contains__):
+                self._export(f"{path}/{name}", entry.children[name], watch=watch)
             # A user who is not root must be able to make and remove groups in what only root could write.
             target.chmod(stat.S_IMODE(entry.mode) | 0o200)
             if watch:
@@ -121,14 +130,15 @@ class PlainExport:
         self._live.pop(path, None)
         self._commanded.pop(path, None)
 
-    def _forget(self, path: str) -> None:
-        """Drop a directory and all below it from the books (and from the disk, where something is left)."""
+    def _forget(self, path: str, *, on_disk: bool = True) -> None:
+        """Drop a directory and all below it from the books, and from the disk."""
         for name in [name for name in self._files if name.startswith(path + "/")]:
             self._close(name)
         for name in [n for n in self._directories if n == path or n.startswith(path + "/")]:
             del self._directories[name]
             self._incomplete.pop(name, None)
-        shutil.rmtree(self._top / path, ignore_errors=True)
+        if on_disk:
+            shutil.rmtree(self._top / path, ignore_errors=True)
 
     def refresh_counters(self) -> None:
         """Write out what changes by itself."""
@@ -155,9 +165,11 @@ class PlainExport:
 
     def _poll_file(self, watched: _Watched) -> bool:
         status = os.fstat(watched.descriptor)
-        if status.st_mtime_ns == watched.mtime_ns:
+        if status.st_mtime_ns == watched.mtime_ns and not _recent(status.st_mtime_ns):
             return False
         after = os.pread(watched.descriptor, 65536, 0)
+        if status.st_mtime_ns == watched.mtime_ns and after == watched.content:
+            return False
         if not after and time.time_ns() - status.st_mtime_ns < 50_000_000:
             return False  # truncated by an open that has not written yet
         if after:
@@ -178,7 +190,7 @@ class PlainExport:
             except FileNotFoundError:
                 changed |= self._gone(path, entry)
                 continue
-            if mtime != known_mtime or path in self._incomplete:
+            if mtime != known_mtime or path in self._incomplete or _recent(mtime):
                 self._directories[path] = (entry, mtime)
                 changed |= self._compare(path, entry)
         return changed
@@ -231,7 +243,7 @@ class PlainExport:
             self._forget(path)
             self._export(path, entry)
             return True
-        self._forget(path)
+        self._forget(path, on_disk=False)  # what stands there by now is a new group
         return True
 
     def _made_again(self, path: str, entry: Directory) -> bool:

@@ -1,0 +1,123 @@
+"""Sudden death: of the server in mid-run, of the agent in mid-apply."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+
+from osml.trials.children import wait_until
+from osml.trials.records import Record, RecordReader
+
+
+def collect(reader: RecordReader, records: list[Record], enough: int, timeout_s: float = 60) -> None:
+    deadline = time.monotonic() + timeout_s
+    while len(records) < enough and time.monotonic() < deadline:
+        records.extend(reader.new())
+        time.sleep(0.02)
+    assert len(records) >= enough, f"{len(records)} of {enough} records after {timeout_s} s"
+
+
+def kernel_state(directory: Path) -> dict[str, str]:
+    """What the node's kernel files say of CPUs, masks and who is in which group."""
+    files = [*directory.glob("resctrl/**/schemata"), *directory.glob("resctrl/**/tasks")]
+    files += [*directory.glob("cgroup/**/cpuset.cpus"), *directory.glob("cgroup/**/cpu.max")]
+    return {str(path.relative_to(directory)): " ".join(path.read_text().split()) for path in files}
+
+
+def steady_state(directory: Path) -> dict[str, str]:
+    """The kernel files once the node has digested the last writes (plain files are watched, not called)."""
+    before = kernel_state(directory)
+    for _ in range(100):
+        time.sleep(0.1)
+        now = kernel_state(directory)
+        if now == before:
+            return now
+        before = now
+    raise AssertionError("the kernel files do not come to rest")
+
+
+def test_the_agent_carries_on_when_the_server_is_killed_and_restarted(bench, tmp_path):
+    found = steady_state(bench.directory)
+    record = tmp_path / "record.jsonl"
+    agent = bench.start_agent("--record", str(record))
+    reader, records = RecordReader(record), []
+    collect(reader, records, 15)
+    bench.server.kill()
+    before = records[-1]
+    time.sleep(1.5)
+    agent.check()
+    assert (bench.directory / "resctrl/osml-moses/schemata").exists(), "the allocation is held while the server is away"
+    bench.start_server()
+    records.extend(reader.new())
+    known = len(records)
+    collect(reader, records, known + 15)
+    agent.check()
+    assert reader.unanswered > 0
+    # The new server starts from the state that rode with the agent: it goes on, it does not start over.
+    after = next(record for record in records if record.observation.seq > before.observation.seq)
+    assert after.observation.policy_state == before.decision.policy_state
+    assert after.observation.partition == before.decision.partition
+    assert not any("start:" in reason.text for record in records[known:] for reason in record.decision.reasons)
+    assert records[-1].observation.seq > before.observation.seq
+    assert httpx.get(f"{bench.url}/v1/nodes").json()
+    agent.stop()
+    assert agent.exit_code == 0
+    assert steady_state(bench.directory) == found
+
+
+def decision_of(record: Record, seq: int) -> bytes:
+    return msgspec.json.encode(msgspec.structs.replace(record.decision, seq=seq))
+
+
+@pytest.mark.parametrize("steps", [1, 2, 4, 7])
+def test_an_agent_killed_in_mid_apply_is_healed_at_the_next_start(bench, tmp_path, steps):
+    found = steady_state(bench.directory)
+    record = tmp_path / "record.jsonl"
+    bench.start_agent("--record", str(record), "--ticks", "12", name="first")
+    reader, records = RecordReader(record), []
+    collect(reader, records, 12)
+    decision = tmp_path / "decision.json"
+    decision.write_bytes(decision_of(records[-1], 99))
+    wait_until(lambda: steady_state(bench.directory) == found, "the restored node", [bench.node])
+    agent = [str(bench.agent), "apply", str(decision), "--config", str(bench.config)]
+    crash = subprocess.run(
+        [*agent, "--fault-injection"],
+        env={"OSML_CRASH_AFTER_STEP": str(steps)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert crash.returncode == -signal.SIGKILL, crash.stderr
+    journal = json.loads((bench.directory / "state/journal.json").read_text())
+    assert journal, "the journal says what was under way"
+    # The next start undoes the half of a decision first, and then works as ever.
+    healed = subprocess.run([*agent, "--json"], capture_output=True, text=True, check=False)
+    assert healed.returncode == 0, healed.stderr
+    assert "interrupted" in healed.stderr + healed.stdout
+    restored = subprocess.run(
+        [str(bench.agent), "restore", "--config", str(bench.config)], capture_output=True, text=True, check=False
+    )
+    assert restored.returncode == 0, restored.stderr
+    assert steady_state(bench.directory) == found
+
+
+def test_a_running_agent_killed_with_sigkill_is_healed_and_restores_what_was_found_first(bench, tmp_path):
+    found = steady_state(bench.directory)
+    record = tmp_path / "record.jsonl"
+    agent = bench.start_agent("--record", str(record), name="first")
+    collect(RecordReader(record), [], 12)
+    agent.kill()
+    assert steady_state(bench.directory) != found
+    again = bench.start_agent("--record", str(record) + ".2", name="second")
+    reader, records = RecordReader(Path(str(record) + ".2")), []
+    collect(reader, records, 5)
+    again.stop()
+    assert again.exit_code == 0
+    assert steady_state(bench.directory) == found
