@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -16,6 +17,7 @@ from typing import Self
 
 from osml.failure import Failure
 
+OSML = (sys.executable, "-m", "osml")  # the `osml` of this interpreter; it need not be on PATH
 STOP_GRACE_S = 10.0
 LOG_TAIL = 5
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Any
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -18,8 +19,9 @@ from osml_serving.runtime import Runtime
 from osml_serving.stream import frame
 
 MAX_REASONS_LOGGED = 8
-MAX_SEQ = 2**63 - 1
 PATH = re.compile(r" - at `\$\.?(.*)`$")
+STEP = re.compile(r"[^.\[\]]+")
+MAX_VALUE_SHOWN = 60
 _decoder = msgspec.json.Decoder(Observation)
 _encoder = msgspec.json.Encoder()
 
@@ -31,18 +33,35 @@ def decode(body: bytes) -> Observation:
     except msgspec.ValidationError as error:
         message = str(error)
         found = PATH.search(message)
+        field = found[1] if found else None
         hint = "the schema of an observation is in /openapi.json"
         raise ApiError(
-            422, "invalid_observation", PATH.sub("", message), field=found[1] if found else None, hint=hint
+            422, "invalid_observation", _sentence(PATH.sub("", message), field, body), field=field, hint=hint
         ) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise ApiError(400, "bad_json", f"the body is not JSON in UTF-8: {error}") from None
     except RecursionError:  # msgspec counts on Python's stack limit, and does not wrap it
         raise ApiError(400, "bad_json", "the body is nested too deeply") from None
-    if observation.seq > MAX_SEQ:
-        message = f"Expected `int` <= {MAX_SEQ}"
-        raise ApiError(422, "invalid_observation", message, field="seq", hint="an agent counts in 64 bits")
     return observation
+
+
+def _sentence(expected: str, field: str | None, body: bytes) -> str:
+    """The decoder's words with the field and, where it is short, its value: an agent's log shows the message alone."""
+    if not field:
+        return expected
+    value: Any = msgspec.json.decode(body)
+    for step in STEP.findall(field):
+        if isinstance(value, list) and step.isdigit() and int(step) < len(value):  # pyright: ignore[reportUnknownArgumentType]
+            value = value[int(step)]
+        elif isinstance(value, dict) and step in value:
+            value = value[step]
+        else:
+            return f"{field}: {expected}"
+    if isinstance(value, int | float | str):
+        return (
+            f"{field} is {msgspec.json.encode(value).decode()[:MAX_VALUE_SHOWN]}, {expected[:1].lower()}{expected[1:]}"
+        )
+    return f"{field}: {expected}"
 
 
 def require_json(request: Request) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 from osml.failure import Failure
-from osml.trials.children import Child, Children, wait_until
+from osml.trials.children import OSML, Child, Children, wait_until
 from osml.trials.demo.settings import DemoSettings
 from osml.trials.records import Record, RecordReader
 
@@ -55,7 +55,7 @@ def read_cost(stats: Path, time_scale: float) -> AgentCost | None:
 
 
 def _mount_command(settings: DemoSettings, directory: Path, server_url: str, policy: str) -> list[str]:
-    command = ["osml", "virtual", "mount", str(directory), "--platform", settings.platform]
+    command = [*OSML, "virtual", "mount", str(directory), "--platform", settings.platform]
     for name, load in settings.lc.items():
         command += ["--lc", f"{name}={load}"]
     for name in settings.be:

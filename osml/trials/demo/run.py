@@ -12,7 +12,7 @@ import httpx
 
 from osml.trials import summary
 from osml.trials.agent_binary import find_agent
-from osml.trials.children import Children, free_port, interrupt_on_signals, wait_until
+from osml.trials.children import OSML, Children, free_port, interrupt_on_signals, wait_until
 from osml.trials.demo.phases import PhaseResult, elapsed_s, run_phase
 from osml.trials.demo.settings import DemoSettings
 from osml.trials.demo.view import DemoView
@@ -45,7 +45,7 @@ def run_demo(settings: DemoSettings) -> dict[str, Any]:
     url = f"http://127.0.0.1:{port}"
     results: list[PhaseResult] = []
     with Children(settings.out / "logs") as children, DemoView(settings.unmanaged_s + settings.managed_s, url) as view:
-        server = children.start("server", ["osml", "serve", "--port", str(port), "--policy", settings.policy])
+        server = children.start("server", [*OSML, "serve", "--port", str(port), "--policy", settings.policy])
         wait_until(lambda: _alive(url), "the server", [server])
         for policy in ("unmanaged", settings.policy):
             view.begin(policy)

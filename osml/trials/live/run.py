@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import sys
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -16,7 +15,7 @@ import httpx
 
 from osml.domain.cpulist import format_cpulist
 from osml.trials.agent_binary import find_agent
-from osml.trials.children import Child, Children, free_port, interrupt_on_signals, wait_until
+from osml.trials.children import OSML, Child, Children, free_port, interrupt_on_signals, wait_until
 from osml.trials.demo.view import DemoView
 from osml.trials.live import enter, machine, work_rate
 from osml.trials.live.agent_config import BE, agent_config
@@ -30,7 +29,6 @@ from osml.trials.live.traces import write_traces
 from osml.trials.timeline import Phase, draw
 
 WARM_S = 1.0
-OSML = [sys.executable, "-c", "from osml.cli.main import main; main()"]  # `osml` need not be on root's PATH
 OWN = ("logs", "telemetry", "summary.json", "traces.parquet", "timeline.png")
 
 
