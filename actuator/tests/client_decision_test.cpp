@@ -68,6 +68,7 @@ TEST(DecisionClient, SilentServerCostsTheTimeoutOnly) {
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().failure, AskFailure::Unreachable);
   EXPECT_THAT(answer.error().message, HasSubstr("timed out"));
+  EXPECT_THAT(answer.error().message, HasSubstr("raise server.timeout_s"));
 }
 
 TEST(DecisionClient, HalfAnAnswer) {

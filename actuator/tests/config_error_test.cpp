@@ -129,8 +129,15 @@ TEST(ConfigError, KeyGivenTwice) {
 
 TEST(ConfigError, NoYamlAtAll) {
   EXPECT_THAT(message_of("node: [1,\n"), HasSubstr("a.yaml:2:1: no YAML"));
-  EXPECT_THAT(message_of("just words"), HasSubstr("the file: 'just words', expected keys such as node"));
-  EXPECT_THAT(message_of(""), HasSubstr("node: missing"));
+  EXPECT_EQ(message_of("just words"), "a.yaml:1:1: the file: 'just words', expected keys such as node: ...");
+  EXPECT_EQ(message_of(""), "a.yaml:1:1: the file: empty, expected keys such as node: ...");
+}
+
+TEST(ConfigError, AMisspeltKeyIsOneMistakeAlsoWhereItIsRequired) {
+  const std::string text =
+      with_service("    class: lc\n    taget_ms: 10\n    latency: {file: /m}\n    match: {cgroup: a}\n");
+  EXPECT_THAT(message_of(text), HasSubstr("services[0].taget_ms: unknown key; did you mean 'target_ms'?"));
+  EXPECT_EQ(message_of(text).find('\n'), std::string::npos);
 }
 
 TEST(ConfigError, FileThatEverybodyCanWrite) {

@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "base/cpuset.h"
+#include "base/mask.h"
 
 namespace osml {
 
@@ -25,8 +26,6 @@ std::vector<Share> way_bounds(const Config& config, const Platform& platform, un
   }
   return bounds;
 }
-
-std::uint64_t run_of_ones(unsigned count) { return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1; }
 
 // Cores of one service, starting behind those of the services before it.
 void assign_cores(Assignment& assignment, const Platform& platform, const CpuSet& cpus, unsigned first,

@@ -52,7 +52,8 @@ class Check {
     if (cpus->empty()) return "cpus is empty, expected at least one CPU of " + platform_.cpus;
     const auto usable = parse_cpulist(platform_.cpus);
     if (usable && !is_subset(*cpus, *usable)) {
-      return "cpus " + *assignment_.cpus + " are not all of this node, which hands out " + platform_.cpus;
+      return "cpus " + *assignment_.cpus + " are not all of this node, which hands out " + platform_.cpus +
+             "; leave out " + format_cpulist(without(*cpus, *usable));
     }
     return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()));
   }
@@ -90,9 +91,11 @@ class Check {
     if (static_cast<unsigned>(std::bit_width(mask)) > ways) {
       return what + " is wider than the cache, which has " + std::to_string(ways) + " ways";
     }
-    if (!platform_.sparse_masks && !is_contiguous(mask))
-      return what + " has holes; this cache takes contiguous masks only";
     const auto count = static_cast<unsigned>(std::popcount(mask));
+    if (!platform_.sparse_masks && !is_contiguous(mask)) {
+      return what + " has holes, expected one run of ways such as " + format_mask(run_of_ones(count)) +
+             ", since this cache takes contiguous masks only";
+    }
     if (count < std::max(platform_.min_way_bits, limits_.min_ways)) {
       const bool hardware = count < platform_.min_way_bits;
       return what + " has " + std::to_string(count) + " ways, below the " +
@@ -136,9 +139,11 @@ Refusal check_names(const Decision& decision, const Config& config) {
   if (decision.node != config.node)
     return "the decision is for node '" + decision.node + "', this is '" + config.node + "'";
   std::set<std::string> named;
-  for (const Assignment& assignment : decision.assignments) {
+  for (std::size_t i = 0; i < decision.assignments.size(); ++i) {
+    const Assignment& assignment = decision.assignments[i];
     if (find_service(config, assignment.service) == nullptr) {
-      return "service '" + assignment.service + "' is not of this node; known are " + known_names(config);
+      return "assignments[" + std::to_string(i) + "].service: '" + assignment.service +
+             "' is not of this node; known are " + known_names(config);
     }
     if (!named.insert(assignment.service).second) return "service '" + assignment.service + "' is named twice";
   }
@@ -164,12 +169,30 @@ Refusal check_partition(const Partition& partition, const Config& config, const 
     }
   }
   if (cores > platform.cores) {
-    return "partition: the regions sum up to " + std::to_string(cores) + " cores, this node has " +
-           std::to_string(platform.cores);
+    return "partition: the regions sum up to " + std::to_string(cores) + " cores, expected at most the " +
+           std::to_string(platform.cores) + " of this node; give a region less";
   }
   if (platform.ways && ways > *platform.ways) {
-    return "partition: the regions sum up to " + std::to_string(ways) + " ways, this node has " +
-           std::to_string(*platform.ways);
+    return "partition: the regions sum up to " + std::to_string(ways) + " ways, expected at most the " +
+           std::to_string(*platform.ways) + " of this node; give a region less";
+  }
+  return {};
+}
+
+// The next observation tells the server of the counts and of the assignments: they must not contradict each other.
+Refusal check_shares(const Decision& decision) {
+  for (const Assignment& assignment : decision.assignments) {
+    unsigned long cores = 0;
+    unsigned long ways = 0;
+    for (const Region& region : decision.partition.regions) {
+      if (std::find(region.owners.begin(), region.owners.end(), assignment.service) == region.owners.end()) continue;
+      cores += region.cores;
+      ways += region.ways;
+    }
+    const bool no_cores = cores == 0 && (assignment.cpus || assignment.cpu_quota);
+    if (!no_cores && (ways > 0 || !assignment.way_mask)) continue;
+    return "partition: the regions give service '" + assignment.service + "' 0 " + (no_cores ? "cores" : "ways") +
+           ", expected at least 1, as its assignment says; give it a region or a larger one";
   }
   return {};
 }
@@ -187,7 +210,7 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
     const Service& limits = find_service(config, assignment.service)->spec;
     if (Refusal refused = Check(assignment, limits, platform, *set).run()) return refused;
   }
-  return {};
+  return check_shares(decision);
 }
 
 }  // namespace osml

@@ -69,6 +69,12 @@ CpuSet unite(const CpuSet& a, const CpuSet& b) {
   return either;
 }
 
+CpuSet without(const CpuSet& whole, const CpuSet& part) {
+  CpuSet rest;
+  std::set_difference(whole.begin(), whole.end(), part.begin(), part.end(), std::back_inserter(rest));
+  return rest;
+}
+
 bool is_subset(const CpuSet& part, const CpuSet& whole) {
   return std::includes(whole.begin(), whole.end(), part.begin(), part.end());
 }

@@ -19,6 +19,8 @@ std::string format_cpulist(const CpuSet& cpus);
 
 CpuSet intersect(const CpuSet& a, const CpuSet& b);
 CpuSet unite(const CpuSet& a, const CpuSet& b);
+// What is in `whole` and not in `part`.
+CpuSet without(const CpuSet& whole, const CpuSet& part);
 bool is_subset(const CpuSet& part, const CpuSet& whole);
 
 }  // namespace osml

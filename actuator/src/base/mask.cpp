@@ -18,4 +18,6 @@ bool is_contiguous(std::uint64_t mask) {
   return (run & (run + 1)) == 0;
 }
 
+std::uint64_t run_of_ones(unsigned count) { return count >= 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << count) - 1; }
+
 }  // namespace osml

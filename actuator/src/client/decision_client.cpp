@@ -1,8 +1,10 @@
 #include "client/decision_client.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <nlohmann/json.hpp>
 
+#include "base/number.h"
 #include "config/trusted_file.h"
 #include "domain/json.h"
 
@@ -24,6 +26,16 @@ std::optional<std::string> server_message(const std::string& body) {
   return text.substr(0, longest);
 }
 
+constexpr const char* is_it_the_server = "is server.url the address of osml serve?";
+
+// Nothing came back, and what the operator can do about it.
+AskError no_answer(const Error& error, double timeout_s) {
+  const std::string hint = error.code == ETIMEDOUT ? "check server.url, or raise server.timeout_s (" +
+                                                         format_number(timeout_s) + " s) if the server is only slow"
+                                                   : "check server.url, and that osml serve runs there";
+  return {AskFailure::Unreachable, error.message + "; " + hint, std::nullopt};
+}
+
 AskError failed_status(const HttpAnswer& answer, const std::string& url) {
   AskError error;
   const bool busy = answer.status == 429 || answer.status == 503;
@@ -34,7 +46,8 @@ AskError failed_status(const HttpAnswer& answer, const std::string& url) {
   if (answer.status >= 300 && answer.status < 400) {
     error.message += "a redirect, which is not followed; give server.url the final address";
   } else {
-    error.message += server_message(answer.body).value_or("expected JSON, got " + describe(answer));
+    error.message +=
+        server_message(answer.body).value_or("expected JSON, got " + describe(answer) + "; " + is_it_the_server);
   }
   return error;
 }
@@ -46,19 +59,21 @@ bool is_json(const HttpAnswer& answer) {
 }  // namespace
 
 DecisionClient::DecisionClient(const ServerConfig& server, std::string token)
-    : url_(server.url + "/v1/decisions"), token_(std::move(token)), http_({.timeout_s = server.timeout_s}) {}
+    : url_(server.url + "/v1/decisions"),
+      timeout_s_(server.timeout_s),
+      token_(std::move(token)),
+      http_({.timeout_s = server.timeout_s}) {}
 
 Answer DecisionClient::ask(const Observation& observation) {
   const auto response = http_.post_json(url_, dump(observation), token_);
-  if (!response) return AskError{AskFailure::Unreachable, response.error().message, std::nullopt};
+  if (!response) return no_answer(response.error(), timeout_s_);
   const HttpAnswer& answer = **response;
   if (answer.status != 200) return failed_status(answer, url_);
   if (!is_json(answer)) {
-    return AskError{AskFailure::Broken,
-                    url_ + " answered " + describe(answer) +
-                        ", expected a decision as application/json; is server.url "
-                        "the address of osml serve?",
-                    std::nullopt};
+    return AskError{
+        AskFailure::Broken,
+        url_ + " answered " + describe(answer) + ", expected a decision as application/json; " + is_it_the_server,
+        std::nullopt};
   }
   auto decision = parse_decision(answer.body);
   if (!decision) {

@@ -61,6 +61,7 @@ class DecisionClient : public DecisionSource {
 
  private:
   std::string url_;
+  double timeout_s_;
   std::string token_;
   HttpConnection http_;
 };

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 
 namespace osml {
@@ -101,7 +102,7 @@ Result<const HttpAnswer*> HttpConnection::perform(const std::string& url) {
   }
   if (code != CURLE_OK) {
     const std::string why = detail.front() != '\0' ? detail.data() : curl_easy_strerror(code);
-    return Error{kind_of(code), url + ": " + why};
+    return Error{kind_of(code), url + ": " + why, code == CURLE_OPERATION_TIMEDOUT ? ETIMEDOUT : 0};
   }
   curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &answer_.status);
   const char* type = nullptr;

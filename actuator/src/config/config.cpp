@@ -36,6 +36,9 @@ Config read_config(const YAML::Node& root, const fs::path& base, Problems& probl
   YamlSection top(root, "", problems,
                   {"node", "server", "policy", "interval_s", "time_scale", "hold_s", "fallback", "on_exit", "state_dir",
                    "roots", "cpu", "platform", "log", "services"});
+  if (root.IsNull()) problems.add(root.Mark(), "the file: empty, expected keys such as node: ...");
+  // Not this kind of file at all: what it lacks besides is no news.
+  if (!root.IsMap()) return {};
   Config config;
   config.node = top.text("node").value_or("");
   if (!top.has("node")) top.missing("node", "the name of this node");

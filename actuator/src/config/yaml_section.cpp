@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <set>
 
 #include "config/nearest.h"
 
@@ -72,6 +71,7 @@ void YamlSection::check_keys(const std::vector<std::string_view>& known) {
     if (!seen.insert(name).second) problems_->add(item.first.Mark(), where + ": given twice, expected once");
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
     const auto near = nearest(name, known);
+    if (near) misspelt_.emplace(*near);
     problems_->add(item.first.Mark(),
                    where + ": unknown key; " +
                        (near ? "did you mean '" + std::string(*near) + "'?" : "known here are " + joined(known)));
@@ -99,7 +99,8 @@ void YamlSection::wrong(const char* key, const std::string& expected) {
 }
 
 void YamlSection::missing(const char* key, const std::string& expected) {
-  problem(key, "missing, expected " + expected);
+  // One mistake, one sentence: the misspelt key is reported, with this one as what was meant.
+  if (!misspelt_.contains(key)) problem(key, "missing, expected " + expected);
 }
 
 std::optional<std::string> YamlSection::scalar(const char* key, const std::string& expected) {

@@ -5,6 +5,7 @@
 #include <yaml-cpp/yaml.h>
 
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -66,6 +67,7 @@ class YamlSection {
   void check_keys(const std::vector<std::string_view>& known);
 
   YAML::Node node_;
+  std::set<std::string> misspelt_;  // keys that were meant by unknown ones
   std::string path_;
   Problems* problems_;
 };

@@ -160,7 +160,7 @@ void Loop::endure(const AskError& error, double now_s) {
   }
   switch (silence_.failed(now_s)) {
     case Silence::Step::First:
-      spdlog::warn("no decision, the allocation is held for {:.0f} s: {}", config_->hold_s, error.message);
+      spdlog::warn("no decision, the allocation is held for {:g} s: {}", config_->hold_s, error.message);
       break;
     case Silence::Step::FallBack:
       spdlog::warn("no decision for {:.1f} s: {}", now_s - silence_.since_s(), error.message);

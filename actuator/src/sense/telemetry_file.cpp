@@ -51,7 +51,9 @@ Status TelemetryFile::open_current() {
   struct stat there {};
   if (::stat(path_.c_str(), &there) != 0) {
     fd_.reset();
-    return errno_error(errno, "telemetry " + path_.string());
+    Error error = errno_error(errno, "telemetry " + path_.string());
+    error.message += ", expected JSON lines; check the path, and that the service writes there";
+    return error;
   }
   const bool same = fd_.valid() && there.st_ino == inode_ && there.st_dev == device_;
   const auto size = static_cast<std::uint64_t>(there.st_size);
@@ -128,7 +130,7 @@ Result<TelemetryReading> TelemetryFile::refresh() {
   }
   if (age_s > max_age_s_) {
     return Error{ErrorKind::Busy, name + " is stale: written " + rounded(age_s) + " s ago, expected at most " +
-                                      rounded(max_age_s_) + " s"};
+                                      rounded(max_age_s_) + " s; does the service still run and write it?"};
   }
   if (fresh_.empty() && broken_lines_ > 0) {
     return Error{ErrorKind::Io, name + ": the newest lines are no JSON objects"};
