@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from typing import Any
+from typing import cast
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -46,22 +46,25 @@ def decode(body: bytes) -> Observation:
 
 
 def _sentence(expected: str, field: str | None, body: bytes) -> str:
-    """The decoder's words with the field and, where it is short, its value: an agent's log shows the message alone."""
+    """The decoder's words with the field and, where there is one, its value: an agent's log shows the message alone."""
     if not field:
         return expected
-    value: Any = msgspec.json.decode(body)
+    value: object = msgspec.json.decode(body)
     for step in STEP.findall(field):
-        if isinstance(value, list) and step.isdigit() and int(step) < len(value):  # pyright: ignore[reportUnknownArgumentType]
-            value = value[int(step)]
-        elif isinstance(value, dict) and step in value:
-            value = value[step]
-        else:
-            return f"{field}: {expected}"
-    if isinstance(value, int | float | str):
-        return (
-            f"{field} is {msgspec.json.encode(value).decode()[:MAX_VALUE_SHOWN]}, {expected[:1].lower()}{expected[1:]}"
-        )
-    return f"{field}: {expected}"
+        value = _below(value, step)
+    if not isinstance(value, int | float | str):
+        return f"{field}: {expected}"
+    shown = msgspec.json.encode(value).decode()[:MAX_VALUE_SHOWN]
+    return f"{field} is {shown}, {expected[:1].lower()}{expected[1:]}"
+
+
+def _below(value: object, step: str) -> object:
+    """The member or element `step` of a JSON value, None where there is none."""
+    if isinstance(value, dict):
+        return cast(dict[str, object], value).get(step)
+    if isinstance(value, list) and step.isdigit():
+        return dict(enumerate(cast(list[object], value))).get(int(step))
+    return None
 
 
 def require_json(request: Request) -> None:
