@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
+from pathlib import Path
 
 import pytest
 
+from osml.trials.children import OSML
 from tests.e2e.divided_node import Change, Document, Node, decision, node
 
 __all__ = ["node"]  # the fixture
@@ -130,3 +133,24 @@ def test_a_bad_configuration_ends_the_command_before_anything_is_touched(node: N
     assert re.match(rf"osml-agent: {re.escape(str(path))}:\d+:\d+: ", only_sentence(ended.stderr))
     assert words in ended.stderr
     assert node.kernel_state() == before
+
+
+BAD_NODES = {
+    "two-of-one-name": (["--lc", "moses=0.4", "--lc", "moses=0.6"], "--lc names a service twice"),
+    "unknown-service": (["--lc", "mosse=0.4"], "unknown LC service 'mosse', known are ads, "),
+    "no-address": (
+        ["--lc", "moses=0.4", "--server-url", "localhost"],
+        "--server-url is 'localhost', expected an address",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD_NODES)
+def test_a_bad_virtual_node_is_refused_before_its_folder_is_made(tmp_path: Path, case: str) -> None:
+    arguments, words = BAD_NODES[case]
+    command = [*OSML, "virtual", "mount", str(tmp_path / "node"), *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert ended.returncode == 2
+    assert len(ended.stderr.splitlines()) == 1, ended.stderr
+    assert words in ended.stderr
+    assert not (tmp_path / "node").exists()

@@ -115,6 +115,13 @@ def test_bad_telemetry_is_a_missing_measurement_and_the_allocation_is_held(node:
 
 
 @SERVED
+def test_with_good_telemetry_the_same_agent_changes_the_allocation(node: Node) -> None:
+    _, records = run_recorded(node, node.config(lambda _: None), 8)
+    decisions = [record["decision"] for record in records if record["decision"] is not None]
+    assert any(decision["assignments"] != decisions[0]["assignments"] for decision in decisions)
+
+
+@SERVED
 def test_a_half_written_line_is_read_once_it_is_complete(node: Node) -> None:
     file = node.scratch / "moses.jsonl"
     file.write_text('{"t": 1, "p99_ms": 3')

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -53,6 +54,14 @@ class MountOptions:
     policy: str | None = None
 
 
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # a port or an IPv6 address that can't be
+        return False
+
+
 def build_node(options: MountOptions) -> Node:
     """The node out of the catalogs; InputError names what is unknown or out of range."""
     for name, value, low, high in (
@@ -62,6 +71,8 @@ def build_node(options: MountOptions) -> Node:
     ):
         if not (low < value <= high):
             raise InputError(f"{name} is {value}, expected a number above {low:g} and up to {high:g}")
+    if not _is_address(options.server_url):
+        raise InputError(f"--server-url is '{options.server_url}', expected an address like http://127.0.0.1:8080")
     try:
         platform = catalogs.platform(options.platform)
         services = tuple(catalogs.service(name) for name in options.loads)
