@@ -85,10 +85,20 @@ def start_node(children: Children, directory: Path, url: str, policy: str, fuse:
     return node
 
 
-@pytest.fixture
-def bench(children: Children, agent: Path, tmp_path: Path) -> Bench:
+def make_bench(children: Children, agent: Path, directory: Path, fuse: str) -> Bench:
     port = free_port()
     server = start_server(children, port)
-    directory = tmp_path / "node"
-    node = start_node(children, directory, f"http://127.0.0.1:{port}", "arq")
+    node = start_node(children, directory, f"http://127.0.0.1:{port}", "arq", fuse)
     return Bench(children, agent, port, server, node, directory)
+
+
+@pytest.fixture
+def bench(children: Children, agent: Path, tmp_path: Path) -> Bench:
+    """The node's kernel files are plain files that are watched: possible everywhere."""
+    return make_bench(children, agent, tmp_path / "node", "off")
+
+
+@pytest.fixture
+def exact_bench(children: Children, agent: Path, tmp_path: Path) -> Bench:
+    """The node's kernel files answer at once and with the kernel's errno, where FUSE is possible."""
+    return make_bench(children, agent, tmp_path / "node", "auto")

@@ -33,13 +33,16 @@ def kernel_state(directory: Path) -> dict[str, str]:
 
 def steady_state(directory: Path) -> dict[str, str]:
     """The kernel files once the node has digested the last writes (plain files are watched, not called)."""
-    before = kernel_state(directory)
+    before = None
     for _ in range(100):
-        time.sleep(0.1)
-        now = kernel_state(directory)
-        if now == before:
+        try:
+            now = kernel_state(directory)
+        except FileNotFoundError:
+            now = None  # a group went while we looked
+        if now is not None and now == before:
             return now
         before = now
+        time.sleep(0.1)
     raise AssertionError("the kernel files do not come to rest")
 
 
@@ -77,16 +80,16 @@ def decision_of(record: Record, seq: int) -> bytes:
 
 
 @pytest.mark.parametrize("steps", [1, 2, 4, 7])
-def test_an_agent_killed_in_mid_apply_is_healed_at_the_next_start(bench, tmp_path, steps):
-    found = steady_state(bench.directory)
+def test_an_agent_killed_in_mid_apply_is_healed_at_the_next_start(exact_bench, tmp_path, steps):
+    found = steady_state(exact_bench.directory)
     record = tmp_path / "record.jsonl"
-    bench.start_agent("--record", str(record), "--ticks", "12", name="first")
+    exact_bench.start_agent("--record", str(record), "--ticks", "12", name="first")
     reader, records = RecordReader(record), []
     collect(reader, records, 12)
     decision = tmp_path / "decision.json"
     decision.write_bytes(decision_of(records[-1], 99))
-    wait_until(lambda: steady_state(bench.directory) == found, "the restored node", [bench.node])
-    agent = [str(bench.agent), "apply", str(decision), "--config", str(bench.config)]
+    wait_until(lambda: steady_state(exact_bench.directory) == found, "the restored node", [exact_bench.node])
+    agent = [str(exact_bench.agent), "apply", str(decision), "--config", str(exact_bench.config)]
     crash = subprocess.run(
         [*agent, "--fault-injection"],
         env={"OSML_CRASH_AFTER_STEP": str(steps)},
@@ -95,29 +98,32 @@ def test_an_agent_killed_in_mid_apply_is_healed_at_the_next_start(bench, tmp_pat
         check=False,
     )
     assert crash.returncode == -signal.SIGKILL, crash.stderr
-    journal = json.loads((bench.directory / "state/journal.json").read_text())
+    journal = json.loads((exact_bench.directory / "state/journal.json").read_text())
     assert journal, "the journal says what was under way"
     # The next start undoes the half of a decision first, and then works as ever.
     healed = subprocess.run([*agent, "--json"], capture_output=True, text=True, check=False)
     assert healed.returncode == 0, healed.stderr
     assert "interrupted" in healed.stderr + healed.stdout
     restored = subprocess.run(
-        [str(bench.agent), "restore", "--config", str(bench.config)], capture_output=True, text=True, check=False
+        [str(exact_bench.agent), "restore", "--config", str(exact_bench.config)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert restored.returncode == 0, restored.stderr
-    assert steady_state(bench.directory) == found
+    assert steady_state(exact_bench.directory) == found
 
 
-def test_a_running_agent_killed_with_sigkill_is_healed_and_restores_what_was_found_first(bench, tmp_path):
-    found = steady_state(bench.directory)
+def test_a_running_agent_killed_with_sigkill_is_healed_and_restores_what_was_found_first(exact_bench, tmp_path):
+    found = steady_state(exact_bench.directory)
     record = tmp_path / "record.jsonl"
-    agent = bench.start_agent("--record", str(record), name="first")
+    agent = exact_bench.start_agent("--record", str(record), name="first")
     collect(RecordReader(record), [], 12)
     agent.kill()
-    assert steady_state(bench.directory) != found
-    again = bench.start_agent("--record", str(record) + ".2", name="second")
+    assert steady_state(exact_bench.directory) != found
+    again = exact_bench.start_agent("--record", str(record) + ".2", name="second")
     reader, records = RecordReader(Path(str(record) + ".2")), []
     collect(reader, records, 5)
     again.stop()
     assert again.exit_code == 0
-    assert steady_state(bench.directory) == found
+    assert steady_state(exact_bench.directory) == found

@@ -254,7 +254,7 @@ class PlainExport:
             return False
         try:
             self._tree.rmdir(path)
-            self._forget(path)
+            self._forget(path, on_disk=False)  # whoever made it waits in it
             self._tree.mkdir(path, self._caller)
         except OSError:
             return False
