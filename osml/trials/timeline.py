@@ -34,6 +34,7 @@ def draw(phases: Sequence[Phase], path: Path, title: str) -> None:
 
     mpl.use("Agg")
     import matplotlib.pyplot as plt  # noqa: PLC0415
+    from matplotlib.ticker import LogLocator, NullFormatter  # noqa: PLC0415
 
     platform = phases[0].records[0].observation.platform
     names = [service.name for service in phases[0].records[0].observation.services]
@@ -60,9 +61,9 @@ def draw(phases: Sequence[Phase], path: Path, title: str) -> None:
         )
     panels["latency"].axhline(1, color="black", linewidth=1)
     panels["latency"].set(yscale="log", ylabel="latency / target")
+    panels["latency"].yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     panels["latency"].yaxis.set_major_formatter("{x:g}")
-    panels["latency"].yaxis.set_minor_formatter("{x:g}")
-    panels["latency"].tick_params(axis="y", which="both", labelsize=8)
+    panels["latency"].yaxis.set_minor_formatter(NullFormatter())
     panels["cores"].set(ylabel="cores within reach", ylim=(0, None))
     if "ways" in panels:
         panels["ways"].set(ylabel="LLC ways within reach", ylim=(0, None))
