@@ -255,3 +255,18 @@ def test_a_directory_of_somebody_else_is_not_touched(tmp_path):
     with pytest.raises(InputError, match="is not empty and not of a virtual node"):
         NodeProcess(MountOptions(tmp_path, "e5-2697v4", LOADS, fuse="off"), print).run()
     assert [path.name for path in tmp_path.iterdir()] == ["precious"]
+
+
+def test_a_plain_group_that_goes_while_it_is_looked_at_does_not_stop_the_node(tmp_path):
+    folder = tmp_path / "node"
+    with running(folder, "off"):
+        group = folder / "resctrl" / "g"
+        for attempt in range(60):  # at every point of the export in turn
+            group.mkdir(exist_ok=True)
+            time.sleep(attempt * 0.0004)
+            shutil.rmtree(group, ignore_errors=True)
+        shutil.rmtree(group, ignore_errors=True)
+        before = len(lines(folder, "moses"))
+        wait_for(lambda: len(lines(folder, "moses")) > before + 2)
+        group.mkdir(exist_ok=True)
+        wait_for(lambda: (group / "tasks").exists() and (group / "schemata").exists(), 3.0)

@@ -192,7 +192,10 @@ class PlainExport:
                 continue
             if mtime != known_mtime or path in self._incomplete or _recent(mtime):
                 self._directories[path] = (entry, mtime)
-                changed |= self._compare(path, entry)
+                try:
+                    changed |= self._compare(path, entry)
+                except FileNotFoundError:
+                    changed = True  # it went while we looked: the next poll finds it gone
         return changed
 
     def _compare(self, path: str, entry: Directory) -> bool:
@@ -210,7 +213,7 @@ class PlainExport:
             except OSError:
                 shutil.rmtree(self._top / below, ignore_errors=True)
             else:
-                self._export(below, entry.children[name])
+                self._export_new(below, entry.children[name])
         missing = {name for name in set(entry.children) - names if isinstance(entry.children[name], File)}
         if not missing:
             self._incomplete.pop(path, None)
@@ -227,6 +230,14 @@ class PlainExport:
         self._directories[path] = (entry, (self._top / path).stat().st_mtime_ns)
         return changed
 
+    def _export_new(self, path: str, entry: Entry) -> None:
+        """Fill the directory of a new group; where its maker has taken it away again meanwhile, the group goes too."""
+        try:
+            self._export(path, entry)
+        except FileNotFoundError:
+            self._tree.rmdir(path)
+            self._forget(path)
+
     def _gone(self, path: str, entry: Directory) -> bool:
         """A directory was removed: obey, or put it back where the kernel would have refused.
 
@@ -241,7 +252,10 @@ class PlainExport:
             if time.monotonic() - self._incomplete.setdefault(path, time.monotonic()) <= _PATIENCE_S:
                 return False
             self._forget(path)
-            self._export(path, entry)
+            try:
+                self._export(path, entry)
+            except FileNotFoundError:
+                pass  # the parent has gone too: its turn comes
             return True
         self._forget(path, on_disk=False)  # what stands there by now is a new group
         return True
@@ -258,5 +272,5 @@ class PlainExport:
             self._tree.mkdir(path, self._caller)
         except OSError:
             return False
-        self._export(path, self._tree.lookup(path))
+        self._export_new(path, self._tree.lookup(path))
         return True
