@@ -7,6 +7,7 @@ import pytest
 from osml.virtual import catalogs
 from osml.virtual.engine import advance
 from osml.virtual.kernel.counter import Clock, Counter
+from osml.virtual.kernel.kernfs import Caller
 from osml.virtual.kernel.machine import Machine
 from osml.virtual.state import Node, initial_state
 
@@ -182,3 +183,13 @@ def test_sysfs_and_proc_tell_the_topology_and_the_processes(machine):
     assert tree.read(f"proc/{pid}/cpu_resctrl_groups") == b"res:/\nmon:\n"
     assert b"resctrl /node/resctrl resctrl" in tree.read("proc/mounts")
     assert pid > 2**22  # no real process has such an id
+
+
+def test_whoever_runs_the_node_may_move_its_tasks_and_strangers_may_not(machine):
+    owned = Machine(machine.node, "/node", uid=1000)
+    owner, stranger = Caller(1000, 1000, 1), Caller(1001, 1001, 1)
+    owned.tree.mkdir("resctrl/g", owner)
+    with pytest.raises(PermissionError):
+        owned.tree.write("resctrl/g/tasks", f"{owned.pids[0]}\n".encode(), stranger)
+    owned.tree.write("resctrl/g/tasks", f"{owned.pids[0]}\n".encode(), owner)
+    assert str(owned.pids[0]) in owned.tree.read("resctrl/g/tasks").decode().split()

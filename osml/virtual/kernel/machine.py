@@ -25,7 +25,10 @@ _RESIDENT_SHARE = 0.8  # of the address space, where only the footprint is known
 class Machine:
     """Emulated kernel of one virtual node. `tree` has resctrl/, cgroup/, sys/ and proc/."""
 
-    def __init__(self, node: Node, place: str = "", profile: RdtProfile | None = None, speed: float = 0.0) -> None:
+    def __init__(
+        self, node: Node, place: str = "", profile: RdtProfile | None = None, speed: float = 0.0, uid: int = 0
+    ) -> None:
+        """`uid` owns the tenants' processes: only root and their owner may move them between resctrl groups."""
         self.node = node
         self.clock = Clock(speed)
         self.tasks = SimulatedTasks()
@@ -38,7 +41,7 @@ class Machine:
         proc = procfs(self, place)
         self.pids: list[int] = []
         for tenant in node.tenants:
-            pid = self.tasks.spawn(tenant.name[:15], tenant.threads)
+            pid = self.tasks.spawn(tenant.name[:15], tenant.threads, uid)
             self.pids.append(pid)
             group = self.cgroup.make(self.cgroup_path(len(self.pids) - 1))
             group.pids.add(pid)

@@ -40,11 +40,11 @@ class SimulatedTasks:
 
     tasks: dict[int, Task] = field(default_factory=dict[int, Task])
 
-    def spawn(self, comm: str, threads: int) -> int:
+    def spawn(self, comm: str, threads: int, uid: int = 0) -> int:
         """A new process; returns its pid, which is also the id of its first thread."""
         pid = max(self.tasks, default=FIRST_PID - 1) + 1
         for tid in range(pid, pid + threads):
-            self.tasks[tid] = Task(tid, pid, comm)
+            self.tasks[tid] = Task(tid, pid, comm, uid)
         return pid
 
     def find(self, tid: int) -> Task | None:

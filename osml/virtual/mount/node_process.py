@@ -99,7 +99,7 @@ class NodeProcess:
         self._lock = threading.RLock()
         node = build_node(options)
         self._folder = options.folder.resolve()
-        self._machine = Machine(node, str(self._folder), speed=options.speed)
+        self._machine = Machine(node, str(self._folder), speed=options.speed, uid=os.geteuid())
         try:
             self._simulation = Simulation(node, self._machine, options.loads, options.interval_s, options.seed)
         except NodeInputError as error:
