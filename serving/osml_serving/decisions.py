@@ -49,12 +49,15 @@ def _sentence(expected: str, field: str | None, body: bytes) -> str:
     """The decoder's words with the field and, where there is one, its value: an agent's log shows the message alone."""
     if not field:
         return expected
-    value: object = msgspec.json.decode(body)
-    for step in STEP.findall(field):
-        value = _below(value, step)
-    if not isinstance(value, int | float | str):
-        return f"{field}: {expected}"
-    shown = msgspec.json.encode(value).decode()[:MAX_VALUE_SHOWN]
+    try:
+        value: object = msgspec.json.decode(body)
+        for step in STEP.findall(field):
+            value = _below(value, step)
+        if not isinstance(value, int | float | str):
+            return f"{field}: {expected}"
+        shown = msgspec.json.encode(value).decode()[:MAX_VALUE_SHOWN]
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return f"{field}: {expected}"  # the rest of the body is no JSON, or the number is beyond every type
     return f"{field} is {shown}, {expected[:1].lower()}{expected[1:]}"
 
 
