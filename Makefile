@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live test test-slow lint tidy format agent docs clean
+.PHONY: demo live test test-slow bench lint tidy format agent docs clean
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
 	$(RUN) osml demo $(ARGS)
@@ -21,6 +21,9 @@ test: setup-test lint agent ## Lint, C++ tests under sanitizers, Python tests, e
 
 test-slow: setup-test agent ## The slow tests
 	$(RUN) pytest -m slow --timeout=1800 $(ARGS)
+
+bench: setup-run ## Speed figures in out/bench/*.json: medians, on one core (ARGS=NAME for one file)
+	taskset -c 0 $(RUN) python -m benchmarks $(ARGS)
 
 lint: setup-test
 	$(RUN) ruff check .

@@ -1,4 +1,4 @@
-"""`osml virtual`: the node made of equations."""
+"""`osml virtual mount`: the node behind the files of a real kernel."""
 
 from __future__ import annotations
 
@@ -10,15 +10,7 @@ import typer
 from osml.failure import InputError
 from osml.virtual.mount.node_process import MountOptions, parse_load, run_until_signal
 
-app = typer.Typer(help="A virtual node: simulated services behind the files of a real kernel.", no_args_is_help=True)
 
-
-@app.callback()
-def virtual() -> None:
-    """Keep `mount` a sub-command while it is the only one."""
-
-
-@app.command()
 def mount(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the node's files (made if missing).")],
     platform: Annotated[str, typer.Option(help="Platform of the catalog.")] = "e5-2697v4",

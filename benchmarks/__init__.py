@@ -1,0 +1,1 @@
+"""What osml's speed claims are measured with: `make bench` writes out/bench/*.json."""

@@ -1,0 +1,68 @@
+"""Takes a figure several times and writes out/bench/NAME.json. Machines are noisy: quote medians and ratios."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+OUT = Path("out/bench")
+
+
+def machine() -> dict[str, object]:
+    """What the figures were taken on."""
+    lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "unknown")
+    return {"cpu": model, "cpus": os.cpu_count(), "kernel": platform.release(), "python": platform.python_version()}
+
+
+def rate(items: float, work: Callable[[], object]) -> Callable[[], float]:
+    """A sample for `take`: items per second of one run of `work` (wall clock)."""
+
+    def sample() -> float:
+        start = time.perf_counter()
+        work()
+        return items / (time.perf_counter() - start)
+
+    return sample
+
+
+def seconds(work: Callable[[], object]) -> Callable[[], float]:
+    """A sample for `take`: seconds of one run of `work` (wall clock)."""
+
+    def sample() -> float:
+        start = time.perf_counter()
+        work()
+        return time.perf_counter() - start
+
+    return sample
+
+
+def take(
+    name: str, unit: str, sample: Callable[[], float], *, runs: int = 7, peer: Callable[[], float] | None = None,
+    peer_name: str = "",
+) -> None:  # fmt: skip
+    """Run `sample` once to warm up and then `runs` times, in turn with a peer where there is one; print and store."""
+    sample()
+    if peer is not None:
+        peer()
+    values: list[float] = []
+    ratios: list[float] = []
+    for _ in range(runs):
+        values.append(sample())
+        if peer is not None:
+            ratios.append(values[-1] / peer())
+    figure: dict[str, object] = {
+        "name": name, "unit": unit, "median": statistics.median(values), "min": min(values), "max": max(values),
+        "runs": runs, "machine": machine(),
+    }  # fmt: skip
+    if ratios:
+        figure["ratio_to"] = {"peer": peer_name, "median": statistics.median(ratios)}
+    OUT.mkdir(parents=True, exist_ok=True)
+    (OUT / f"{name}.json").write_text(json.dumps(figure, indent=2) + "\n", "utf-8")
+    beside = f"   {statistics.median(ratios):.3g} x {peer_name}" if ratios else ""
+    print(f"{name:40} {statistics.median(values):12.6g} {unit:24} ({min(values):.6g} .. {max(values):.6g}){beside}")

@@ -1,0 +1,18 @@
+"""`osml virtual`: the node made of equations."""
+
+from __future__ import annotations
+
+import typer
+
+from osml.cli.virtual.mount import mount
+
+app = typer.Typer(
+    help="A virtual node: a machine made of equations, calibrated on published facts.", no_args_is_help=True
+)
+
+app.command("mount")(mount)
+
+
+@app.callback()
+def virtual() -> None:
+    """Keep `mount` a sub-command while it is the only one."""

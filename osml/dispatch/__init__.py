@@ -1,0 +1,1 @@
+"""Interference-aware request dispatch: the Markov decision process and the HAProxy adapter."""

@@ -1,0 +1,1 @@
+"""RCliff, OAA and B-points out of a latency surface."""
