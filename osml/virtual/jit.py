@@ -2,14 +2,50 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
+from numba.core import config as numba_config
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+_KEPT = 4
+
+
+def _prepare_cache() -> bool:
+    """Point numba at a folder of machine code for exactly this state of the sources; False where none can be had.
+
+    numba notices a change in the file of a function, but not in that of a function it calls. The folder is the user's
+    own (numba unpickles what it finds there): never a shared one.
+    """
+    package = Path(__file__).parents[1]
+    state = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        status = path.stat()
+        state.update(f"{path}:{status.st_mtime_ns}:{status.st_size}\n".encode())
+    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osml" / "jit"
+    folder = base / state.hexdigest()[:16]
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not os.access(folder, os.W_OK) or folder.stat().st_uid != os.getuid():
+            return False
+        os.utime(folder)
+        for old in sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)[_KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
+    except OSError:
+        return False
+    cast(Any, numba_config).CACHE_DIR = str(folder)
+    return True
+
+
+_CACHED = "NUMBA_CACHE_DIR" in os.environ or _prepare_cache()
 
 
 def compiled(function: Function) -> Function:
     """The function as machine code, kept on disk between runs. IEEE arithmetic: no reordering, same bytes each time."""
-    return cast(Function, numba.njit(cache=True, error_model="numpy")(function))
+    return cast(Function, numba.njit(cache=_CACHED, error_model="numpy")(function))
