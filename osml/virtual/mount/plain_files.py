@@ -21,6 +21,8 @@ _PATIENCE_S = 1.0
 _SETTLED_S = 0.05
 # Whoever made a group waits for these: when they are there, everything is.
 _COMES_LAST = frozenset({"schemata", "tasks", "cgroup.procs"})
+# What a path gives when somebody took away, made again or replaced what was seen there a moment ago.
+_OVERTAKEN = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError)
 # File times move in steps of the kernel's tick (1 to 10 ms): two changes within one carry the same time.
 _SAME_TIME_NS = 30_000_000
 
@@ -125,8 +127,11 @@ class PlainExport:
         watched.mtime_ns = os.fstat(watched.descriptor).st_mtime_ns
 
     def _close(self, path: str) -> None:
-        """Drop one file from the books."""
-        os.close(self._files.pop(path).descriptor)
+        """Drop one file from the books; it isn't there where writing it out again was overtaken."""
+        watched = self._files.pop(path, None)
+        if watched is None:
+            return
+        os.close(watched.descriptor)
         self._live.pop(path, None)
         self._commanded.pop(path, None)
 
@@ -186,26 +191,41 @@ class PlainExport:
             if path not in self._directories:
                 continue  # went away with its parent
             try:
-                mtime = os.stat(f"{self._top}/{path}").st_mtime_ns  # noqa: PTH116 - in the hot loop
-            except FileNotFoundError:
+                found = os.stat(f"{self._top}/{path}")  # noqa: PTH116 - in the hot loop
+            except (FileNotFoundError, NotADirectoryError):
+                found = None
+            if found is None or not stat.S_ISDIR(found.st_mode):
                 changed |= self._gone(path, entry)
                 continue
+            mtime = found.st_mtime_ns
             if mtime != known_mtime or path in self._incomplete or _recent(mtime):
                 self._directories[path] = (entry, mtime)
                 try:
                     changed |= self._compare(path, entry)
-                except FileNotFoundError:
-                    changed = True  # it went while we looked: the next poll finds it gone
+                except _OVERTAKEN:
+                    self._look_again(path)  # it went while we looked: the next poll finds out
+                    changed = True
         return changed
 
+    def _look_again(self, path: str) -> None:
+        """Have the next poll compare a directory whatever its time says."""
+        if path in self._directories:
+            self._directories[path] = (self._directories[path][0], -1)
+
     def _compare(self, path: str, entry: Directory) -> bool:
-        """What is new or missing in a directory."""
+        """What is new or missing in a directory.
+
+        The time it is known by stays the one from before the look: what changes during the look is seen next time.
+        """
         changed = False
         names = {found.name for found in (self._top / path).iterdir()}
         for name in sorted(names - set(entry.children)):
             below = f"{path}/{name}"
             if not (self._top / below).is_dir():
-                (self._top / below).unlink(missing_ok=True)
+                try:
+                    (self._top / below).unlink(missing_ok=True)
+                except _OVERTAKEN:
+                    self._look_again(path)  # a directory by now
                 continue
             changed = True
             try:
@@ -217,7 +237,6 @@ class PlainExport:
         missing = {name for name in set(entry.children) - names if isinstance(entry.children[name], File)}
         if not missing:
             self._incomplete.pop(path, None)
-            self._directories[path] = (entry, (self._top / path).stat().st_mtime_ns)
             return changed
         since = self._incomplete.setdefault(path, time.monotonic())
         if not names and self._made_again(path, entry):
@@ -227,14 +246,13 @@ class PlainExport:
             for name in missing:
                 self._close(f"{path}/{name}")
                 self._export(f"{path}/{name}", entry.children[name])
-        self._directories[path] = (entry, (self._top / path).stat().st_mtime_ns)
         return changed
 
     def _export_new(self, path: str, entry: Entry) -> None:
         """Fill the directory of a new group; where its maker has taken it away again meanwhile, the group goes too."""
         try:
             self._export(path, entry)
-        except FileNotFoundError:
+        except _OVERTAKEN:
             self._tree.rmdir(path)
             self._forget(path)
 
@@ -253,8 +271,10 @@ class PlainExport:
                 return False
             self._forget(path)
             try:
+                if not (self._top / path).is_dir():
+                    (self._top / path).unlink(missing_ok=True)
                 self._export(path, entry)
-            except FileNotFoundError:
+            except _OVERTAKEN:
                 pass  # the parent has gone too: its turn comes
             return True
         self._forget(path, on_disk=False)  # what stands there by now is a new group
