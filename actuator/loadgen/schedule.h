@@ -2,6 +2,7 @@
 // loop open: a slow answer never moves the next request.
 #pragma once
 
+#include <array>
 #include <cstdint>
 
 #include "clock.h"
@@ -20,7 +21,7 @@ class Random {
   std::uint64_t below(std::uint64_t bound) { return next() % bound; }
 
  private:
-  std::uint64_t state_[4];
+  std::array<std::uint64_t, 4> state_{};
 };
 
 class PoissonSchedule {

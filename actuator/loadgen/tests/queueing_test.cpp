@@ -2,7 +2,10 @@
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 
+#include <algorithm>
+#include <array>
 #include <nlohmann/json.hpp>
+#include <span>
 
 #include "fake_server.h"
 #include "target.h"
@@ -25,13 +28,15 @@ class Queueing : public testing::Test {
   }
 
   // The loop of Engine, for one target.
-  void drive(Target& target, double seconds) {
+  void drive(Target& target, double seconds) const {
     const Nanos end = clock_now() + from_seconds(seconds);
     while (clock_now() < end) {
       target.advance(clock_now());
-      epoll_event events[16];
-      const int count = ::epoll_wait(epoll_, events, 16, 1);
-      for (int i = 0; i < count; ++i) target.on_event(static_cast<std::uint32_t>(events[i].data.u64), events[i].events);
+      std::array<epoll_event, 16> events{};
+      const int count = ::epoll_wait(epoll_, events.data(), events.size(), 1);
+      for (const epoll_event& event : std::span(events).first(static_cast<std::size_t>(std::max(count, 0)))) {
+        target.on_event(static_cast<std::uint32_t>(event.data.u64), event.events);
+      }
     }
   }
 

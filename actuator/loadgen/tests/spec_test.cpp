@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <utility>
+#include <vector>
+
 namespace osml::loadgen {
 namespace {
 
@@ -21,7 +24,7 @@ TEST(ServiceSpec, IsReadFromItsText) {
 }
 
 TEST(ServiceSpec, SaysInOneSentenceWhatIsWrong) {
-  const std::pair<const char*, const char*> cases[] = {
+  const std::vector<std::pair<const char*, const char*>> cases = {
       {"", "name, protocol and address must all be given"},
       {"name=a,protocol=redis", "name, protocol and address must all be given"},
       {"name=a b,protocol=redis,address=127.0.0.1:1", "name 'a b': expected 1 to 63 letters"},

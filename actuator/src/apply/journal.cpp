@@ -17,7 +17,7 @@ constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Asp
                                 Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
 
 std::optional<Aspect> aspect_named(const std::string& name) {
-  const auto found =
+  const auto* const found =
       std::find_if(aspects.begin(), aspects.end(), [&](Aspect aspect) { return name_of(aspect) == name; });
   return found == aspects.end() ? std::nullopt : std::optional(*found);
 }

@@ -57,11 +57,12 @@ Execution execute(const std::vector<Prepared>& changes, const std::vector<Step>&
       crash.step();
       continue;
     }
-    const std::string failed = describe(prepared.change, steps[index]) + " failed: " + performed.error().message;
+    std::string failed = describe(prepared.change, steps[index]) + " failed: " + performed.error().message;
     // The failing step itself may have been taken in part, so it is undone as well.
     const std::string left = undo(changes, steps, index + 1);
     if (left.empty()) return {Ending::RolledBack, failed};
-    return {Ending::Failed, failed + "; and could not be undone: " + left};
+    failed.append("; and could not be undone: ").append(left);
+    return {Ending::Failed, failed};
   }
   return {};
 }

@@ -25,7 +25,7 @@ Status restore(const Options& options, std::ostream& out) {
   auto actuator = Actuator::open(*config);
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
-  const Status back = actuator->restore();
+  Status back = actuator->restore();
   if (options.json) {
     out << nlohmann::json{{"status", back ? "restored" : "failed"}, {"message", back ? "" : back.error().message}}.dump(
                2)

@@ -168,8 +168,9 @@ std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path&
     const std::string& name = services.back().spec.name;
     const auto [first, added] = places.emplace(name, path);
     if (added || name.empty()) continue;
-    problems.add(node[i].Mark(), path + ".name: '" + name + "' is the name of " + first->second +
-                                     " too, expected a different name for each service");
+    std::string what = path;
+    what.append(".name: '").append(name).append("' is the name of ").append(first->second);
+    problems.add(node[i].Mark(), what + " too, expected a different name for each service");
   }
   return services;
 }

@@ -114,7 +114,7 @@ std::optional<std::string> YamlSection::scalar(const char* key, const std::strin
 std::optional<std::string> YamlSection::text(const char* key) { return scalar(key, "text"); }
 
 std::optional<std::string> YamlSection::choice(const char* key, const std::vector<std::string_view>& allowed) {
-  const auto text = scalar(key, joined(allowed));
+  auto text = scalar(key, joined(allowed));
   if (!text || std::find(allowed.begin(), allowed.end(), *text) != allowed.end()) return text;
   wrong(key, joined(allowed));
   return std::nullopt;

@@ -125,8 +125,7 @@ Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
     for (const pid_t tid : *tids) {
       const auto mask = get_mask(tid);
       if (!mask || *mask == cpus || (!exactly && is_subset(*mask, cpus))) continue;  // has ended, or is right
-      const Status set = set_mask(tid, cpus);
-      if (!set && set.error().code != ESRCH) return set;
+      if (Status set = set_mask(tid, cpus); !set && set.error().code != ESRCH) return set;
       ++changed;
     }
     if (changed == 0) return done();

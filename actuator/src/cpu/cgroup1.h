@@ -2,8 +2,6 @@
 // forgets CPUs that go offline; quota and period are two files.
 #pragma once
 
-#include <map>
-
 #include "base/cpuset.h"
 #include "base/knob.h"
 #include "config/config.h"
@@ -25,8 +23,6 @@ class Cgroup1Cpuset : public Knob {
   Status restore(const std::string& snapshot) override;
 
  private:
-  Status set_tree(const std::map<fs::path, CpuSet>& wanted);
-
   fs::path directory_;
   std::string path_;
 };

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cerrno>
+#include <map>
 
 #include "cpu/cgroup1.h"
 #include "cpu/members.h"
@@ -21,6 +22,26 @@ Status write_cpus(const fs::path& directory, const CpuSet& cpus) {
 }
 
 bool gone(const Error& error) { return error.code == ENOENT || error.code == ENODEV; }
+
+// Every group must contain its children at every moment: first everybody grows to what it has and shall have, parents
+// first, then everybody shrinks, children first. std::map sorts paths with parents before children.
+Status set_tree(const std::map<fs::path, CpuSet>& wanted) {
+  if (wanted.size() > 1) {
+    for (const auto& [group, cpus] : wanted) {
+      const auto now = read_cpus(group);
+      if (!now) {
+        if (gone(now.error())) continue;
+        return now.error();
+      }
+      if (is_subset(cpus, *now)) continue;
+      if (Status grown = write_cpus(group, unite(*now, cpus)); !grown && !gone(grown.error())) return grown;
+    }
+  }
+  for (auto entry = wanted.rbegin(); entry != wanted.rend(); ++entry) {
+    if (Status set = write_cpus(entry->first, entry->second); !set && !gone(set.error())) return set;
+  }
+  return done();
+}
 
 }  // namespace
 
@@ -48,26 +69,6 @@ bool Cgroup1Cpuset::same(const std::string& read, const std::string& wanted) con
   const auto a = parse_cpulist(read);
   const auto b = parse_cpulist(wanted);
   return a && b && *a == *b;
-}
-
-// Every group must contain its children at every moment: first everybody grows to what it has and shall have, parents
-// first, then everybody shrinks, children first. std::map sorts paths with parents before children.
-Status Cgroup1Cpuset::set_tree(const std::map<fs::path, CpuSet>& wanted) {
-  if (wanted.size() > 1) {
-    for (const auto& [group, cpus] : wanted) {
-      const auto now = read_cpus(group);
-      if (!now) {
-        if (gone(now.error())) continue;
-        return now.error();
-      }
-      if (is_subset(cpus, *now)) continue;
-      if (Status grown = write_cpus(group, unite(*now, cpus)); !grown && !gone(grown.error())) return grown;
-    }
-  }
-  for (auto entry = wanted.rbegin(); entry != wanted.rend(); ++entry) {
-    if (Status set = write_cpus(entry->first, entry->second); !set && !gone(set.error())) return set;
-  }
-  return done();
 }
 
 Result<std::string> Cgroup1Cpuset::snapshot() {

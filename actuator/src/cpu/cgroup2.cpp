@@ -82,7 +82,7 @@ bool Cgroup2Cpuset::same(const std::string& read, const std::string& wanted) con
 
 Status Cgroup2Cpuset::restore(const std::string& snapshot) {
   if (!snapshot.empty()) return Cgroup2Knob::restore(snapshot);
-  const Status emptied = Cgroup2Knob::restore(snapshot);
+  Status emptied = Cgroup2Knob::restore(snapshot);
   if (emptied || emptied.error().code != ENOSPC) return emptied;
   const auto parent = read_text(directory().parent_path() / "cpuset.cpus.effective");
   if (!parent) return emptied;

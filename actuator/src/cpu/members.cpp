@@ -104,7 +104,7 @@ fs::path cgroup1_directory(const Roots& roots, const std::string& controller, co
   if (!hierarchies) return {};
   for (const std::string& name : *hierarchies) {
     const bool holds = ("," + name + ",").find("," + controller + ",") != std::string::npos;
-    const fs::path directory = below(roots.cgroup / name, path);
+    fs::path directory = below(roots.cgroup / name, path);
     if (holds && osml::exists(directory / "tasks")) return directory;
   }
   return {};

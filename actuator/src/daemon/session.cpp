@@ -55,7 +55,7 @@ Status Session::close() {
     spdlog::info("on_exit leave: the allocation stays as it is");
     return done();
   }
-  const Status restored = actuator_.restore();
+  Status restored = actuator_.restore();
   if (restored) spdlog::info("on_exit restore: everything is as it was found");
   return restored;
 }

@@ -18,18 +18,18 @@ Result<Decision> parse_decision(std::string_view text);
 std::string dump(const Observation& observation);
 
 // ADL hooks: nlohmann::json(value) works for these.
-void to_json(nlohmann::json& json, const Platform& platform);
-void to_json(nlohmann::json& json, const Service& service);
-void to_json(nlohmann::json& json, const Partition& partition);
-void to_json(nlohmann::json& json, const Assignment& assignment);
-void to_json(nlohmann::json& json, const Outcome& outcome);
-void to_json(nlohmann::json& json, const Observation& observation);
-void to_json(nlohmann::json& json, const Reason& reason);
-void to_json(nlohmann::json& json, const Decision& decision);
+void to_json(nlohmann::json& out, const Platform& platform);
+void to_json(nlohmann::json& out, const Service& service);
+void to_json(nlohmann::json& out, const Partition& partition);
+void to_json(nlohmann::json& out, const Assignment& assignment);
+void to_json(nlohmann::json& out, const Outcome& outcome);
+void to_json(nlohmann::json& out, const Observation& observation);
+void to_json(nlohmann::json& out, const Reason& reason);
+void to_json(nlohmann::json& out, const Decision& decision);
 
 // Strict readers; `field` is the path that an error names ("assignments").
-Result<std::vector<Assignment>> parse_assignments(const nlohmann::json& json, const std::string& field);
-Result<Partition> parse_partition(const nlohmann::json& json, const std::string& field);
-Result<Platform> parse_platform(const nlohmann::json& json, const std::string& field);
+Result<std::vector<Assignment>> parse_assignments(const nlohmann::json& list, const std::string& field);
+Result<Partition> parse_partition(const nlohmann::json& object, const std::string& field);
+Result<Platform> parse_platform(const nlohmann::json& object, const std::string& field);
 
 }  // namespace osml

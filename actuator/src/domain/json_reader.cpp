@@ -14,7 +14,7 @@ std::string shown(const json& value) {
   if (value.is_array()) return "a list of " + std::to_string(value.size());
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   constexpr std::size_t longest = 60;
-  if (text.size() > longest) text.replace(longest, std::string::npos, "...");
+  if (text.size() > longest) text.erase(longest).append("...");
   return text;
 }
 

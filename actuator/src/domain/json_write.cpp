@@ -19,7 +19,7 @@ json or_null(const std::optional<T>& value) {
 
 std::string hex(std::uint64_t mask) {
   std::array<char, 16> digits{};
-  const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), mask, 16).ptr;
+  auto* const end = std::to_chars(digits.data(), digits.data() + digits.size(), mask, 16).ptr;
   return {digits.data(), end};
 }
 

@@ -107,7 +107,7 @@ class TasksKnob : public Knob {
   Status reconcile(const std::string& value) override { return write(value); }
 
  private:
-  Result<std::vector<pid_t>> outside();
+  [[nodiscard]] Result<std::vector<pid_t>> outside() const;
 
   Site site_;
 };

@@ -72,7 +72,7 @@ Status TasksKnob::probe() {
   return Error{ErrorKind::Unsupported, site_.roots.resctrl.string() + " offers neither allocation nor monitoring", 0};
 }
 
-Result<std::vector<pid_t>> TasksKnob::outside() {
+Result<std::vector<pid_t>> TasksKnob::outside() const {
   const auto members = member_tids(site_.roots, site_.match);
   if (!members) return members.error();
   const auto inside = group_tasks(site_.group);

@@ -8,8 +8,8 @@ constexpr double khz_per_ghz = 1e6;
 
 }  // namespace
 
-FrequencySensor::FrequencySensor(fs::path sysfs_root, const CpuSet& cpus) {
-  const fs::path root = std::move(sysfs_root) / "devices/system/cpu";
+FrequencySensor::FrequencySensor(const fs::path& sysfs_root, const CpuSet& cpus) {
+  const fs::path root = sysfs_root / "devices/system/cpu";
   for (const unsigned cpu : cpus) {
     fs::path file = root / ("cpu" + std::to_string(cpu)) / "cpufreq/scaling_cur_freq";
     if (osml::exists(file)) files_.emplace(cpu, KeptFile(std::move(file)));

@@ -12,7 +12,7 @@ namespace osml {
 
 class FrequencySensor {
  public:
-  FrequencySensor(fs::path sysfs_root, const CpuSet& cpus);
+  FrequencySensor(const fs::path& sysfs_root, const CpuSet& cpus);
 
   // False where no CPU has cpufreq (virtual machines mostly).
   [[nodiscard]] bool available() const { return !files_.empty(); }

@@ -11,7 +11,7 @@ namespace {
 constexpr double kib_per_mib = 1024.0;
 
 double ticks_per_second() {
-  static const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
+  static const auto ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   return ticks;
 }
 

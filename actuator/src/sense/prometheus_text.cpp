@@ -1,5 +1,6 @@
 #include "sense/prometheus_text.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <optional>
@@ -88,11 +89,10 @@ std::optional<Sample> parse_sample(std::string_view line) {
 }
 
 bool carries(const Sample& sample, const std::map<std::string, std::string>& labels) {
-  for (const auto& [name, value] : labels) {
-    const auto found = sample.labels.find(name);
-    if (found == sample.labels.end() || found->second != value) return false;
-  }
-  return true;
+  return std::all_of(labels.begin(), labels.end(), [&](const auto& label) {
+    const auto found = sample.labels.find(label.first);
+    return found != sample.labels.end() && found->second == label.second;
+  });
 }
 
 // Adds one sample of the metric; `buckets` by upper bound, since several series may be summed.

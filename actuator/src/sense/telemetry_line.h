@@ -16,7 +16,7 @@ struct TelemetrySample {
 
 // None where the line is no JSON object. A key that is null, negative or no number is missing; unknown keys are
 // ignored.
-std::optional<TelemetrySample> parse_telemetry_line(std::string_view line);
+std::optional<TelemetrySample> parse_telemetry_line(std::string_view text);
 
 // Several lines of one interval as one. Means are weighted by samples (a line without samples weighs one), request
 // rates averaged, samples added, counters taken from the newest line. A percentile of a mixture lies between the

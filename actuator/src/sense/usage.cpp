@@ -1,5 +1,7 @@
 #include "sense/usage.h"
 
+#include <utility>
+
 #include "cpu/members.h"
 
 namespace osml {
@@ -12,8 +14,8 @@ constexpr double bytes_per_mib = 1024.0 * 1024.0;
 
 }  // namespace
 
-UsageSensor::UsageSensor(const Roots& roots, const Match& match)
-    : roots_(roots), match_(match), processes_(roots.proc) {}
+UsageSensor::UsageSensor(const Roots& roots, Match match)
+    : roots_(roots), match_(std::move(match)), processes_(roots.proc) {}
 
 Status UsageSensor::open_cgroup() {
   if (cpu_file_) return done();
@@ -59,9 +61,8 @@ std::optional<double> UsageSensor::cgroup_throttled_s() {
 }
 
 Status UsageSensor::read(const Interval& interval, Counters& counters) {
-  pids_.clear();
-  auto members = member_pids(roots_, match_);
-  if (members) pids_ = std::move(members).value();
+  const auto members = member_pids(roots_, match_);
+  pids_ = members ? *members : std::vector<pid_t>();
   const ProcessTotals totals = processes_.read(pids_, !match_.cgroup.has_value());
   counters.threads = totals.threads;
   counters.rss_mib = totals.rss_mib;

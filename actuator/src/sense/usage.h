@@ -16,7 +16,7 @@ namespace osml {
 
 class UsageSensor {
  public:
-  UsageSensor(const Roots& roots, const Match& match);
+  UsageSensor(const Roots& roots, Match match);
 
   // Fills cpu_usage_cores, throttled_s, threads, rss_mib, vms_mib as far as they can be read. The error says why CPU
   // time, the least that is expected, cannot.
