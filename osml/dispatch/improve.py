@@ -1,0 +1,50 @@
+"""The other half of policy iteration: in each state the best decision against given relative values."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.virtual.jit import compiled
+
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+
+TIE = 2e-13
+"""Decisions whose values differ by less than this share of the level's largest value count as equal."""
+
+
+@compiled
+def improve_level(
+    level: int, size: int, values: FloatArray, n_fastest: IntArray, n_slow_busy: IntArray, gain: IntArray,
+    repeated: bool, choice: IntArray, rates: FloatArray,
+) -> float:  # fmt: skip
+    """Change `choice` (a class per phase, 0 = wait) where another decision is better; return the largest gain.
+
+    gain[s, j]: phase after a job goes to class j. rates[s]: how often a decision is taken in s; the return value is
+    gain times rate. Phases are sorted by busy servers: those that a decision leads to come later.
+    """
+    m, n_classes = gain.shape
+    scale = 0.0
+    for s in range(size):
+        scale = max(scale, abs(values[s]))
+    best_of = values.copy()
+    largest = 0.0
+    for s in range(size - 1, -1, -1):
+        if level - n_slow_busy[s] <= n_fastest[s]:
+            continue
+        now = choice[s]
+        held = best_of[gain[s, now]] if now > 0 and repeated else (values[gain[s, now]] if now > 0 else values[s])
+        best, least = now, held
+        for j in range(n_classes):
+            to = s if j == 0 else gain[s, j]
+            if to < 0:
+                continue
+            value = values[to] if j == 0 or not repeated else best_of[to]
+            if value < least - TIE * scale:
+                best, least = j, value
+        if best != now:
+            choice[s] = best
+            largest = max(largest, (held - least) * rates[s])
+        best_of[s] = least
+    return largest

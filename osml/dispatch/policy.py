@@ -1,0 +1,87 @@
+"""Stationary dispatch policies as tables: which class a waiting job goes to, by level and phase."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.dispatch.phases import Phases
+from osml.failure import InputError
+
+IntArray = NDArray[np.int64]
+
+HOLD = 0
+"""Class 0 takes jobs without being asked; as a decision it means that the job goes on waiting."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """choice[n, s]: class (from 1) that a waiting job goes to in phase s with n jobs in system, or HOLD.
+
+    n counts after the event that brought the decision. From n = len(choice) on, `tail` (phases,) decides.
+    """
+
+    choice: IntArray
+    tail: IntArray
+
+    def rows(self, levels: int) -> IntArray:
+        """choice for levels 0 to levels - 1."""
+        missing = levels - len(self.choice)
+        return self.choice[:levels] if missing <= 0 else np.vstack([self.choice, np.tile(self.tail, (missing, 1))])
+
+
+def fastest_idle(phases: Phases) -> IntArray:
+    """For each phase the fastest class with an idle server, HOLD where all are busy."""
+    return np.array([next((j for j, to in enumerate(row) if to >= 0), HOLD) for row in phases.gain.tolist()], dtype=np.int64)
+
+
+def non_idling(phases: Phases) -> Policy:
+    """A server never idles while jobs wait (paper, section V-B)."""
+    return Policy(np.zeros((0, phases.size), dtype=np.int64), fastest_idle(phases))
+
+
+def threshold_policy(phases: Phases, thresholds: Mapping[tuple[int, int], int | None]) -> Policy:
+    """The paper's farm under N(i, b): with i servers under interference, b of them busy, one more is used from that
+    system size (before an arrival) on. None, or no entry: never.
+
+    Raises InputError for a threshold below 0.
+    """
+    limits: list[int | None] = []
+    for _, counts, busy in phases.listed:
+        under, used = sum(counts[1:]), sum(busy)
+        limits.append(thresholds.get((under, used)) if used < under else None)
+    if any(limit is not None and limit < 0 for limit in limits):
+        raise InputError(f"thresholds are {dict(thresholds)}, expected each at least 0")
+    action = fastest_idle(phases)
+    top = max((limit for limit in limits if limit is not None), default=0) + 2
+    return _table(phases, top, lambda s, level: int(action[s]) if _reached(limits[s], level - 1) else HOLD)
+
+
+def _reached(limit: int | None, before: int) -> bool:
+    return limit is not None and before >= limit
+
+
+def _table(phases: Phases, top: int, decide: Callable[[int, int], int]) -> Policy:
+    rows = [[decide(s, level) for s in range(phases.size)] for level in range(top + 1)]
+    return Policy(np.array(rows[:-1], dtype=np.int64), np.array(rows[-1], dtype=np.int64))
+
+
+def resolve(phases: Phases, choice: IntArray, repeated: bool) -> IntArray:
+    """post[n, s]: phase after the decision. repeated: decide again until the job waits or no job is left to send.
+
+    choice covers levels 0 to its length - 1. Where no job waits (a server of class 0 idles or all jobs are in service),
+    nothing is decided.
+    """
+    levels = np.arange(len(choice))[:, None]
+    here = np.arange(phases.size)[None, :]
+    waits = levels - phases.n_slow_busy[None, :] > phases.n_fastest[None, :]
+    once = np.where((choice > HOLD) & waits, phases.gain[here, choice], here)
+    if not repeated:
+        return once
+    result, again = once, np.take_along_axis(once, once, axis=1)
+    while not np.array_equal(result, again):
+        result, again = again, np.take_along_axis(again, again, axis=1)
+    return again
