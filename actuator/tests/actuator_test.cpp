@@ -9,6 +9,8 @@
 namespace osml {
 namespace {
 
+using testing_support::Tree;
+
 class ActuatorTest : public testing::Test {
  protected:
   ActuatorTest() {
@@ -47,7 +49,7 @@ TEST_F(ActuatorTest, ADryRunWritesNothing) {
   EXPECT_EQ(outcome.status, "dry_run");
   EXPECT_EQ(outcome.message, "lc: cpus - -> 0-4\nbe: cpus - -> 5-7");
   EXPECT_EQ(cpus("a"), "");
-  EXPECT_FALSE(osml::exists(tree_.path() / "state/journal.json"));
+  EXPECT_FALSE(osml::exists(tree_ / "state/journal.json"));
 }
 
 TEST_F(ActuatorTest, ARefusedDecisionTouchesNothing) {
@@ -59,7 +61,7 @@ TEST_F(ActuatorTest, ARefusedDecisionTouchesNothing) {
 }
 
 TEST_F(ActuatorTest, AStepThatFailsLeavesEverythingAsItWas) {
-  tree_.file("cgroup/b/cpuset.cpus.effective", "6-7\n");  // the parent group does not have CPU 5
+  tree_.write("cgroup/b/cpuset.cpus.effective", "6-7\n");  // the parent group does not have CPU 5
   auto actuator = open();
   const Outcome outcome = actuator->apply(decision_);
   EXPECT_EQ(outcome.status, "rolled_back");
@@ -72,9 +74,9 @@ TEST_F(ActuatorTest, AStepThatFailsLeavesEverythingAsItWas) {
 }
 
 TEST_F(ActuatorTest, ATransactionThatWasInterruptedIsUndoneAtTheNextStart) {
-  tree_.file("cgroup/a/cpuset.cpus", "0-4\n").file("cgroup/b/cpuset.cpus", "\n");
-  fs::create_directory(tree_.path() / "state");
-  tree_.file("state/journal.json", R"({"version": 1,
+  tree_.write("cgroup/a/cpuset.cpus", "0-4\n").write("cgroup/b/cpuset.cpus", "\n");
+  fs::create_directory(tree_ / "state");
+  tree_.write("state/journal.json", R"({"version": 1,
       "originals": [{"service": "lc", "knob": "cpus", "backend": "cgroup2", "match": {"cgroup": "a"}, "snapshot": ""}],
       "pending": [{"service": "lc", "knob": "cpus", "backend": "cgroup2", "match": {"cgroup": "a"}, "snapshot": "0-1"},
                   {"service": "be", "knob": "cpus", "backend": "cgroup2", "match": {"cgroup": "b"}, "snapshot": "2-7"}]})");
@@ -88,14 +90,14 @@ TEST_F(ActuatorTest, ATransactionThatWasInterruptedIsUndoneAtTheNextStart) {
 }
 
 TEST_F(ActuatorTest, RestoreReturnsToWhatWasFoundAndIsIdempotent) {
-  tree_.file("cgroup/a/cpuset.cpus", "0-1\n");
+  tree_.write("cgroup/a/cpuset.cpus", "0-1\n");
   {
     auto actuator = open();
     ASSERT_EQ(actuator->apply(decision_).status, "applied");
     decision_.assignments[0].cpus = "0-2";
     ASSERT_EQ(actuator->apply(decision_).status, "applied");
-  }                                           // the agent was killed without restoring
-  fs::remove_all(tree_.path() / "cgroup/b");  // and a service has gone
+  }                                    // the agent was killed without restoring
+  fs::remove_all(tree_ / "cgroup/b");  // and a service has gone
   auto again = open();
   ASSERT_TRUE(again->restore());
   EXPECT_EQ(cpus("a"), "0-1");
@@ -129,7 +131,7 @@ TEST_F(ActuatorTest, LookingOnlyWritesNothing) {
 }
 
 TEST_F(ActuatorTest, AServiceThatIsNotThereDoesNotStopTheOthers) {
-  fs::remove_all(tree_.path() / "cgroup/b");
+  fs::remove_all(tree_ / "cgroup/b");
   auto actuator = open();
   EXPECT_EQ(actuator->apply(decision_).status, "applied");
   EXPECT_EQ(cpus("a"), "0-4");
@@ -156,7 +158,7 @@ TEST_F(ActuatorTest, ThePlatformSaysWhatTheMachineHas) {
 }
 
 TEST_F(ActuatorTest, FewerCpusThanServicesMeansSlicesOfQuota) {
-  tree_.file("sys/devices/system/cpu/online", "0\n");
+  tree_.write("sys/devices/system/cpu/online", "0\n");
   auto actuator = open();
   EXPECT_EQ(actuator->platform().core_quantum, 0.1);
   EXPECT_EQ(actuator->platform().cores, 10U);

@@ -13,6 +13,8 @@
 namespace osml {
 namespace {
 
+using testing_support::Tree;
+
 // A real process with three threads that sleep until it is killed.
 class ChildProcess {
  public:
@@ -92,7 +94,7 @@ TEST(AffinityTest, SimulatedTasksAreNotTouched) {
   Tree tree;
   Match match;
   match.pids = {1};
-  tree.file("proc/1/task/1/comm", "init\n");
+  tree.write("proc/1/task/1/comm", "init\n");
   EXPECT_FALSE(AffinityKnob(tree.roots(), match).probe());
 }
 

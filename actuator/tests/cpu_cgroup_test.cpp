@@ -8,6 +8,8 @@
 namespace osml {
 namespace {
 
+using testing_support::Tree;
+
 Match at(const std::string& path) {
   Match match;
   match.cgroup = path;
@@ -30,7 +32,7 @@ TEST(Cgroup2Test, WritesOneCommandAndReadsItBack) {
 
 TEST(Cgroup2Test, LessThanAskedForIsAnError) {
   Tree tree;
-  tree.cgroup2("x", 10).file("cgroup/x/cpuset.cpus.effective", "0-1\n");
+  tree.cgroup2("x", 10).write("cgroup/x/cpuset.cpus.effective", "0-1\n");
   const Status written = Cgroup2Cpuset(tree.roots(), at("x")).write("0-3");
   ASSERT_FALSE(written);
   EXPECT_NE(written.error().message.find("asked for CPUs 0-3, the kernel grants 0-1"), std::string::npos);
@@ -39,7 +41,7 @@ TEST(Cgroup2Test, LessThanAskedForIsAnError) {
 TEST(Cgroup2Test, SaysHowToEnableTheController) {
   Tree tree;
   tree.cgroup2("x", 10);
-  fs::remove(tree.path() / "cgroup/x/cpuset.cpus");
+  fs::remove(tree / "cgroup/x/cpuset.cpus");
   const Status usable = Cgroup2Cpuset(tree.roots(), at("x")).probe();
   ASSERT_FALSE(usable);
   EXPECT_NE(usable.error().message.find("; run: echo +cpuset > "), std::string::npos);
@@ -65,12 +67,12 @@ TEST(Cgroup2Test, QuotaAndWeight) {
 class Cgroup1Test : public testing::Test {
  protected:
   Cgroup1Test() {
-    tree_.file("cgroup/cpuset/x/cpuset.cpus", "0-7\n").file("cgroup/cpuset/x/tasks", "10\n11\n");
-    tree_.file("cgroup/cpuset/x/cgroup.procs", "10\n");
-    tree_.file("cgroup/cpuset/x/child/cpuset.cpus", "4-7\n").file("cgroup/cpuset/x/child/tasks", "");
-    tree_.file("cgroup/cpu,cpuacct/x/tasks", "").file("cgroup/cpu,cpuacct/x/cpu.shares", "1024\n");
-    tree_.file("cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
-    tree_.file("cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
+    tree_.write("cgroup/cpuset/x/cpuset.cpus", "0-7\n").write("cgroup/cpuset/x/tasks", "10\n11\n");
+    tree_.write("cgroup/cpuset/x/cgroup.procs", "10\n");
+    tree_.write("cgroup/cpuset/x/child/cpuset.cpus", "4-7\n").write("cgroup/cpuset/x/child/tasks", "");
+    tree_.write("cgroup/cpu,cpuacct/x/tasks", "").write("cgroup/cpu,cpuacct/x/cpu.shares", "1024\n");
+    tree_.write("cgroup/cpu,cpuacct/x/cpu.cfs_quota_us", "-1\n");
+    tree_.write("cgroup/cpu,cpuacct/x/cpu.cfs_period_us", "100000\n");
   }
   Tree tree_;
 };
@@ -105,7 +107,7 @@ TEST_F(Cgroup1Test, QuotaIsTwoFilesAndSharesAreScaled) {
 }
 
 TEST_F(Cgroup1Test, MembersAreThreadsOfListedProcesses) {
-  tree_.file("proc/10/task/10/comm", "").file("proc/10/task/11/comm", "");
+  tree_.write("proc/10/task/10/comm", "").write("proc/10/task/11/comm", "");
   EXPECT_EQ(*member_pids(tree_.roots(), at("x")), (std::vector<pid_t>{10}));
   EXPECT_EQ(*member_tids(tree_.roots(), at("x")), (std::vector<pid_t>{10, 11}));
   EXPECT_TRUE(member_tids(tree_.roots(), at("none"))->empty());
@@ -113,16 +115,16 @@ TEST_F(Cgroup1Test, MembersAreThreadsOfListedProcesses) {
 
 TEST(MembersTest, DescendantsOfCgroupsAndWorkersOfProcesses) {
   Tree tree;
-  tree.cgroup2("x", 10).cgroup2("x/pod", 20).file("x.pid", "30\n");
+  tree.cgroup2("x", 10).cgroup2("x/pod", 20).write("x.pid", "30\n");
   EXPECT_EQ(*member_tids(tree.roots(), at("x")), (std::vector<pid_t>{10, 11, 20, 21}));
-  tree.file("proc/30/task/30/children", "31 \n").file("proc/31/task/31/children", "\n");
+  tree.write("proc/30/task/30/children", "31 \n").write("proc/31/task/31/children", "\n");
   Match match;
-  match.pid_file = tree.path() / "x.pid";
+  match.pid_file = tree / "x.pid";
   EXPECT_EQ(*member_tids(tree.roots(), match), (std::vector<pid_t>{30, 31}));
-  match.pid_file = tree.path() / "none.pid";
+  match.pid_file = tree / "none.pid";
   EXPECT_TRUE(member_pids(tree.roots(), match)->empty());
-  tree.file("x.pid", "30 or so\n");
-  match.pid_file = tree.path() / "x.pid";
+  tree.write("x.pid", "30 or so\n");
+  match.pid_file = tree / "x.pid";
   EXPECT_FALSE(member_pids(tree.roots(), match));
 }
 

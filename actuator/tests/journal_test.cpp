@@ -8,6 +8,8 @@
 namespace osml {
 namespace {
 
+using testing_support::Tree;
+
 Match cgroup(const std::string& path) {
   Match match;
   match.cgroup = path;
@@ -23,8 +25,8 @@ TEST(JournalTest, ComesBackAsItWasWritten) {
   const Journal journal{
       {{{"lc", Aspect::Cpus, "cgroup2", cgroup("lc/x")}, "0-3"}, {{"be", Aspect::Ways, "resctrl", pids}, "L3:0=ff\n"}},
       {{{"be", Aspect::Cpus, "affinity", file}, "12 99 0-3\n"}}};
-  ASSERT_TRUE(save_journal(tree.path() / "journal.json", journal));
-  const auto read = load_journal(tree.path() / "journal.json");
+  ASSERT_TRUE(save_journal(tree / "journal.json", journal));
+  const auto read = load_journal(tree / "journal.json");
   ASSERT_TRUE(read) << read.error().message;
   ASSERT_EQ(read->originals.size(), 2U);
   EXPECT_EQ(read->originals[0].name.match.cgroup, "lc/x");
@@ -37,11 +39,11 @@ TEST(JournalTest, ComesBackAsItWasWritten) {
 
 TEST(JournalTest, NoFileIsAnEmptyJournalAndABrokenOneIsAnError) {
   Tree tree;
-  EXPECT_TRUE(load_journal(tree.path() / "none.json")->originals.empty());
+  EXPECT_TRUE(load_journal(tree / "none.json")->originals.empty());
   for (const char* text : {"", "{", "[]", "{\"version\": 2}", "{\"version\":1,\"originals\":[{}],\"pending\":[]}",
                            "{\"version\":1,\"originals\":[{\"service\":\"a\",\"knob\":\"x\"}],\"pending\":[]}"}) {
-    tree.file("journal.json", text);
-    const auto read = load_journal(tree.path() / "journal.json");
+    tree.write("journal.json", text);
+    const auto read = load_journal(tree / "journal.json");
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().kind, ErrorKind::Input);
     EXPECT_NE(read.error().message.find("cannot be understood"), std::string::npos);
@@ -50,9 +52,9 @@ TEST(JournalTest, NoFileIsAnEmptyJournalAndABrokenOneIsAnError) {
 
 TEST(RestoreTest, GoesOnBehindAnErrorAndKeepsWhatIsLeft) {
   Tree tree;
-  tree.cgroup2("a", 10).cgroup2("b", 20).file("cgroup/a/cpuset.cpus", "0-1\n").file("cgroup/b/cpu.max", "1 1\n");
-  fs::remove(tree.path() / "cgroup/b/cpuset.cpus");
-  fs::create_directory(tree.path() / "cgroup/b/cpuset.cpus");  // a write to it fails
+  tree.cgroup2("a", 10).cgroup2("b", 20).write("cgroup/a/cpuset.cpus", "0-1\n").write("cgroup/b/cpu.max", "1 1\n");
+  fs::remove(tree / "cgroup/b/cpuset.cpus");
+  fs::create_directory(tree / "cgroup/b/cpuset.cpus");  // a write to it fails
   std::vector<Saved> saved = {{{"lc", Aspect::Cpus, "cgroup2", cgroup("a")}, "0-7"},
                               {{"be", Aspect::Cpus, "cgroup2", cgroup("b")}, "0-7"},
                               {{"gone", Aspect::Cpus, "cgroup2", cgroup("c")}, "0-7"}};

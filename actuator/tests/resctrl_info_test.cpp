@@ -6,6 +6,8 @@
 namespace osml::resctrl {
 namespace {
 
+using testing_support::Tree;
+
 TEST(ResctrlInfoTest, ReadsAnIntelMachine) {
   Tree tree;
   tree.resctrl();
@@ -22,10 +24,10 @@ TEST(ResctrlInfoTest, ReadsAnIntelMachine) {
 
 TEST(ResctrlInfoTest, TellsAmdUnitsFromPercent) {
   Tree tree;
-  tree.resctrl().file("resctrl/schemata", "MB:0=2048;1=2048\nL3:0=ffff;1=ffff\n");
-  tree.file("resctrl/info/MB/min_bandwidth", "0\n").file("resctrl/info/MB/bandwidth_gran", "1\n");
-  tree.file("resctrl/info/L3/cbm_mask", "ffff\n").file("resctrl/info/L3/min_cbm_bits", "0\n");
-  tree.file("resctrl/info/L3/sparse_masks", "1\n");
+  tree.resctrl().write("resctrl/schemata", "MB:0=2048;1=2048\nL3:0=ffff;1=ffff\n");
+  tree.write("resctrl/info/MB/min_bandwidth", "0\n").write("resctrl/info/MB/bandwidth_gran", "1\n");
+  tree.write("resctrl/info/L3/cbm_mask", "ffff\n").write("resctrl/info/L3/min_cbm_bits", "0\n");
+  tree.write("resctrl/info/L3/sparse_masks", "1\n");
   const auto info = read_info(tree.roots());
   ASSERT_TRUE(info);
   EXPECT_EQ(info->mb->unit, BandwidthUnit::EighthGbps);
@@ -37,15 +39,15 @@ TEST(ResctrlInfoTest, TellsAmdUnitsFromPercent) {
 
 TEST(ResctrlInfoTest, TellsMegabytesPerSecond) {
   Tree tree;
-  tree.resctrl().file("resctrl/schemata", "MB:0=4294967295\nL3:0=fffff\n");
+  tree.resctrl().write("resctrl/schemata", "MB:0=4294967295\nL3:0=fffff\n");
   EXPECT_EQ(read_info(tree.roots())->mb->unit, BandwidthUnit::Mbps);
 }
 
 TEST(ResctrlInfoTest, CodeAndDataAreOneCache) {
   Tree tree;
-  tree.file("resctrl/schemata", "L3CODE:0=ff\nL3DATA:0=ff\n");
+  tree.write("resctrl/schemata", "L3CODE:0=ff\nL3DATA:0=ff\n");
   for (const char* name : {"L3CODE", "L3DATA"}) {
-    tree.file(std::string("resctrl/info/") + name + "/cbm_mask", "ff\n");
+    tree.write(std::string("resctrl/info/") + name + "/cbm_mask", "ff\n");
   }
   const auto info = read_info(tree.roots());
   ASSERT_TRUE(info && info->l3);
@@ -54,8 +56,8 @@ TEST(ResctrlInfoTest, CodeAndDataAreOneCache) {
 
 TEST(ResctrlInfoTest, MonitoringAloneIsNoAllocation) {
   Tree tree;
-  tree.file("resctrl/schemata", "").file("resctrl/info/L3_MON/num_rmids", "256\n");
-  tree.file("resctrl/info/L3_MON/mon_features", "llc_occupancy\nmbm_total_bytes\n");
+  tree.write("resctrl/schemata", "").write("resctrl/info/L3_MON/num_rmids", "256\n");
+  tree.write("resctrl/info/L3_MON/mon_features", "llc_occupancy\nmbm_total_bytes\n");
   const auto info = read_info(tree.roots());
   ASSERT_TRUE(info);
   EXPECT_FALSE(info->allocates());
@@ -69,7 +71,7 @@ TEST(ResctrlInfoTest, SaysHowToMountAndWhatTheCpuLacks) {
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().kind, ErrorKind::Unsupported);
   EXPECT_NE(absent.error().message.find("no resource control"), std::string::npos);
-  tree.file("resctrl/.keep", "");
+  tree.write("resctrl/.keep", "");
   EXPECT_NE(read_info(tree.roots()).error().message.find("mount -t resctrl"), std::string::npos);
 }
 

@@ -7,6 +7,8 @@
 namespace osml::resctrl {
 namespace {
 
+using testing_support::Tree;
+
 TEST(SchemataTest, ReadsPaddedAndUnpaddedFormsAlike) {
   const auto old_kernel = parse_schemata("    MB:0= 10;1=100\n    L3:0=0000f;1=fffff\n");
   const auto new_kernel = parse_schemata("MB:0=10;1=100\nL3:0=f;1=fffff\n");
@@ -42,13 +44,13 @@ TEST(MonitorTest, WordsAreStatesAndNeverZero) {
 
 TEST(MonitorTest, SumsDomainsOnlyWhenEachHasAValue) {
   Tree tree;
-  tree.file("g/mon_data/mon_L3_00/llc_occupancy", "100\n").file("g/mon_data/mon_L3_16/llc_occupancy", "23\n");
-  tree.file("g/mon_data/mon_L3_00/mbm_local_bytes", "7\n")
-      .file("g/mon_data/mon_L3_16/mbm_local_bytes", "Unavailable\n");
-  EXPECT_EQ(read_event(tree.path() / "g", "llc_occupancy").value, 123U);
-  EXPECT_EQ(read_event(tree.path() / "g", "mbm_local_bytes").state, ReadingState::Unavailable);
-  EXPECT_EQ(read_event(tree.path() / "g", "mbm_total_bytes").state, ReadingState::Missing);
-  EXPECT_EQ(read_event(tree.path() / "gone", "llc_occupancy").state, ReadingState::Missing);
+  tree.write("g/mon_data/mon_L3_00/llc_occupancy", "100\n").write("g/mon_data/mon_L3_16/llc_occupancy", "23\n");
+  tree.write("g/mon_data/mon_L3_00/mbm_local_bytes", "7\n")
+      .write("g/mon_data/mon_L3_16/mbm_local_bytes", "Unavailable\n");
+  EXPECT_EQ(read_event(tree / "g", "llc_occupancy").value, 123U);
+  EXPECT_EQ(read_event(tree / "g", "mbm_local_bytes").state, ReadingState::Unavailable);
+  EXPECT_EQ(read_event(tree / "g", "mbm_total_bytes").state, ReadingState::Missing);
+  EXPECT_EQ(read_event(tree / "gone", "llc_occupancy").state, ReadingState::Missing);
 }
 
 }  // namespace

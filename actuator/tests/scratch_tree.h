@@ -3,8 +3,10 @@
 
 #include <unistd.h>
 
+#include <cerrno>
 #include <fstream>
 #include <string>
+#include <system_error>
 
 #include "base/files.h"
 
@@ -14,7 +16,8 @@ class ScratchTree {
  public:
   ScratchTree() {
     std::string pattern = (fs::temp_directory_path() / "osml-test-XXXXXX").string();
-    root_ = ::mkdtemp(pattern.data());
+    if (::mkdtemp(pattern.data()) == nullptr) throw std::system_error(errno, std::generic_category(), pattern);
+    root_ = pattern;
   }
   ScratchTree(const ScratchTree&) = delete;
   ScratchTree& operator=(const ScratchTree&) = delete;
@@ -26,12 +29,18 @@ class ScratchTree {
   [[nodiscard]] const fs::path& root() const { return root_; }
   [[nodiscard]] fs::path operator/(const std::string& path) const { return root_ / path; }
   // Replaces the text in place (same inode), as a kernel file seems to do.
-  void write(const std::string& path, const std::string& text) const {
+  const ScratchTree& write(const std::string& path, const std::string& text) const {
     fs::create_directories((root_ / path).parent_path());
     std::ofstream(root_ / path, std::ios::trunc) << text;
+    return *this;
   }
   void append(const std::string& path, const std::string& text) const {
     std::ofstream(root_ / path, std::ios::app) << text;
+  }
+  // As the agent reads it: without the newline at the end.
+  [[nodiscard]] std::string text(const std::string& path) const {
+    const auto read = read_text(root_ / path);
+    return read ? *read : "<" + read.error().message + ">";
   }
 
  private:

@@ -4,21 +4,19 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "scratch_tree.h"
 #include "sense/cache_monitor.h"
 #include "sense/frequency.h"
 #include "sense/perf_counters.h"
 #include "sense/sensors.h"
 #include "sense/usage.h"
+#include "tree.h"
 
 namespace osml {
 namespace {
 
-using testing_support::ScratchTree;
+using testing_support::Tree;
 
-Roots roots_in(const ScratchTree& tree) { return {tree / "resctrl", tree / "cgroup", tree / "proc", tree / "sys"}; }
-
-void write_process(const ScratchTree& tree, int pid, int utime, int stime) {
+void write_process(const Tree& tree, int pid, int utime, int stime) {
   const std::string directory = "proc/" + std::to_string(pid);
   tree.write(directory + "/status", "Name:\tx\nVmSize:\t 4096 kB\nVmRSS:\t 2048 kB\nThreads:\t3\n");
   tree.write(directory + "/stat", std::to_string(pid) + " (a) b) S 1 1 1 0 -1 0 1 2 3 4 " + std::to_string(utime) +
@@ -27,12 +25,12 @@ void write_process(const ScratchTree& tree, int pid, int utime, int stime) {
 }
 
 TEST(Usage, ProcessesOfPids) {
-  const ScratchTree tree;
+  const Tree tree;
   const double ticks = static_cast<double>(::sysconf(_SC_CLK_TCK));
   write_process(tree, 4711, 100, 50);
   Match match;
   match.pids = {4711};
-  UsageSensor usage(roots_in(tree), match);
+  UsageSensor usage(tree.roots(), match);
   Counters first;
   ASSERT_TRUE(usage.read({1, 1, 1}, first));
   EXPECT_FALSE(first.cpu_usage_cores);
@@ -46,10 +44,10 @@ TEST(Usage, ProcessesOfPids) {
 }
 
 TEST(Usage, GoneProcessesSayWhy) {
-  const ScratchTree tree;
+  const Tree tree;
   Match match;
   match.pids = {4711};
-  UsageSensor usage(roots_in(tree), match);
+  UsageSensor usage(tree.roots(), match);
   Counters counters;
   const Status read = usage.read({1, 1, 1}, counters);
   ASSERT_FALSE(read);
@@ -58,7 +56,7 @@ TEST(Usage, GoneProcessesSayWhy) {
 }
 
 TEST(Usage, CgroupTwoCountsCpuAndThrottling) {
-  const ScratchTree tree;
+  const Tree tree;
   tree.write("cgroup/cgroup.controllers", "cpu cpuset memory\n");
   tree.write("cgroup/lc/moses/cgroup.procs", "4711\n");
   tree.write("cgroup/lc/moses/cgroup.threads", "4711\n");
@@ -66,7 +64,7 @@ TEST(Usage, CgroupTwoCountsCpuAndThrottling) {
   write_process(tree, 4711, 0, 0);
   Match match;
   match.cgroup = "lc/moses";
-  UsageSensor usage(roots_in(tree), match);
+  UsageSensor usage(tree.roots(), match);
   Counters counters;
   ASSERT_TRUE(usage.read({1, 1, 1}, counters));
   EXPECT_FALSE(counters.cpu_usage_cores);
@@ -88,7 +86,7 @@ TEST(CpuTicks, TheNameMayHoldAnything) {
 }
 
 TEST(CacheMonitor, SumsDomainsAndSeesResets) {
-  const ScratchTree tree;
+  const Tree tree;
   const auto write = [&tree](const char* domain, const std::string& occupancy, const std::string& local) {
     tree.write("g/mon_data/" + std::string(domain) + "/llc_occupancy", occupancy + "\n");
     tree.write("g/mon_data/" + std::string(domain) + "/mbm_local_bytes", local + "\n");
@@ -130,7 +128,7 @@ TEST(CacheMonitor, NoGroupIsMissing) {
 }
 
 TEST(Frequency, MeanOverTheCpusOfTheService) {
-  const ScratchTree tree;
+  const Tree tree;
   tree.write("sys/devices/system/cpu/cpu0/cpufreq/scaling_cur_freq", "2000000\n");
   tree.write("sys/devices/system/cpu/cpu1/cpufreq/scaling_cur_freq", "3000000\n");
   FrequencySensor sensor(tree / "sys", {0, 1, 2});
@@ -175,9 +173,9 @@ TEST(PerfCounters, UnknownEventIsAReasonAndNotZero) {
 }
 
 TEST(Sensors, WhatIsMissingIsSaidPerService) {
-  const ScratchTree tree;
+  const Tree tree;
   Config config;
-  config.roots = roots_in(tree);
+  config.roots = tree.roots();
   ServiceConfig moses;
   moses.spec.name = "moses";
   moses.match.pids = {4711};
