@@ -32,9 +32,12 @@ lint: setup-test
 	$(RUN) lint-imports
 	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format --dry-run --Werror
 
+# All files are looked at, whatever one of them has. Counts of what system headers have are left out: only findings show.
 tidy: setup-test ## clang-tidy over the agent (minutes); it cannot read the compiler's precompiled headers
 	cmake -S actuator -B actuator/build/tidy -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-	git ls-files -z 'actuator/src/*.cpp' 'actuator/loadgen/*.cpp' | xargs -0 -n 1 -P 2 clang-tidy --quiet -p actuator/build/tidy
+	@git ls-files -z 'actuator/src/*.cpp' 'actuator/loadgen/*.cpp' | xargs -0 -n 1 -P 2 bash -c '\
+	  found=$$(clang-tidy --quiet -p actuator/build/tidy "$$0" 2>&1); status=$$?; \
+	  sed -E "/^$$|^[0-9]+ (warning|error).* (generated\.|treated as errors?)$$/d" <<<"$$found"; exit $$status'
 
 format: setup-test ## Format everything in place
 	$(RUN) ruff check --fix . && $(RUN) ruff format .
