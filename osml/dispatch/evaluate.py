@@ -22,7 +22,8 @@ IntArray = NDArray[np.int64]
 class Evaluation:
     """One policy, evaluated exactly. top: levels above it are the tail. mean: number in system in the long run.
 
-    values: relative value h[n, s] of levels 0 to top, only differences mean anything.
+    values: relative value h[n, s] of levels 0 to top, only differences mean anything. sizes: phases that exist on each
+    level. first_sums: (jobs x time, time) from level top + 1 until top, by phase.
     """
 
     phases: Phases
@@ -31,20 +32,14 @@ class Evaluation:
     tail: Tail
     mean: float
     values: FloatArray
+    sizes: IntArray
+    first_sums: FloatArray
     _centre: int
     _centre_shares: FloatArray
     _post: IntArray
     _lu: FloatArray
     _pivots: FloatArray
-    _sizes: IntArray
-    _first_sums: FloatArray
     _shares: FloatArray | None = field(default=None)
-
-    def values_above(self, values: FloatArray, level: int) -> FloatArray:
-        """Relative values of `level` (> top) from those of the level below it."""
-        sums = self._first_sums
-        extra = (level - self.top - 1) * self.tail.time
-        return self.tail.passage @ values + sums[:, 0] + extra - self.mean * sums[:, 1]
 
     def shares(self) -> FloatArray:
         """Stationary probabilities of levels 0 to top. (levels, phases)"""
@@ -52,7 +47,7 @@ class Evaluation:
             shares = np.zeros((self.top + 1, self.phases.size))
             shares[self._centre] = self._centre_shares
             spread_probabilities(
-                self.top, self._centre, self._sizes, *_chain(self.phases, self._post), self._lu, self._pivots, shares
+                self.top, self._centre, self.sizes, *_chain(self.phases, self._post), self._lu, self._pivots, shares
             )
             self._shares = shares
         return self._shares
@@ -130,5 +125,5 @@ def evaluate(
     centre_shares = np.zeros(m)
     centre_shares[:size] = shares / (shares @ time)
     return Evaluation(
-        phases, policy, top, tail, mean, values, centre, centre_shares, post, lu, pivots, sizes, first_sums
+        phases, policy, top, tail, mean, values, sizes, first_sums, centre, centre_shares, post, lu, pivots
     )

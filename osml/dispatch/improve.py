@@ -48,3 +48,44 @@ def improve_level(
             largest = max(largest, (held - least) * rates[s])
         best_of[s] = least
     return largest
+
+
+@compiled
+def improve_levels(
+    top: int, sizes_at: IntArray, values: FloatArray, passage: FloatArray, first_sums: FloatArray, time: FloatArray,
+    mean: float, n_fastest: IntArray, n_slow_busy: IntArray, gain: IntArray, repeated: bool, tail: IntArray,
+    quiet: int, lowest: int, rows: IntArray, rates: FloatArray,
+) -> tuple[int, float]:  # fmt: skip
+    """Improve every level in `rows` (levels, phases) from 0 on, until the rest agrees with the tail for long enough.
+
+    Values of levels above `top` follow from the tail. quiet: levels above the last one that disagrees with the tail
+    which have to agree, besides half its height. lowest: that level is at least this one. Returns (last level that
+    disagrees, largest gain); the level is -1 when `rows` is too short to tell.
+    """
+    m = gain.shape[0]
+    last, largest, level = lowest, 0.0, 0
+    current = values[0].copy()
+    while level <= last + last // 2 + quiet or level <= top:
+        if level >= rows.shape[0]:
+            return -1, largest
+        if level <= top:
+            current[:] = values[level]
+        else:
+            after = np.empty(m)
+            for s in range(m):
+                total = first_sums[s, 0] + (level - top - 1) * time[s] - mean * first_sums[s, 1]
+                for j in range(m):
+                    total += passage[s, j] * current[j]
+                after[s] = total
+            current = after
+        size = sizes_at[min(level, sizes_at.shape[0] - 1)]
+        row = rows[level]
+        largest = max(largest, improve_level(
+            level, size, current, n_fastest, n_slow_busy, gain, repeated, row, rates
+        ))  # fmt: skip
+        for s in range(size):
+            if level - n_slow_busy[s] > n_fastest[s] and row[s] != tail[s]:
+                last = level
+                break
+        level += 1
+    return last, largest

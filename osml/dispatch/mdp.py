@@ -8,13 +8,13 @@ the truncation is moved with each round to just above the highest state in which
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osml.dispatch.evaluate import Evaluation, evaluate
-from osml.dispatch.improve import TIE, improve_level
+from osml.dispatch.improve import TIE, improve_levels
 from osml.dispatch.model import Farm
 from osml.dispatch.phases import MEMORY_LIMIT, Phases, enumerate_phases, memory_needed
 from osml.dispatch.policy import HOLD, Policy, non_idling
@@ -67,22 +67,29 @@ def solve_farm(farm: Farm) -> Solution:
     rates = _decision_rates(phases)
     evaluation = evaluate(phases, non_idling(phases), repeated=repeated)
     mean_non_idling = evaluation.mean
-    for rounds in range(1, _MAX_ROUNDS + 1):
-        policy, largest = _improve(evaluation, repeated, rates)
-        if largest <= 0.0:
-            break
-        same_tail = np.array_equal(policy.tail, evaluation.policy.tail)
-        centre = int(np.argmax(evaluation.shares().sum(axis=1)))
-        tail = evaluation.tail if same_tail else None
-        evaluation = evaluate(phases, policy, repeated=repeated, centre=centre, tail=tail)
-    else:
-        raise Failure(f"policy iteration still changes decisions after {_MAX_ROUNDS} rounds; report the parameters")
+    if repeated:  # waiting costs little when it can be ended at any event: from below, thresholds would creep up by one
+        start_from = solve_farm(replace(farm, epochs="literal")).policy
+        evaluation = evaluate(phases, start_from, repeated=True)
+    evaluation, rounds = _iterate(evaluation, repeated, rates)
     checked_mean = evaluation.mean_by_distribution()
     overlooked = TIE * float(np.abs(evaluation.values).max()) * float(rates.max())
     return Solution(
         farm, phases, evaluation.policy, evaluation, evaluation.mean, mean_non_idling,
         abs(checked_mean - evaluation.mean) + overlooked, rounds, time.perf_counter() - start,
     )  # fmt: skip
+
+
+def _iterate(evaluation: Evaluation, repeated: bool, rates: FloatArray) -> tuple[Evaluation, int]:
+    """Policy iteration to its end, and the rounds it took."""
+    for rounds in range(1, _MAX_ROUNDS + 1):
+        policy, largest = _improve(evaluation, repeated, rates)
+        if largest <= 0.0:
+            return evaluation, rounds
+        same_tail = np.array_equal(policy.tail, evaluation.policy.tail)
+        centre = int(np.argmax(evaluation.shares().sum(axis=1)))
+        tail = evaluation.tail if same_tail else None
+        evaluation = evaluate(evaluation.phases, policy, repeated=repeated, centre=centre, tail=tail)
+    raise Failure(f"policy iteration still changes decisions after {_MAX_ROUNDS} rounds; report the parameters")
 
 
 def _decision_rates(phases: Phases) -> FloatArray:
@@ -107,29 +114,21 @@ def _best_tail(evaluation: Evaluation) -> IntArray:
 def _improve(evaluation: Evaluation, repeated: bool, rates: FloatArray) -> tuple[Policy, float]:
     """The improved policy, and the largest gain (0: nothing changed)."""
     phases, tail = evaluation.phases, _best_tail(evaluation)
-    largest = 0.0 if np.array_equal(tail, evaluation.policy.tail) else 1.0
-    rows: list[IntArray] = []
-    values = evaluation.values[0]
-    level, last_exception = 0, phases.servers
-    while level <= last_exception + last_exception // 2 + _QUIET_LEVELS or level <= evaluation.top:
-        if level > evaluation.top:
-            values = evaluation.values_above(values, level)
-        else:
-            values = evaluation.values[level]
-        known = level < len(evaluation.policy.choice)
-        row = evaluation.policy.choice[level].copy() if known else tail.copy()
-        size = phases.exist_at(level)
-        largest = max(largest, improve_level(
-            level, size, values, phases.n_fastest, phases.n_slow_busy, phases.gain, repeated, row, rates
-        ))  # fmt: skip
-        rows.append(row)
-        waits = level - phases.n_slow_busy[:size] > phases.n_fastest[:size]
-        if np.any(waits & (row[:size] != tail[:size])):
-            last_exception = level
-            if memory_needed(phases.size, level) > MEMORY_LIMIT:
-                raise InputError(
-                    f"mu_low is so small that waiting is best with more than {level} jobs in system; the thresholds "
-                    f"need more than {MEMORY_LIMIT / 2**30:g} GiB. Leave servers under interference out instead"
-                )
-        level += 1
-    return Policy(np.array(rows[: last_exception + 1], dtype=np.int64), tail), largest
+    new_tail = 0.0 if np.array_equal(tail, evaluation.policy.tail) else 1.0
+    known = len(evaluation.policy.choice)
+    levels = 2 * max(known, phases.servers) + 2 * _QUIET_LEVELS
+    while True:
+        if memory_needed(phases.size, levels // 2) > MEMORY_LIMIT:
+            raise InputError(
+                f"mu_low is so small that waiting is best with more than {levels // 2} jobs in system; the thresholds "
+                f"need more than {MEMORY_LIMIT / 2**30:g} GiB. Leave servers under interference out instead"
+            )
+        rows = np.vstack([evaluation.policy.choice, np.tile(tail, (levels - known, 1))])
+        last, largest = improve_levels(
+            evaluation.top, evaluation.sizes, evaluation.values, evaluation.tail.passage, evaluation.first_sums,
+            evaluation.tail.time, evaluation.mean, phases.n_fastest, phases.n_slow_busy, phases.gain, repeated, tail,
+            _QUIET_LEVELS, phases.servers, rows, rates,
+        )  # fmt: skip
+        if last >= 0:
+            return Policy(rows[: last + 1].copy(), tail), max(largest, new_tail)
+        levels *= 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,29 +44,28 @@ def non_idling(phases: Phases) -> Policy:
 
 
 def threshold_policy(phases: Phases, thresholds: Mapping[tuple[int, int], int | None]) -> Policy:
-    """The paper's farm under N(i, b): with i servers under interference, b of them busy, one more is used from that
-    system size (before an arrival) on. None, or no entry: never.
+    """The policy under N(i, b): with i servers under interference, b of them busy, one more is used from that system
+    size (before an arrival) on. None, or no entry: never.
 
-    Raises InputError for a threshold below 0.
+    A server is under interference in every mode but its kind's first. Servers of other kinds that are free of it never
+    idle while jobs wait. Raises InputError for a threshold below 0.
     """
-    limits: list[int | None] = []
-    for _, counts, busy in phases.listed:
-        under, used = sum(counts[1:]), sum(busy)
-        limits.append(thresholds.get((under, used)) if used < under else None)
-    if any(limit is not None and limit < 0 for limit in limits):
-        raise InputError(f"thresholds are {dict(thresholds)}, expected each at least 0")
+    wrong = {key: limit for key, limit in thresholds.items() if limit is not None and limit < 0}
+    if wrong:
+        raise InputError(f"thresholds {wrong} are below 0, expected a number in system or null for never")
     action = fastest_idle(phases)
-    top = max((limit for limit in limits if limit is not None), default=0) + 2
-    return _table(phases, top, lambda s, level: int(action[s]) if _reached(limits[s], level - 1) else HOLD)
-
-
-def _reached(limit: int | None, before: int) -> bool:
-    return limit is not None and before >= limit
-
-
-def _table(phases: Phases, top: int, decide: Callable[[int, int], int]) -> Policy:
-    rows = [[decide(s, level) for s in range(phases.size)] for level in range(top + 1)]
-    return Policy(np.array(rows[:-1], dtype=np.int64), np.array(rows[-1], dtype=np.int64))
+    under = [j for j in range(1, len(phases.classes)) if phases.classes[j][1] > 0]
+    never = 1 << 60
+    limits = np.zeros(phases.size, dtype=np.int64)
+    for s, (_, counts, busy) in enumerate(phases.listed):
+        if phases.classes[action[s]][1] > 0:
+            state = (sum(counts[j] for j in under), sum(busy[j - 1] for j in under))
+            limit = thresholds.get(state)
+            limits[s] = never if limit is None else limit + 1
+    top = int(limits[limits < never].max(initial=0))
+    reached = np.arange(top + 1)[:, None] >= limits[None, :]
+    rows = np.where(reached, action[None, :], HOLD)
+    return Policy(rows[:-1], rows[-1])
 
 
 def resolve(phases: Phases, choice: IntArray, repeated: bool) -> IntArray:
