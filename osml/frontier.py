@@ -1,1 +1,0 @@
-"""RCliff, OAA and B-points out of a latency surface."""
