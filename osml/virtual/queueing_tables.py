@@ -19,8 +19,8 @@ from osml.virtual.queueing_distribution import mean_ms, quantile
 FloatArray = NDArray[np.float64]
 
 PERCENTILES: FloatArray = np.array([0.50, 0.95, 0.99])
-_STEPS_PROBABILITY = 64
-_STEPS_SHARE = 48
+_STEPS_PROBABILITY = 99
+_STEPS_SHARE = 40
 TABLE_SHAPE = (_STEPS_PROBABILITY + 1, _STEPS_SHARE + 1, 3)
 """Shape of the table of one service."""
 
