@@ -2,61 +2,79 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
+import math
 
-from osml.virtual.models import MemoryBehaviour
-
-FloatArray = NDArray[np.float64]
+from osml.virtual.columns import FloatArray, IntArray
+from osml.virtual.jit import compiled
 
 
-def miss_ratio(memory: MemoryBehaviour, cache_mib: float) -> float:
+@compiled
+def miss_ratio(miss_min: float, working_set_mib: float, steepness: float, cache_mib: float) -> float:
     """Share of last-level-cache accesses that miss while the program holds `cache_mib` MiB; from 1 down to miss_min."""
-    return memory.miss_min + (1.0 - memory.miss_min) / (1.0 + (cache_mib / memory.working_set_mib) ** memory.steepness)
+    if cache_mib <= 0.0:
+        return 1.0
+    return miss_min + (1.0 - miss_min) / (1.0 + (cache_mib / working_set_mib) ** steepness)
 
 
-def mask_bits(mask: int, ways: int) -> FloatArray:
-    """1.0 for each way of the mask, lowest way first."""
-    return np.array([float(mask >> way & 1) for way in range(ways)])
+@compiled
+def target_occupancy(
+    masks: IntArray, insertions: FloatArray, footprints: FloatArray, ways: int, way_mib: float, share: FloatArray
+) -> None:
+    """MiB that each tenant ends up with in each way, if everything stays as it is; written to `share` (tenants, ways).
 
-
-def target_occupancy(masks: FloatArray, insertions: FloatArray, footprints: FloatArray, way_mib: float) -> FloatArray:
-    """MiB that each tenant ends up with in each way, if everything stays as it is.
-
-    Sharers of a way hold it in proportion to what they insert there per second. Nobody holds more than its footprint:
-    what it can't fill goes to the other sharers. `masks` is 0/1, `insertions` any positive rate.
+    Sharers of a way hold it in proportion to what they insert there per second (`insertions`, any positive rate).
+    Nobody holds more than its footprint: what it can't fill goes to the other sharers.
     """
-    # masks: (tenants, ways); insertions, footprints: (tenants,)
-    widths = np.maximum(masks.sum(axis=1, keepdims=True), 1.0)
-    pressure = masks * (insertions[:, None] + 1e-9) / widths
-    total = pressure.sum(axis=0)
-    share = way_mib * pressure / np.where(total > 0, total, 1.0)
-    for _ in range(3):
-        held = share.sum(axis=1)
-        over = held > footprints
-        if not over.any():
+    n = len(masks)
+    full = 0  # tenants whose footprint is full, as bits
+    for _ in range(4):
+        for way in range(ways):
+            total, kept = 0.0, 0.0
+            for i in range(n):
+                if not masks[i] >> way & 1:
+                    share[i, way] = 0.0
+                elif full >> i & 1:
+                    kept += share[i, way]
+                else:
+                    total += insertions[i]
+            for i in range(n):
+                if masks[i] >> way & 1 and not full >> i & 1:
+                    share[i, way] = max(way_mib - kept, 0.0) * insertions[i] / total
+        before = full
+        for i in range(n):
+            if full >> i & 1:
+                continue
+            held = 0.0
+            for way in range(ways):
+                held += share[i, way]
+            if held > footprints[i]:
+                full |= 1 << i
+                for way in range(ways):
+                    share[i, way] *= footprints[i] / held
+        if full == before:
             break
-        share[over] *= (footprints[over] / held[over])[:, None]
-        free = np.maximum(way_mib * (total > 0) - share.sum(axis=0), 0.0)
-        takers = pressure * ~over[:, None]
-        claim = takers.sum(axis=0)
-        share += takers * (free / np.where(claim > 0, claim, 1.0))
-    return share
 
 
-def warmed(
-    occupancy: FloatArray,
-    target: FloatArray,
-    fill_mib_per_s: FloatArray,
-    way_mib: float,
-    warmup_s: float,
-    dt: float,
-) -> FloatArray:
-    """Occupancy after `dt` seconds: each way moves towards its target at the speed at which lines are replaced.
+@compiled
+def warm(
+    occupancy: FloatArray, share: FloatArray, masks: IntArray, fills: FloatArray, ways: int, way_mib: float,
+    warmup_s: float, dt: float,
+) -> None:  # fmt: skip
+    """Move `occupancy` (tenants, ways) towards `share`, at the speed at which lines are replaced.
 
-    A way is renewed by the misses of all that may allocate in it (`fill_mib_per_s`, one value a way), at best within
-    `warmup_s`: programs come back to their data only so often. A way that nobody may fill keeps what it has.
+    A way is renewed by the misses of all that may allocate in it (`fills`: MiB/s of each tenant into each of its ways),
+    at best within `warmup_s`: programs come back to their data only so often. A way that nobody fills keeps all.
     """
-    renewal_s = np.maximum(way_mib / np.maximum(fill_mib_per_s, 1e-12), warmup_s)
-    step = np.where(fill_mib_per_s > 0, 1.0 - np.exp(-dt / renewal_s), 0.0)
-    return occupancy + (target - occupancy) * step
+    n = len(masks)
+    users_before, step = -1, 0.0
+    for way in range(ways):
+        users, fill = 0, 0.0
+        for i in range(n):
+            if masks[i] >> way & 1:
+                users |= 1 << i
+                fill += fills[i]
+        if users != users_before:  # neighbouring ways mostly have the same users
+            step = 0.0 if fill <= 0.0 else 1.0 - math.exp(-dt / max(way_mib / fill, warmup_s))
+            users_before = users
+        for i in range(n):
+            occupancy[i, way] += (share[i, way] - occupancy[i, way]) * step

@@ -1,145 +1,220 @@
-"""CPU time: who gets how much of which CPUs (CFS), and what hyperthreads and turbo make of it."""
+"""CPU time: who gets how much of which CPUs (CFS or strict priority), and what hyperthreads and turbo make of it.
+
+The CPUs of a node are cut into areas, one for each set of tenants that may run on the same CPUs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+from typing import NamedTuple
 
-from osml.virtual.models import PlatformModel
+import numpy as np
+
+from osml.virtual.columns import MAX_AREAS, FloatArray, IntArray
+from osml.virtual.jit import compiled
 
 _EPSILON = 1e-9
 
 
-@dataclass(frozen=True)
-class CpuMap:
-    """The CPUs of a node cut into areas, one for each set of tenants that may run on the same CPUs.
+class Areas(NamedTuple):
+    """Room for the areas of one node.
 
-    `members[a]` are the tenants of area a, `sizes[a]` its CPUs, `pairs[(a, b)]` the physical cores with one sibling in
-    a and the other in b (a <= b), `areas_of[i]` the areas of tenant i.
+    `counts` holds their number and that of `pairs`; `members[a]` are the tenants of area a as bits, `sizes[a]` its CPUs,
+    `crowd[a]` the number of its members; a row (a, b, n) of `pairs` counts physical cores with one sibling in a and the
+    other in b. `cpus_of[i]` are the CPUs of tenant i, `shared[i]` is 1 where others may run on them too. `work` is
+    scratch, (tenants + 2, MAX_AREAS).
     """
 
-    members: tuple[tuple[int, ...], ...]
-    sizes: tuple[int, ...]
-    pairs: dict[tuple[int, int], int]
-    areas_of: tuple[tuple[int, ...], ...]
-
-    def cpus_of(self, tenant: int) -> int:
-        """How many CPUs a tenant may run on."""
-        return sum(self.sizes[area] for area in self.areas_of[tenant])
-
-    def shared(self, tenant: int) -> bool:
-        """True where another tenant may run on a CPU of this one."""
-        return any(len(self.members[area]) > 1 for area in self.areas_of[tenant])
+    counts: IntArray
+    members: IntArray
+    sizes: FloatArray
+    crowd: FloatArray
+    pairs: IntArray
+    cpus_of: FloatArray
+    shared: IntArray
+    work: FloatArray
 
 
-def cpu_map(cpu_sets: Sequence[frozenset[int]], platform: PlatformModel) -> CpuMap:
-    """Areas of a node out of the CPU set of each tenant. CPUs of nobody belong to no area."""
-    by_members: dict[tuple[int, ...], list[int]] = {}
-    for cpu in range(platform.cpus):
-        users = tuple(i for i, cpus in enumerate(cpu_sets) if cpu in cpus)
-        if users:
-            by_members.setdefault(users, []).append(cpu)
-    members = tuple(sorted(by_members))
-    area_of = {cpu: area for area, users in enumerate(members) for cpu in by_members[users]}
-    pairs: dict[tuple[int, int], int] = {}
-    for core in platform.siblings:
-        areas = sorted(area_of[cpu] for cpu in core if cpu in area_of)
-        if len(areas) == 2:
-            pairs[areas[0], areas[1]] = pairs.get((areas[0], areas[1]), 0) + 1
-    return CpuMap(
-        members,
-        tuple(len(by_members[users]) for users in members),
-        pairs,
-        tuple(tuple(a for a, users in enumerate(members) if i in users) for i in range(len(cpu_sets))),
-    )
+def empty_areas(tenants: int) -> Areas:
+    """Room for a node with so many tenants."""
+    return Areas(
+        np.zeros(2, np.int64), np.zeros(MAX_AREAS, np.int64), np.zeros(MAX_AREAS), np.zeros(MAX_AREAS),
+        np.zeros((MAX_AREAS, 3), np.int64), np.zeros(tenants), np.zeros(tenants, np.int64),
+        np.zeros((tenants + 2, MAX_AREAS)),
+    )  # fmt: skip
 
 
-def fair_shares(areas: CpuMap, demands: Sequence[float], weights: Sequence[float]) -> list[list[float]]:
-    """CPUs that each tenant uses in each area: weighted max-min fairness by progressive filling.
+@compiled
+def map_cpus(areas: Areas, users: IntArray, physical_cores: int) -> None:
+    """Find the areas: `users[cpu]` are the tenants of a CPU as bits; siblings are i and i + physical_cores."""
+    members, sizes, crowds, pairs = areas.members, areas.sizes, areas.crowd, areas.pairs
+    cpus_of, shared = areas.cpus_of, areas.shared
+    n_areas = n_pairs = 0
+    threads = 2 if len(users) > physical_cores else 1
+    for core in range(physical_cores):
+        first = -1
+        for thread in range(threads):
+            who = users[core + thread * physical_cores]
+            if who == 0:
+                continue
+            a = 0
+            while a < n_areas and members[a] != who:
+                a += 1
+            if a == n_areas:
+                members[a], sizes[a] = who, 0.0
+                n_areas += 1
+            sizes[a] += 1.0
+            if thread == 0:
+                first = a
+            elif first >= 0:
+                low, high = min(first, a), max(first, a)
+                k = 0
+                while k < n_pairs and (pairs[k, 0] != low or pairs[k, 1] != high):
+                    k += 1
+                if k == n_pairs:
+                    pairs[k, 0], pairs[k, 1], pairs[k, 2] = low, high, 0
+                    n_pairs += 1
+                pairs[k, 2] += 1
+    areas.counts[0], areas.counts[1] = n_areas, n_pairs
+    for i in range(len(cpus_of)):
+        cpus_of[i], shared[i] = 0.0, 0
+    for a in range(n_areas):
+        crowd = 0
+        for i in range(len(cpus_of)):
+            if members[a] >> i & 1:
+                crowd += 1
+                cpus_of[i] += sizes[a]
+        crowds[a] = crowd
+        for i in range(len(cpus_of)):
+            if crowd > 1 and members[a] >> i & 1:
+                shared[i] = 1
 
-    Everybody who wants more grows in proportion to its weight, wherever there is room, until an area is full or the
-    tenant has what it wants. This is what CFS with load balancing tends to. Returns [tenant][area].
-    """
-    used = [[0.0] * len(areas.sizes) for _ in demands]
-    left = [float(size) for size in areas.sizes]
-    open_demand = list(demands)
-    for _ in range(len(demands) + len(areas.sizes) + 1):
-        growth: list[tuple[int, int, float]] = []
-        inflow = [0.0] * len(left)
-        for tenant, wanted in enumerate(open_demand):
-            if wanted <= _EPSILON:
+
+@compiled
+def _grow(
+    areas: Areas, demands: FloatArray, weights: FloatArray, priorities: FloatArray, level: float, used: FloatArray
+) -> None:
+    """Give CPU time to the tenants of one priority level, out of what is left of each area (in `areas.work`)."""
+    n, n_areas = len(demands), areas.counts[0]
+    rate, left, inflow = areas.work, areas.work[n], areas.work[n + 1]
+    for _ in range(n + n_areas + 1):
+        step = math.inf
+        inflow[:n_areas] = 0.0
+        for i in range(n):
+            total = 0.0
+            rate[i, :n_areas] = 0.0
+            if priorities[i] != level or demands[i] <= _EPSILON:
                 continue
             # Room that fewer compete for is taken first: an idle CPU of one's own beats a crowded one.
-            room = [(a, left[a] / len(areas.members[a]) ** 2) for a in areas.areas_of[tenant] if left[a] > _EPSILON]
-            total = sum(weight for _, weight in room)
-            for area, weight in room:
-                rate = weights[tenant] * weight / total
-                growth.append((tenant, area, rate))
-                inflow[area] += rate
-        if not growth:
+            for a in range(n_areas):
+                if areas.members[a] >> i & 1 and left[a] > _EPSILON:
+                    total += left[a] / areas.crowd[a] ** 2
+            if total <= 0.0:
+                continue
+            step = min(step, demands[i] / weights[i])
+            for a in range(n_areas):
+                if areas.members[a] >> i & 1 and left[a] > _EPSILON:
+                    rate[i, a] = weights[i] * left[a] / areas.crowd[a] ** 2 / total
+                    inflow[a] += rate[i, a]
+        if step == math.inf:
             break
-        growing = {tenant for tenant, _, _ in growth}
-        step = min(
-            *(open_demand[tenant] / weights[tenant] for tenant in growing),
-            *(left[a] / rate for a, rate in enumerate(inflow) if rate > 0),
-        )
-        for tenant, area, rate in growth:
-            used[tenant][area] += rate * step
-            open_demand[tenant] -= rate * step
-            left[area] -= rate * step
-    return used
+        for a in range(n_areas):
+            if inflow[a] > 0.0:
+                step = min(step, left[a] / inflow[a])
+        for a in range(n_areas):
+            left[a] -= inflow[a] * step
+            for i in range(n):
+                used[i, a] += rate[i, a] * step
+                demands[i] -= rate[i, a] * step
 
 
-def sibling_busy(areas: CpuMap, used: Sequence[Sequence[float]]) -> list[float]:
-    """Share of each tenant's running time in which the sibling hyperthread of its CPU is busy too.
+@compiled
+def fair_shares(
+    areas: Areas, demands: FloatArray, weights: FloatArray, priorities: FloatArray, used: FloatArray
+) -> None:
+    """CPUs that each tenant uses in each area, into `used` (tenants, areas). Eats `demands`.
+
+    Weighted max-min fairness by progressive filling, the higher priority first: everybody who wants more grows in
+    proportion to its weight, wherever there is room, until an area is full or the tenant has what it wants. This is
+    what CFS with load balancing tends to; priorities are those of the real-time classes.
+    """
+    n, n_areas = len(demands), areas.counts[0]
+    left = areas.work[n]
+    for a in range(n_areas):
+        left[a] = areas.sizes[a]
+        for i in range(n):
+            used[i, a] = 0.0
+    ceiling = math.inf
+    while True:
+        level = -math.inf
+        for i in range(n):
+            if level < priorities[i] < ceiling:
+                level = priorities[i]
+        if level == -math.inf:
+            break
+        _grow(areas, demands, weights, priorities, level, used)
+        ceiling = level
+
+
+@compiled
+def sibling_busy(areas: Areas, used: FloatArray, shares: FloatArray) -> None:
+    """Share of each tenant's running time in which the sibling hyperthread of its CPU is busy too, into `shares`.
 
     Siblings in one area: the scheduler fills idle cores first, so they overlap only where it has to. Siblings in
     different areas know nothing of each other: they overlap as independent events.
     """
-    busy = [sum(row[a] for row in used) / size for a, size in enumerate(areas.sizes)]
-    beside = [0.0] * len(busy)  # per area: share of its running time beside a busy sibling
-    for (a, b), count in areas.pairs.items():
+    n, n_areas, sizes, pairs = len(shares), areas.counts[0], areas.sizes, areas.pairs
+    busy, beside = areas.work[n], areas.work[n + 1]
+    for a in range(n_areas):
+        total = 0.0
+        for i in range(n):
+            total += used[i, a]
+        busy[a], beside[a] = total / sizes[a], 0.0
+    for k in range(areas.counts[1]):
+        a, b, count = pairs[k, 0], pairs[k, 1], float(pairs[k, 2])
         if a == b:
             overlap = max(0.0, 2.0 * busy[a] - 1.0)
-            beside[a] += 2 * count / areas.sizes[a] * overlap / max(busy[a], _EPSILON)
+            beside[a] += 2.0 * count / sizes[a] * overlap / max(busy[a], _EPSILON)
         else:
-            beside[a] += count / areas.sizes[a] * busy[b]
-            beside[b] += count / areas.sizes[b] * busy[a]
-    shares: list[float] = []
-    for row in used:
-        total = sum(row)
-        shares.append(sum(x * beside[a] for a, x in enumerate(row)) / total if total > _EPSILON else 0.0)
-    return shares
+            beside[a] += count / sizes[a] * busy[b]
+            beside[b] += count / sizes[b] * busy[a]
+    for i in range(n):
+        total, overlap = 0.0, 0.0
+        for a in range(n_areas):
+            total += used[i, a]
+            overlap += used[i, a] * beside[a]
+        shares[i] = overlap / total if total > _EPSILON else 0.0
 
 
-def frequency_ghz(platform: PlatformModel, busy_cpus: float) -> float:
-    """Clock under turbo: from the single-core turbo down to the base frequency when all physical cores are active."""
-    active = min(1.0, busy_cpus / platform.physical_cores)
-    return platform.turbo_ghz - (platform.turbo_ghz - platform.frequency_ghz) * active
+@compiled
+def frequency_ghz(base_ghz: float, turbo_ghz: float, physical_cores: float, power: float) -> float:
+    """Clock under turbo: from the single-core turbo down to the base frequency when all physical cores are active.
+
+    `power` are the busy CPUs, each weighted with what its program draws.
+    """
+    return turbo_ghz - (turbo_ghz - base_ghz) * min(1.0, power / physical_cores)
 
 
-@dataclass(frozen=True)
-class Crowding:
-    """What the other tenants on the same CPUs do to a thread that wakes up.
+@compiled
+def crowding(
+    areas: Areas, used: FloatArray, runnable: FloatArray, priorities: FloatArray, tenant: int
+) -> tuple[float, float]:
+    """What other tenants on the same CPUs do to a thread that wakes up: (probability, competitors).
 
     `probability` that no CPU is idle and somebody else runs, `competitors` the other runnable threads per CPU.
+    `runnable[j]` are the threads of tenant j that want to run at one time. Lower priorities don't count.
     """
-
-    probability: float
-    competitors: float
-
-
-def crowding(areas: CpuMap, used: Sequence[Sequence[float]], runnable: Sequence[float], tenant: int) -> Crowding:
-    """How crowded a tenant's CPUs are. `runnable[j]` are the threads of tenant j that want to run at one time."""
-    cpus = areas.cpus_of(tenant)
-    mine = areas.areas_of[tenant]
-    busy = sum(sum(row[a] for row in used) for a in mine) / cpus
-    own = sum(used[tenant][a] for a in mine) / cpus
-    competitors = 0.0
-    for other, threads in enumerate(runnable):
-        if other == tenant:
+    cpus = areas.cpus_of[tenant]
+    busy, own, competitors = 0.0, 0.0, 0.0
+    for a in range(areas.counts[0]):
+        if not areas.members[a] >> tenant & 1:
             continue
-        common = sum(areas.sizes[a] for a in mine if other in areas.members[a])
-        competitors += common * threads / max(areas.cpus_of(other), 1)
+        own += used[tenant, a] / cpus
+        for j in range(len(runnable)):
+            if priorities[j] < priorities[tenant] or not areas.members[a] >> j & 1:
+                continue
+            busy += used[j, a] / cpus
+            if j != tenant:
+                competitors += areas.sizes[a] * runnable[j] / max(areas.cpus_of[j], 1.0)
     busy = min(busy, 1.0)
-    return Crowding(busy**cpus * max(busy - own, 0.0) / max(busy, _EPSILON), competitors / cpus)
+    return busy**cpus * max(busy - own, 0.0) / max(busy, _EPSILON), competitors / cpus

@@ -35,7 +35,8 @@ class Measurement:
 
 def mixed_quantile(flows: Sequence[Flow], levels: Sequence[float]) -> list[float] | None:
     """Response time at each level over several steps, every step weighted by its requests; None without requests."""
-    parts = [(flow.quantiles_ms, flow.requests) for flow in flows if flow.quantiles_ms is not None]
+    spectra = [(flow.quantiles_ms, flow.requests) for flow in flows]
+    parts = [(spectrum, requests) for spectrum, requests in spectra if spectrum is not None]
     if not parts:
         return None
     values = np.sort(np.concatenate([spectrum for spectrum, _ in parts]))
@@ -55,7 +56,7 @@ def measure(flows: Sequence[Flow], rng: np.random.Generator) -> Measurement:
     requests = sum(flow.requests for flow in flows)
     mean_ms = p50_ms = p95_ms = p99_ms = None
     rate = samples = None
-    if any(flow.quantiles_ms is not None or flow.service_ms is not None for flow in flows):
+    if any(flow.response is not None or flow.service_ms is not None for flow in flows):
         samples = int(rng.poisson(requests)) if requests < 1e6 else round(requests)
         rate = samples / span
         quantiles = mixed_quantile(flows, _sampled_levels(samples, rng)) if samples > 0 else None

@@ -2,99 +2,121 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
 
-from osml.virtual.models import PlatformModel
+from osml.virtual.columns import FloatArray
+from osml.virtual.jit import compiled
 
-MAX_UTILISATION = 0.95  # the controllers keep some order beyond this: the rest of the wait is each program's own
+MAX_UTILISATION = 0.95
+"""The controllers keep some order beyond this: the rest of the wait is each program's own."""
 
+_SEARCH_STEPS = 40
+_CLOSE = 1e-7
 
-@dataclass(frozen=True)
-class Traffic:
-    """What one tenant asks of the memory.
-
-    A closed tenant (a BE job) runs `busy` CPUs all the time and moves bytes_per_event each
-    compute_ns + stall * latency; an open one (an LC service) moves `open_gbps` whatever the latency is.
-    """
-
-    busy: float
-    bytes_per_event: float
-    compute_ns: float
-    stall: float
-    open_gbps: float | None = None
-    cap_gbps: float | None = None
-
-    def gbps(self, latency_ns: float) -> float:
-        """Traffic at a memory latency; bytes per ns are GB/s."""
-        if self.open_gbps is not None:
-            return self.open_gbps
-        return self.busy * self.bytes_per_event / (self.compute_ns + self.stall * latency_ns)
-
-    def latency_for(self, gbps: float) -> float:
-        """The latency in ns at which `busy` CPUs move just `gbps`."""
-        if self.stall <= 0 or gbps <= 0:
-            return 0.0
-        return max(0.0, (self.busy * self.bytes_per_event / gbps - self.compute_ns) / self.stall)
+# Columns of the traffic that settle() reads: a closed tenant (a BE job) runs M_BUSY CPUs all the time and moves M_BYTES
+# each M_COMPUTE + M_STALL * latency ns; an open one (an LC service) moves M_OPEN GB/s whatever the latency is (-1: it
+# is closed). M_CAP is its limit in GB/s (MBA), infinite without.
+M_BUSY, M_BYTES, M_COMPUTE, M_STALL, M_OPEN, M_CAP, TRAFFIC_COLUMNS = range(7)
 
 
-def latency_ns(platform: PlatformModel, utilisation: float) -> float:
-    """t(u) = t0 (1 + a u^b/(1 - u)), the utilisation taken no higher than MAX_UTILISATION."""
+@compiled
+def rise(a: float, b: float, utilisation: float) -> float:
+    """1 + a u^b/(1 - u), the utilisation taken no higher than MAX_UTILISATION."""
     u = min(max(utilisation, 0.0), MAX_UTILISATION)
-    return platform.memory_latency_ns * (1.0 + platform.latency_rise * u**platform.latency_power / (1.0 - u))
+    return 1.0 + a * u**b / (1.0 - u)
 
 
-def fair_bandwidth(demands: Sequence[float], weights: Sequence[float], capacity: float) -> list[float]:
-    """Max-min fair split of the capacity: who asks for less than its share gets all of it."""
-    granted = [0.0] * len(demands)
-    waiting: list[int] = [i for i, demand in enumerate(demands) if demand > 0]
-    left = capacity
-    while waiting:
-        level = left / sum(weights[i] for i in waiting)
-        modest = [i for i in waiting if demands[i] <= level * weights[i]]
-        if not modest:
-            for i in waiting:
-                granted[i] = level * weights[i]
+@compiled
+def gbps(traffic: FloatArray, i: int, latency_ns: float) -> float:
+    """Traffic of tenant i at a memory latency; bytes per ns are GB/s."""
+    if traffic[i, M_OPEN] >= 0.0:
+        return traffic[i, M_OPEN]
+    return traffic[i, M_BUSY] * traffic[i, M_BYTES] / (traffic[i, M_COMPUTE] + traffic[i, M_STALL] * latency_ns)
+
+
+@compiled
+def _asked(traffic: FloatArray, latency_ns: float) -> float:
+    total = 0.0
+    for i in range(len(traffic)):
+        total += min(gbps(traffic, i, latency_ns), traffic[i, M_CAP])
+    return total
+
+
+@compiled
+def utilisation(traffic: FloatArray, usable: float, t0: float, a: float, b: float) -> float:
+    """The utilisation at which traffic and latency agree (regula falsi, Illinois); at most MAX_UTILISATION."""
+    closed = False
+    for i in range(len(traffic)):
+        closed = closed or traffic[i, M_OPEN] < 0.0
+    if not closed:
+        return min(_asked(traffic, t0) / usable, MAX_UTILISATION)
+    low, high = 0.0, MAX_UTILISATION
+    above = _asked(traffic, t0) / usable  # at u = 0
+    below = _asked(traffic, t0 * rise(a, b, high)) / usable - high
+    if below >= 0.0:
+        return MAX_UTILISATION
+    u = 0.0
+    for _ in range(_SEARCH_STEPS):
+        u = (low * below - high * above) / (below - above)
+        value = _asked(traffic, t0 * rise(a, b, u)) / usable - u
+        if abs(value) < _CLOSE:
             break
-        for i in modest:
-            granted[i] = demands[i]
-            left -= demands[i]
-        waiting = [i for i in waiting if demands[i] > level * weights[i]]
-    return granted
+        if value > 0.0:
+            low, above, below = u, value, below / 2.0
+        else:
+            high, below, above = u, value, above / 2.0
+    return u
 
 
-def settle(platform: PlatformModel, tenants: Sequence[Traffic]) -> list[float]:
-    """The memory latency in ns that each tenant sees once traffic and latency agree.
+@compiled
+def fair_split(demands: FloatArray, weights: FloatArray, capacity: float, granted: FloatArray) -> None:
+    """Max-min fair split of the capacity into `granted`: who asks for less than its share gets all of it."""
+    n = len(demands)
+    left, weight = capacity, 0.0
+    for i in range(n):
+        granted[i] = -1.0 if demands[i] > 0.0 else 0.0
+        weight += weights[i] if demands[i] > 0.0 else 0.0
+    for _ in range(n):
+        level = left / max(weight, 1e-12)
+        modest = False
+        for i in range(n):
+            if granted[i] < 0.0 and demands[i] <= level * weights[i]:
+                granted[i] = demands[i]
+                left -= demands[i]
+                weight -= weights[i]
+                modest = True
+        if not modest:
+            for i in range(n):
+                if granted[i] < 0.0:
+                    granted[i] = level * weights[i]
+            return
+
+
+@compiled
+def settle(
+    traffic: FloatArray, usable: float, t0: float, a: float, b: float, seen: FloatArray, work: FloatArray
+) -> None:
+    """The memory latency in ns that each tenant sees once traffic and latency agree, into `seen`.
 
     Below saturation all see t(u). At saturation who asks for more than its fair share waits longer, until its traffic
-    fits; the same holds for a tenant at its own cap (MBA).
+    fits; the same holds for a tenant at its own cap (MBA). `work` is scratch, (3, tenants).
     """
-    usable = platform.bandwidth_gbps * platform.usable_bandwidth
-
-    def asked(latency: float) -> list[float]:
-        return [min(t.gbps(latency), t.cap_gbps or float("inf")) for t in tenants]
-
-    low, high = 0.0, MAX_UTILISATION
-    if sum(asked(latency_ns(platform, high))) >= usable * high:
-        low = high
-    else:
-        for _ in range(20):
-            middle = (low + high) / 2.0
-            if sum(asked(latency_ns(platform, middle))) > usable * middle:
-                low = middle
-            else:
-                high = middle
-    common = latency_ns(platform, low)
-    demands = asked(common)
-    granted = demands
-    if low >= MAX_UTILISATION:
-        granted = fair_bandwidth(demands, [max(t.busy, 0.01) for t in tenants], usable * MAX_UTILISATION)
-    seen: list[float] = []
-    for tenant, grant in zip(tenants, granted, strict=True):
+    n = len(traffic)
+    u = utilisation(traffic, usable, t0, a, b)
+    common = t0 * rise(a, b, u)
+    demands, weights, granted = work[0], work[1], work[2]
+    for i in range(n):
+        demands[i] = granted[i] = min(gbps(traffic, i, common), traffic[i, M_CAP])
+        weights[i] = max(traffic[i, M_BUSY], 0.01)
+    if u >= MAX_UTILISATION:
+        fair_split(demands, weights, usable * MAX_UTILISATION, granted)
+    for i in range(n):
         own = common
-        if tenant.cap_gbps is not None:  # a throttled tenant queues for its own slice of the memory
-            own *= latency_ns(platform, tenant.gbps(common) / tenant.cap_gbps) / platform.memory_latency_ns
-        if tenant.gbps(common) > grant * 1.000001:
-            own = max(own, tenant.latency_for(grant))
-        seen.append(own)
-    return seen
+        wanted = gbps(traffic, i, common)
+        if not math.isinf(traffic[i, M_CAP]):  # a throttled tenant queues for its own slice of the memory
+            own *= rise(a, b, wanted / traffic[i, M_CAP])
+        if wanted > granted[i] * 1.000001 and traffic[i, M_STALL] > 0.0 and granted[i] > 0.0:
+            # The latency at which its CPUs move just what it is granted.
+            alone = traffic[i, M_BUSY] * traffic[i, M_BYTES] / granted[i] - traffic[i, M_COMPUTE]
+            own = max(own, alone / traffic[i, M_STALL])
+        seen[i] = own

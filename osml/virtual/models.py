@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class MemoryBehaviour:
-    """How a program uses cache and memory, per instruction.
+    """How a program uses the core, the cache and the memory, per instruction.
 
     `cpi` are cycles per instruction without misses of the last-level cache, `apki` its accesses per kilo-instruction,
-    `mlp` the misses that overlap, `bytes_per_miss` the traffic of one miss with prefetch and write-back.
-    The miss ratio at c MiB is miss_min + (1 - miss_min)/(1 + (c/working_set_mib)^steepness).
+    `mlp` the misses that overlap, `bytes_per_miss` the traffic of one demand miss with prefetch and write-back.
+    The miss ratio at c MiB is miss_min + (1 - miss_min)/(1 + (c/working_set_mib)^steepness). `footprint_mib` is all
+    memory that it keeps, `power` what a CPU that runs it draws, relative to an average program.
     """
 
     cpi: float
@@ -22,46 +23,68 @@ class MemoryBehaviour:
     mlp: float
     bytes_per_miss: float
     footprint_mib: float
+    power: float
 
 
 @dataclass(frozen=True)
 class ServiceModel:
-    """A latency-critical service: requests of `instructions` with squared coefficient of variation `cv2`.
+    """A latency-critical service on one platform: requests of `instructions` with squared coefficient of variation
+    `cv2`.
 
-    `max_load` is in requests/s, `target_ms` is for p99, `burstiness` is the squared coefficient of variation of the
-    arrival intervals (1 = Poisson), `switch_cost` the slowdown per doubling of threads over CPUs, `queue_limit_s` how
-    many seconds of max load the queue holds before requests are refused.
+    `max_load` is in requests/s, `target_ms` holds for `percentile`, `threads` serve at most so many requests at a time.
+    `burstiness` is the squared coefficient of variation of the arrival intervals (1 = Poisson), `switch_cost` the
+    slowdown per doubling of threads over CPUs, `usable` the share of its CPU time that it can use before its queue
+    grows (locks, uneven workers), `queue_limit_s` how many seconds of max load the queue holds before requests are
+    refused. Outside of the CPU a request waits `stack_ms` (mean, exponential) in the network stack, does `disk_ios`
+    random reads, touches `pages` pages that come from disk when they are not resident, and sends `network_kib`.
+    `scaled` says how a load that nobody published was found; empty where it was published.
     """
 
     name: str
     platform: str
     max_load: float
     target_ms: float
+    percentile: str
     threads: int
     instructions: float
     cv2: float
     burstiness: float
     switch_cost: float
+    usable: float
     queue_limit_s: float
+    stack_ms: float
+    disk_ios: float
+    pages: float
+    network_kib: float
     memory: MemoryBehaviour
+    scaled: str = ""
 
 
 @dataclass(frozen=True)
 class JobModel:
-    """A best-effort job: `threads` threads that always have work."""
+    """A best-effort job: `threads` threads that always have work.
+
+    `disk_mbps` and `network_gbps` are what it would read and send if it could, over `flows` connections.
+    """
 
     name: str
     threads: int
+    disk_mbps: float
+    network_gbps: float
+    flows: float
     memory: MemoryBehaviour
 
 
 @dataclass(frozen=True)
 class PlatformModel:
-    """One socket: `cpus` logical CPUs over `physical_cores`, one last-level cache, one memory.
+    """One socket: `cpus` logical CPUs over `physical_cores`, one last-level cache, one memory, a disk and a network.
 
     `usable_bandwidth` is the share of the peak that programs reach, `latency_rise` and `latency_power` are a and b of
-    t(u) = t0 (1 + a u^b/(1 - u)), `smt_speed` the speed of a thread whose sibling is busy, `time_slice_ms` what a
-    woken thread waits per competitor, `warmup_s` the shortest time constant of the cache.
+    t(u) = t0 (1 + a u^b/(1 - u)), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself (t0 =
+    `llc_latency_ns`, u = traffic over `llc_gbps`). `smt_speed` is the speed of a thread whose sibling is busy,
+    `time_slice_ms` what a woken thread waits per competitor, `warmup_s` the shortest time constant of the cache.
+    `reserved_gib` of `memory_gib` belong to the system; `disk_iops` are random reads, `disk_mbps` sequential ones;
+    `network_gbps` is the link.
     """
 
     id: str
@@ -74,15 +97,21 @@ class PlatformModel:
     way_mib: float
     bandwidth_gbps: float
     memory_gib: float
+    reserved_gib: float
     mba: bool
     max_groups: int
     usable_bandwidth: float
     memory_latency_ns: float
     latency_rise: float
     latency_power: float
+    llc_gbps: float
+    llc_latency_ns: float
     smt_speed: float
     time_slice_ms: float
     warmup_s: float
+    disk_iops: float
+    disk_mbps: float
+    network_gbps: float
 
     def sibling(self, cpu: int) -> int | None:
         """The other hyperthread of the same physical core; None without SMT. Numbered as Linux does: i and i + n."""

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
+from osml.virtual import columns as c
+from osml.virtual.columns import FloatArray
 from osml.virtual.engine import advance
 from osml.virtual.models import JobModel, PlatformModel, ServiceModel, on_platform
-from osml.virtual.queueing import LEVELS
-from osml.virtual.state import FloatArray, Flow, Grant, Node, NodeState, initial_state
+from osml.virtual.state import Flow, Grant, Node, NodeState, initial_state
+from osml.virtual.steady import steady, surface_flows
 
 
 def first_cpus(platform: PlatformModel, cores: int) -> frozenset[int]:
@@ -31,23 +31,31 @@ def run(
 
 def p99_ms(flow: Flow) -> float:
     """The p99 of a step; infinite where nothing was completed."""
-    return float("inf") if flow.quantiles_ms is None else float(np.interp(0.99, LEVELS, flow.quantiles_ms))
+    return float("inf") if flow.p99_ms is None else flow.p99_ms
+
+
+def tail_ms(flow: Flow, percentile: str) -> float:
+    """The tail that a target speaks of ("p50", "p95", "p99"); infinite where nothing was completed."""
+    found = {"p50": flow.p50_ms, "p95": flow.p95_ms, "p99": flow.p99_ms}[percentile]
+    return float("inf") if found is None else found
+
+
+def surface(
+    platform: PlatformModel, service: ServiceModel, load: float, cores: Sequence[int] | None = None,
+    ways: Sequence[int] | None = None, seconds: float = 20.0,
+) -> FloatArray:  # fmt: skip
+    """Flows (cores, ways, FLOW_COLUMNS) of a service alone on so many cores and ways, `seconds` after its start."""
+    cores = cores or range(1, platform.cpus + 1)
+    ways = ways or range(1, platform.ways + 1)
+    return surface_flows(Node(platform, (service,)), load, cores, ways, seconds)
 
 
 def p99_surface(
-    platform: PlatformModel, service: ServiceModel, load: float,
-    cores: Sequence[int] | None = None, ways: Sequence[int] | None = None, seconds: float = 20.0,
+    platform: PlatformModel, service: ServiceModel, load: float, cores: Sequence[int] | None = None,
+    ways: Sequence[int] | None = None, seconds: float = 20.0,
 ) -> FloatArray:  # fmt: skip
     """p99 in ms, shape (cores, ways), of a service alone on so many cores and ways, `seconds` after its start."""
-    cores = cores or range(1, platform.cpus + 1)
-    ways = ways or range(1, platform.ways + 1)
-    node = Node(platform, (service,))
-    table = np.empty((len(cores), len(ways)))
-    for row, n_cores in enumerate(cores):
-        for column, n_ways in enumerate(ways):
-            grant = Grant(first_cpus(platform, n_cores), (1 << n_ways) - 1)
-            table[row, column] = p99_ms(run(node, [grant], {service.name: load}, seconds)[1][0])
-    return table
+    return surface(platform, service, load, cores, ways, seconds)[:, :, c.F_P99_MS]
 
 
 def whole_node(node: Node) -> list[Grant]:
@@ -56,14 +64,15 @@ def whole_node(node: Node) -> list[Grant]:
     return [Grant(frozenset(range(platform.cpus)), (1 << platform.ways) - 1) for _ in node.tenants]
 
 
-def ideal_ms(platform: PlatformModel, service: ServiceModel, load: float) -> float:
-    """p99 in ms of the service alone on the whole node at a load (Ah-Q's TL_i0)."""
+def ideal_ms(platform: PlatformModel, service: ServiceModel, load: float, percentile: str | None = None) -> float:
+    """Tail latency in ms of the service alone on the whole node (Ah-Q's TL_i0); by default at its own percentile."""
     node = Node(platform, (service,))
-    return p99_ms(run(node, whole_node(node), {service.name: load}, 10.0)[1][0])
+    flow = steady(node, whole_node(node), {service.name: load}, 10.0)[0]
+    return tail_ms(flow, percentile or service.percentile)
 
 
 def solo_speed(platform: PlatformModel, job: JobModel) -> tuple[float, float]:
     """Instructions per cycle, and 10^9 instructions a second, of a job alone on the whole node."""
     node = Node(platform, (), (on_platform(job, platform),))
-    flow = run(node, whole_node(node), {}, 10.0)[1][0]
+    flow = steady(node, whole_node(node), {}, 10.0)[0]
     return flow.instructions / flow.cycles, flow.instructions / flow.dt / 1e9

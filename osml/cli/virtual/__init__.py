@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import typer
 
+from osml.cli.virtual.fit import fit
 from osml.cli.virtual.mount import mount
 
 app = typer.Typer(
     help="A virtual node: a machine made of equations, calibrated on published facts.", no_args_is_help=True
 )
 
+app.command("fit")(fit)
 app.command("mount")(mount)
 
 

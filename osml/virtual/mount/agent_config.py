@@ -18,7 +18,7 @@ def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[st
     telemetry = {"file": str(folder / "telemetry" / f"{model.name}.jsonl")}
     entry: dict[str, Any] = {"name": model.name}
     if isinstance(model, ServiceModel):
-        entry |= {"class": "lc", "target_ms": model.target_ms, "percentile": "p99"}
+        entry |= {"class": "lc", "target_ms": model.target_ms, "percentile": model.percentile}
         entry["ideal_ms"] = round(min(ideal_ms(machine.node.platform, model, load), model.target_ms * 0.95), 3)
         entry["latency"] = {**telemetry, "max_age_s": 5.0}
     else:

@@ -75,7 +75,7 @@ def build_node(options: MountOptions) -> Node:
         raise InputError(f"--server-url is '{options.server_url}', expected an address like http://127.0.0.1:8080")
     try:
         platform = catalogs.platform(options.platform)
-        services = tuple(catalogs.service(name) for name in options.loads)
+        services = tuple(catalogs.service(name, platform.id) for name in options.loads)
         jobs = tuple(on_platform(catalogs.job(name), platform) for name in options.jobs)
         return Node(platform, services, jobs)
     except (catalogs.CatalogError, NodeInputError) as error:

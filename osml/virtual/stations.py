@@ -1,0 +1,136 @@
+"""What a request waits for outside of the CPU: pages that are not resident, the disk, the network."""
+
+from __future__ import annotations
+
+import math
+
+from osml.virtual.columns import (
+    G_DISK_IOPS,
+    G_MEMORY_MIB,
+    G_NETWORK_GBPS,
+    P_DISK_IOPS,
+    P_DISK_MBPS,
+    P_MEMORY_MIB,
+    P_NETWORK_GBPS,
+    T_DISK_IOS,
+    T_DISK_MBPS,
+    T_FLOWS,
+    T_FOOTPRINT,
+    T_LC,
+    T_NETWORK_GBPS,
+    T_NETWORK_KIB,
+    T_PAGES,
+    T_STACK_MS,
+    FloatArray,
+)
+from osml.virtual.jit import compiled
+from osml.virtual.memory import fair_split
+
+_FULL = 0.985
+"""Above this utilisation a station's queue is the backlog of whoever waits for it."""
+
+_GBIT_PER_KIB = 8 * 1024 / 1e9
+
+# Rows of the table that visit() fills, one column a tenant: what each request does and waits for.
+(
+    V_RESIDENT, V_IOS, V_LIMIT, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND, V_WEIGHT, V_GRANTED, V_OTHER_RATE,
+    VISIT_ROWS,
+) = range(10)  # fmt: skip
+
+
+@compiled
+def _residency(platform: FloatArray, tenants: FloatArray, grants: FloatArray, visits: FloatArray) -> None:
+    """Share of each footprint that is in memory: where all together want too much, everybody loses the same share."""
+    n, wanted = len(tenants), 0.0
+    for i in range(n):
+        wanted += min(tenants[i, T_FOOTPRINT], grants[i, G_MEMORY_MIB])
+    squeeze = min(1.0, platform[P_MEMORY_MIB] / max(wanted, 1e-9))
+    for i in range(n):
+        allowed = min(1.0, grants[i, G_MEMORY_MIB] / tenants[i, T_FOOTPRINT])
+        visits[V_RESIDENT, i] = allowed * squeeze
+
+
+@compiled
+def _limit(visits: FloatArray, per_request: float, capacity: float, i: int) -> float:
+    """Requests/s that a station lets through: what tenant i is granted and what nobody else wants."""
+    left = capacity
+    for j in range(visits.shape[1]):
+        left -= visits[V_GRANTED, j]
+    return (visits[V_GRANTED, i] + max(left, 0.0)) / per_request
+
+
+@compiled
+def _wait(visits: FloatArray, i: int, rate: float, limit: float, mean_ms: float) -> None:
+    """Add one exponential wait to what a request of tenant i goes through: M/M/1 at its share of the station."""
+    load = min(rate / max(limit, 1e-12), _FULL)
+    visits[V_DELAY_MS, i] += mean_ms / (1.0 - load)
+    visits[V_DELAY_PROBABILITY, i] = 1.0
+
+
+@compiled
+def _disk(
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
+) -> None:
+    n = len(tenants)
+    streams = 0.0
+    for i in range(n):
+        faults = tenants[i, T_PAGES] * (1.0 - visits[V_RESIDENT, i])
+        visits[V_IOS, i] = tenants[i, T_DISK_IOS] + faults
+        visits[V_DEMAND, i] = min(wanted[i] * visits[V_IOS, i], grants[i, G_DISK_IOPS])
+        visits[V_WEIGHT, i] = 1.0
+        streams += tenants[i, T_DISK_MBPS]
+    # A sequential reader takes what it can get; the disk's scheduler keeps half of the time for the others.
+    capacity = platform[P_DISK_IOPS] * max(0.5, 1.0 - streams / platform[P_DISK_MBPS])
+    fair_split(visits[V_DEMAND], visits[V_WEIGHT], capacity, visits[V_GRANTED])
+    for i in range(n):
+        ios = visits[V_IOS, i]
+        if tenants[i, T_LC] == 0.0 or ios <= 1e-9:
+            continue
+        limit = min(_limit(visits, ios, capacity, i), grants[i, G_DISK_IOPS] / ios)
+        visits[V_LIMIT, i] = min(visits[V_LIMIT, i], limit)
+        mean_ms = 1000.0 / (limit * ios)
+        load = min(wanted[i] / limit, _FULL)
+        visits[V_DELAY_MS, i] += ios * mean_ms / (1.0 - load)
+        once = 1.0 - math.exp(-ios)
+        visits[V_DELAY_PROBABILITY, i] += (1.0 - visits[V_DELAY_PROBABILITY, i]) * once
+
+
+@compiled
+def _network(
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
+) -> None:
+    n = len(tenants)
+    link = platform[P_NETWORK_GBPS]
+    for i in range(n):
+        asked = wanted[i] * tenants[i, T_NETWORK_KIB] * _GBIT_PER_KIB + tenants[i, T_NETWORK_GBPS]
+        visits[V_DEMAND, i] = min(asked, grants[i, G_NETWORK_GBPS])
+        visits[V_WEIGHT, i] = max(tenants[i, T_FLOWS], 1.0)
+    fair_split(visits[V_DEMAND], visits[V_WEIGHT], link, visits[V_GRANTED])
+    for i in range(n):
+        size = tenants[i, T_NETWORK_KIB] * _GBIT_PER_KIB
+        if tenants[i, T_LC] == 0.0 or size <= 0.0:
+            continue
+        limit = min(_limit(visits, size, link, i), grants[i, G_NETWORK_GBPS] / size)
+        visits[V_LIMIT, i] = min(visits[V_LIMIT, i], limit)
+        _wait(visits, i, wanted[i], limit, 1000.0 / limit)
+
+
+@compiled
+def visit(
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
+) -> None:
+    """Fill `visits` (VISIT_ROWS, tenants) for `wanted` requests/s of each service.
+
+    V_LIMIT are the requests/s that memory, disk and network let through; a request waits V_DELAY_MS (mean, exponential)
+    with V_DELAY_PROBABILITY.
+    """
+    for i in range(len(tenants)):
+        stack = tenants[i, T_STACK_MS]
+        visits[V_LIMIT, i] = math.inf
+        visits[V_DELAY_MS, i] = stack
+        visits[V_DELAY_PROBABILITY, i] = 1.0 if stack > 0.0 else 0.0
+    _residency(platform, tenants, grants, visits)
+    _disk(platform, tenants, grants, wanted, visits)
+    _network(platform, tenants, grants, wanted, visits)
+    for i in range(len(tenants)):  # the mean of all requests becomes the mean of those that wait
+        visits[V_DELAY_MS, i] /= max(visits[V_DELAY_PROBABILITY, i], 1e-9)
