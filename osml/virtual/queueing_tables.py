@@ -25,13 +25,15 @@ TABLE_SHAPE = (_STEPS_PROBABILITY + 1, _STEPS_SHARE + 1, 3)
 """Shape of the table of one service."""
 
 # A short Gauss-Legendre rule on (0, 1): enough for three percentiles.
-_X, _W = np.polynomial.legendre.leggauss(12)
+_X, _W = np.polynomial.legendre.leggauss(10)
 _NODES: FloatArray = 0.5 * (_X + 1.0)
 _WEIGHTS: FloatArray = 0.5 * _W / math.sqrt(2.0 * math.pi)
 _Z_MAX = 4.5
 _FAR = 12.0
 _ROUNDS = 6
-_STEP = 0.02  # Newton steps below this leave an error of about its square
+_STEP = 0.03  # Newton steps below this leave an error of about its square
+_SHORT = 0.03
+"""A wait or delay that is so short beside the service time is taken as a fixed part of it."""
 
 
 @compiled
@@ -75,28 +77,36 @@ def look_up(
 
 
 @compiled
+def _waited(x: float, z: float, centre: float, sigma: float, mean: float, other: float) -> float:
+    """E[exp(-(x - service)/mean); service < x]: only service times close to x matter where the mean is short.
+
+    An `other` mean of about the same size gets the same nodes: the difference of both is what is wanted.
+    """
+    low = -_Z_MAX
+    far = x - _FAR * (max(mean, other) if 0.5 * mean < other < 2.0 * mean else mean)
+    if far > 0.0:
+        low = max(low, (math.log(far) - centre) / sigma)
+    width = min(z, _Z_MAX) - low
+    if width <= 0.0:
+        return 0.0
+    total = 0.0
+    for k in range(_NODES.shape[0]):
+        at = low + width * _NODES[k]
+        left = max(x - math.exp(centre + sigma * at), 0.0)
+        total += _WEIGHTS[k] * math.exp(-0.5 * at * at - left / mean)
+    return width * total
+
+
+@compiled
 def _tail_and_density(
     x: float, centre: float, sigma: float, at_once: float, first: float, a: float, second: float, b: float
 ) -> tuple[float, float]:
     """P(response > x) and the density at x, where P(wait + delay > y) = first exp(-y/a) + second exp(-y/b)."""
     z = (math.log(x) - centre) / sigma
-    tail = normal_tail(z)
+    one = first * _waited(x, z, centre, sigma, a, b)
+    two = second * _waited(x, z, centre, sigma, b, a)
     density = at_once * math.exp(-0.5 * z * z) / (2.5066282746310002 * sigma * x)
-    high, low = min(z, _Z_MAX), -_Z_MAX
-    far = x - _FAR * max(a, b)
-    if far > 0.0:
-        low = max(low, (math.log(far) - centre) / sigma)
-    if high <= low:
-        return tail, density
-    total, slope = 0.0, 0.0
-    for k in range(_NODES.shape[0]):
-        at = low + (high - low) * _NODES[k]
-        left = max(x - math.exp(centre + sigma * at), 0.0)
-        weight = _WEIGHTS[k] * math.exp(-0.5 * at * at)
-        one, two = weight * first * math.exp(-left / a), weight * second * math.exp(-left / b)
-        total += one + two
-        slope += one / a + two / b
-    return tail + (high - low) * total, density + (high - low) * slope
+    return normal_tail(z) + one + two, density + one / a + two / b
 
 
 @compiled
@@ -127,13 +137,13 @@ def percentiles(
     give a first guess by the table, which Newton's method makes exact.
     """
     mean = mean_ms(service_ms, wait_probability, wait_ms, delay_probability, delay_ms)
-    if delay_probability <= 0.0 or delay_ms <= 0.0:
-        p50, p95, p99 = look_up(table, service_ms, wait_probability, wait_ms)
-        return mean, p50, p95, p99
     c, p, a, b = wait_probability, delay_probability, wait_ms, delay_ms
-    if c <= 0.0 or a <= 0.0:
+    if p * b <= 0.0 or b < _SHORT * service_ms * cv2:
+        p50, p95, p99 = look_up(table, service_ms, c, a)
+        return mean, p50 + p * b, p95 + p * b, p99 + p * b
+    if c * a <= 0.0 or a < _SHORT * service_ms * cv2:
         p50, p95, p99 = look_up(table, service_ms, p, b)
-        return mean, p50, p95, p99
+        return mean, p50 + c * a, p95 + c * a, p99 + c * a
     both = mean - service_ms
     single = max((c * a * a + p * b * b + c * p * a * b) / both, both)
     p50, p95, p99 = look_up(table, service_ms, both / single, single)
