@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from osml import __version__
-from osml.cli import demo, entropy, live, virtual
+from osml.cli import demo, dispatch, entropy, live, virtual
 from osml.failure import Failure
 
 COMMANDS_GROUP = "osml.commands"
@@ -44,6 +44,7 @@ app.command("entropy")(entropy.entropy)
 app.command("demo")(demo.demo)
 app.command("live")(live.live)
 app.add_typer(virtual.app, name="virtual")
+app.add_typer(dispatch.app, name="dispatch")
 
 
 def _plug_in() -> None:

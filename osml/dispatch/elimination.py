@@ -1,7 +1,7 @@
 """Linear systems of Markov chains, solved without a subtraction (Grassmann, Taksar, Heyman).
 
 A chain on m states leaves state i for state j at rate p[i, j] and leaves the set at rate exits[i]. With D the diagonal
-of all rates out of a state, D - p is an M-matrix. Its pivots are summed from rates instead of being differences, so that
+of all rates out of a state, D - p is an M-matrix. Its pivots are summed from rates instead of being differences: so
 each entry of a solution is right to nearly all digits, however rare the state. Diagonals of p are ignored.
 """
 

@@ -11,7 +11,7 @@ from osml.dispatch.elimination import recurrent_state, relative_values, stationa
 from osml.dispatch.phases import MEMORY_LIMIT, Phases, memory_needed
 from osml.dispatch.policy import Policy, resolve
 from osml.dispatch.sweeps import eliminate, spread_probabilities, spread_values
-from osml.dispatch.tail import Tail, build_tail
+from osml.dispatch.tail import Tail, build_tail, linear_solve
 from osml.failure import InputError
 
 FloatArray = NDArray[np.float64]
@@ -57,8 +57,8 @@ class Evaluation:
         shares = self.shares()
         rate = self.tail.rate_matrix()
         rest = np.eye(len(rate)) - rate
-        above = np.linalg.solve(rest.T, rate.T @ shares[self.top])  # sum of the tail's levels
-        weighted = np.linalg.solve(rest.T, above)  # sum of (level - top) times the level
+        above = linear_solve(rest.T, rate.T @ shares[self.top])  # sum of the tail's levels
+        weighted = linear_solve(rest.T, above)  # sum of (level - top) times the level
         total = shares.sum() + above.sum()
         levels = np.arange(self.top + 1) @ shares.sum(axis=1)
         return float((levels + self.top * above.sum() + weighted.sum()) / total)

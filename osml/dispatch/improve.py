@@ -24,7 +24,7 @@ def improve_level(
     gain[s, j]: phase after a job goes to class j. rates[s]: how often a decision is taken in s; the return value is
     gain times rate. Phases are sorted by busy servers: those that a decision leads to come later.
     """
-    m, n_classes = gain.shape
+    n_classes = gain.shape[1]
     scale = 0.0
     for s in range(size):
         scale = max(scale, abs(values[s]))

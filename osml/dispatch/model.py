@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.dispatch.elimination import recurrent_state, stationary
 from osml.dispatch.parameters import Epochs, FarmParameters
 from osml.failure import InputError
 
@@ -54,7 +55,9 @@ class Farm:
     def checked(self) -> Farm:
         """Itself, if shapes and rates have a meaning and the queue is stable. Raises InputError."""
         if not self.kinds or not math.isfinite(self.arrival) or self.arrival <= 0:
-            raise InputError(f"arrival is {self.arrival} for {len(self.kinds)} kinds, expected a rate above 0 and kinds")
+            raise InputError(
+                f"arrival is {self.arrival} for {len(self.kinds)} kinds, expected a rate above 0 and kinds"
+            )
         _check_square("environment", self.environment, len(self.environment))
         for index, kind in enumerate(self.kinds):
             where = f"kinds[{index}]"
@@ -87,8 +90,8 @@ def _check_square(where: str, matrix: Matrix, size: int) -> None:
                 raise InputError(f"{where}[{a}][{b}] is {rate}, expected a finite rate of at least 0")
 
 
-def _mean_rate(kind: ServerKind, environment: Matrix) -> float:
-    """Long-run mean service rate of one server that is always busy."""
+def long_run_shares(kind: ServerKind, environment: Matrix) -> FloatArray:
+    """Share of time that one server spends in each environment and mode. (environments, modes)"""
     n_modes = len(kind.rates)
     size = n_modes * len(environment)
     generator = np.zeros((size, size))
@@ -101,7 +104,9 @@ def _mean_rate(kind: ServerKind, environment: Matrix) -> float:
             for other, rate in enumerate(environment[e]):
                 if other != e:
                     generator[row, other * n_modes + a] += rate
-    np.fill_diagonal(generator, -generator.sum(axis=1))
-    system = np.vstack([generator.T, np.ones(size)])
-    share, *_ = np.linalg.lstsq(system, np.append(np.zeros(size), 1.0), rcond=None)
-    return float(share @ np.tile(np.array(kind.rates), len(environment)))
+    return stationary(generator, recurrent_state(generator)).reshape(len(environment), n_modes)
+
+
+def _mean_rate(kind: ServerKind, environment: Matrix) -> float:
+    """Long-run mean service rate of one server that is always busy."""
+    return float((long_run_shares(kind, environment) @ np.array(kind.rates)).sum())

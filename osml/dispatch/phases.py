@@ -178,9 +178,7 @@ def _rate(farm: Farm, pair: tuple[int, int]) -> float:
     return farm.kinds[pair[0]].rates[pair[1]]
 
 
-def _switches(
-    farm: Farm, classes: tuple[tuple[int, int], ...], environment: int
-) -> Iterator[tuple[int, int, float]]:
+def _switches(farm: Farm, classes: tuple[tuple[int, int], ...], environment: int) -> Iterator[tuple[int, int, float]]:
     """Pairs of classes between which a server of this environment goes, and the rate."""
     for a, (kind, mode) in enumerate(classes):
         for b, (other, after) in enumerate(classes):
@@ -201,7 +199,9 @@ def _moves(
     working = 1 if a == 0 else busy[a - 1]
     weights = (PER_IDLE_FASTEST, PER_BUSY_FASTEST) if a == 0 else (FIXED, FIXED)
     if idle:
-        rows.append((rate * idle, weights[0], SAME, anytime, index[environment, moved, busy]))
+        # An idle server that became faster is a reason to ask; the fastest class takes a job unasked.
+        asked = int(anytime or 0 < b < a)
+        rows.append((rate * idle, weights[0], SAME, asked, index[environment, moved, busy]))
     if working:
         after = busy if a == 0 else _shifted(busy, a - 1, -1)
         after = after if b == 0 else _shifted(after, b - 1, 1)

@@ -28,14 +28,16 @@ class Policy:
     tail: IntArray
 
     def rows(self, levels: int) -> IntArray:
-        """choice for levels 0 to levels - 1."""
+        """Choice for levels 0 to levels - 1."""
         missing = levels - len(self.choice)
         return self.choice[:levels] if missing <= 0 else np.vstack([self.choice, np.tile(self.tail, (missing, 1))])
 
 
 def fastest_idle(phases: Phases) -> IntArray:
     """For each phase the fastest class with an idle server, HOLD where all are busy."""
-    return np.array([next((j for j, to in enumerate(row) if to >= 0), HOLD) for row in phases.gain.tolist()], dtype=np.int64)
+    return np.array(
+        [next((j for j, to in enumerate(row) if to >= 0), HOLD) for row in phases.gain.tolist()], dtype=np.int64
+    )
 
 
 def non_idling(phases: Phases) -> Policy:

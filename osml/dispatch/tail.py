@@ -21,6 +21,11 @@ IntArray = NDArray[np.int64]
 _MAX_DOUBLINGS = 80
 
 
+def linear_solve(matrix: FloatArray, right: FloatArray) -> FloatArray:
+    """X of matrix x = right."""
+    return np.linalg.solve(matrix, right).astype(np.float64, copy=False)
+
+
 @dataclass(frozen=True)
 class Tail:
     """Levels that are all alike. Matrices are (phases, phases), vectors (phases,).
@@ -38,12 +43,12 @@ class Tail:
 
     def first_sums(self, level: int) -> FloatArray:
         """(jobs x time, time) from `level`, the lowest of the tail, until the level below it. (phases, 2)"""
-        cost = np.linalg.solve(self.folded - self.up, level + self.up @ self.time)
+        cost = linear_solve(self.folded - self.up, level + self.up @ self.time)
         return np.stack([cost, self.time], axis=1)
 
     def rate_matrix(self) -> FloatArray:
         """R: probabilities of a level are those of the level below times R."""
-        return np.linalg.solve(self.folded.T, self.up.T).T
+        return linear_solve(self.folded.T, self.up.T).T
 
 
 def build_tail(phases: Phases, post: IntArray) -> Tail:
@@ -55,7 +60,7 @@ def build_tail(phases: Phases, post: IntArray) -> Tail:
     local = same + up @ passage
     np.fill_diagonal(local, 0.0)
     folded = np.diag(local.sum(axis=1) + down.sum(axis=1)) - local
-    time = np.linalg.solve(folded - up, np.ones(phases.size))
+    time = linear_solve(folded - up, np.ones(phases.size))
     state = recurrent_state(passage)
     drift = time - stationary(passage, state) @ time
     return Tail(up, passage, folded, time, relative_values(passage, state, drift))

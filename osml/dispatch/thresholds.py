@@ -66,13 +66,13 @@ class ThresholdTable:
 
     def named(self) -> dict[str, int | None]:
         """The paper's names for two servers; `N(i,b)` otherwise."""
-        if self.servers == 2:  # noqa: PLR2004 - the paper's case
+        if self.servers == 2:
             return {"N_i": self.size(1, 0), "N_ib": self.size(2, 1), "N_ii": self.size(2, 0)}
         return {f"N({i},{b})": size for (i, b), size in sorted(self.sizes.items())}
 
     def named_queues(self) -> dict[str, int | None]:
         """The same as queue lengths: Q_i, Q_ib, Q_ii for two servers."""
-        if self.servers == 2:  # noqa: PLR2004
+        if self.servers == 2:
             return {"Q_i": self.queue(1, 0), "Q_ib": self.queue(2, 1), "Q_ii": self.queue(2, 0)}
         return {f"Q({i},{b})": self.queue(i, b) for i, b in sorted(self.sizes)}
 
