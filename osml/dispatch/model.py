@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.dispatch.elimination import recurrent_state, stationary
-from osml.dispatch.parameters import Epochs, FarmParameters
+from osml.dispatch.parameters import MAX_LOAD, Epochs, FarmParameters
 from osml.failure import InputError
 
 FloatArray = NDArray[np.float64]
@@ -69,7 +69,7 @@ class Farm:
                 raise InputError(f"{where}.switching has {len(kind.switching)} matrices, expected one per environment")
             for matrix in kind.switching:
                 _check_square(f"{where}.switching", matrix, len(kind.rates))
-        if not self.arrival < self.capacity():
+        if not self.arrival < MAX_LOAD * self.capacity():
             raise InputError(f"arrival is {self.arrival:g}, expected less than the capacity, {self.capacity():.6g}")
         return self
 

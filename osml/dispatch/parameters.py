@@ -8,6 +8,8 @@ from typing import Literal, get_args
 
 from osml.failure import InputError
 
+MAX_LOAD = 1.0 - 1e-9
+"""Any nearer to saturation, the distance from it is lost in the rounding of the rates."""
 Epochs = Literal["literal", "anytime"]
 
 MAX_SERVERS = 1000
@@ -60,7 +62,7 @@ class FarmParameters:
                 f"mu_low is {self.mu_low:g}, above mu_high ({self.mu_high:g}): a server isn't faster under "
                 "interference; swap the two"
             )
-        if not self.arrival < self.capacity:
+        if not self.load < MAX_LOAD:
             raise InputError(
                 f"arrival is {self.arrival:g}, which {self.servers} such servers can't keep up with: the queue is "
                 f"stable only below {self.capacity:.6g} jobs per unit of time; lower it or add servers"

@@ -86,8 +86,8 @@ def count_phases(farm: Farm) -> int:
 
 
 def memory_needed(size: int, levels: int) -> int:
-    """Bytes for the factors of so many levels."""
-    return levels * (8 * size * size + 4 * 8 * size)
+    """Bytes for the factors of so many levels, of one round and of the round before it."""
+    return 2 * levels * (8 * size * size + 4 * 8 * size)
 
 
 def enumerate_phases(farm: Farm) -> Phases:
