@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from osml.frontier.b_points import SLOWDOWNS, b_points
 from osml.frontier.grid import (
     BoolArray,
+    FloatArray,
     IntArray,
     after_losses,
     at_cell,
@@ -25,7 +26,11 @@ KINDS = ("none", "cores", "ways", "both")
 """What falls off a cliff by one step; the index is the code that `cliff_kind` gives."""
 
 AS_BAD = 0.5
-"""Slowdowns from this share of the worst one upwards count as equally bad: a measured tail is no more exact."""
+"""Slowdowns whose logarithm is at least this share of the worst one's count as equally bad.
+
+They span decades (the heat maps of OSML are logarithmic, too), and a measured tail is not exact: with noise of 5 % on
+each cell this moves RCliff less than a linear share does, since the cheapest of many cells stays where it is.
+"""
 
 SHARP = 2.0
 """A step is a cliff where it breaks the target and multiplies the latency at least by this."""
@@ -48,9 +53,9 @@ def resource_cliff(latency_ms: ArrayLike, target_ms: ArrayLike, platform: tuple[
 
     Feasible is a latency of at most the target; on the boundary are feasible cells from which the loss of a core, a way
     or both is measured and breaks the target. "Hurts" is the latency after the worst of the three over the latency
-    before; everything from AS_BAD of the worst upwards is equally bad, and of these the cheapest is taken (cost: shares
-    of `platform`'s cores and ways, by default the surface's own; of equal costs fewer cores). Where no loss can break
-    the target it is the cheapest feasible cell, and (0, 0) where nothing is feasible.
+    before; what is AS_BAD is equally bad, and of these the cheapest is taken (cost: shares of `platform`'s cores and
+    ways, by default the surface's own; of equal costs fewer cores). Where no loss can break the target it is the
+    cheapest feasible cell, and (0, 0) where nothing is feasible.
     """
     surface = checked_surface(latency_ms)
     target = checked_target(target_ms, surface)
@@ -63,7 +68,7 @@ def resource_cliff(latency_ms: ArrayLike, target_ms: ArrayLike, platform: tuple[
     hurt = np.where(boundary, hurt, 0.0)
     worst = hurt.max((-2, -1), keepdims=True)
     has_boundary = boundary.any((-2, -1), keepdims=True)
-    candidates = np.where(has_boundary, boundary & (hurt >= AS_BAD * worst), feasible)
+    candidates = np.where(has_boundary, boundary & (hurt >= worst**AS_BAD), feasible)
     return cheapest(candidates, keys)
 
 
@@ -97,6 +102,20 @@ def cliff_kind(latency_ms: ArrayLike, target_ms: ArrayLike, rcliff: IntArray | N
     cores, ways, both = (at_cell(step.astype(np.float64), cell) > 0 for step in sharp)
     alone = cores + 2 * ways
     return np.where((alone == 0) & both, 3, alone).astype(np.int64)
+
+
+def steepest_losses(latency_ms: ArrayLike) -> FloatArray:
+    """How many times the loss of one core, and of one way, multiplies the latency at the worst place, shape (..., 2).
+
+    Over the whole surface, whatever the target: the picture of OSML's figure 1, where the fall from 34 to 4644 ms
+    begins above the target. NaN where no loss was measured.
+    """
+    surface = checked_surface(latency_ms)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        times = after_losses(surface)[:2] / surface
+    known = ~np.isnan(times)
+    worst = np.where(known, times, 0.0).max((-2, -1))  # (2, ...)
+    return np.moveaxis(np.where(known.any((-2, -1)), worst, np.nan), 0, -1)
 
 
 def label(

@@ -27,12 +27,12 @@ _TAIL = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS}
 
 @compiled
 def _settle(
-    platform: FloatArray, tenants: FloatArray, limits: FloatArray, users: IntArray, masks: IntArray,
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, users: IntArray, masks: IntArray,
     arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray,
     flows: FloatArray, work: Work,
 ) -> None:  # fmt: skip
     state[:] = start
-    settle_node(platform, tenants, limits, users, masks, arrivals, seconds, state, occupancy, flows, work)
+    settle_node(platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work)
 
 
 @compiled
@@ -52,7 +52,7 @@ def _place_first(
 
 @compiled
 def _grid(
-    platform: FloatArray, tenants: FloatArray, limits: FloatArray, order: IntArray, arrivals: FloatArray,
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray, arrivals: FloatArray,
     seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
     found: FloatArray,
 ) -> None:  # fmt: skip
@@ -61,13 +61,15 @@ def _grid(
     for row in range(found.shape[0]):
         for column in range(found.shape[1]):
             _place_first(users, masks, order, row + 1, column + 1, last_way)
-            _settle(platform, tenants, limits, users, masks, arrivals, seconds, start, state, occupancy, flows, work)
+            _settle(
+                platform, tenants, tables, limits, users, masks, arrivals, seconds, start, state, occupancy, flows, work
+            )
             found[row, column, :] = flows[0]
 
 
 @compiled
 def _staircase(
-    platform: FloatArray, tenants: FloatArray, limits: FloatArray, order: IntArray, arrivals: FloatArray,
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray, arrivals: FloatArray,
     seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
     column: int, limit_ms: float, most_cores: int, need: IntArray,
 ) -> int:  # fmt: skip
@@ -82,7 +84,9 @@ def _staircase(
         need[ways - 1] = 0
         while cores <= most_cores:
             _place_first(users, masks, order, cores, ways, last_way)
-            _settle(platform, tenants, limits, users, masks, arrivals, seconds, start, state, occupancy, flows, work)
+            _settle(
+                platform, tenants, tables, limits, users, masks, arrivals, seconds, start, state, occupancy, flows, work
+            )
             evaluations += 1
             if flows[0, column] <= limit_ms:
                 need[ways - 1] = cores
@@ -111,20 +115,20 @@ class SettledNode:
         self._order = np.array(node.platform.cpu_order(), np.int64)
 
     def flows(self, users: IntArray, masks: IntArray) -> FloatArray:
-        """Flows (tenants, FLOW_COLUMNS) for `users[cpu]` tenants as bits and way `masks`; overwritten by the next call."""
+        """Flows (tenants, FLOW_COLUMNS) for the tenants of each CPU as bits and way masks; the next call overwrites."""
         self.evaluations += 1
         _settle(
-            self.node.platform_row, self.node.tenant_rows, self.limits, users, masks, self._arrivals, self.seconds,
-            self._start, *self._room[:2], self._room[2], self._room[3],
+            self.node.platform_row, self.node.tenant_rows, self.node.tables, self.limits, users, masks, self._arrivals, self.seconds,
+            self._start, *self._room,
         )  # fmt: skip
         return self._room[2]
 
     def first_tenant(self, cores: int, ways: int) -> FloatArray:
-        """Flows of the first tenant on 1..cores x 1..ways, (cores, ways, FLOW_COLUMNS); the others on the last of each."""
+        """Flows of the first tenant on 1..cores x 1..ways, (cores, ways, FLOW_COLUMNS); the others on the last."""
         found = np.empty((cores, ways, c.FLOW_COLUMNS))
         self.evaluations += cores * ways
         _grid(
-            self.node.platform_row, self.node.tenant_rows, self.limits, self._order, self._arrivals, self.seconds,
+            self.node.platform_row, self.node.tenant_rows, self.node.tables, self.limits, self._order, self._arrivals, self.seconds,
             self._start, *self._room, found,
         )  # fmt: skip
         return found
@@ -134,7 +138,7 @@ class SettledNode:
         need = np.zeros(ways, np.int64)
         column = tail_column(self.node, 0)
         self.evaluations += _staircase(
-            self.node.platform_row, self.node.tenant_rows, self.limits, self._order, self._arrivals, self.seconds,
+            self.node.platform_row, self.node.tenant_rows, self.node.tables, self.limits, self._order, self._arrivals, self.seconds,
             self._start, *self._room, column, limit_ms, cores, need,
         )  # fmt: skip
         return need

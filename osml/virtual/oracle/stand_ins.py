@@ -2,8 +2,8 @@
 
 What one tenant does to another with CPUs and ways of its own is: it draws power (the clock falls), moves memory, reads
 the cache, uses memory, disk and network. A stand-in does all this as the real tenant does at the best that it may get
-(most cores and ways), but in 1/SCALE of the CPU time: it never disturbs by hyperthreads. A service that misses its target
-beside the stand-ins therefore misses it beside the real tenants in any partition that gives them no more.
+(most cores and ways), but in 1/SCALE of the CPU time: it never disturbs by hyperthreads. A service that misses its
+target beside the stand-ins therefore misses it beside the real tenants in any partition that gives them no more.
 """
 
 from __future__ import annotations
