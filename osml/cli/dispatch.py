@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import
 app = typer.Typer(help="Interference-aware dispatch: thresholds from a Markov decision process.", no_args_is_help=True)
 
 _SHOWN_THRESHOLDS = 40
+_QUICK_SERVERS = 14
 
 EpochsOption = Annotated[
     Literal["literal", "anytime"],
@@ -77,6 +78,8 @@ def solve_command(
     """Thresholds of the optimal policy, and the mean number in system under it and under non-idling."""
     from osml.dispatch.thresholds import solve  # noqa: PLC0415
 
+    if servers > _QUICK_SERVERS and sys.stderr.isatty():
+        Console(stderr=True).print(f"{servers} servers: this may take minutes")
     solved = solve(FarmParameters(servers, arrival, mu_high, mu_low, alpha_high, alpha_low, epochs))
     if json:
         sys.stdout.write(msgspec.json.encode(_document(solved)).decode() + "\n")
@@ -106,7 +109,7 @@ def figures_command(
     epochs: EpochsOption = "literal",
     json: Annotated[bool, typer.Option("--json", help="The tables as one JSON document on standard output.")] = False,
 ) -> None:
-    """Compute the paper's figures 3 to 10, with its claims beside, and what lies beyond (about half a minute)."""
+    """Compute the paper's figures 3 to 10, with its claims beside, and what lies beyond (about a minute)."""
     start, progress = time.perf_counter(), Console(stderr=True)
     from osml.dispatch.claims import claims  # noqa: PLC0415
     from osml.dispatch.study import EXTENSIONS, summarise  # noqa: PLC0415
@@ -115,7 +118,7 @@ def figures_command(
         from osml.dispatch.plots import draw_all  # noqa: PLC0415 - matplotlib may be missing
     except ImportError:
         raise MachineError("matplotlib is missing: install it by `uv sync --inexact --extra report`") from None
-    progress.print("figures 3 to 10: about 1500 farms")
+    progress.print("figures 3 to 10: about 2000 farms")
     found = claims(epochs)
     try:
         out.mkdir(parents=True, exist_ok=True)

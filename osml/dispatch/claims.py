@@ -19,6 +19,7 @@ SETS = {1: (0.25, 2.0, 0.01), 2: (0.1, 1.0, 1.0), 3: (0.1, 1.0, 10.0), 4: (0.75,
 LOADS = tuple(round(0.02 * i, 2) for i in range(1, 50))
 FARM_SIZES = (2, 3, 5)
 SLOW_RATES = (1.0, 2.0, 10.0, 20.0)
+MU_LOWS = tuple(float(i) for i in range(1, 50))
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,20 @@ def figure_10(servers: int, mu_low: float, swapped: bool = False, epochs: Epochs
     return tuple(_point(load, solve(_at_load(farm, load))) for load in LOADS)
 
 
+@lru_cache
+def over_mu_low(load: float | None, epochs: Epochs = "literal") -> tuple[Point, ...]:
+    """Environment 1 over mu_L, at a fixed load or (None) at arrival rate 10."""
+    points: list[Point] = []
+    for mu_low in MU_LOWS:
+        farm = FarmParameters(2, 10.0, 50.0, mu_low, 0.3, 0.3, epochs)
+        points.append(_point(mu_low, solve(farm if load is None else _at_load(farm, load))))
+    return tuple(points)
+
+
 def claims(epochs: Epochs = "literal") -> list[Claim]:
     """Every claim of section V that has a number or an order in it."""
-    return [*_claims_1(epochs), *_claims_2(epochs), *_claims_3(epochs), *_claims_4(epochs), *_claims_10(epochs)]
+    return [*_claims_1(epochs), *_claims_2(epochs), *_claims_3(epochs), *_claims_4(epochs), *_claims_trends(epochs),
+            *_claims_10(epochs)]  # fmt: skip
 
 
 def _at_load(farm: FarmParameters, load: float) -> FarmParameters:
@@ -161,6 +173,19 @@ def _claims_4(epochs: Epochs) -> Iterable[Claim]:
     every += [p for alpha in ALPHAS for p in environment_1_and_2(alpha, epochs)]
     order = all(_size(p) >= _size(p, 1) >= _size(p, 2) >= _size(p, 1) - 1 for p in every)
     yield Claim("3 to 9", "N_i >= N_ib >= N_ii, N_ib - N_ii at most 1", f"in all {len(every)} farms: {order}", order)
+
+
+def _claims_trends(epochs: Epochs) -> Iterable[Claim]:
+    """Section V-E, on environment 1."""
+    points = environment_1_and_2(0.3, epochs)
+    sizes, gains = [_size(p) for p in points], [p.improvement_pct for p in points]
+    rises = sum(b > a for a, b in pairwise(sizes)), sum(b > a for a, b in pairwise(gains))
+    text = f"environment 1: N_i rises {rises[0]} times, the improvement {rises[1]} times"
+    yield Claim("V-E", "more load never raises thresholds or improvement", text, rises == (0, 0))
+    for fixed, load in (("rho", 0.2), ("lambda", None)):
+        sizes = [_size(p) for p in over_mu_low(load, epochs)]
+        yield Claim("V-E", f"a higher mu_L never raises thresholds, {fixed} fixed",
+                    f"N_i {sizes[0]} to {sizes[-1]}, {_trend(sizes)}", _trend(sizes) == "falls")  # fmt: skip
 
 
 def _claims_10(epochs: Epochs) -> Iterable[Claim]:

@@ -79,8 +79,9 @@ def test_the_stationary_distribution_says_the_same_as_the_relative_values(farm):
     assert marginal.sum() <= 1 + 1e-9
 
 
-def test_larger_farms_may_differ_by_more_than_one_within_a_row():
-    found = solve(FarmParameters(5, 50.0, 100.0, 2.0, 1.0, 10.0)).table.sizes
+def test_with_more_than_two_servers_one_more_busy_server_can_move_the_threshold_by_more_than_one():
+    found = solve(FarmParameters(5, 0.59, 50.0, 0.27, 1.17, 0.02)).table.sizes
+    assert found[2, 1] - found[2, 0] == 12
     assert all(size >= 5 - i + b for (i, b), size in found.items())
 
 
