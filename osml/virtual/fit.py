@@ -6,9 +6,9 @@ there. No step is random: the same facts give the same catalog. For a deployment
 
 1. with counters at max load (PARTIES): `cpi`, `miss_min`, `bytes_per_miss` and `instructions` from instructions per
    cycle, misses per kilo-instruction, bandwidth and CPU use, by sweeps that correct each by its own counter until all
-   four agree; then `cv2` such that the tail at max load is the target. Where even a wide spread leaves the tail below
-   the target, the knee is elsewhere (locks, uneven workers): then `usable` puts saturation just above max load.
-   A service that lives on its disk gets its `disk_ios` from the target.
+   four agree. Max load is the knee of the curve, so `usable` (locks, uneven workers) puts saturation just above the
+   CPU use at max load, as closely as the target leaves room for the queue; then `cv2` makes the tail the target. Where
+   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on its disk gets its `disk_ios` from the target.
 2. with an ideal latency (Ah-Q): `instructions` and `cv2` from the ideal latency and the target, solved together.
 3. with a load and a target only: `cv2` is taken over (the geometric mean of those that 1 and 2 found), `instructions`
    are as many as the target allows at max load, and at most KNEE of the CPU time.
@@ -30,13 +30,15 @@ from osml.virtual.state import Flow, Node
 from osml.virtual.steady import steady
 from osml.virtual.surface import tail_ms, whole_node
 
-KNEE = 0.95
+KNEE = 0.92
 """Share of the usable CPU time that is in use at max load, where nothing more is known: the knee of the curve."""
 
 IDEAL_LOAD = 0.2
 """Load at which an ideal latency is taken: "enough resources" (Ah-Q section VII)."""
 
+_KNEES = tuple(KNEE - 0.02 * i for i in range(30))
 _CV2 = (0.01, 4.0)
+_BURSTS = (1.0, 1e4)
 _ASSUMED_CV2 = 0.3
 _SECONDS = 30.0
 _SWEEPS = 300
@@ -108,17 +110,21 @@ def _fit_counters(platform: PlatformModel, service: ServiceModel, wanted: dict[s
 
 
 def _fit_tail(platform: PlatformModel, service: ServiceModel, cpu_share: float) -> ServiceModel:
-    """The tail of step 1: `cv2`, else `usable`; `disk_ios` of a service that lives on its disk."""
-    service = replace(service, usable=1.0)
+    """The tail of step 1: `usable` and `cv2`, or `disk_ios` of a service that lives on its disk."""
     if service.disk_ios > 0:
         service = replace(service, cv2=_ASSUMED_CV2)
         ios = _bisect(lambda x: tail_at(platform, replace(service, disk_ios=x), 1.0) - service.target_ms, 0.01, 100.0)
         return replace(service, disk_ios=ios)
-    widest = tail_at(platform, replace(service, cv2=_CV2[1]), 1.0)
-    if widest >= service.target_ms:
-        cv2 = _bisect(lambda x: tail_at(platform, replace(service, cv2=x), 1.0) - service.target_ms, *_CV2)
-        return replace(service, cv2=cv2)
-    return replace(service, cv2=_ASSUMED_CV2, usable=min(1.0, cpu_share / KNEE))
+    for knee in _KNEES:
+        service = replace(service, usable=min(1.0, cpu_share / knee))
+        if tail_at(platform, replace(service, cv2=_CV2[0]), 1.0) < service.target_ms:
+            break
+    if tail_at(platform, replace(service, cv2=_CV2[1]), 1.0) < service.target_ms:
+        service = replace(service, cv2=_ASSUMED_CV2)
+        bursts = _bisect(lambda x: tail_at(platform, replace(service, burstiness=x), 1.0) - service.target_ms, *_BURSTS)
+        return replace(service, burstiness=bursts)
+    cv2 = _bisect(lambda x: tail_at(platform, replace(service, cv2=x), 1.0) - service.target_ms, *_CV2)
+    return replace(service, cv2=cv2)
 
 
 def _fit_ideal(platform: PlatformModel, service: ServiceModel, ideal_ms: float) -> ServiceModel:
@@ -161,9 +167,9 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     spreads: list[float] = []
 
     for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, list(deployed).index(p))):
-        platform, service = catalogs.platform(platform_id), replace(deployed[platform_id], usable=1.0)
+        platform, service = catalogs.platform(platform_id), replace(deployed[platform_id], usable=1.0, burstiness=1.0)
         if found is not None:
-            service = replace(service, memory=found.memory, usable=found.usable, network_kib=found.network_kib)
+            service = replace(service, memory=found.memory, network_kib=found.network_kib, burstiness=found.burstiness)
         if known[platform_id]:
             service = _fit_network(service, known[platform_id]["network_gbps"])
             service = _fit_counters(platform, service, known[platform_id])

@@ -52,11 +52,12 @@ def _residency(platform: FloatArray, tenants: FloatArray, grants: FloatArray, vi
 
 @compiled
 def _limit(visits: FloatArray, per_request: float, capacity: float, i: int) -> float:
-    """Requests/s that a station lets through: what tenant i is granted and what nobody else wants."""
-    left = capacity
+    """Requests/s that a station would let through if tenant i asked for all: what is left, or its share."""
+    left, weight = capacity, 0.0
     for j in range(visits.shape[1]):
         left -= visits[V_GRANTED, j]
-    return (visits[V_GRANTED, i] + max(left, 0.0)) / per_request
+        weight += visits[V_WEIGHT, j] if j == i or visits[V_DEMAND, j] > 0.0 else 0.0
+    return max(visits[V_GRANTED, i] + max(left, 0.0), capacity * visits[V_WEIGHT, i] / weight) / per_request
 
 
 @compiled

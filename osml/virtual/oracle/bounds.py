@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from osml.virtual.oracle.settled import SECONDS, SettledNode, tail_column
 from osml.virtual.state import Node
 
 TOLERANCE = 1e-3
-"""Relative error that the engine's fixed points are granted: a bound is taken at a load and a latency better by this."""
+"""Relative error that the engine's fixed points are granted: a bound allows this much less load and more latency."""
 
 
 class Bounds:
@@ -55,7 +54,7 @@ class Bounds:
         return need
 
     def tails_alone(self, service: int) -> FloatArray:
-        """Lower bound of the tail latency in ms on 1.. cores x 1.. ways of the whole platform, whoever else is there."""
+        """Lower bound of the tail latency in ms on 1.. cores x 1.. ways, whoever else is on it."""
         platform, own = self.node.platform, self.node.services[service]
         alone = Node(platform, (own,))
         settled = SettledNode(alone, {own.name: self.loads[own.name] * (1.0 - TOLERANCE)})
@@ -65,11 +64,11 @@ class Bounds:
         return np.where(np.isnan(tails), np.inf, tails)
 
     def rates_alone(self) -> FloatArray:
-        """Upper bound of the instructions/s of each BE job, (jobs, cores, ways), when they share so much of the node."""
+        """Upper bound of the instructions/s of each BE job, (jobs, cores, ways), when they share so much."""
         platform = self.node.platform
         rates: list[FloatArray] = []
         for job in self.node.jobs:
-            settled = SettledNode(Node(platform, (), (replace(job),)), {})
+            settled = SettledNode(Node(platform, (), (job,)), {})
             flows = settled.first_tenant(platform.cpus, platform.ways)
             self.cells += settled.evaluations
             rates.append(flows[:, :, c.F_INSTRUCTIONS] * (1.0 + TOLERANCE))

@@ -6,6 +6,7 @@ the last row is what all BE jobs share (0, 0 where there are none; what is over 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -24,7 +25,7 @@ from osml.virtual.surface import solo_speed
 
 
 class Outcome(NamedTuple):
-    """What a partition leads to: tail latencies at the targets' percentiles (infinite: never), slowdowns of jobs, E_S."""
+    """What a partition leads to: tails at the targets' percentiles (infinite: never), slowdowns of jobs, E_S."""
 
     tails_ms: tuple[float, ...]
     slowdowns: tuple[float, ...]
@@ -88,9 +89,9 @@ class Evaluator:
             below += ways
         flows = self._settled.flows(self._placed(tuple(partition[:, 0].tolist())), self._masks)
         tails = [float(flows[i, column]) for i, column in enumerate(self._columns)]
-        tails = [tail if tail == tail else float("inf") for tail in tails]  # NaN: nothing was completed
+        tails = [math.inf if math.isnan(tail) else tail for tail in tails]  # NaN: nothing was completed
         slow = [
-            solo / rate if (rate := float(flows[n + k, c.F_INSTRUCTIONS])) > 0 else float("inf")
+            solo / rate if (rate := float(flows[n + k, c.F_INSTRUCTIONS])) > 0 else math.inf
             for k, solo in enumerate(self.solo_rates)
         ]
         return outcome(tails, self._targets, slow)

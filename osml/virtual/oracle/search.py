@@ -159,7 +159,7 @@ class Search:
         return at, found
 
     def cheapest(self) -> tuple[IntArray, Outcome] | None:
-        """The feasible partition of the least cost, then E_S, then lexicographically first; None where there is none."""
+        """The feasible partition of the least cost, then E_S, then lexicographically first; None without any."""
         cells = self._candidates(None)
         if cells is None:
             return None

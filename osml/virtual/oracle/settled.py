@@ -52,8 +52,8 @@ def _place_first(
 
 @compiled
 def _grid(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray, arrivals: FloatArray,
-    seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
+    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
     found: FloatArray,
 ) -> None:  # fmt: skip
     users, masks = np.zeros(len(order), np.int64), np.zeros(len(tenants), np.int64)
@@ -69,8 +69,8 @@ def _grid(
 
 @compiled
 def _staircase(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray, arrivals: FloatArray,
-    seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
+    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
     column: int, limit_ms: float, most_cores: int, need: IntArray,
 ) -> int:  # fmt: skip
     """need[w - 1] = the fewest cores (0: none) with which tenant 0 meets limit_ms on w ways. Returns evaluations.
@@ -103,6 +103,7 @@ class SettledNode:
         self.node = node
         self.seconds = seconds
         self.evaluations = 0
+        self._given = node.platform_row, node.tenant_rows, node.tables
         self.limits = c.no_limits(n, node.platform_row)
         self._arrivals = np.array(checked_loads(node, loads))
         self._start = c.initial_rows(n, node.platform_row)
@@ -118,7 +119,7 @@ class SettledNode:
         """Flows (tenants, FLOW_COLUMNS) for the tenants of each CPU as bits and way masks; the next call overwrites."""
         self.evaluations += 1
         _settle(
-            self.node.platform_row, self.node.tenant_rows, self.node.tables, self.limits, users, masks, self._arrivals, self.seconds,
+            *self._given, self.limits, users, masks, self._arrivals, self.seconds,
             self._start, *self._room,
         )  # fmt: skip
         return self._room[2]
@@ -128,7 +129,7 @@ class SettledNode:
         found = np.empty((cores, ways, c.FLOW_COLUMNS))
         self.evaluations += cores * ways
         _grid(
-            self.node.platform_row, self.node.tenant_rows, self.node.tables, self.limits, self._order, self._arrivals, self.seconds,
+            *self._given, self.limits, self._order, self._arrivals, self.seconds,
             self._start, *self._room, found,
         )  # fmt: skip
         return found
@@ -138,7 +139,7 @@ class SettledNode:
         need = np.zeros(ways, np.int64)
         column = tail_column(self.node, 0)
         self.evaluations += _staircase(
-            self.node.platform_row, self.node.tenant_rows, self.node.tables, self.limits, self._order, self._arrivals, self.seconds,
+            *self._given, self.limits, self._order, self._arrivals, self.seconds,
             self._start, *self._room, column, limit_ms, cores, need,
         )  # fmt: skip
         return need

@@ -1,0 +1,76 @@
+"""The interference study of PARTIES (section 3.3, tables 3 and 4): how much load a service bears beside an antagonist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from osml.virtual import catalogs
+from osml.virtual.engine import MAX_LOAD
+from osml.virtual.models import JobModel, PlatformModel, ServiceModel
+from osml.virtual.state import Grant, Node
+from osml.virtual.steady import steady
+from osml.virtual.surface import tail_ms
+
+THREADS = 8
+"""Threads of the service, each on a physical core of its own."""
+
+_STEPS = 100
+_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Antagonist:
+    """A job of the catalog, its threads, and where it runs: "same" hyperthreads as the service, their "siblings", the
+    "idle" physical cores, or "one" idle CPU. The threads of `split` jobs share one footprint."""
+
+    job: str
+    threads: int
+    place: str
+
+
+ANTAGONISTS = {
+    "hyperthread": Antagonist("cpu-burner", 8, "same"),
+    "cpu": Antagonist("cpu-burner", 8, "siblings"),
+    "power": Antagonist("power-virus", 12, "idle"),
+    "llc_capacity": Antagonist("llc-thrasher", 1, "one"),
+    "llc_bandwidth": Antagonist("llc-thrasher", 12, "idle"),
+    "memory_bandwidth": Antagonist("memory-thrasher", 12, "idle"),
+    "memory_capacity": Antagonist("memory-hog", 1, "one"),
+    "disk_bandwidth": Antagonist("disk-reader", 1, "one"),
+    "network_bandwidth": Antagonist("network-flooder", 1, "one"),
+}
+"""Rows of table 4, set up as table 3 says."""
+
+
+def _cpus(platform: PlatformModel, place: str) -> frozenset[int]:
+    own = set(range(THREADS))
+    beside = {sibling for cpu in own if (sibling := platform.sibling(cpu)) is not None}
+    idle = set(range(platform.cpus)) - own - beside
+    return frozenset({"same": own, "siblings": beside, "idle": idle, "one": {min(idle)}}[place])
+
+
+def _largest_load(node: Node, grants: list[Grant], most: float) -> float:
+    """The largest fraction of the published max load within the target, up to `most`; 0 where none is.
+
+    From above and in steps: at a low load a service may lose its cache to the antagonist, at a higher one hold it.
+    """
+    service = node.services[0]
+    for step in range(_STEPS, 0, -1):
+        load = most * step / _STEPS
+        flow = steady(node, grants, {service.name: load}, _SECONDS)[0]
+        if tail_ms(flow, service.percentile) <= service.target_ms:
+            return load
+    return 0.0
+
+
+def tolerated_load_pct(platform: PlatformModel, service: ServiceModel, antagonist: Antagonist) -> float:
+    """Load within the target beside the antagonist, in percent of that without it, on the same eight hyperthreads."""
+    ways = (1 << platform.ways) - 1
+    small = replace(service, threads=THREADS)
+    own = Grant(_cpus(platform, "same"), ways)
+    job: JobModel = replace(catalogs.job(antagonist.job), threads=antagonist.threads)
+    alone = _largest_load(Node(platform, (small,)), [own], MAX_LOAD)
+    if alone == 0.0:
+        return 0.0
+    grants = [own, Grant(_cpus(platform, antagonist.place), ways)]
+    return 100.0 * _largest_load(Node(platform, (small,), (job,)), grants, alone) / alone
