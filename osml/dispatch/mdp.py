@@ -23,7 +23,8 @@ from osml.failure import Failure, InputError
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
-_MAX_ROUNDS = 60
+_MAX_ROUNDS = 5000
+"""Mostly 2 to 20 are needed; with switching slower than service by 10^4, thresholds creep up by one a round."""
 _QUIET_LEVELS = 32
 """Levels above the last exception, besides half its height, that have to agree with the tail."""
 
