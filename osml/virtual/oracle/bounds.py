@@ -13,7 +13,10 @@ from osml.virtual.oracle.settled import SECONDS, SettledNode, tail_column
 from osml.virtual.state import Node
 
 TOLERANCE = 1e-3
-"""Relative error that the engine's fixed points are granted: a bound allows this much less load and more latency."""
+"""Relative error that the engine's fixed points are granted: a bound is taken at a load that is smaller by this."""
+
+_LATENCY_TOLERANCE = 3.0 * TOLERANCE
+"""A bound may be above a real latency by this: that much a smaller load can even cost, on a link that is full."""
 
 
 class Bounds:
@@ -48,7 +51,7 @@ class Bounds:
         target, and the BE jobs have at least job_cores and at most job_ways.
         """
         settled = self._beside_stand_ins(service, most, job_cores, job_ways)
-        limit = self.node.services[service].target_ms * (1.0 + TOLERANCE)
+        limit = self.node.services[service].target_ms * (1.0 + _LATENCY_TOLERANCE)
         need = settled.fewest_cores(limit, int(most[service, 0]), int(most[service, 1]))
         self.cells += settled.evaluations
         return need
@@ -60,7 +63,7 @@ class Bounds:
         settled = SettledNode(alone, {own.name: self.loads[own.name] * (1.0 - TOLERANCE)})
         flows = settled.first_tenant(platform.cpus, platform.ways)
         self.cells += settled.evaluations
-        tails = flows[:, :, tail_column(alone, 0)] / (1.0 + TOLERANCE)
+        tails = flows[:, :, tail_column(alone, 0)] / (1.0 + _LATENCY_TOLERANCE)
         return np.where(np.isnan(tails), np.inf, tails)
 
     def rates_alone(self) -> FloatArray:

@@ -53,8 +53,8 @@ def _place_first(
 @compiled
 def _grid(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
-    found: FloatArray,
+    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray,
+    flows: FloatArray, work: Work, found: FloatArray,
 ) -> None:  # fmt: skip
     users, masks = np.zeros(len(order), np.int64), np.zeros(len(tenants), np.int64)
     last_way = int(platform[c.P_WAYS]) - 1
@@ -70,8 +70,8 @@ def _grid(
 @compiled
 def _staircase(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
-    column: int, limit_ms: float, most_cores: int, need: IntArray,
+    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray,
+    flows: FloatArray, work: Work, column: int, limit_ms: float, most_cores: int, need: IntArray,
 ) -> int:  # fmt: skip
     """need[w - 1] = the fewest cores (0: none) with which tenant 0 meets limit_ms on w ways. Returns evaluations.
 
