@@ -9,7 +9,8 @@ from typing import Annotated
 import typer
 
 from osml import __version__
-from osml.cli import demo, dispatch, entropy, live, virtual
+from osml.cli import demo, dispatch, entropy, live
+from osml.cli.virtual_help import HELP
 from osml.failure import Failure
 
 COMMANDS_GROUP = "osml.commands"
@@ -43,12 +44,21 @@ def root(
 app.command("entropy")(entropy.entropy)
 app.command("demo")(demo.demo)
 app.command("live")(live.live)
-app.add_typer(virtual.app, name="virtual")
 app.add_typer(dispatch.app, name="dispatch")
 
 
+def _virtual() -> typer.Typer:
+    """`osml virtual`; only its name where another command is asked for, because its equations take a second to load."""
+    if sys.argv[1:2] != ["virtual"]:
+        return typer.Typer(help=HELP)
+    from osml.cli import virtual  # noqa: PLC0415
+
+    return virtual.app
+
+
 def _plug_in() -> None:
-    """Add the commands of other packages (entry point group `osml.commands`)."""
+    """Add `osml virtual` and the commands of other packages (entry point group `osml.commands`)."""
+    app.add_typer(_virtual(), name="virtual")
     for entry in sorted(entry_points(group=COMMANDS_GROUP), key=lambda found: found.name):
         try:
             command = entry.load()

@@ -15,6 +15,8 @@ from numba.core import config as numba_config
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _KEPT = 4
+_ROOMS = ("virtual", "dispatch", "frontier")
+"""Where compiled functions are, and the constants that they contain."""
 
 
 def _prepare_cache() -> bool:
@@ -25,7 +27,8 @@ def _prepare_cache() -> bool:
     """
     package = Path(__file__).parents[1]
     state = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
+    sources = (path for room in _ROOMS for path in (package / room).glob("*.py"))
+    for path in sorted(sources):
         status = path.stat()
         state.update(f"{path}:{status.st_mtime_ns}:{status.st_size}\n".encode())
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osml" / "jit"

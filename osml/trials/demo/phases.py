@@ -21,6 +21,9 @@ PATIENCE = 3.0  # a phase may take this many times its nominal wall time on a bu
 
 OnRecord = Callable[[Record], None]
 
+_FIRST_START_S = 180.0
+"""A virtual node that was never started from these sources compiles its equations first."""
+
 
 class AgentCost(msgspec.Struct, frozen=True):
     """What the agent used of the machine: percent of one core, MiB."""
@@ -86,7 +89,10 @@ def run_phase(
     ready = directory / "node.json"
     with _started(children, f"node-{label}", _mount_command(settings, directory, server_url, policy)) as node:
         wait_until(
-            lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [node, server]
+            lambda: ready.exists() and json.loads(ready.read_text())["ready"],
+            "the virtual node",
+            [node, server],
+            timeout_s=_FIRST_START_S,
         )
         agent_command = [str(settings.agent), "run", "--config", str(directory / "agent.yaml")]
         agent_command += ["--stats", str(stats), "--record", str(record_file)]
