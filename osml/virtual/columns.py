@@ -22,10 +22,10 @@ IntArray = NDArray[np.int64]
 # -- tenants: what they are ------------------------------------------------------------------------------------------
 (
     T_LC, T_THREADS, T_CPI, T_APKI, T_MISS_MIN, T_WORKING_SET, T_STEEPNESS, T_MLP, T_BYTES, T_FOOTPRINT, T_POWER,
-    T_INSTRUCTIONS, T_CV2, T_BURSTINESS, T_SWITCH_COST, T_USABLE, T_QUEUE_LIMIT, T_STACK_MS, T_DISK_IOS, T_PAGES,
+    T_INSTRUCTIONS, T_CV2, T_BURSTINESS, T_SWITCH_COST, T_USABLE, T_QUEUE_LIMIT, T_STACK_MS, T_SERIAL_MS, T_DISK_IOS, T_PAGES,
     T_NETWORK_KIB, T_DISK_MBPS, T_NETWORK_GBPS, T_FLOWS, T_TABLE,
     TENANT_COLUMNS,
-) = range(26)  # fmt: skip
+) = range(27)  # fmt: skip
 
 # -- grants: what they may use. Infinite where there is no limit -----------------------------------------------------
 (
@@ -85,7 +85,8 @@ def tenant_row(tenant: ServiceModel | JobModel) -> FloatArray:
         row[T_INSTRUCTIONS], row[T_CV2], row[T_BURSTINESS] = tenant.instructions, tenant.cv2, tenant.burstiness
         row[T_SWITCH_COST], row[T_USABLE] = tenant.switch_cost, tenant.usable
         row[T_QUEUE_LIMIT] = tenant.queue_limit_s * tenant.max_load
-        row[T_STACK_MS], row[T_DISK_IOS], row[T_PAGES] = tenant.stack_ms, tenant.disk_ios, tenant.pages
+        row[T_STACK_MS], row[T_SERIAL_MS] = tenant.stack_ms, tenant.serial_ms
+        row[T_DISK_IOS], row[T_PAGES] = tenant.disk_ios, tenant.pages
         row[T_NETWORK_KIB], row[T_FLOWS] = tenant.network_kib, tenant.threads
     else:
         row[T_USABLE] = 1.0

@@ -8,8 +8,10 @@ How long. Near saturation a queue remembers its past for (ca2 + cs2)/(1 - u)^2 r
 simulated p99 is about sqrt(2 (ca2 + cs2)/requests)/(1 - u). Runs are as long as keeps its 95 % confidence interval
 within about 3 %: 60 thousand requests at half load, 30 million at 98 %. That would take many minutes for all cells. So
 (1) a run in units of its service time is shared by all cells that differ only in that unit (the ways of one service
-mostly do: once the utilisation is given, the cache only shows in the service time); (2) at 95 % and 98 % a third and a
-sixth of cores x services is looked at, in turn, each with one choice of ways.
+mostly do: once the utilisation is given, the cache only shows in the service time); (2) of the
+costly cells (above 1.5 and 6 million requests) a third and a sixth of cores x services is looked at, in turn, each with
+one choice of ways; (3) cells that would need more than 35 million requests (very bursty arrivals near saturation) are
+left out, and counted.
 
 Stationary or finite. The formula gives the stationary distribution, and that is what the engine wants: with constant
 load each of its intervals is one draw from it, although a single one, being shorter than the memory of a nearly
@@ -36,9 +38,10 @@ from osml.virtual.surface import first_cpus
 
 UTILISATIONS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
 OVERLOADS = (1.05, 1.2, 1.5)
-_ONE_IN = {0.95: 3, 0.98: 6}
-"""At these utilisations one in so many cells is simulated."""
+_COSTLY = ((1_500_000, 3), (6_000_000, 6))
+"""Of cells that need more requests than this, one in so many is simulated."""
 
+_MOST_REQUESTS = 35_000_000
 _P99_ERROR = 0.015  # standard error of a simulated p99: half of what a 95 % interval of 3 % allows
 _LEAST_REQUESTS = 60_000
 _OVERLOAD_REQUESTS = 60_000
@@ -84,10 +87,14 @@ class Cell:
 
 @dataclass(frozen=True)
 class Report:
-    """All cells of a grid, and how many were left out because a disk or network saturates before the CPUs."""
+    """All cells of a grid, and how many were left out.
+
+    `limited_elsewhere`: a disk or network saturates before the CPUs. `too_long`: no affordable simulation is precise.
+    """
 
     cells: list[Cell]
     limited_elsewhere: int
+    too_long: int
 
     @property
     def median_rel_error(self) -> float:
@@ -139,10 +146,9 @@ def workload_of(service: ServiceModel, cores: int, flow: Flow, arrivals: float) 
     )  # fmt: skip
 
 
-def requests_for(workload: Workload) -> int:
-    """How many requests a long run needs for its precision."""
-    gap = 1.0 - workload.utilisation
-    return max(_LEAST_REQUESTS, int(2.0 * (workload.burstiness + workload.cv2) / (gap * _P99_ERROR) ** 2))
+def requests_for(variability: float, utilisation: float) -> int:
+    """How many requests a long run needs for its precision; `variability` is ca2 + cs2."""
+    return max(_LEAST_REQUESTS, int(2.0 * variability / ((1.0 - utilisation) * _P99_ERROR) ** 2))
 
 
 class _LongRuns:
@@ -154,13 +160,16 @@ class _LongRuns:
 
     def __call__(self, workload: Workload) -> tuple[Latencies, float]:
         unit = workload.service_ms
-        arrivals = round(workload.utilisation, 4) * workload.servers / round(workload.hold, 4) * 1000.0
+        hold = round(workload.hold, 3)
+        arrivals = round(workload.utilisation, 4) * workload.servers / hold * 1000.0
+        delay = float(f"{workload.delay_ms / unit:.2g}") if workload.delay_probability > 0 else 0.0
         key = replace(
-            workload, service_ms=1.0, arrivals_per_s=arrivals, hold=round(workload.hold, 4),
-            delay_ms=float(f"{workload.delay_ms / unit:.3g}"), delay_probability=round(workload.delay_probability, 3),
+            workload, service_ms=1.0, arrivals_per_s=arrivals, hold=hold, delay_ms=delay,
+            delay_probability=round(workload.delay_probability, 3),
         )  # fmt: skip
         if key not in self._done:
-            found = long_run(key, requests_for(key), self._seed + len(self._done))
+            requests = requests_for(key.burstiness + key.cv2, key.utilisation)
+            found = long_run(key, requests, self._seed + len(self._done))
             self._done[key] = Latencies(*found.percentiles), found.p99_error
         shown, error = self._done[key]
         return Latencies(shown.mean_ms * unit, shown.p50_ms * unit, shown.p95_ms * unit, shown.p99_ms * unit), error
@@ -199,11 +208,11 @@ def crosscheck(
     utilisations: Sequence[float] = UTILISATIONS + OVERLOADS,
     progress: Callable[[int, int], None] | None = None,
 ) -> Report:
-    """Compare both over the grid. `progress` is told (cells done, cells in all). The same seed gives the same report."""
+    """Compare both over the grid; `progress` is told (cells done, cells in all). Same seed, same report."""
     runs = _LongRuns(seed)
     cells: list[Cell] = []
     elsewhere = 0
-    plan = _plan(services, cores or core_grid(platform), ways or way_grid(platform), utilisations)
+    plan, too_long = _plan(services, cores or core_grid(platform), ways or way_grid(platform), utilisations)
     for number, (service, n_cores, n_ways, utilisation) in enumerate(plan):
         if progress is not None:
             progress(number, len(plan))
@@ -225,20 +234,25 @@ def crosscheck(
             service.name, n_cores, n_ways, utilisation, workload.service_ms, arrivals, workload.servers,
             _analytic(flow), simulated, error, backlog,
         ))  # fmt: skip
-    return Report(cells, elsewhere)
+    return Report(cells, elsewhere, too_long)
 
 
 def _plan(
     services: Sequence[ServiceModel], cores: Sequence[int], ways: Sequence[int], utilisations: Sequence[float]
-) -> list[tuple[ServiceModel, int, int, float]]:
-    """The cells to look at; the costly ones in turn."""
+) -> tuple[list[tuple[ServiceModel, int, int, float]], int]:
+    """(the cells to look at, costly ones in turn; how many are out of reach)."""
     plan: list[tuple[ServiceModel, int, int, float]] = []
+    too_long = 0
     for at, service in enumerate(services):
         for row, n_cores in enumerate(cores):
             for utilisation in utilisations:
-                one_in = _ONE_IN.get(utilisation, 1)
+                requests = 0 if utilisation > 1.0 else requests_for(service.burstiness + service.cv2, utilisation)
+                if requests > _MOST_REQUESTS:
+                    too_long += len(ways)
+                    continue
+                one_in = max([share for limit, share in _COSTLY if requests > limit], default=1)
                 if (at + row) % one_in:
                     continue
                 chosen = ways if one_in == 1 else [ways[(at + row // one_in) % len(ways)]]
                 plan += [(service, n_cores, n_ways, utilisation) for n_ways in chosen]
-    return plan
+    return plan, too_long

@@ -10,8 +10,12 @@ there. No step is random: the same facts give the same catalog. For a deployment
    CPU use at max load, as closely as the target leaves room for the queue; then `cv2` makes the tail the target. Where
    no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on its disk gets its `disk_ios` from the target.
 2. with an ideal latency (Ah-Q): `instructions` and `cv2` from the ideal latency and the target, solved together.
-3. with a load and a target only: `cv2` is taken over (the geometric mean of those that 1 and 2 found), `instructions`
-   are as many as the target allows at max load, and at most KNEE of the CPU time.
+3. with a load and a target only, of a service that is known from 1 or 2: its requests are the same, so `instructions`
+   (those of 2 before those of 1) and `cv2` (the geometric mean) are taken over. On many CPUs that load is far from all
+   that the CPUs could do: what ends the curve there is a part that is not parallel, and `serial_ms` is such that the
+   tail at max load is the target.
+4. otherwise, and where those requests are too long for the load and the target: `instructions` are as many as the
+   target allows at max load, and at most KNEE of the CPU time.
 """
 
 from __future__ import annotations
@@ -19,7 +23,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import cast
+from typing import Any, cast
 
 from scipy import optimize
 
@@ -79,7 +83,8 @@ def _bisect(function: Callable[[float], float], low: float, high: float) -> floa
     def bounded(x: float) -> float:
         return min(max(function(math.exp(x)), -1e6), 1e6)
 
-    return math.exp(cast(float, optimize.brentq(bounded, math.log(low), math.log(high), xtol=1e-5)))
+    root: Any = cast(Any, optimize).brentq(bounded, math.log(low), math.log(high), xtol=1e-5)
+    return math.exp(float(root))
 
 
 def _with_memory(service: ServiceModel, **changes: float) -> ServiceModel:
@@ -140,13 +145,24 @@ def _fit_ideal(platform: PlatformModel, service: ServiceModel, ideal_ms: float) 
 
 
 def _fit_load(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
-    """Step 3."""
+    """Step 4."""
 
     def excess(work: float) -> float:
         flow = at_load(platform, replace(service, instructions=work), 1.0)
         return max(tail_ms(flow, service.percentile) / service.target_ms, flow.utilisation / KNEE) - 1.0
 
     return replace(service, instructions=_bisect(excess, 1e2, 1e12))
+
+
+def _fit_serial(platform: PlatformModel, service: ServiceModel) -> ServiceModel | None:
+    """Step 3; None where the requests are too long for this load and target."""
+    if tail_at(platform, replace(service, serial_ms=0.0), 1.0) > service.target_ms:
+        return None
+    longest = 1000.0 / service.max_load
+    serial = _bisect(
+        lambda x: tail_at(platform, replace(service, serial_ms=x), 1.0) - service.target_ms, longest * 1e-3, longest
+    )
+    return replace(service, serial_ms=serial)
 
 
 def _fit_network(service: ServiceModel, gbps: float) -> ServiceModel:
@@ -165,9 +181,10 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     fitted: dict[str, ServiceModel] = {}
     found: ServiceModel | None = None  # its behaviour is taken over
     spreads: list[float] = []
+    work: float | None = None
 
     for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, list(deployed).index(p))):
-        platform, service = catalogs.platform(platform_id), replace(deployed[platform_id], usable=1.0, burstiness=1.0)
+        platform, service = catalogs.platform(platform_id), replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0)
         if found is not None:
             service = replace(service, memory=found.memory, network_kib=found.network_kib, burstiness=found.burstiness)
         if known[platform_id]:
@@ -175,11 +192,15 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
             service = _fit_counters(platform, service, known[platform_id])
             service = found = _fit_tail(platform, service, known[platform_id]["cpu_share"])
             spreads.append(service.cv2)
+            work = service.instructions
         elif platform_id in ideal:
             service = _fit_ideal(platform, service, ideal[platform_id])
             spreads.append(service.cv2)
+            work = service.instructions
         else:
-            service = _fit_load(platform, replace(service, cv2=_mean_spread(spreads)))
+            service = replace(service, cv2=_mean_spread(spreads))
+            same = None if work is None else _fit_serial(platform, replace(service, instructions=work))
+            service = _fit_load(platform, service) if same is None else same
         fitted[platform_id] = service
     return {platform_id: fitted[platform_id] for platform_id in deployed}
 

@@ -35,7 +35,8 @@ class ServiceModel:
     `burstiness` is the squared coefficient of variation of the arrival intervals (1 = Poisson), `switch_cost` the
     slowdown per doubling of threads over CPUs, `usable` the share of its CPU time that it can use before its queue
     grows (locks, uneven workers), `queue_limit_s` how many seconds of max load the queue holds before requests are
-    refused. Outside of the CPU a request waits `stack_ms` (mean, exponential) in the network stack, does `disk_ios`
+    refused. Outside of the CPU a request waits `stack_ms` (mean, exponential) in the network stack, passes a part of
+    `serial_ms` that only one request can be in at a time (a dispatcher, a lock), does `disk_ios`
     random reads, touches `pages` pages that come from disk when they are not resident, and sends `network_kib`.
     `scaled` says how a load that nobody published was found; empty where it was published.
     """
@@ -53,6 +54,7 @@ class ServiceModel:
     usable: float
     queue_limit_s: float
     stack_ms: float
+    serial_ms: float
     disk_ios: float
     pages: float
     network_kib: float

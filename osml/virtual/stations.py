@@ -1,4 +1,4 @@
-"""What a request waits for outside of the CPU: pages that are not resident, the disk, the network."""
+"""What a request waits for outside of the CPU: its serial part, pages that are not resident, the disk, the network."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from osml.virtual.columns import (
     T_NETWORK_GBPS,
     T_NETWORK_KIB,
     T_PAGES,
+    T_SERIAL_MS,
     T_STACK_MS,
     FloatArray,
 )
@@ -122,7 +123,7 @@ def visit(
 ) -> None:
     """Fill `visits` (VISIT_ROWS, tenants) for `wanted` requests/s of each service.
 
-    V_LIMIT are the requests/s that memory, disk and network let through; a request waits V_DELAY_MS (mean, exponential)
+    V_LIMIT are the requests/s that the serial part, memory, disk and network let through; a request waits V_DELAY_MS (mean, exponential)
     with V_DELAY_PROBABILITY.
     """
     for i in range(len(tenants)):
@@ -130,6 +131,10 @@ def visit(
         visits[V_LIMIT, i] = math.inf
         visits[V_DELAY_MS, i] = stack
         visits[V_DELAY_PROBABILITY, i] = 1.0 if stack > 0.0 else 0.0
+        serial = tenants[i, T_SERIAL_MS]
+        if serial > 0.0:
+            visits[V_LIMIT, i] = 1000.0 / serial
+            _wait(visits, i, wanted[i], visits[V_LIMIT, i], serial)
     _residency(platform, tenants, grants, visits)
     _disk(platform, tenants, grants, wanted, visits)
     _network(platform, tenants, grants, wanted, visits)

@@ -173,5 +173,3 @@ def check(facts: Iterable[Fact]) -> Iterable[Checked]:
     for fact in facts:
         ours = KINDS[fact.kind](fact)
         yield Checked(fact, ours, within(fact.published, ours, fact.tolerance))
-
-
