@@ -11,6 +11,7 @@ from osml.virtual.columns import FloatArray, IntArray
 from osml.virtual.oracle import stand_ins
 from osml.virtual.oracle.settled import SECONDS, SettledNode, tail_column
 from osml.virtual.state import Node
+from osml.virtual.steady import MEASURED_S
 
 TOLERANCE = 1e-3
 """Relative error that the engine's fixed points are granted: a bound is taken at a load that is smaller by this."""
@@ -56,15 +57,51 @@ class Bounds:
         self.cells += settled.evaluations
         return need
 
-    def tails_alone(self, service: int) -> FloatArray:
-        """Lower bound of the tail latency in ms on 1.. cores x 1.. ways, whoever else is on it."""
-        platform, own = self.node.platform, self.node.services[service]
-        alone = Node(platform, (own,))
-        settled = SettledNode(alone, {own.name: self.loads[own.name] * (1.0 - TOLERANCE)})
-        flows = settled.first_tenant(platform.cpus, platform.ways)
+    def tails_alone(self, service: int, clock_ghz: float | None = None) -> FloatArray:
+        """Lower bound of the tail latency in ms on 1.. cores x 1.. ways, whoever else is on it.
+
+        With `clock_ghz` for partitions in which the clock is known to be no higher.
+        """
+        alone, settled = self._alone(service)
+        if clock_ghz is not None:
+            settled.limits[0, c.G_CLOCK] = clock_ghz
+        flows = settled.first_tenant(self.node.platform.cpus, self.node.platform.ways)
         self.cells += settled.evaluations
         tails = flows[:, :, tail_column(alone, 0)] / (1.0 + _LATENCY_TOLERANCE)
         return np.where(np.isnan(tails), np.inf, tails)
+
+    def _alone(self, service: int) -> tuple[Node, SettledNode]:
+        own = self.node.services[service]
+        alone = Node(self.node.platform, (own,))
+        return alone, SettledNode(alone, {own.name: self.loads[own.name] * (1.0 - TOLERANCE)})
+
+    def power_alone(self, service: int) -> FloatArray:
+        """Lower bound of the busy CPUs times power of a service on 1.. cores x 1.. ways, whoever else is on the node.
+
+        Interference only makes requests longer; as many are answered as alone, or all its CPUs are busy. That does not
+        hold where others may take disk, network or memory from it: then the bound is 0.
+        """
+        platform = self.node.platform
+        if not self._others_wait_for_cpus_only():
+            return np.zeros((platform.cpus, platform.ways))
+        _, settled = self._alone(service)
+        flows = settled.first_tenant(platform.cpus, platform.ways)
+        self.cells += settled.evaluations
+        busy = flows[:, :, c.F_CPU_S] / MEASURED_S * (1.0 - TOLERANCE)
+        return busy * self.node.services[service].memory.power
+
+    def _others_wait_for_cpus_only(self) -> bool:
+        """True where disk, network and memory are ample for everybody at once."""
+        platform, services, jobs = self.node.platform, self.node.services, self.node.jobs
+        rates = [self.loads[service.name] * service.max_load for service in services]
+        sent = sum(rate * s.network_kib * 8192e-9 for rate, s in zip(rates, services, strict=True))
+        reads = sum(rate * s.disk_ios for rate, s in zip(rates, services, strict=True))
+        held = sum(tenant.memory.footprint_mib for tenant in self.node.tenants)
+        return (
+            sent + sum(job.network_gbps for job in jobs) < 0.9 * platform.network_gbps
+            and reads < 0.45 * platform.disk_iops
+            and held < 0.99 * (platform.memory_gib - platform.reserved_gib) * 1024.0
+        )
 
     def rates_alone(self) -> FloatArray:
         """Upper bound of the instructions/s of each BE job, (jobs, cores, ways), when they share so much."""

@@ -72,8 +72,7 @@ def of_cost(cells: list[IntArray], wanted: int, cores: int, ways: int) -> IntArr
 
 @compiled
 def _between(
-    values: FloatArray, suffix: FloatArray, low: float, high: float, cores: int, ways: int, found: IntArray,
-    bounds: FloatArray,
+    values: FloatArray, suffix: FloatArray, low: float, high: float, cores: int, ways: int, found: IntArray
 ) -> int:  # fmt: skip
     """Hand out all cores and ways so that the sum of values is at least `low` and less than `high`.
 
@@ -92,9 +91,8 @@ def _between(
             cell[depth, 0], cell[depth, 1] = left[depth, 0], left[depth, 1]
             total = so_far[depth] + values[depth, cell[depth, 0] - 1, cell[depth, 1] - 1]
             if low <= total < high:
-                if number < len(bounds):
+                if number < len(found):
                     found[number] = cell
-                    bounds[number] = total
                 number += 1
             depth -= 1
             if depth >= 0:
@@ -119,14 +117,14 @@ def _between(
     return number
 
 
-def between(values: FloatArray, low: float, high: float, room: int) -> tuple[IntArray, FloatArray] | None:
-    """All partitions, nothing idle, whose rows cost at least `low` and less than `high` together, and these sums.
+def between(values: FloatArray, low: float, high: float, room: int) -> IntArray | None:
+    """All partitions, nothing idle, whose rows cost at least `low` and less than `high` together.
 
     `values` (rows, cores, ways) is a lower bound of what each row contributes with so many cores and ways. None where
     there are more than `room` of them.
     """
     n, cores, ways = values.shape
     suffix = np.append(np.cumsum(values.min((1, 2))[::-1])[::-1], 0.0)
-    found, bounds = np.zeros((room, n, 2), np.int64), np.zeros(room)
-    number = _between(values, suffix, low, high, cores, ways, found, bounds)
-    return (found[:number], bounds[:number]) if number <= room else None
+    found = np.zeros((room, n, 2), np.int64)
+    number = _between(values, suffix, low, high, cores, ways, found)
+    return found[:number] if number <= room else None

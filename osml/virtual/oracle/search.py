@@ -15,14 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from osml.failure import InputError
-from osml.virtual.columns import FloatArray, IntArray
+from osml.virtual.columns import IntArray
 from osml.virtual.oracle.bounds import Bounds
-from osml.virtual.oracle.enumerate import between, of_cost
-from osml.virtual.oracle.partitions import Evaluator, Outcome, outcome
+from osml.virtual.oracle.enumerate import of_cost
+from osml.virtual.oracle.least_entropy import least_entropy
+from osml.virtual.oracle.partitions import Evaluator, Outcome
 from osml.virtual.state import Node
-
-_BAND = 4096
-"""Partitions that are listed at a time when E_S is minimised."""
 
 _ROUNDS = 8
 
@@ -62,8 +60,6 @@ class Search:
         self.evaluate = Evaluator(node, loads)
         self.bounds = Bounds(node, loads)
         self.missing: list[str] = []
-
-    # -- feasible ----------------------------------------------------------------------------------------------------
 
     def cost(self, partition: IntArray) -> int:
         """Cost of the LC services in whole units."""
@@ -198,44 +194,6 @@ class Search:
                 jobs = ", BE jobs 1" if self.jobs else ""
                 self.missing.append(f"at least {wanted} {what} are needed ({each}{jobs}), there are {there}")
 
-    # -- infeasible --------------------------------------------------------------------------------------------------
-
-    def _contributions(self) -> FloatArray:
-        """What each row adds to E_S at least with so many cores and ways, (rows, cores, ways)."""
-        targets = [service.target_ms for service in self.node.services]
-        weight = outcome([math.inf], [1.0], [1.0] if self.jobs else []).e_s
-        rows = [weight / self.n * np.maximum(0.0, 1.0 - targets[i] / self.bounds.tails_alone(i)) for i in range(self.n)]
-        if self.jobs:
-            rates = self.bounds.rates_alone()
-            solo = np.array(self.evaluate.solo_rates)[:, None, None]
-            slow = np.maximum(1.0, solo / rates).sum(0)
-            rows.append((1.0 - weight) * (1.0 - len(solo) / slow))
-        return np.stack(rows)
-
-    def least_entropy(self) -> tuple[IntArray, Outcome]:
-        """The partition of the least E_S that leaves nothing idle, then of the least cost, then the first."""
-        values = self._contributions()
-        low = float(values.min((1, 2)).sum())
-        step = 1e-3
-        best: tuple[tuple[float, int], IntArray, Outcome] | None = None
-        while best is None or low <= best[0][0]:
-            high = low + step if best is None else min(low + step, math.nextafter(best[0][0], math.inf))
-            listed = between(values, low, high, _BAND)
-            if listed is None:
-                step /= 2.0
-                continue
-            for i in np.argsort(listed[1], kind="stable"):
-                if best is not None and listed[1][i] > best[0][0]:
-                    break
-                partition = listed[0][i] if self.jobs else np.vstack([listed[0][i], np.zeros((1, 2), np.int64)])
-                found = self.evaluate(partition)
-                key = (found.e_s, self.cost(partition))
-                if best is None or (*key, partition.tolist()) < (*best[0], best[1].tolist()):
-                    best = key, partition, found
-            low = high
-            step *= 1.5
-        return best[1], best[2]
-
 
 def best_partition(node: Node, loads: Mapping[str, float]) -> Answer:
     """The exact best partition of a node under loads (fractions of max load).
@@ -246,7 +204,7 @@ def best_partition(node: Node, loads: Mapping[str, float]) -> Answer:
     """
     start = time.perf_counter()
     search = Search(node, loads)
-    found = search.cheapest() or search.least_entropy()
+    found = search.cheapest() or least_entropy(node, search.evaluate, search.bounds)
     partition, reached = found
     if not reached.feasible and not search.missing:
         search.missing.append("no partition meets all targets; the services slow each other down by clock and memory")

@@ -1,0 +1,37 @@
+"""The exact best partition on 36 x 20: three services that fit, and three that don't; one whole node settled."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from benchmarks.harness import rate, seconds, take
+from osml.virtual.mix import node_of, parse_mix
+from osml.virtual.oracle import best_partition
+from osml.virtual.oracle.partitions import Evaluator
+
+_MIXES = {"feasible": "moses=0.2,img-dnn=0.2,xapian=0.2", "infeasible": "img-dnn=0.3,xapian=0.3,specjbb=0.3"}
+_NODES = 200
+
+
+def run() -> None:
+    """Time whole searches and single nodes; print how many nodes each search settled."""
+    for name, text in _MIXES.items():
+        mix = parse_mix(text)
+        node = node_of(mix, "e5-2697v4")
+        take(
+            f"oracle_3_services_{name}",
+            "s",
+            seconds(lambda node=node, mix=mix: best_partition(node, mix.loads)),
+            runs=5,
+        )
+        answer = best_partition(node, mix.loads)
+        print(f"  {text}: feasible {answer.outcome.feasible}, {answer.nodes} whole nodes, {answer.cells} bounds")
+    mix = parse_mix(_MIXES["feasible"])
+    evaluate = Evaluator(node_of(mix, "e5-2697v4"), mix.loads)
+    partition = np.array([[12, 6], [12, 7], [12, 7], [0, 0]])
+
+    def settle() -> None:
+        for _ in range(_NODES):
+            evaluate(partition)
+
+    take("oracle_whole_nodes", "nodes/s", rate(_NODES, settle))
