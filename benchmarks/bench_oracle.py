@@ -9,7 +9,7 @@ from osml.virtual.mix import node_of, parse_mix
 from osml.virtual.oracle import best_partition
 from osml.virtual.oracle.partitions import Evaluator
 
-_MIXES = {"feasible": "moses=0.2,img-dnn=0.2,xapian=0.2", "infeasible": "img-dnn=0.3,xapian=0.3,specjbb=0.3"}
+_MIXES = {"feasible": "moses=0.2,img-dnn=0.2,xapian=0.2", "infeasible": "moses=1.5,img-dnn=1.5,xapian=1.5"}
 _NODES = 200
 
 

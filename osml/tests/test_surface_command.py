@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from osml.cli.main import app
+from osml.cli.virtual import app
 from osml.cli.virtual.heat_map import draw_surface, heat_lines
 from osml.failure import InputError, MachineError
 
 RUNNER = CliRunner()
-SURFACE = ["virtual", "surface", "--platform", "e5-2630v4", "--service", "img-dnn"]
+SURFACE = ["surface", "--platform", "e5-2630v4", "--service", "img-dnn"]
 
 
 def run(*arguments: str) -> str:
@@ -69,7 +69,7 @@ def test_surface_for_people_shows_map_and_labels() -> None:
     ],
 )
 def test_bad_input_is_one_sentence(arguments: list[str], says: str) -> None:
-    result = RUNNER.invoke(app, ["virtual", "surface", *arguments])
+    result = RUNNER.invoke(app, ["surface", *arguments])
     assert isinstance(result.exception, InputError)
     assert says in str(result.exception)
 
@@ -105,7 +105,7 @@ def test_missing_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch
 
 def test_oracle_as_json_has_the_agreed_keys() -> None:
     mix = "img-dnn=0.2,be:stream"
-    found: dict[str, Any] = json.loads(run("virtual", "oracle", mix, "--platform", "e5-2630v4", "--json"))
+    found: dict[str, Any] = json.loads(run("oracle", mix, "--platform", "e5-2630v4", "--json"))
     assert found["mix"] == mix
     assert found["feasible"] is all(service["met"] for service in found["services"])
     assert set(found["partition"]) == {"img-dnn", "stream"}
@@ -118,6 +118,6 @@ def test_oracle_as_json_has_the_agreed_keys() -> None:
 
 
 def test_oracle_says_what_is_missing() -> None:
-    shown = run("virtual", "oracle", "img-dnn=1.9,moses=1.9", "--platform", "e5-2630v4")
+    shown = run("oracle", "img-dnn=1.9,moses=1.9", "--platform", "e5-2630v4")
     assert "infeasible" in shown
     assert "misses its p95" in shown or "are needed" in shown

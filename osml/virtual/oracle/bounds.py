@@ -16,8 +16,10 @@ from osml.virtual.steady import MEASURED_S
 TOLERANCE = 1e-3
 """Relative error that the engine's fixed points are granted: a bound is taken at a load that is smaller by this."""
 
-_LATENCY_TOLERANCE = 3.0 * TOLERANCE
-"""A bound may be above a real latency by this: that much a smaller load can even cost, on a link that is full."""
+_LATENCY_TOLERANCE = 3e-3
+_CROWDED_TOLERANCE = 3e-2
+"""A bound may be above a real latency by this where disk, network or memory can be full: a little less load can then
+even cost, since a service waits at its own share of the link. Of 13,000 random allocations none was above by 1.6 %."""
 
 
 class Bounds:
@@ -27,6 +29,7 @@ class Bounds:
         self.node = node
         self.loads = dict(loads)
         self.cells = 0
+        self._slack = 1.0 + (_LATENCY_TOLERANCE if self._others_wait_for_cpus_only() else _CROWDED_TOLERANCE)
 
     def _beside_stand_ins(self, service: int, most: IntArray, job_cores: int, job_ways: int) -> SettledNode:
         """A node with the service first, a little less loaded than it is, and stand-ins of all others."""
@@ -52,7 +55,7 @@ class Bounds:
         target, and the BE jobs have at least job_cores and at most job_ways.
         """
         settled = self._beside_stand_ins(service, most, job_cores, job_ways)
-        limit = self.node.services[service].target_ms * (1.0 + _LATENCY_TOLERANCE)
+        limit = self.node.services[service].target_ms * self._slack
         need = settled.fewest_cores(limit, int(most[service, 0]), int(most[service, 1]))
         self.cells += settled.evaluations
         return need
@@ -67,7 +70,7 @@ class Bounds:
             settled.limits[0, c.G_CLOCK] = clock_ghz
         flows = settled.first_tenant(self.node.platform.cpus, self.node.platform.ways)
         self.cells += settled.evaluations
-        tails = flows[:, :, tail_column(alone, 0)] / (1.0 + _LATENCY_TOLERANCE)
+        tails = flows[:, :, tail_column(alone, 0)] / self._slack
         return np.where(np.isnan(tails), np.inf, tails)
 
     def _alone(self, service: int) -> tuple[Node, SettledNode]:
