@@ -1,7 +1,7 @@
 """Random numbers of a fleet: one stream a node, drawn inside compiled code.
 
-What one node measures must not depend on how many others there are, so that a node of a fleet can be taken out and looked
-at alone: a shared generator would not do. Each node has 64 bits of state (SplitMix64, Steele et al. 2014).
+What one node measures must not depend on how many others there are, so that a node of a fleet can be taken out and
+looked at alone: a shared generator would not do. Each node has 64 bits of state (SplitMix64, Steele et al. 2014).
 """
 
 from __future__ import annotations

@@ -1,0 +1,168 @@
+"""One interval of many nodes, compiled: counts become CPUs and ways, each node steps, its monitor reads."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osml.virtual import columns as c
+from osml.virtual.columns import FloatArray, IntArray
+from osml.virtual.fixed_point import Work, empty_work
+from osml.virtual.fleet_measure import K_LC, K_MAX_LOAD, measure_tenant, node_entropy
+from osml.virtual.fleet_noise import Streams
+from osml.virtual.jit import compiled
+from osml.virtual.step import step_node
+
+
+class Terms(NamedTuple):
+    """What all nodes have in common: platform row, order in which CPUs are handed out, and one row a kind of tenant.
+
+    `rows` (kinds, TENANT_COLUMNS), `kinds` (kinds, KIND_COLUMNS), `tables` (tables, ...) by T_TABLE.
+    """
+
+    platform: FloatArray
+    order: IntArray
+    rows: FloatArray
+    kinds: FloatArray
+    tables: FloatArray
+
+
+class Nodes(NamedTuple):
+    """Everything that differs from node to node; the first axis is the node, the second its places."""
+
+    present: IntArray  # (nodes, places) kind of the tenant, -1 where nobody is
+    cores: IntArray  # (nodes, places) of the services; jobs share what is left
+    ways: IntArray  # (nodes, places)
+    limits: FloatArray  # (nodes, places, GRANT_COLUMNS)
+    state: FloatArray  # (nodes, places, STATE_COLUMNS)
+    occupancy: FloatArray  # (nodes, places, ways of the platform) in MiB
+    flows: FloatArray  # (nodes, places, FLOW_COLUMNS) of the last interval, without noise
+    measured: FloatArray  # (nodes, places, MEASURED_COLUMNS) of the last interval
+    entropy: FloatArray  # (nodes, ENTROPY_COLUMNS) of the last interval
+    streams: Streams  # (nodes,)
+
+
+class Room(NamedTuple):
+    """Scratch for nodes with the same number of tenants, who stand side by side in it."""
+
+    rows: FloatArray
+    limits: FloatArray
+    arrivals: FloatArray
+    users: IntArray
+    masks: IntArray
+    state: FloatArray
+    occupancy: FloatArray
+    flows: FloatArray
+    work: Work
+
+
+def room_for(tenants: int, cpus: int, ways: int) -> Room:
+    """Scratch for nodes with so many tenants."""
+    n = tenants
+    return Room(
+        np.zeros((n, c.TENANT_COLUMNS)), np.zeros((n, c.GRANT_COLUMNS)), np.zeros(n), np.zeros(cpus, np.int64),
+        np.zeros(n, np.int64), np.zeros((n, c.STATE_COLUMNS)), np.zeros((n, ways)), np.zeros((n, c.FLOW_COLUMNS)),
+        empty_work(n, ways),
+    )  # fmt: skip
+
+
+@compiled
+def misfit(which: IntArray, terms: Terms, nodes: Nodes) -> int:
+    """The first of the nodes `which` whose counts cannot be laid out; -1 where all can."""
+    cpus, ways = len(terms.order), int(terms.platform[c.P_WAYS])
+    for at in range(len(which)):
+        node = which[at]
+        n_cores = n_ways = jobs = 0
+        for place in range(nodes.present.shape[1]):
+            kind = nodes.present[node, place]
+            if kind < 0:
+                continue
+            if terms.kinds[kind, K_LC] > 0.0:
+                if nodes.cores[node, place] < 1 or nodes.ways[node, place] < 1:
+                    return node
+                n_cores += nodes.cores[node, place]
+                n_ways += nodes.ways[node, place]
+            else:
+                jobs = 1
+        if n_cores + jobs > cpus or n_ways + jobs > ways:
+            return node
+    return -1
+
+
+@compiled
+def _lay_out(node: int, terms: Terms, nodes: Nodes, room: Room) -> None:
+    """Services get CPUs and neighbouring ways in the order of their places; all jobs share the rest."""
+    users, masks, order = room.users, room.masks, terms.order
+    ways = int(terms.platform[c.P_WAYS])
+    users[:] = 0
+    cpu = way = i = jobs = 0
+    for place in range(nodes.present.shape[1]):
+        kind = nodes.present[node, place]
+        if kind < 0:
+            continue
+        if terms.kinds[kind, K_LC] > 0.0:
+            for _ in range(nodes.cores[node, place]):
+                users[order[cpu]] = 1 << i
+                cpu += 1
+            width = nodes.ways[node, place]
+            masks[i] = ((1 << width) - 1) << way
+            way += width
+        else:
+            jobs |= 1 << i
+        i += 1
+    if jobs:
+        for k in range(cpu, len(order)):
+            users[order[k]] = jobs
+        rest = ((1 << (ways - way)) - 1) << way
+        for k in range(i):
+            if jobs >> k & 1:
+                masks[k] = rest
+
+
+@compiled
+def step_nodes(
+    which: IntArray, terms: Terms, nodes: Nodes, loads: FloatArray, dt: float, noise: bool, importance: float,
+    room: Room,
+) -> None:  # fmt: skip
+    """Let `dt` seconds pass on the nodes `which`, all with as many tenants as `room` has rows.
+
+    `loads` (nodes, places) are fractions of max load. State, flows, measurements and entropy of these nodes move on.
+    """
+    places = nodes.present.shape[1]
+    for at in range(len(which)):
+        node = which[at]
+        present = nodes.present[node]
+        i = 0
+        for place in range(places):
+            kind = present[place]
+            if kind < 0:
+                continue
+            room.rows[i, :] = terms.rows[kind]
+            room.limits[i, :] = nodes.limits[node, place]
+            room.arrivals[i] = loads[node, place] * terms.kinds[kind, K_MAX_LOAD]
+            room.state[i, :] = nodes.state[node, place]
+            room.state[i, c.S_CLOCK] = room.state[0, c.S_CLOCK]  # one value a node, also of those who just came
+            room.state[i, c.S_LLC_WAIT_NS] = room.state[0, c.S_LLC_WAIT_NS]
+            room.occupancy[i, :] = nodes.occupancy[node, place]
+            i += 1
+        _lay_out(node, terms, nodes, room)
+        step_node(
+            terms.platform, room.rows, terms.tables, room.limits, room.users, room.masks, room.arrivals, dt, room.state,
+            room.occupancy, room.flows, room.work,
+        )  # fmt: skip
+        i = 0
+        for place in range(places):
+            kind = present[place]
+            if kind < 0:
+                nodes.measured[node, place, :] = math.nan
+                nodes.flows[node, place, :] = 0.0
+                continue
+            nodes.state[node, place, :] = room.state[i]
+            nodes.occupancy[node, place, :] = room.occupancy[i]
+            nodes.flows[node, place, :] = room.flows[i]
+            is_service = terms.kinds[kind, K_LC] > 0.0
+            measure_tenant(room.flows[i], is_service, dt, noise, nodes.streams, node, nodes.measured[node, place])
+            i += 1
+        node_entropy(terms.kinds, present, nodes.measured[node], importance, nodes.entropy[node])
