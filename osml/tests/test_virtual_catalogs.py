@@ -16,16 +16,84 @@ GOOD = {
     "mlp": {"published": 2.0, "source": "a paper"},
     "bytes_per_miss": {"fitted": 64.0},
     "footprint_mib": {"fitted": 10.0},
+    "power": {"fitted": 1.0},
+    "disk_mbps": {"fitted": 0.0},
+    "network_gbps": {"fitted": 0.0},
+    "flows": {"fitted": 0},
 }
+DEPLOYED = {
+    "max_load": {"published": 100.0, "source": "a paper"},
+    "target_ms": {"fitted": 10.0},
+    "percentile": {"fitted": "p99"},
+    "threads": {"fitted": 4},
+    "instructions": {"fitted": 1e6},
+    "cv2": {"fitted": 0.5},
+    "usable": {"fitted": 1.0},
+    "burstiness": {"fitted": 1.0},
+    "serial_ms": {"fitted": 0.0},
+}
+OF_JOBS = {"threads", "disk_mbps", "network_gbps", "flows"}
+OF_SERVICES = ("switch_cost", "queue_limit_s", "stack_ms", "disk_ios", "pages", "network_kib")
+
+
+def service_entry(**deployed):
+    entry = {key: value for key, value in GOOD.items() if key not in OF_JOBS}
+    entry |= {key: {"fitted": 1.0} for key in OF_SERVICES}
+    return entry | {"deployments": {"e5-2697v4": DEPLOYED | deployed}}
 
 
 def test_every_shipped_entry_loads():
     assert {"e5-2697v4", "gold-6338", "i7-4770k"} <= set(catalogs.platform_names())
     assert {"moses", "img-dnn", "xapian", "masstree"} <= set(catalogs.service_names())
-    assert {"fluidanimate", "streamcluster", "stream", "cpu-burner"} == set(catalogs.job_names())
+    papers = {"fluidanimate", "streamcluster", "stream", "blackscholes", "bodytrack", "ferret", "raytrace", "swaption"}
+    papers |= {"kmeans", "bayes", "pagerank", "libquantum", "lbm", "bwaves", "cpu-burner"}
+    assert papers <= set(catalogs.job_names())
     for name in catalogs.service_names():
-        assert isinstance(catalogs.service(name), ServiceModel)
-        assert catalogs.platform(catalogs.service(name).platform).id == catalogs.service(name).platform
+        for platform_id, service in catalogs.deployments(name).items():
+            assert isinstance(service, ServiceModel)
+            assert catalogs.platform(platform_id).id == service.platform == platform_id
+            assert service.scaled == ""
+
+
+def test_all_services_of_the_papers_are_there():
+    trained = ["img-dnn", "masstree", "memcached", "mongodb", "moses", "nginx", "specjbb", "sphinx", "xapian", "login", "ads"]
+    unseen = ["silo", "shore", "mysql", "redis", "nodejs"]
+    assert {*trained, *unseen} <= set(catalogs.service_names())
+
+
+def test_where_no_load_is_published_it_is_scaled_and_says_how():
+    home, here = catalogs.service("specjbb"), catalogs.service("specjbb", "gold-6278c")
+    # 26 cores of 2.6 GHz without hyperthreads against 18 of 2.3 GHz, whose two threads run at 0.64 each
+    assert here.max_load / home.max_load == pytest.approx(26 * 2.6 / (18 * 2.3 * 1.28))
+    assert here.scaled == "no load of specjbb is published for gold-6278c, so e5-2697v4's x 1.28 (cores x clock)"
+    assert here.threads == 26
+
+
+def test_a_deployment_replaces_parameters_of_the_behaviour():
+    parsed = catalogs.parse_catalog(yaml.safe_dump({"s": service_entry(pages={"fitted": 7.0})}), ServiceModel, "f")
+    assert parsed["s"]["e5-2697v4"].pages == 7.0
+
+
+@pytest.mark.parametrize(
+    ("deployed", "sentence"),
+    [
+        ({"usable": {"fitted": 1.5}}, "'usable' is 1.5, expected a share of at most 1"),
+        ({"percentile": {"fitted": "p98"}}, "'percentile' is 'p98', expected one of"),
+        ({"max_load": {"fitted": 0.0}}, "'max_load' is 0.0, expected a value above 0"),
+        ({"threads": {"fitted": -4}}, "'threads' is -4, expected a value above 0"),
+    ],
+)
+def test_a_wrong_deployment_is_named_in_one_sentence(deployed, sentence):
+    with pytest.raises(catalogs.CatalogError, match="f: s: e5-2697v4") as caught:
+        catalogs.parse_catalog(yaml.safe_dump({"s": service_entry(**deployed)}), ServiceModel, "f")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("deployments", [None, {}])
+def test_a_service_without_a_platform_is_refused(deployments):
+    entry = service_entry() | {"deployments": deployments}
+    with pytest.raises(catalogs.CatalogError, match="deployments"):
+        catalogs.parse_catalog(yaml.safe_dump({"s": entry}), ServiceModel, "f")
 
 
 def test_the_training_platform_is_as_published():
@@ -74,7 +142,7 @@ def test_unknown_names_list_the_known_ones():
         catalogs.platform("vax")
     with pytest.raises(catalogs.CatalogError, match=r"unknown LC service 'mosse', known are ads, .*moses"):
         catalogs.service("mosse")
-    with pytest.raises(catalogs.CatalogError, match="known are cpu-burner, fluidanimate, stream, streamcluster"):
+    with pytest.raises(catalogs.CatalogError, match=r"unknown BE job 'doom', known are bayes, .*streamcluster"):
         catalogs.job("doom")
 
 

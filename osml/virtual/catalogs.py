@@ -167,7 +167,7 @@ def scaled_to(service: ServiceModel, home: PlatformModel, target: PlatformModel)
     threads = target.cpus if service.threads >= home.cpus else min(service.threads, target.cpus)
     return replace(
         service, platform=target.id, threads=threads, max_load=service.max_load * ratio,
-        scaled=f"no load of {service.name} is published for {target.id}, {home.id}'s x {ratio:.3g} (cores x clock)",
+        scaled=f"no load of {service.name} is published for {target.id}, so {home.id}'s x {ratio:.3g} (cores x clock)",
     )  # fmt: skip
 
 
