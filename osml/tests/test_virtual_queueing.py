@@ -93,11 +93,12 @@ def test_waits_rise_with_the_load_up_to_the_cap(burstiness, servers, cv2):
 
 
 def test_random_waits_in_overload_fade_with_the_distance_from_saturation_and_behind_a_backlog():
-    probability, wait = queue_response(1.0, 0.3, 1.0, 8 * 1100.0, 8)
+    _, wait = queue_response(1.0, 0.3, 1.0, 8 * 1100.0, 8)
     _, further = queue_response(1.0, 0.3, 1.0, 8 * 1300.0, 8)
     assert further < wait
-    assert queueing.behind_backlog(probability, wait, 0.0) == probability
-    assert queueing.behind_backlog(probability, wait, wait) == pytest.approx(probability / math.e)
+    assert queueing.behind_backlog(wait, 0.0) == wait
+    assert queueing.behind_backlog(wait, wait) == pytest.approx(wait / math.e)
+    assert queueing.behind_backlog(0.0, wait) == 0.0
 
 
 # -- the whole distribution ------------------------------------------------------------------------------------------

@@ -135,14 +135,12 @@ def queue_response(
 
 
 @compiled
-def behind_backlog(wait_probability: float, wait_ms: float, backlog_ms: float) -> float:
-    """The wait_probability that is left behind a backlog that takes at least `backlog_ms` to serve all the time.
+def behind_backlog(wait_ms: float, backlog_ms: float) -> float:
+    """The wait_ms that is left behind a backlog that takes at least `backlog_ms` to serve throughout the interval.
 
-    Servers only idle, and waits only exceed the fluid backlog, if chance empties the queue: with exp(-backlog/wait).
+    Servers only idle, and waits only exceed the fluid backlog, where chance empties the queue: with exp(-backlog/wait).
     """
-    if backlog_ms <= 0.0 or wait_ms <= 0.0:
-        return wait_probability
-    return wait_probability * math.exp(-backlog_ms / wait_ms)
+    return wait_ms * math.exp(-backlog_ms / wait_ms) if backlog_ms > 0.0 and wait_ms > 0.0 else wait_ms
 
 
 @dataclass(frozen=True)

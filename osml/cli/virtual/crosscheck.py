@@ -38,7 +38,7 @@ def _document(report: Report, platform: PlatformModel, seed: int) -> dict[str, o
     return {
         "simulated": True, "platform": platform.id, "seed": seed, "distribution": DISTRIBUTION, "cells": cells,
         "median_rel_error": report.median_rel_error, "worst_rel_error": report.worst_rel_error,
-        "limited_elsewhere": report.limited_elsewhere, "too_long": report.too_long,
+        "unreached": report.unreached, "too_long": report.too_long,
     }  # fmt: skip
 
 
@@ -103,6 +103,6 @@ def crosscheck(
     out.print(_by_utilisation(report), _worst(report))
     out.print(
         f"{len(report.cells)} cells on {platform}: relative error of p99 {report.median_rel_error:.1%} in the median, "
-        f"{report.worst_rel_error:.1%} at worst. Left out: {report.limited_elsewhere} cells that a disk or network "
-        f"limits, {report.too_long} where no affordable simulation is precise."
+        f"{report.worst_rel_error:.1%} at worst. Left out: {report.unreached} cells whose "
+        f"utilisation the engine shows at no load, {report.too_long} where no affordable simulation is precise."
     )
