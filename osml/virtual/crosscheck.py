@@ -9,11 +9,11 @@ to its saturation.
 How long. Near saturation a queue remembers its past for (ca2 + cs2)/(1 - u)^2 requests, so the relative error of a
 simulated mean is sqrt(2 (ca2 + cs2)/requests)/(1 - u), and that of a p99 about twice as large. Runs are as long as
 keeps the 95 % confidence interval of p99 at about 3 %: 150 thousand requests at half load, 30 million at 98 % (there it
-is up to 6 %; every cell says its own). That would take many minutes for all cells. So
-(1) a run in units of its service time is shared by all cells that differ only in that unit (the ways of one service
-mostly do: once the utilisation is given, the cache only shows in the service time); (2) of the
-costly cells (from 90 % up) a third, a sixth or a fourteenth of cores x services is looked at, in turn, each with one
-choice of ways; (3) very bursty arrivals near saturation, which would need billions of requests, are left out and
+is up to 6 %; every cell says its own). That would take many minutes for all
+cells. So (1) a run in units of its service time is shared by all cells that differ only in that unit (the ways of one
+service mostly do: once the utilisation is given, the cache only shows in the service time); (2) of the costly cells
+(from 90 % up) a third, a sixth or a fourteenth of cores x services is looked at, in turn, each with one choice of ways,
+as in overload; (3) very bursty arrivals near saturation, which would need billions of requests, are left out and
 counted.
 
 Stationary or finite. The formula gives the stationary distribution, and that is what the engine wants: with constant
@@ -197,7 +197,7 @@ def _overloaded(workload: Workload, flow: Flow, seed: int) -> tuple[Latencies, f
     """(response times of those who arrive in the last interval, backlog after it) over so many seeds as it takes."""
     rate = flow.requests / flow.dt
     before = round(flow.backlog_ms[0] / 1000.0 * rate)
-    seeds = min(max(4, math.ceil(_OVERLOAD_REQUESTS / (workload.arrivals_per_s * MEASURED_S))), _MOST_SEEDS)
+    seeds = min(max(1, math.ceil(_OVERLOAD_REQUESTS / (workload.arrivals_per_s * MEASURED_S))), _MOST_SEEDS)
     runs = [window(workload, MEASURED_S, seed + k, before) for k in range(seeds)]
     all_ms = np.concatenate([run.latencies_ms for run in runs])
     p50, p95, p99 = (float(x) for x in np.quantile(all_ms, [0.50, 0.95, 0.99]))
@@ -258,6 +258,6 @@ def _plan(
                 one_in = max([share for limit, share in _COSTLY if requests > limit], default=1)
                 if (at + row) % one_in:
                     continue
-                chosen = ways if one_in == 1 else [ways[(at + row // one_in) % len(ways)]]
+                chosen = ways if one_in == 1 and utilisation < 1.0 else [ways[(at + row // one_in) % len(ways)]]
                 plan += [(service, n_cores, n_ways, utilisation) for n_ways in chosen]
     return plan, too_long
