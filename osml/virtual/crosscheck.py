@@ -9,7 +9,7 @@ to its saturation.
 How long. Near saturation a queue remembers its past for (ca2 + cs2)/(1 - u)^2 requests, so the relative error of a
 simulated mean is sqrt(2 (ca2 + cs2)/requests)/(1 - u), and that of a p99 about twice as large. Runs are as long as
 keeps the 95 % confidence interval of p99 at about 3 %: 150 thousand requests at half load, 30 million at 98 % (there it
-is up to 6 %; every cell says its own). That would take many minutes for all
+is up to 8 %; every cell says its own). That would take many minutes for all
 cells. So (1) a run in units of its service time is shared by all cells that differ only in that unit (the ways of one
 service mostly do: once the utilisation is given, the cache only shows in the service time); (2) of the costly cells
 (from 90 % up) a third, a sixth or a fourteenth of cores x services is looked at, in turn, each with one choice of ways,
