@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from osml.cli.dispatch_run import run_command
 from osml.dispatch.parameters import Epochs, FarmParameters
 from osml.failure import Failure, MachineError
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import
     from osml.dispatch.thresholds import FarmSolution
 
 app = typer.Typer(help="Interference-aware dispatch: thresholds from a Markov decision process.", no_args_is_help=True)
+
+app.command("run")(run_command)
 
 _SHOWN_THRESHOLDS = 40
 _QUICK_SERVERS = 14
