@@ -56,7 +56,8 @@ def test_every_shipped_entry_loads():
 
 
 def test_all_services_of_the_papers_are_there():
-    trained = ["img-dnn", "masstree", "memcached", "mongodb", "moses", "nginx", "specjbb", "sphinx", "xapian", "login", "ads"]
+    trained = ["img-dnn", "masstree", "memcached", "mongodb", "moses", "nginx", "specjbb", "sphinx", "xapian"]
+    trained += ["login", "ads"]
     unseen = ["silo", "shore", "mysql", "redis", "nodejs"]
     assert {*trained, *unseen} <= set(catalogs.service_names())
 

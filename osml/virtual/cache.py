@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 
 
-@compiled
+@lean
 def miss_ratio(miss_min: float, working_set_mib: float, steepness: float, cache_mib: float) -> float:
     """Share of last-level-cache accesses that miss while the program holds `cache_mib` MiB; from 1 down to miss_min."""
     if cache_mib <= 0.0:
@@ -16,7 +16,7 @@ def miss_ratio(miss_min: float, working_set_mib: float, steepness: float, cache_
     return miss_min + (1.0 - miss_min) / (1.0 + (cache_mib / working_set_mib) ** steepness)
 
 
-@compiled
+@lean
 def target_occupancy(
     masks: IntArray, insertions: FloatArray, footprints: FloatArray, ways: int, way_mib: float, share: FloatArray
 ) -> None:
@@ -55,7 +55,7 @@ def target_occupancy(
             break
 
 
-@compiled
+@lean
 def warm(
     occupancy: FloatArray, share: FloatArray, masks: IntArray, fills: FloatArray, ways: int, way_mib: float,
     warmup_s: float, dt: float,

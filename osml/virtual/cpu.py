@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osml.virtual.columns import MAX_AREAS, FloatArray, IntArray
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 
 _EPSILON = 1e-9
 
@@ -44,7 +44,7 @@ def empty_areas(tenants: int) -> Areas:
     )  # fmt: skip
 
 
-@compiled
+@lean
 def map_cpus(areas: Areas, users: IntArray, physical_cores: int) -> None:
     """Find the areas: `users[cpu]` are the tenants of a CPU as bits; siblings are i and i + physical_cores."""
     members, sizes, crowds, pairs = areas.members, areas.sizes, areas.crowd, areas.pairs
@@ -90,7 +90,7 @@ def map_cpus(areas: Areas, users: IntArray, physical_cores: int) -> None:
                 shared[i] = 1
 
 
-@compiled
+@lean
 def _grow(
     areas: Areas, demands: FloatArray, weights: FloatArray, priorities: FloatArray, level: float, used: FloatArray
 ) -> None:
@@ -128,7 +128,7 @@ def _grow(
                 demands[i] -= rate[i, a] * step
 
 
-@compiled
+@lean
 def fair_shares(
     areas: Areas, demands: FloatArray, weights: FloatArray, priorities: FloatArray, used: FloatArray
 ) -> None:
@@ -156,7 +156,7 @@ def fair_shares(
         ceiling = level
 
 
-@compiled
+@lean
 def sibling_busy(areas: Areas, used: FloatArray, shares: FloatArray) -> None:
     """Share of each tenant's running time in which the sibling hyperthread of its CPU is busy too, into `shares`.
 
@@ -186,7 +186,7 @@ def sibling_busy(areas: Areas, used: FloatArray, shares: FloatArray) -> None:
         shares[i] = overlap / total if total > _EPSILON else 0.0
 
 
-@compiled
+@lean
 def frequency_ghz(base_ghz: float, turbo_ghz: float, physical_cores: float, power: float) -> float:
     """Clock under turbo: from the single-core turbo down to the base frequency when all physical cores are active.
 
@@ -195,7 +195,7 @@ def frequency_ghz(base_ghz: float, turbo_ghz: float, physical_cores: float, powe
     return turbo_ghz - (turbo_ghz - base_ghz) * min(1.0, power / physical_cores)
 
 
-@compiled
+@lean
 def crowding(
     areas: Areas, used: FloatArray, runnable: FloatArray, priorities: FloatArray, tenant: int
 ) -> tuple[float, float]:

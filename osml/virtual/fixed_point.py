@@ -40,7 +40,7 @@ from osml.virtual.columns import (
     FloatArray,
 )
 from osml.virtual.cpu import Areas, empty_areas, fair_shares, frequency_ghz, sibling_busy
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 from osml.virtual.memory import (
     M_BUSY,
     M_BYTES,
@@ -88,7 +88,7 @@ def empty_work(tenants: int, ways: int) -> Work:
     )  # fmt: skip
 
 
-@compiled
+@lean
 def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> None:
     """What every tenant asks of the memory, given the CPU time it uses."""
     x, traffic = work.points, work.traffic
@@ -108,7 +108,7 @@ def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, stat
             traffic[i, M_BUSY] = x[X_CAPACITY, i] if mba < 100.0 else max(traffic[i, M_BUSY], 0.01)
 
 
-@compiled
+@lean
 def _cpu_time(tenants: FloatArray, work: Work) -> None:
     """CPUs that everybody uses, and that each service could use if it wanted all it can get."""
     x, areas, used, n = work.points, work.areas, work.used, len(tenants)
@@ -130,14 +130,15 @@ def _cpu_time(tenants: FloatArray, work: Work) -> None:
     for i in range(n):
         if shared[i] == 0 or tenants[i, T_LC] == 0.0:
             continue
-        x[X_SEEN, :n] = x[X_DEMAND, :n]
-        x[X_SEEN, i] = x[X_MOST, i]
+        for j in range(n):
+            x[X_SEEN, j] = x[X_DEMAND if j != i else X_MOST, j]
         fair_shares(areas, x[X_SEEN], x[X_WEIGHT], x[X_PRIORITY], work.trial)
         reach = 0.0
         for a in range(n_areas):
             reach += work.trial[i, a]
         x[X_CAPACITY, i] = max(reach, 1e-3)
-    x[X_SEEN, :n] = x[X_DEMAND, :n]
+    for i in range(n):
+        x[X_SEEN, i] = x[X_DEMAND, i]
     fair_shares(areas, x[X_SEEN], x[X_WEIGHT], x[X_PRIORITY], used)
     for i in range(n):
         x[X_USED, i] = 0.0
@@ -145,7 +146,7 @@ def _cpu_time(tenants: FloatArray, work: Work) -> None:
             x[X_USED, i] += used[i, a]
 
 
-@compiled
+@lean
 def _speeds(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, x: FloatArray) -> None:
     """Nanoseconds per instruction and seconds per request at the latencies and the clock of `state`."""
     for i in range(len(tenants)):
@@ -157,7 +158,7 @@ def _speeds(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state
         x[X_SERVICE_S, i] = tenants[i, T_INSTRUCTIONS] * x[X_NS, i] * 1e-9
 
 
-@compiled
+@lean
 def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> int:
     """Find the fixed point; `state` holds where to begin and then the solution. Returns the rounds that it took.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 from osml.virtual.columns import FloatArray
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 
 MAX_UTILISATION = 0.95
 """The controllers keep some order beyond this: the rest of the wait is each program's own."""
 
 _SEARCH_STEPS = 40
-_CLOSE = 1e-7
+_CLOSE = 1e-5
 
 # Columns of the traffic that settle() reads: a closed tenant (a BE job) runs M_BUSY CPUs all the time and moves M_BYTES
 # each M_COMPUTE + M_STALL * latency ns; an open one (an LC service) moves M_OPEN GB/s whatever the latency is (-1: it
@@ -19,14 +19,14 @@ _CLOSE = 1e-7
 M_BUSY, M_BYTES, M_COMPUTE, M_STALL, M_OPEN, M_CAP, TRAFFIC_COLUMNS = range(7)
 
 
-@compiled
+@lean
 def rise(a: float, b: float, utilisation: float) -> float:
     """1 + a u^b/(1 - u), the utilisation taken no higher than MAX_UTILISATION."""
     u = min(max(utilisation, 0.0), MAX_UTILISATION)
     return 1.0 + a * u**b / (1.0 - u)
 
 
-@compiled
+@lean
 def gbps(traffic: FloatArray, i: int, latency_ns: float) -> float:
     """Traffic of tenant i at a memory latency; bytes per ns are GB/s."""
     if traffic[i, M_OPEN] >= 0.0:
@@ -34,7 +34,7 @@ def gbps(traffic: FloatArray, i: int, latency_ns: float) -> float:
     return traffic[i, M_BUSY] * traffic[i, M_BYTES] / (traffic[i, M_COMPUTE] + traffic[i, M_STALL] * latency_ns)
 
 
-@compiled
+@lean
 def _asked(traffic: FloatArray, latency_ns: float) -> float:
     total = 0.0
     for i in range(len(traffic)):
@@ -42,7 +42,7 @@ def _asked(traffic: FloatArray, latency_ns: float) -> float:
     return total
 
 
-@compiled
+@lean
 def utilisation(traffic: FloatArray, usable: float, t0: float, a: float, b: float) -> float:
     """The utilisation at which traffic and latency agree (regula falsi, Illinois); at most MAX_UTILISATION."""
     closed = False
@@ -68,7 +68,7 @@ def utilisation(traffic: FloatArray, usable: float, t0: float, a: float, b: floa
     return u
 
 
-@compiled
+@lean
 def fair_split(demands: FloatArray, weights: FloatArray, capacity: float, granted: FloatArray) -> None:
     """Max-min fair split of the capacity into `granted`: who asks for less than its share gets all of it."""
     n = len(demands)
@@ -92,7 +92,7 @@ def fair_split(demands: FloatArray, weights: FloatArray, capacity: float, grante
             return
 
 
-@compiled
+@lean
 def settle(
     traffic: FloatArray, usable: float, t0: float, a: float, b: float, seen: FloatArray, work: FloatArray
 ) -> None:

@@ -24,7 +24,7 @@ from osml.virtual.columns import (
     T_STACK_MS,
     FloatArray,
 )
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 from osml.virtual.memory import fair_split
 
 _FULL = 0.985
@@ -39,7 +39,7 @@ _GBIT_PER_KIB = 8 * 1024 / 1e9
 ) = range(10)  # fmt: skip
 
 
-@compiled
+@lean
 def _residency(platform: FloatArray, tenants: FloatArray, grants: FloatArray, visits: FloatArray) -> None:
     """Share of each footprint that is in memory: where all together want too much, everybody loses the same share."""
     n, wanted = len(tenants), 0.0
@@ -51,7 +51,7 @@ def _residency(platform: FloatArray, tenants: FloatArray, grants: FloatArray, vi
         visits[V_RESIDENT, i] = allowed * squeeze
 
 
-@compiled
+@lean
 def _limit(visits: FloatArray, per_request: float, capacity: float, i: int) -> float:
     """Requests/s that a station would let through if tenant i asked for all: what is left, or its share."""
     left, weight = capacity, 0.0
@@ -61,7 +61,7 @@ def _limit(visits: FloatArray, per_request: float, capacity: float, i: int) -> f
     return max(visits[V_GRANTED, i] + max(left, 0.0), capacity * visits[V_WEIGHT, i] / weight) / per_request
 
 
-@compiled
+@lean
 def _wait(visits: FloatArray, i: int, rate: float, limit: float, mean_ms: float) -> None:
     """Add one exponential wait to what a request of tenant i goes through: M/M/1 at its share of the station."""
     load = min(rate / max(limit, 1e-12), _FULL)
@@ -69,7 +69,7 @@ def _wait(visits: FloatArray, i: int, rate: float, limit: float, mean_ms: float)
     visits[V_DELAY_PROBABILITY, i] = 1.0
 
 
-@compiled
+@lean
 def _disk(
     platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
 ) -> None:
@@ -97,7 +97,7 @@ def _disk(
         visits[V_DELAY_PROBABILITY, i] += (1.0 - visits[V_DELAY_PROBABILITY, i]) * once
 
 
-@compiled
+@lean
 def _network(
     platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
 ) -> None:
@@ -117,7 +117,7 @@ def _network(
         _wait(visits, i, wanted[i], limit, 1000.0 / limit)
 
 
-@compiled
+@lean
 def visit(
     platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
 ) -> None:
@@ -134,7 +134,9 @@ def visit(
         serial = tenants[i, T_SERIAL_MS]
         if serial > 0.0:
             visits[V_LIMIT, i] = 1000.0 / serial
-            _wait(visits, i, wanted[i], visits[V_LIMIT, i], serial)
+            load = min(wanted[i] / visits[V_LIMIT, i], _FULL)
+            visits[V_DELAY_MS, i] += serial * load / (2.0 * (1.0 - load))  # M/D/1; the part itself is in the work
+            visits[V_DELAY_PROBABILITY, i] = 1.0
     _residency(platform, tenants, grants, visits)
     _disk(platform, tenants, grants, wanted, visits)
     _network(platform, tenants, grants, wanted, visits)

@@ -30,10 +30,12 @@ def settle_node(
     """Settle one node: `flows` are those of the last MEASURED_S of `seconds` after the loads began.
 
     The cache is taken as warm: shares of ways and the latencies that they cause are iterated until they stay. Then the
-    backlog, if there is one, grows for the rest of the time. `state` and `occupancy` are overwritten.
+    backlog, if there is one, grows for the rest of the time. `state` and `occupancy` are room for the work.
     """
     ways = int(platform[c.P_WAYS])
     for i in range(len(tenants)):
+        state[i, :] = 0.0
+        state[i, c.S_LATENCY_NS], state[i, c.S_CLOCK] = platform[c.P_LATENCY], platform[c.P_TURBO]
         for way in range(ways):  # begin with equal shares of what may be used
             sharers = 0
             for j in range(len(tenants)):
@@ -106,8 +108,7 @@ def surface_flows(
     """
     arrivals = np.array(checked_loads(node, {node.services[0].name: load}))
     flows = np.empty((len(cores), len(ways), 1, c.FLOW_COLUMNS))
-    state = c.initial_rows(1, node.platform_row)
-    occupancy = np.zeros((1, node.platform.ways))
+    state, occupancy = np.empty((1, c.STATE_COLUMNS)), np.empty((1, node.platform.ways))
     order = np.array(node.platform.cpu_order(), np.int64)
     _cells(
         node.platform_row, node.tenant_rows, node.tables, c.no_limits(1, node.platform_row), order,
@@ -122,7 +123,7 @@ def steady_rows(node: Node, grants: Sequence[Grant], loads: Mapping[str, float],
     arrivals = np.array(checked_loads(node, loads))
     n = len(node.tenants)
     flows = np.empty((n, c.FLOW_COLUMNS))
-    state, occupancy = c.initial_rows(n, node.platform_row), np.zeros((n, node.platform.ways))
+    state, occupancy = np.empty((n, c.STATE_COLUMNS)), np.empty((n, node.platform.ways))
     settle_node(
         node.platform_row, node.tenant_rows, node.tables, given.limits, given.users, given.masks, arrivals, seconds,
         state, occupancy, flows, room_for(node),

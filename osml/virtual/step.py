@@ -79,18 +79,18 @@ from osml.virtual.fixed_point import (
     Work,
     solve,
 )
-from osml.virtual.jit import compiled
-from osml.virtual.queueing import percentiles, queue_response
+from osml.virtual.jit import lean
+from osml.virtual.queueing import behind_backlog, percentiles, queue_response
 from osml.virtual.stations import V_DELAY_MS, V_DELAY_PROBABILITY, V_IOS, V_LIMIT, V_RESIDENT, visit
 
-_NEGLIGIBLE = 0.03
+_NEGLIGIBLE = 0.1
 """A delay of at most this share of the service time is taken as a fixed part of it."""
 
 _INSERTED_BY_HITS = 0.02
 """Lines that a hit keeps alive, per access: without them a small program is starved by its own success."""
 
 
-@compiled
+@lean
 def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArray, i: int) -> float:
     """Add what the time slices of others do to a request to `flows`; returns its service time in ms with them."""
     x, n = work.points, len(tenants)
@@ -111,7 +111,7 @@ def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArra
     return service_ms
 
 
-@compiled
+@lean
 def _respond(
     tenants: FloatArray, tables: FloatArray, grants: FloatArray, state: FloatArray, arrivals: float, dt: float,
     work: Work, flows: FloatArray, i: int,
@@ -136,8 +136,10 @@ def _respond(
 
     servers = max(1, math.ceil(x[X_CAPACITY, i] - 1e-6))
     shown_ms = flows[i, F_SERVICE_MS] * servers / capacity
-    wait = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], min(arrivals, by_cpu), servers)
-    flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = wait
+    reaching = min(arrivals, work.visits[V_LIMIT, i])
+    wait = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
+    flows[i, F_WAIT_PROBABILITY] = wait[0]
+    flows[i, F_WAIT_MS] = behind_backlog(wait[1], min(before, after) / rate * 1000.0)
     flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS] = (
         work.visits[V_DELAY_PROBABILITY, i],
         work.visits[V_DELAY_MS, i],
@@ -166,7 +168,7 @@ def _respond(
     flows[i, F_P99_MS] = p99 + first + 0.99 * (last - first)
 
 
-@compiled
+@lean
 def _count(
     platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, dt: float, work: Work,
     flows: FloatArray, i: int,
@@ -197,7 +199,7 @@ def _count(
     flows[i, F_RESIDENT_MIB] = tenants[i, T_FOOTPRINT] * work.visits[V_RESIDENT, i]
 
 
-@compiled
+@lean
 def _refill(
     platform: FloatArray, tenants: FloatArray, masks: IntArray, occupancy: FloatArray, dt: float, work: Work,
     flows: FloatArray,
@@ -217,7 +219,7 @@ def _refill(
     warm(occupancy, work.share, masks, x[X_RATE], ways, way_mib, platform[P_WARMUP_S], dt)
 
 
-@compiled
+@lean
 def step_node(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, users: IntArray,
     masks: IntArray, arrivals: FloatArray, dt: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray,
