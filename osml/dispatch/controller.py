@@ -22,7 +22,7 @@ from osml.dispatch.tally import Tally
 
 AWAY_PAUSE_S = 0.05
 RESTORE_WITHIN_S = 3.0
-LOOKUP_EVERY_S = 0.5
+LOOKUP_EVERY_S = 0.25
 
 
 @dataclass(frozen=True)

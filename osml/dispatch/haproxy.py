@@ -99,7 +99,7 @@ class HaproxyBackend:
         return FarmObservation(backends, self.rows.queued)
 
     def apply(self, decision: DispatchDecision) -> int:
-        """Make HAProxy follow the decision; returns the number of servers that were changed.
+        """Make HAProxy follow the decision; returns the number of commands that it took.
 
         Servers come in before others go out, in one line of commands: at no time there is none.
         """
@@ -111,7 +111,7 @@ class HaproxyBackend:
                 if not row.draining:
                     closing.append(name)
             elif row.draining or row.limit != slots or self._forgotten(row, slots):
-                commands.append(self._open(row, slots))
+                commands += self._open(row, slots)
         commands += [f"set server {self._backend}/{name} state drain" for name in closing]
         if not commands:
             return 0
@@ -132,7 +132,7 @@ class HaproxyBackend:
                 continue
             limit = original.limit or 0
             if row.draining and original.open and name in self._drained:
-                commands.append(self._open(row, limit))
+                commands += self._open(row, limit)
             elif row.limit != original.limit:
                 commands.append(f"set maxconn server {self._backend}/{name} {limit}")
         if commands:
@@ -141,10 +141,10 @@ class HaproxyBackend:
         self._journal.clear()
         self._changed = False
 
-    def _open(self, row: ServerRow, slots: int) -> str:
+    def _open(self, row: ServerRow, slots: int) -> list[str]:
         """In this order: setting maxconn is what makes HAProxy look at its queue."""
         limit = f"set maxconn server {self._backend}/{row.name} {slots}"
-        return f"set server {self._backend}/{row.name} state ready; {limit}" if row.draining else limit
+        return [f"set server {self._backend}/{row.name} state ready", limit] if row.draining else [limit]
 
     def _forgotten(self, row: ServerRow, slots: int) -> bool:
         """Requests wait although a server that is in has room, twice in a row: HAProxy has to be told to look."""
@@ -182,6 +182,6 @@ class HaproxyBackend:
         self._pid, self._connections = pid, self._runtime.connections
 
     def _send(self, commands: list[str]) -> None:
-        answer = self._runtime.ask("; ".join(commands)).strip()
+        answer = self._runtime.ask(*commands).strip()
         if answer:
             raise Failure(f"HAProxy refused `{'; '.join(commands)}`: {answer.splitlines()[0]}")

@@ -55,12 +55,12 @@ class RuntimeSocket:
                 "write `level admin` behind `stats socket`"
             )
 
-    def ask(self, command: str) -> str:
-        """The answer to one line of commands (`;` between them). Raises HaproxyGoneError; PermissionError passes."""
+    def ask(self, *commands: str) -> str:
+        """The answers to commands sent as one line, together. Raises HaproxyGoneError; PermissionError passes."""
         try:
             connection = self._connected()
-            connection.sendall(command.encode() + b"\n")
-            return _answer(connection).decode(errors="replace")
+            connection.sendall("; ".join(commands).encode() + b"\n")
+            return _answers(connection, len(commands)).decode(errors="replace")
         except PermissionError:
             raise
         except OSError as error:
@@ -84,7 +84,7 @@ class RuntimeSocket:
             connection.settimeout(ANSWER_WITHIN_S)
             connection.connect(str(self.path))
             connection.sendall(b"prompt\n")
-            _answer(connection)
+            _answers(connection, 1)
         except BaseException:
             connection.close()
             raise
@@ -93,12 +93,12 @@ class RuntimeSocket:
         return connection
 
 
-def _answer(connection: socket.socket) -> bytes:
-    """Everything up to the next prompt."""
+def _answers(connection: socket.socket, prompts: int) -> bytes:
+    """Everything up to so many prompts: HAProxy writes one after each command."""
     text = b""
-    while not text.endswith(PROMPT):
+    while text.count(PROMPT) < prompts:
         piece = connection.recv(65536)
         if not piece:
             raise ConnectionResetError("HAProxy hung up")
         text += piece
-    return text[: -len(PROMPT)]
+    return text.replace(PROMPT, b"\n")
