@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.table import Table
 
 from osml.cli.dispatch_run import run_command
+from osml.cli.dispatch_testbed import testbed_command
 from osml.dispatch.parameters import Epochs, FarmParameters
 from osml.failure import Failure, MachineError
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import
 app = typer.Typer(help="Interference-aware dispatch: thresholds from a Markov decision process.", no_args_is_help=True)
 
 app.command("run")(run_command)
+app.command("testbed")(testbed_command)
 
 _SHOWN_THRESHOLDS = 40
 _QUICK_SERVERS = 14

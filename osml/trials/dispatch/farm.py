@@ -1,0 +1,141 @@
+"""The testbed's processes: two web servers, a burner, HAProxy before them; started, calibrated, always stopped."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Generator as Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from osml.failure import Failure, MachineError
+from osml.trials.children import Child, Children, free_port, wait_until
+from osml.trials.dispatch.groups import ServerGroups
+from osml.trials.dispatch.haproxy_process import accepts, find_haproxy, start_haproxy, write_config
+from osml.trials.dispatch.settings import CALM, CPU_SHARE, INTENSITIES, MAXCONN, MU_HIGH, PRONE
+from osml.trials.dispatch.web_worker import seconds_of_work
+from osml.trials.live import enter
+from osml.trials.live.cgroups import find_hierarchies
+from osml.trials.live.generator import Generator
+
+CALIBRATE_S = 1.5
+SETTLE_S = 0.4
+OVERLOAD = 2.0
+CONTROL_PRIORITY = 1  # below the load generator's, above everything that is not real-time
+CORES_NEEDED = 2
+
+
+@dataclass
+class Farm:
+    """Everything that runs during the trial."""
+
+    directory: Path
+    children: Children
+    groups: ServerGroups
+    loadgen: Path
+    ports: dict[str, int]
+    port: int
+    burner: Child
+    work: int
+
+    @property
+    def socket(self) -> Path:
+        """HAProxy's runtime socket."""
+        return self.directory / "haproxy.sock"
+
+    def interfere(self, on: bool) -> None:
+        """Switch the burner."""
+        os.kill(self.burner.pid, signal.SIGCONT if on else signal.SIGSTOP)
+
+    def check(self) -> None:
+        """Raise Failure when the burner died; HAProxy's death is the controller's affair."""
+        self.burner.check()
+
+    def generator(self, port: int, rate: float, connections: int, seed: int) -> Generator:
+        """A load generator that has begun; the caller stops it."""
+        spec = f"name=web,protocol=http,address=127.0.0.1:{port},rate={rate:g},connections={connections}"
+        return Generator(self.loadgen, [spec], seed, self.directory / "loadgen.log", [])
+
+    def calibrate(self) -> dict[str, float]:
+        """Peak throughput of the prone server, requests/s: `free` and by intensity (paper, section VI-C)."""
+        found: dict[str, float] = {}
+        for name in ("free", *INTENSITIES):
+            if name != "free":
+                self.groups.slow_to(PRONE, INTENSITIES[name])
+            self.interfere(name != "free")
+            found[name] = self._peak(self.ports[PRONE])
+        self.interfere(False)
+        return found
+
+    def _peak(self, port: int) -> float:
+        generator = self.generator(port, OVERLOAD * MU_HIGH, MAXCONN, seed=1)
+        try:
+            time.sleep(SETTLE_S)
+            generator.mark("settled")
+            time.sleep(CALIBRATE_S)
+            measured = generator.mark("peak")["services"]["web"]
+        finally:
+            generator.stop()
+        if not measured["requests_per_s"]:
+            raise Failure("a web server of the testbed answered nothing while it was calibrated")
+        return float(measured["requests_per_s"])
+
+
+@contextmanager
+def running_farm(directory: Path, loadgen: Path) -> Iterator[Farm]:
+    """The farm, ready; nothing of it is left afterwards. Raises MachineError where the machine lacks something."""
+    if os.geteuid() != 0:
+        raise MachineError("the testbed needs root, to hold web servers to their share of CPU by cgroups: use sudo")
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < CORES_NEEDED:
+        raise MachineError(f"this machine lets us use {len(cpus)} CPU, the testbed needs {CORES_NEEDED}")
+    find_haproxy()
+    groups = ServerGroups(find_hierarchies(Path("/proc/mounts").read_text()))
+    groups.remove()
+    try:
+        with Children(directory / "logs") as children:
+            yield _start(directory, loadgen, children, groups, cpus)
+    finally:
+        groups.remove()
+
+
+def _start(directory: Path, loadgen: Path, children: Children, groups: ServerGroups, cpus: list[int]) -> Farm:
+    work = max(1, round(CPU_SHARE / MU_HIGH / seconds_of_work()))
+    ports = {CALM: free_port(), PRONE: free_port()}
+    web: list[Child] = []
+    for (name, port), cpu in zip(ports.items(), cpus, strict=False):
+        groups.create(name, CPU_SHARE)
+        command = [sys.executable, "-m", "osml.trials.dispatch.web_worker", "--port", str(port), "--work", str(work)]
+        child = children.start(name, enter.command(command, [groups.serve(name)]))
+        os.sched_setaffinity(child.pid, {cpu})
+        web.append(child)
+    burner = children.start(
+        "burner",
+        enter.command([sys.executable, "-m", "osml.trials.dispatch.burner"], [groups.burn(PRONE)]),
+        env={"OPENBLAS_NUM_THREADS": "1"},
+    )
+    os.sched_setaffinity(burner.pid, {cpus[1]})
+    wait_until(lambda: all(accepts(port) for port in ports.values()), "the web servers", web)
+    wait_until(lambda: str(burner.pid) in (groups.burn(PRONE) / "cgroup.procs").read_text().split(), "burner", [burner])
+    time.sleep(1.0)  # it imports numpy first
+    port = free_port()
+    haproxy = start_haproxy(children, write_config(directory, port, ports, MAXCONN), port)
+    with_precedence(haproxy.pid)
+    farm = Farm(directory, children, groups, loadgen, ports, port, burner, work)
+    farm.interfere(False)
+    return farm
+
+
+def with_precedence(pid: int) -> None:
+    """Real-time priority, where that is allowed: the proxy and who steers it shall not queue behind what they serve.
+
+    What they start has ordinary priority again.
+    """
+    with contextlib.suppress(PermissionError):
+        os.sched_setscheduler(
+            pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(CONTROL_PRIORITY)
+        )  # fmt: skip
