@@ -16,7 +16,7 @@ from osml.virtual import columns as c
 from osml.virtual.columns import IntArray
 from osml.virtual.fleet_measure import K_LC
 from osml.virtual.fleet_step import Nodes, Terms
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 
 REACH = 3
 """Cores and ways that one action moves at most."""
@@ -50,7 +50,7 @@ def legal_actions(cores: int, ways: int, free_cores: int, free_ways: int) -> Mas
     return fits.astype(np.int8).ravel()
 
 
-@compiled
+@lean
 def free_of(terms: Terms, nodes: Nodes, node: int) -> tuple[int, int]:
     """Cores and ways that the services of a node may take: what is idle or the jobs', but for one each of theirs."""
     cores, ways, jobs = len(terms.order), int(terms.platform[c.P_WAYS]), 0
@@ -66,7 +66,7 @@ def free_of(terms: Terms, nodes: Nodes, node: int) -> tuple[int, int]:
     return cores - jobs, ways - jobs
 
 
-@compiled
+@lean
 def fill_masks(terms: Terms, nodes: Nodes, which: IntArray, masks: Mask) -> None:
     """Legal actions of the services of the nodes `which` into `masks` (nodes, services, 49), by the current counts.
 
@@ -86,7 +86,7 @@ def fill_masks(terms: Terms, nodes: Nodes, which: IntArray, masks: Mask) -> None
                 masks[node, place, NO_CHANGE] = 1
 
 
-@compiled
+@lean
 def resolve(terms: Terms, nodes: Nodes, which: IntArray, actions: IntArray, taken: IntArray) -> None:
     """Change the counts of the nodes `which` by `actions` (nodes, services), by the rule of this module.
 

@@ -15,7 +15,7 @@ from osml.virtual import fleet_measure as m
 from osml.virtual.columns import FloatArray, IntArray
 from osml.virtual.environment_actions import free_of
 from osml.virtual.fleet_step import Nodes, Terms
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 from osml.virtual.models import PlatformModel
 
 Features = NDArray[np.float32]
@@ -76,7 +76,7 @@ def bounds(platform: PlatformModel) -> tuple[Features, Features]:
     return low, high
 
 
-@compiled
+@lean
 def _own(kind: FloatArray, seen: FloatArray, dt: float, row: Features) -> None:
     """What was measured of the service itself."""
     row[O_IPC] = seen[m.M_IPC] if seen[m.M_IPC] > 0.0 else 0.0
@@ -90,7 +90,7 @@ def _own(kind: FloatArray, seen: FloatArray, dt: float, row: Features) -> None:
         row[O_SLACK] = max(1.0 - latency / kind[m.K_TARGET_MS], _SLACK)
 
 
-@compiled
+@lean
 def fill_features(
     terms: Terms, nodes: Nodes, e_s: FloatArray, dt: float, low: Features, high: Features, which: IntArray,
     features: Features,

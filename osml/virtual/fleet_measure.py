@@ -27,7 +27,7 @@ from osml.virtual.columns import (
     IntArray,
 )
 from osml.virtual.fleet_noise import Streams, gamma, normal, poisson
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 from osml.virtual.queueing_distribution import normal_quantile
 
 # -- what is measured: one row a tenant. NaN: there was nothing to measure --------------------------------------------
@@ -47,90 +47,101 @@ _Z95 = 1.6448536269514722
 _Z99 = 2.3263478740408408
 
 
-@compiled
+@lean
 def _at(share_above: float, p50: float, body: float, tail: float) -> float:
     """Response time that a share of all requests exceeds; `body` and `tail` are slopes of its logarithm."""
     z = -normal_quantile(min(max(share_above, 1e-12), 1.0 - 1e-12))
     return p50 * math.exp(z * body if z < _Z95 else _Z95 * body + (z - _Z95) * tail)
 
 
-@compiled
-def _latencies(flow: FloatArray, dt: float, noise: bool, streams: Streams, node: int, out: FloatArray) -> None:
+@lean
+def _latencies(
+    flows: FloatArray, i: int, dt: float, noise: bool, streams: Streams, measured: FloatArray, node: int, place: int
+) -> None:
     """Latencies and requests/s of a service."""
-    requests = flow[F_COMPLETED]
+    requests = flows[i, F_COMPLETED]
     samples = poisson(streams, node, requests) if noise else requests
-    out[M_SAMPLES], out[M_REQUESTS_PER_S] = samples, samples / dt
+    measured[node, place, M_SAMPLES], measured[node, place, M_REQUESTS_PER_S] = samples, samples / dt
     if samples <= 0.0 or requests <= 0.0:
         return
-    mean, p50, p95, p99 = flow[F_MEAN_MS], flow[F_P50_MS], flow[F_P95_MS], flow[F_P99_MS]
+    mean, p50, p95, p99 = flows[i, F_MEAN_MS], flows[i, F_P50_MS], flows[i, F_P95_MS], flows[i, F_P99_MS]
     if noise:
         # Order statistics: where the empirical percentiles fall in the true distribution is Dirichlet distributed.
         a = gamma(streams, node, 0.50 * samples + 0.25)
         b = gamma(streams, node, 0.45 * samples + 0.25)
         c = gamma(streams, node, 0.04 * samples + 0.25)
         d = gamma(streams, node, 0.01 * samples + 0.25)
-        total = a + b + c + d
-        body, tail = math.log(p95 / p50) / _Z95, math.log(p99 / p95) / (_Z99 - _Z95)
+        scale = 1.0 / (a + b + c + d)
+        body, tail = math.log(p95 / p50) * (1.0 / _Z95), math.log(p99 / p95) * (1.0 / (_Z99 - _Z95))
         median = p50
-        p50 = _at((b + c + d) / total, median, body, tail)
-        p95 = _at((c + d) / total, median, body, tail)
-        p99 = _at(d / total, median, body, tail)
+        p50 = _at((b + c + d) * scale, median, body, tail)
+        p95 = _at((c + d) * scale, median, body, tail)
+        p99 = _at(d * scale, median, body, tail)
         spread = max(p95 - p50, 0.0) / 1.6  # about one standard deviation
         mean = max(mean + spread * normal(streams, node) / math.sqrt(samples), 0.2 * p50)
-    out[M_MEAN_MS], out[M_P50_MS], out[M_P95_MS], out[M_P99_MS] = mean, p50, p95, p99
+    measured[node, place, M_MEAN_MS], measured[node, place, M_P50_MS] = mean, p50
+    measured[node, place, M_P95_MS], measured[node, place, M_P99_MS] = p95, p99
 
 
-@compiled
+@lean
 def measure_tenant(
-    flow: FloatArray, is_service: bool, dt: float, noise: bool, streams: Streams, node: int, out: FloatArray
-) -> None:
-    """Measure one tenant: `flow` (FLOW_COLUMNS,) of an interval of `dt` seconds into `out` (MEASURED_COLUMNS,)."""
-    out[:] = math.nan
+    flows: FloatArray, i: int, is_service: bool, dt: float, noise: bool, streams: Streams, measured: FloatArray,
+    node: int, place: int,
+) -> None:  # fmt: skip
+    """Measure one tenant: row i of `flows`, of an interval of `dt` seconds, into `measured` (nodes, places, columns).
+
+    Plain indices: a view of an array costs as much as a random number.
+    """
+    for k in range(MEASURED_COLUMNS):
+        measured[node, place, k] = math.nan
     if is_service:
-        _latencies(flow, dt, noise, streams, node, out)
-    instructions, misses = flow[F_INSTRUCTIONS], flow[F_LLC_MISSES]
+        _latencies(flows, i, dt, noise, streams, measured, node, place)
+    instructions, misses, cycles = flows[i, F_INSTRUCTIONS], flows[i, F_LLC_MISSES], flows[i, F_CYCLES]
     if noise:
         instructions *= 1.0 + 0.005 * normal(streams, node)
         misses *= 1.0 + 0.01 * normal(streams, node)
-    if flow[F_CYCLES] > 0.0:
-        out[M_IPC] = instructions / flow[F_CYCLES]
-    out[M_INSTRUCTIONS], out[M_CYCLES], out[M_LLC_MISSES] = instructions, flow[F_CYCLES], misses
-    out[M_CLOCK], out[M_CPUS] = flow[F_CLOCK], flow[F_CPU_S] / dt
-    out[M_WORK_RATE], out[M_BANDWIDTH_GBPS] = instructions / dt / 1e9, flow[F_MEMORY_BYTES] / dt / 1e9
-    out[M_OCCUPANCY_MIB], out[M_RESIDENT_MIB] = flow[F_OCCUPANCY_MIB], flow[F_RESIDENT_MIB]
+    if cycles > 0.0:
+        measured[node, place, M_IPC] = instructions / cycles
+    measured[node, place, M_INSTRUCTIONS], measured[node, place, M_CYCLES] = instructions, cycles
+    measured[node, place, M_LLC_MISSES] = misses
+    measured[node, place, M_CLOCK], measured[node, place, M_CPUS] = flows[i, F_CLOCK], flows[i, F_CPU_S] / dt
+    measured[node, place, M_WORK_RATE] = instructions / dt / 1e9
+    measured[node, place, M_BANDWIDTH_GBPS] = flows[i, F_MEMORY_BYTES] / dt / 1e9
+    measured[node, place, M_OCCUPANCY_MIB] = flows[i, F_OCCUPANCY_MIB]
+    measured[node, place, M_RESIDENT_MIB] = flows[i, F_RESIDENT_MIB]
 
 
-@compiled
+@lean
 def node_entropy(
-    kinds: FloatArray, present: IntArray, measured: FloatArray, importance: float, out: FloatArray
+    kinds: FloatArray, present: IntArray, measured: FloatArray, importance: float, node: int, out: FloatArray
 ) -> None:
-    """E_LC, E_BE and E_S of one node into `out`, as `osml.entropy.system_entropy` defines them.
+    """E_LC, E_BE and E_S of one node into `out` (nodes, ENTROPY_COLUMNS), as `osml.entropy.system_entropy` has them.
 
-    `present` holds the row of each tenant in `kinds` (kinds, KIND_COLUMNS), below 0 for an empty place.
+    `present` (nodes, places) holds the row of each tenant in `kinds` (kinds, KIND_COLUMNS), below 0 where nobody is.
     """
     services = seen = jobs = 0
     intolerable = slowdowns = 0.0
-    for i in range(len(present)):
-        if present[i] < 0:
+    for place in range(present.shape[1]):
+        kind = present[node, place]
+        if kind < 0:
             continue
-        kind = kinds[present[i]]
-        if kind[K_LC] > 0.0:
+        if kinds[kind, K_LC] > 0.0:
             services += 1
-            latency = measured[i, int(kind[K_PERCENTILE])]
+            latency = measured[node, place, int(kinds[kind, K_PERCENTILE])]
             if not math.isnan(latency):
                 seen += 1
-                if latency > kind[K_TARGET_MS]:
-                    intolerable += 1.0 - kind[K_TARGET_MS] / latency
+                if latency > kinds[kind, K_TARGET_MS]:
+                    intolerable += 1.0 - kinds[kind, K_TARGET_MS] / latency
         else:
             jobs += 1
-            rate = measured[i, M_WORK_RATE]
-            slowdowns += max(1.0, kind[K_SOLO_WORK] / rate) if rate > 0.0 else math.inf
+            rate = measured[node, place, M_WORK_RATE]
+            slowdowns += max(1.0, kinds[kind, K_SOLO_WORK] / rate) if rate > 0.0 else math.inf
     e_lc = intolerable / seen if seen > 0 else math.nan
     e_be = 1.0 - jobs / slowdowns if jobs > 0 else math.nan
-    out[E_LC], out[E_BE] = e_lc, e_be
+    out[node, E_LC], out[node, E_BE] = e_lc, e_be
     if services == 0:
-        out[E_S] = e_be
+        out[node, E_S] = e_be
     elif seen == 0 or jobs == 0:
-        out[E_S] = e_lc
+        out[node, E_S] = e_lc
     else:
-        out[E_S] = importance * e_lc + (1.0 - importance) * e_be
+        out[node, E_S] = importance * e_lc + (1.0 - importance) * e_be

@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 from osml.virtual.queueing_distribution import normal_quantile
 
 Streams = NDArray[np.uint64]
@@ -24,9 +24,10 @@ _SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
 _DROPPED_BITS = np.uint64(11)
 _SCALE = 2.0**-53
 _MANY = 30.0
+_LARGE_SHAPE = 8.0
 
 
-@compiled
+@lean
 def uniform(streams: Streams, node: int) -> float:
     """A number in (0, 1), never one of the ends."""
     streams[node] += _STEP
@@ -37,15 +38,21 @@ def uniform(streams: Streams, node: int) -> float:
     return (float(bits >> _DROPPED_BITS) + 0.5) * _SCALE
 
 
-@compiled
+@lean
 def normal(streams: Streams, node: int) -> float:
     """A standard normal number."""
     return normal_quantile(uniform(streams, node))
 
 
-@compiled
+@lean
 def gamma(streams: Streams, node: int, shape: float) -> float:
-    """A gamma number with scale 1 (Marsaglia and Tsang 2000), any shape above 0."""
+    """A gamma number with scale 1, any shape above 0: exact (Marsaglia and Tsang 2000) for small shapes.
+
+    Large ones are the cube of a normal number (Wilson and Hilferty 1931), right to a hundredth of their spread.
+    """
+    if shape > _LARGE_SHAPE:
+        root = 1.0 - 1.0 / (9.0 * shape) + normal(streams, node) / (3.0 * math.sqrt(shape))
+        return shape * root * root * root
     boost = 1.0
     if shape < 1.0:
         boost = uniform(streams, node) ** (1.0 / shape)
@@ -63,7 +70,7 @@ def gamma(streams: Streams, node: int, shape: float) -> float:
             return boost * d * v
 
 
-@compiled
+@lean
 def poisson(streams: Streams, node: int, mean: float) -> float:
     """A Poisson number: exact for small means, else the Cornish-Fisher expansion around the normal one."""
     if mean <= 0.0:

@@ -10,9 +10,9 @@ import numpy as np
 from osml.virtual import columns as c
 from osml.virtual.columns import FloatArray, IntArray
 from osml.virtual.fixed_point import Work, empty_work
-from osml.virtual.fleet_measure import K_LC, K_MAX_LOAD, measure_tenant, node_entropy
+from osml.virtual.fleet_measure import K_LC, K_MAX_LOAD, MEASURED_COLUMNS, measure_tenant, node_entropy
 from osml.virtual.fleet_noise import Streams
-from osml.virtual.jit import compiled
+from osml.virtual.jit import lean
 from osml.virtual.step import step_node
 
 
@@ -68,7 +68,7 @@ def room_for(tenants: int, cpus: int, ways: int) -> Room:
     )  # fmt: skip
 
 
-@compiled
+@lean
 def misfit(which: IntArray, terms: Terms, nodes: Nodes) -> int:
     """The first of the nodes `which` whose counts cannot be laid out; -1 where all can."""
     cpus, ways = len(terms.order), int(terms.platform[c.P_WAYS])
@@ -91,7 +91,7 @@ def misfit(which: IntArray, terms: Terms, nodes: Nodes) -> int:
     return -1
 
 
-@compiled
+@lean
 def _lay_out(node: int, terms: Terms, nodes: Nodes, room: Room) -> None:
     """Services get CPUs and neighbouring ways in the order of their places; all jobs share the rest."""
     users, masks, order = room.users, room.masks, terms.order
@@ -121,7 +121,40 @@ def _lay_out(node: int, terms: Terms, nodes: Nodes, room: Room) -> None:
                 masks[k] = rest
 
 
-@compiled
+@lean
+def _gather(node: int, terms: Terms, nodes: Nodes, loads: FloatArray, room: Room) -> None:
+    """The tenants of a node, wherever their places are, into the rows of `room`; loops, as numba's slices cost more."""
+    i = 0
+    for place in range(nodes.present.shape[1]):
+        kind = nodes.present[node, place]
+        if kind < 0:
+            continue
+        for k in range(c.TENANT_COLUMNS):
+            room.rows[i, k] = terms.rows[kind, k]
+        for k in range(c.GRANT_COLUMNS):
+            room.limits[i, k] = nodes.limits[node, place, k]
+        for k in range(c.STATE_COLUMNS):
+            room.state[i, k] = nodes.state[node, place, k]
+        for k in range(nodes.occupancy.shape[2]):
+            room.occupancy[i, k] = nodes.occupancy[node, place, k]
+        room.arrivals[i] = loads[node, place] * terms.kinds[kind, K_MAX_LOAD]
+        room.state[i, c.S_CLOCK] = room.state[0, c.S_CLOCK]  # one value a node, also of those who just came
+        room.state[i, c.S_LLC_WAIT_NS] = room.state[0, c.S_LLC_WAIT_NS]
+        i += 1
+
+
+@lean
+def _scatter(node: int, place: int, i: int, nodes: Nodes, room: Room) -> None:
+    """Row i of `room` back to its place."""
+    for k in range(c.STATE_COLUMNS):
+        nodes.state[node, place, k] = room.state[i, k]
+    for k in range(nodes.occupancy.shape[2]):
+        nodes.occupancy[node, place, k] = room.occupancy[i, k]
+    for k in range(c.FLOW_COLUMNS):
+        nodes.flows[node, place, k] = room.flows[i, k]
+
+
+@lean
 def step_nodes(
     which: IntArray, terms: Terms, nodes: Nodes, loads: FloatArray, dt: float, noise: bool, importance: float,
     room: Room,
@@ -133,20 +166,7 @@ def step_nodes(
     places = nodes.present.shape[1]
     for at in range(len(which)):
         node = which[at]
-        present = nodes.present[node]
-        i = 0
-        for place in range(places):
-            kind = present[place]
-            if kind < 0:
-                continue
-            room.rows[i, :] = terms.rows[kind]
-            room.limits[i, :] = nodes.limits[node, place]
-            room.arrivals[i] = loads[node, place] * terms.kinds[kind, K_MAX_LOAD]
-            room.state[i, :] = nodes.state[node, place]
-            room.state[i, c.S_CLOCK] = room.state[0, c.S_CLOCK]  # one value a node, also of those who just came
-            room.state[i, c.S_LLC_WAIT_NS] = room.state[0, c.S_LLC_WAIT_NS]
-            room.occupancy[i, :] = nodes.occupancy[node, place]
-            i += 1
+        _gather(node, terms, nodes, loads, room)
         _lay_out(node, terms, nodes, room)
         step_node(
             terms.platform, room.rows, terms.tables, room.limits, room.users, room.masks, room.arrivals, dt, room.state,
@@ -154,15 +174,15 @@ def step_nodes(
         )  # fmt: skip
         i = 0
         for place in range(places):
-            kind = present[place]
+            kind = nodes.present[node, place]
             if kind < 0:
-                nodes.measured[node, place, :] = math.nan
-                nodes.flows[node, place, :] = 0.0
+                for k in range(MEASURED_COLUMNS):
+                    nodes.measured[node, place, k] = math.nan
+                for k in range(c.FLOW_COLUMNS):
+                    nodes.flows[node, place, k] = 0.0
                 continue
-            nodes.state[node, place, :] = room.state[i]
-            nodes.occupancy[node, place, :] = room.occupancy[i]
-            nodes.flows[node, place, :] = room.flows[i]
+            _scatter(node, place, i, nodes, room)
             is_service = terms.kinds[kind, K_LC] > 0.0
-            measure_tenant(room.flows[i], is_service, dt, noise, nodes.streams, node, nodes.measured[node, place])
+            measure_tenant(room.flows, i, is_service, dt, noise, nodes.streams, nodes.measured, node, place)
             i += 1
-        node_entropy(terms.kinds, present, nodes.measured[node], importance, nodes.entropy[node])
+        node_entropy(terms.kinds, nodes.present, nodes.measured, importance, node, nodes.entropy)
