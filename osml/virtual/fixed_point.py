@@ -55,6 +55,7 @@ from osml.virtual.memory import (
 from osml.virtual.stations import VISIT_ROWS
 
 _ROUNDS = 40
+_BOLD = 8
 _TOLERANCE = 1e-4
 
 # Rows of Work.points, one column a tenant: misses per LLC access, ns per instruction, slowdown by switching, seconds of
@@ -193,9 +194,9 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
             moved = max(moved, abs(x[X_BESIDE, i] - state[i, S_SIBLING]))
         if moved < _TOLERANCE or rounds >= _ROUNDS:
             return rounds
-        keep = 0.5 if rounds > 3 else 0.2  # bold first, then careful: the map may swing about its fixed point
+        keep = 0.0 if rounds <= _BOLD else 0.5  # the map mostly contracts; where it swings, half a step ends that
         for i in range(n):
-            state[i, S_LATENCY_NS] = x[X_SEEN, i] ** (1.0 - keep) * state[i, S_LATENCY_NS] ** keep
+            state[i, S_LATENCY_NS] += (x[X_SEEN, i] - state[i, S_LATENCY_NS]) * (1.0 - keep)
             state[i, S_SIBLING] += (x[X_BESIDE, i] - state[i, S_SIBLING]) * (1.0 - keep)
             state[i, S_CLOCK] += (clock - state[i, S_CLOCK]) * (1.0 - keep)
             state[i, S_LLC_WAIT_NS] += (waiting - state[i, S_LLC_WAIT_NS]) * (1.0 - keep)

@@ -142,7 +142,7 @@ def _managed(node: Node, policy: str) -> tuple[dict[str, float], list[float]]:
 
 
 @cache
-def _mix(cores: int, ways: int, policy: str) -> dict[str, float]:
+def mix_entropies(cores: int, ways: int, policy: str) -> dict[str, float]:
     """Tail latencies of the mix and its entropies, by IPC as Ah-Q has it."""
     node = _mix_node(cores, ways)
     tails, ipcs = _unmanaged(node) if policy == "unmanaged" else _managed(node, policy)
@@ -153,7 +153,7 @@ def _mix(cores: int, ways: int, policy: str) -> dict[str, float]:
 
 
 def _ahq_mix(fact: Fact) -> float:
-    return _mix(fact.cores, fact.ways, fact.policy)[fact.quantity]
+    return mix_entropies(fact.cores, fact.ways, fact.policy)[fact.quantity]
 
 
 KINDS: dict[str, Callable[[Fact], float]] = {
