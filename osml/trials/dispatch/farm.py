@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import signal
 import sys
 import time
 from collections.abc import Generator as Iterator
@@ -14,6 +12,7 @@ from pathlib import Path
 
 from osml.failure import Failure, MachineError
 from osml.trials.children import Child, Children, free_port, wait_until
+from osml.trials.dispatch.burner import write_share
 from osml.trials.dispatch.groups import ServerGroups
 from osml.trials.dispatch.haproxy_process import accepts, find_haproxy, start_haproxy, write_config
 from osml.trials.dispatch.settings import CALM, CPU_SHARE, INTENSITIES, MAXCONN, MU_HIGH, PRONE
@@ -22,6 +21,7 @@ from osml.trials.live import enter
 from osml.trials.live.cgroups import find_hierarchies
 from osml.trials.live.generator import Generator
 
+CONTROL = "burner.share"
 CALIBRATE_S = 1.5
 SETTLE_S = 0.4
 OVERLOAD = 2.0
@@ -35,12 +35,13 @@ class Farm:
 
     directory: Path
     children: Children
-    groups: ServerGroups
     loadgen: Path
     ports: dict[str, int]
     port: int
     burner: Child
     work: int
+    cpu: int
+    intensity: str = "medium"
 
     @property
     def socket(self) -> Path:
@@ -48,8 +49,8 @@ class Farm:
         return self.directory / "haproxy.sock"
 
     def interfere(self, on: bool) -> None:
-        """Switch the burner."""
-        os.kill(self.burner.pid, signal.SIGCONT if on else signal.SIGSTOP)
+        """Switch the burner: it leaves the server mu_low / mu_high of what it had."""
+        write_share(self.directory / CONTROL, 1.0 - CPU_SHARE * INTENSITIES[self.intensity] if on else 0.0)
 
     def check(self) -> None:
         """Raise Failure when the burner died; HAProxy's death is the controller's affair."""
@@ -58,14 +59,15 @@ class Farm:
     def generator(self, port: int, rate: float, connections: int, seed: int) -> Generator:
         """A load generator that has begun; the caller stops it."""
         spec = f"name=web,protocol=http,address=127.0.0.1:{port},rate={rate:g},connections={connections}"
-        return Generator(self.loadgen, [spec], seed, self.directory / "loadgen.log", [])
+        generator = Generator(self.loadgen, [spec], seed, self.directory / "loadgen.log", [])
+        os.sched_setaffinity(generator.pid, {self.cpu})
+        return generator
 
     def calibrate(self) -> dict[str, float]:
         """Peak throughput of the prone server, requests/s: `free` and by intensity (paper, section VI-C)."""
         found: dict[str, float] = {}
         for name in ("free", *INTENSITIES):
-            if name != "free":
-                self.groups.slow_to(PRONE, INTENSITIES[name])
+            self.intensity = self.intensity if name == "free" else name
             self.interfere(name != "free")
             found[name] = self._peak(self.ports[PRONE])
         self.interfere(False)
@@ -108,34 +110,36 @@ def _start(directory: Path, loadgen: Path, children: Children, groups: ServerGro
     ports = {CALM: free_port(), PRONE: free_port()}
     web: list[Child] = []
     for (name, port), cpu in zip(ports.items(), cpus, strict=False):
-        groups.create(name, CPU_SHARE)
+        group = groups.create(name, CPU_SHARE)
         command = [sys.executable, "-m", "osml.trials.dispatch.web_worker", "--port", str(port), "--work", str(work)]
-        child = children.start(name, enter.command(command, [groups.serve(name)]))
+        child = children.start(name, enter.command(command, [group]))
         os.sched_setaffinity(child.pid, {cpu})
         web.append(child)
-    burner = children.start(
-        "burner",
-        enter.command([sys.executable, "-m", "osml.trials.dispatch.burner"], [groups.burn(PRONE)]),
-        env={"OPENBLAS_NUM_THREADS": "1"},
-    )
+    write_share(directory / CONTROL, 0.0)
+    command = [sys.executable, "-m", "osml.trials.dispatch.burner", "--control", str(directory / CONTROL)]
+    burner = children.start("burner", enter.command(command), env={"OPENBLAS_NUM_THREADS": "1"})
     os.sched_setaffinity(burner.pid, {cpus[1]})
     wait_until(lambda: all(accepts(port) for port in ports.values()), "the web servers", web)
-    wait_until(lambda: str(burner.pid) in (groups.burn(PRONE) / "cgroup.procs").read_text().split(), "burner", [burner])
-    time.sleep(1.0)  # it imports numpy first
     port = free_port()
     haproxy = start_haproxy(children, write_config(directory, port, ports, MAXCONN), port)
-    with_precedence(haproxy.pid)
-    farm = Farm(directory, children, groups, loadgen, ports, port, burner, work)
-    farm.interfere(False)
-    return farm
+    with_precedence(haproxy.pid, cpus[0])
+    time.sleep(1.0)  # the burner imports numpy first
+    burner.check()
+    with_precedence(burner.pid, cpus[1], required=True)
+    return Farm(directory, children, loadgen, ports, port, burner, work, cpus[0])
 
 
-def with_precedence(pid: int) -> None:
-    """Real-time priority, where that is allowed: the proxy and who steers it shall not queue behind what they serve.
+def with_precedence(pid: int, cpu: int, *, required: bool = False) -> None:
+    """A core, and real-time priority where that is allowed: proxy and controller shall not queue behind what they serve.
 
-    What they start has ordinary priority again.
+    What they start has ordinary priority again. Raises MachineError where it is `required` and refused.
     """
-    with contextlib.suppress(PermissionError):
-        os.sched_setscheduler(
-            pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(CONTROL_PRIORITY)
-        )  # fmt: skip
+    os.sched_setaffinity(pid, {cpu})
+    try:
+        os.sched_setscheduler(pid, os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, os.sched_param(CONTROL_PRIORITY))
+    except PermissionError:
+        if required:
+            raise MachineError(
+                "real-time priority is refused, without which interference has no exact strength: run the testbed "
+                "outside of a container, from the root of the cpu cgroup"
+            ) from None

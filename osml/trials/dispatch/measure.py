@@ -17,7 +17,7 @@ from osml.dispatch.interference_signal import ScheduleSignal, Switch
 from osml.failure import Failure
 from osml.trials.dispatch.farm import Farm
 from osml.trials.dispatch.haproxy_process import BACKEND
-from osml.trials.dispatch.settings import INTENSITIES, PRONE, Setting, TestbedSettings
+from osml.trials.dispatch.settings import PRONE, Setting, TestbedSettings
 from osml.trials.dispatch.workload import TRACE_STEPS, switches, utilisation
 from osml.trials.live.generator import Generator
 
@@ -63,7 +63,7 @@ def measure(
     length = settings.trace_s if setting.trace else settings.run_s
     events = switches(PRONE, settings.alpha, length + DRAIN_S, 2 * (settings.seed + 1000 * number + run // 2) + run % 2)
     rates = [2 * peaks["free"] * u for u in _utilisation(setting, seed)]
-    farm.groups.slow_to(PRONE, INTENSITIES[setting.intensity])
+    farm.intensity = setting.intensity
     haproxy = HaproxyBackend(
         RuntimeSocket(farm.socket), BACKEND, journal := Journal(farm.directory / "journal", BACKEND)
     )
