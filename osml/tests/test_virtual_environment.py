@@ -4,6 +4,8 @@ import math
 import subprocess
 import sys
 import warnings
+from dataclasses import fields
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -77,6 +79,15 @@ def test_observations_stay_in_their_space_whatever_is_done(seed, turns, reward):
         assert math.isfinite(given_)
         assert (terminated, truncated) == (False, step == 7)
     assert seen in env.observation_space
+
+
+def test_the_reference_page_lists_every_feature_with_its_bounds_and_every_setting():
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "environment.md").read_text("utf-8")
+    low, high = f.bounds(ColocationNodes(EnvironmentConfig(), 1).platform)
+    for i, (name, (unit, meaning)) in enumerate(f.FEATURES.items()):
+        assert f"| {i} | `{name}` | {meaning} | {unit or '-'} | {low[i]:g} | {high[i]:g} |" in page
+    for field in fields(EnvironmentConfig):
+        assert f"| `{field.name}` | " in page
 
 
 # -- actions and masks -----------------------------------------------------------------------------------------------

@@ -222,6 +222,11 @@ def test_a_service_that_comes_begins_idle_and_one_that_goes_leaves_its_cache():
     assert held == pytest.approx(4 * PLATFORM.way_mib, rel=0.01)
     assert fleet.nodes.occupancy[0, 0].sum() == 0
     assert math.isnan(fleet.nodes.measured[0, 0, m.M_CPUS])
+    for place in (1, 2):
+        fleet.replace(0, place, EMPTY)
+    fleet.step(loads)
+    assert np.isnan(fleet.nodes.measured).all()
+    assert np.isnan(fleet.nodes.entropy).all()
 
 
 @pytest.mark.parametrize(
@@ -243,7 +248,7 @@ def test_counts_that_cannot_be_laid_out_are_named(spoil, text):
 @pytest.mark.parametrize("load", [-0.1, math.nan, 2.1, math.inf])
 def test_impossible_loads_are_named_with_their_place(load):
     fleet, loads = fleet_of(), np.full((6, 4), 0.5)
-    loads[5, :] = load  # nobody is there
+    loads[5, :], loads[3, 0] = load, load  # nobody is there, and a job
     fleet.step(loads)
     loads[3, 1] = load
     with pytest.raises(NodeInputError, match="load of node 3, place 1 is"):

@@ -186,11 +186,7 @@ class ColocationVectorEnv(VectorEnv[Any, Any, Any]):
     first axis is the node.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {
-        "render_modes": ["ansi"],
-        "render_fps": 1,
-        "autoreset_mode": AutoresetMode.NEXT_STEP,
-    }  # pyright: ignore[reportIncompatibleVariableOverride]
+    metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(self, num_envs: int = 1, render_mode: str | None = None, **settings: Any):
         self.config: EnvironmentConfig = config_of(settings)

@@ -135,7 +135,7 @@ class Fleet:
             raise NodeInputError(f"dt is {dt}, expected a number of seconds above 0")
         self._check(at, loads)
         counts: IntArray = (nodes.present[at] >= 0).sum(axis=1)
-        for n in range(1, self.places + 1):
+        for n in range(self.places + 1):
             chosen = at[counts == n]
             if len(chosen) == 0:
                 continue

@@ -47,6 +47,7 @@ class Nodes(NamedTuple):
 class Room(NamedTuple):
     """Scratch for nodes with the same number of tenants, who stand side by side in it."""
 
+    places: IntArray
     rows: FloatArray
     limits: FloatArray
     arrivals: FloatArray
@@ -62,10 +63,17 @@ def room_for(tenants: int, cpus: int, ways: int) -> Room:
     """Scratch for nodes with so many tenants."""
     n = tenants
     return Room(
-        np.zeros((n, c.TENANT_COLUMNS)), np.zeros((n, c.GRANT_COLUMNS)), np.zeros(n), np.zeros(cpus, np.int64),
-        np.zeros(n, np.int64), np.zeros((n, c.STATE_COLUMNS)), np.zeros((n, ways)), np.zeros((n, c.FLOW_COLUMNS)),
-        empty_work(n, ways),
-    )  # fmt: skip
+        places=np.zeros(n, np.int64),
+        rows=np.zeros((n, c.TENANT_COLUMNS)),
+        limits=np.zeros((n, c.GRANT_COLUMNS)),
+        arrivals=np.zeros(n),
+        users=np.zeros(cpus, np.int64),
+        masks=np.zeros(n, np.int64),
+        state=np.zeros((n, c.STATE_COLUMNS)),
+        occupancy=np.zeros((n, ways)),
+        flows=np.zeros((n, c.FLOW_COLUMNS)),
+        work=empty_work(n, ways),
+    )
 
 
 @lean
@@ -96,62 +104,79 @@ def _lay_out(node: int, terms: Terms, nodes: Nodes, room: Room) -> None:
     """Services get CPUs and neighbouring ways in the order of their places; all jobs share the rest."""
     users, masks, order = room.users, room.masks, terms.order
     ways = int(terms.platform[c.P_WAYS])
-    users[:] = 0
-    cpu = way = i = jobs = 0
-    for place in range(nodes.present.shape[1]):
-        kind = nodes.present[node, place]
-        if kind < 0:
-            continue
-        if terms.kinds[kind, K_LC] > 0.0:
-            for _ in range(nodes.cores[node, place]):
-                users[order[cpu]] = 1 << i
-                cpu += 1
-            width = nodes.ways[node, place]
-            masks[i] = ((1 << width) - 1) << way
-            way += width
-        else:
+    for k in range(len(users)):
+        users[k] = 0
+    cpu = way = jobs = 0
+    for i in range(len(room.rows)):
+        place = room.places[i]
+        if terms.kinds[nodes.present[node, place], K_LC] == 0.0:
             jobs |= 1 << i
-        i += 1
+            continue
+        for _ in range(nodes.cores[node, place]):
+            users[order[cpu]] = 1 << i
+            cpu += 1
+        width = nodes.ways[node, place]
+        masks[i] = ((1 << width) - 1) << way
+        way += width
     if jobs:
         for k in range(cpu, len(order)):
             users[order[k]] = jobs
         rest = ((1 << (ways - way)) - 1) << way
-        for k in range(i):
-            if jobs >> k & 1:
-                masks[k] = rest
+        for i in range(len(room.rows)):
+            if jobs >> i & 1:
+                masks[i] = rest
 
 
 @lean
 def _gather(node: int, terms: Terms, nodes: Nodes, loads: FloatArray, room: Room) -> None:
-    """The tenants of a node, wherever their places are, into the rows of `room`; loops, as numba's slices cost more."""
+    """The tenants of a node, wherever their places are, into the rows of `room`: services, then jobs, as the engine.
+
+    Loops, because slices cost more.
+    """
     i = 0
-    for place in range(nodes.present.shape[1]):
-        kind = nodes.present[node, place]
-        if kind < 0:
-            continue
-        for k in range(c.TENANT_COLUMNS):
-            room.rows[i, k] = terms.rows[kind, k]
-        for k in range(c.GRANT_COLUMNS):
-            room.limits[i, k] = nodes.limits[node, place, k]
-        for k in range(c.STATE_COLUMNS):
-            room.state[i, k] = nodes.state[node, place, k]
-        for k in range(nodes.occupancy.shape[2]):
-            room.occupancy[i, k] = nodes.occupancy[node, place, k]
-        room.arrivals[i] = loads[node, place] * terms.kinds[kind, K_MAX_LOAD]
-        room.state[i, c.S_CLOCK] = room.state[0, c.S_CLOCK]  # one value a node, also of those who just came
-        room.state[i, c.S_LLC_WAIT_NS] = room.state[0, c.S_LLC_WAIT_NS]
-        i += 1
+    for wanted in (1.0, 0.0):
+        for place in range(nodes.present.shape[1]):
+            kind = nodes.present[node, place]
+            if kind < 0 or terms.kinds[kind, K_LC] != wanted:
+                continue
+            room.places[i] = place
+            for k in range(c.TENANT_COLUMNS):
+                room.rows[i, k] = terms.rows[kind, k]
+            for k in range(c.GRANT_COLUMNS):
+                room.limits[i, k] = nodes.limits[node, place, k]
+            for k in range(c.STATE_COLUMNS):
+                room.state[i, k] = nodes.state[node, place, k]
+            for k in range(nodes.occupancy.shape[2]):
+                room.occupancy[i, k] = nodes.occupancy[node, place, k]
+            room.arrivals[i] = loads[node, place] * terms.kinds[kind, K_MAX_LOAD] if wanted > 0.0 else 0.0
+            room.state[i, c.S_CLOCK] = room.state[0, c.S_CLOCK]  # one value a node, also of those who just came
+            room.state[i, c.S_LLC_WAIT_NS] = room.state[0, c.S_LLC_WAIT_NS]
+            i += 1
 
 
 @lean
-def _scatter(node: int, place: int, i: int, nodes: Nodes, room: Room) -> None:
-    """Row i of `room` back to its place."""
-    for k in range(c.STATE_COLUMNS):
-        nodes.state[node, place, k] = room.state[i, k]
-    for k in range(nodes.occupancy.shape[2]):
-        nodes.occupancy[node, place, k] = room.occupancy[i, k]
-    for k in range(c.FLOW_COLUMNS):
-        nodes.flows[node, place, k] = room.flows[i, k]
+def _scatter(node: int, nodes: Nodes, room: Room) -> None:
+    """The rows of `room` back to their places."""
+    for i in range(len(room.rows)):
+        place = room.places[i]
+        for k in range(c.STATE_COLUMNS):
+            nodes.state[node, place, k] = room.state[i, k]
+        for k in range(nodes.occupancy.shape[2]):
+            nodes.occupancy[node, place, k] = room.occupancy[i, k]
+        for k in range(c.FLOW_COLUMNS):
+            nodes.flows[node, place, k] = room.flows[i, k]
+
+
+@lean
+def forget(node: int, nodes: Nodes) -> None:
+    """What was measured where nobody is (any more)."""
+    for place in range(nodes.present.shape[1]):
+        if nodes.present[node, place] >= 0:
+            continue
+        for k in range(MEASURED_COLUMNS):
+            nodes.measured[node, place, k] = math.nan
+        for k in range(c.FLOW_COLUMNS):
+            nodes.flows[node, place, k] = 0.0
 
 
 @lean
@@ -163,26 +188,20 @@ def step_nodes(
 
     `loads` (nodes, places) are fractions of max load. State, flows, measurements and entropy of these nodes move on.
     """
-    places = nodes.present.shape[1]
     for at in range(len(which)):
         node = which[at]
-        _gather(node, terms, nodes, loads, room)
-        _lay_out(node, terms, nodes, room)
-        step_node(
-            terms.platform, room.rows, terms.tables, room.limits, room.users, room.masks, room.arrivals, dt, room.state,
-            room.occupancy, room.flows, room.work,
-        )  # fmt: skip
-        i = 0
-        for place in range(places):
-            kind = nodes.present[node, place]
-            if kind < 0:
-                for k in range(MEASURED_COLUMNS):
-                    nodes.measured[node, place, k] = math.nan
-                for k in range(c.FLOW_COLUMNS):
-                    nodes.flows[node, place, k] = 0.0
-                continue
-            _scatter(node, place, i, nodes, room)
-            is_service = terms.kinds[kind, K_LC] > 0.0
-            measure_tenant(room.flows, i, is_service, dt, noise, nodes.streams, nodes.measured, node, place)
-            i += 1
+        forget(node, nodes)
+        if len(room.rows) > 0:
+            _gather(node, terms, nodes, loads, room)
+            _lay_out(node, terms, nodes, room)
+            step_node(
+                terms.platform, room.rows, terms.tables, room.limits, room.users, room.masks, room.arrivals, dt,
+                room.state, room.occupancy, room.flows, room.work,
+            )  # fmt: skip
+            _scatter(node, nodes, room)
+        for i in range(len(room.rows)):
+            is_service = room.rows[i, c.T_LC] > 0.0
+            measure_tenant(
+                room.flows, i, is_service, dt, noise, nodes.streams, nodes.measured, node, room.places[i]
+            )  # fmt: skip
         node_entropy(terms.kinds, nodes.present, nodes.measured, importance, node, nodes.entropy)
