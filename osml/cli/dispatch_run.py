@@ -72,6 +72,8 @@ def run_command(
     from osml.dispatch.haproxy import HaproxyBackend  # noqa: PLC0415
     from osml.dispatch.haproxy_journal import Journal  # noqa: PLC0415
     from osml.dispatch.haproxy_socket import RuntimeSocket  # noqa: PLC0415
+    from osml.dispatch.lookup import solved  # noqa: PLC0415
+    from osml.dispatch.parameters import FarmParameters  # noqa: PLC0415
 
     runtime = RuntimeSocket(socket)
     runtime.check()
@@ -83,6 +85,9 @@ def run_command(
     )
     stop = _Stop(duration)
     estimates = Estimates(Priors(mu_high, mu_low, alpha_high, alpha_low))
+    if policy == "threshold":
+        # The first solution may compile for some seconds, beside which nobody could steer.
+        solved(FarmParameters(len(haproxy.names), 1.0, 2.0, 1.0, alpha_high, alpha_low, "anytime").rounded())
     with Controller(haproxy, source, policy, estimates, limit_interfered=interfered_slots) as controller:
         reporter = _Reporter(controller, source, report_s, json)
         controller.run(lambda: stop.now() or reporter.tick(), poll_ms / 1000)

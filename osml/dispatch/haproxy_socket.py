@@ -35,12 +35,12 @@ class RuntimeSocket:
 
     def check(self) -> None:
         """Raise InputError or MachineError, saying what to do, where nothing listens or nothing may be changed."""
-        if not self.path.exists():
-            raise InputError(
-                f"--socket is {self.path}, which does not exist: expected HAProxy's runtime socket, as in "
-                "`stats socket PATH level admin` of its configuration"
-            )
         try:
+            if not self.path.exists():
+                raise InputError(
+                    f"--socket is {self.path}, which does not exist: expected HAProxy's runtime socket, as in "
+                    "`stats socket PATH level admin` of its configuration"
+                )
             level = self.ask("show cli level")
         except PermissionError:
             raise MachineError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -334,6 +335,22 @@ def test_socket_that_is_missing_dead_or_weak_is_said(farm: Farm) -> None:
     farm.start()
     with pytest.raises(MachineError, match="of level 'operator', expected admin"):
         RuntimeSocket(farm.socket).check()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else for a while")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_socket_of_somebody_else_is_said(hidden: bool) -> None:
+    with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX) as listener:
+        directory = Path(name)
+        listener.bind(str(directory / "haproxy.sock"))
+        (directory / "haproxy.sock").chmod(0o600)
+        directory.chmod(0o700 if hidden else 0o755)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(MachineError, match="may not be opened by this user"):
+                RuntimeSocket(directory / "haproxy.sock").check()
+        finally:
+            os.seteuid(0)
 
 
 def test_under_load_with_changing_interference_no_request_is_ever_refused(farm: Farm) -> None:

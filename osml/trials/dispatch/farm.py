@@ -130,7 +130,7 @@ def _start(directory: Path, loadgen: Path, children: Children, groups: ServerGro
 
 
 def with_precedence(pid: int, cpu: int, *, required: bool = False) -> None:
-    """A core, and real-time priority where that is allowed: proxy and controller shall not queue behind what they serve.
+    """A core, and real-time priority where that is allowed: proxy and controller shall not wait for what they serve.
 
     What they start has ordinary priority again. Raises MachineError where it is `required` and refused.
     """
