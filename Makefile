@@ -6,13 +6,16 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live test test-slow bench lint tidy format agent docs clean
+.PHONY: demo live dispatch-testbed test test-slow bench lint tidy format agent pictures docs clean
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
 	$(RUN) osml demo $(ARGS)
 
 live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (root)
 	$(RUN) osml live $(ARGS)
+
+dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (root; 15 minutes, ARGS=--quick 2)
+	$(RUN) osml dispatch testbed $(ARGS)
 
 test: setup-test lint agent ## Lint, C++ tests under sanitizers, Python tests, end-to-end tests
 	cmake --preset debug -S actuator >/dev/null && cmake --build actuator/build/debug
@@ -46,11 +49,14 @@ format: setup-test ## Format everything in place
 agent: setup-run
 	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen -- --quiet
 
+pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two minutes)
+	$(RUN) python docs/pictures/make_pictures.py
+
 docs: ## The documentation site in site/
 	uv run --frozen --group docs mkdocs build --strict
 
-.PHONY: setup-run setup-live setup-test
-setup-run setup-live setup-test: setup-%:
+.PHONY: setup-run setup-live setup-dispatch setup-test
+setup-run setup-live setup-dispatch setup-test: setup-%:
 	@scripts/setup $*
 
 clean: ## Everything that a build or a run made

@@ -1,5 +1,7 @@
 """The catalogs: complete, and clear about what is wrong in one that isn't."""
 
+from importlib import resources
+
 import pytest
 import yaml
 
@@ -111,6 +113,7 @@ def test_the_training_platform_is_as_published():
         ({"cpi": None}, "'cpi' is missing"),
         ({"cpi": {"fitted": -1.0}}, "'cpi' is -1.0, expected a value above 0"),
         ({"cpi": {"fitted": float("nan")}}, "'cpi' is nan, expected a number"),
+        ({"threads": {"fitted": 5000}}, "'threads' is 5000, expected at most 4096"),
         ({"threads": {"fitted": 1.5}}, "'threads' is 1.5, expected a whole number"),
         ({"mlp": {"published": 2.0}}, "expected 'published' with a 'source'"),
         ({"mlp": {"published": 2.0, "fitted": 2.0, "source": "x"}}, "expected either"),
@@ -150,3 +153,34 @@ def test_unknown_names_list_the_known_ones():
 def test_a_file_that_is_not_there(tmp_path):
     with pytest.raises(catalogs.CatalogError, match="cannot be read"):
         catalogs.load_file(tmp_path / "none.yaml", JobModel)
+
+
+def own_platform(tmp_path, **changes):
+    """A file with one platform: the shipped one, changed."""
+    text = resources.files("osml.virtual").joinpath("catalog", "platforms.yaml").read_text("utf-8")
+    entry = yaml.safe_load(text)["i7-4770k"] | changes
+    path = tmp_path / "mine.yaml"
+    path.write_text(yaml.safe_dump({"mine": {key: value for key, value in entry.items() if value is not None}}))
+    return str(path)
+
+
+def test_a_platform_file_of_ones_own_works_wherever_a_platform_does(tmp_path):
+    path = own_platform(tmp_path, ways={"fitted": 12})
+    assert catalogs.platform(path).ways == 12
+    assert catalogs.service("moses", path).scaled.startswith("no load of moses is published for mine")
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"ways": None}, "mine: 'ways' is missing"),
+        ({"bandwidth_gbps": {"fitted": -3.0}}, "'bandwidth_gbps' is -3.0, expected a value above 0"),
+        ({"cpus": {"fitted": 5}}, "'cpus' is 5, expected one or two per physical core"),
+        ({"ways": {"fitted": 99}}, "'ways' is 99, expected at most 62"),
+    ],
+)
+def test_a_wrong_platform_file_is_named_in_one_sentence(tmp_path, changes, sentence):
+    with pytest.raises(catalogs.CatalogError) as caught:
+        catalogs.platform(own_platform(tmp_path, **changes))
+    assert sentence in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -24,6 +24,7 @@ _ZERO_IS_FINE = {
 }  # fmt: skip
 PERCENTILES = ("p50", "p95", "p99")
 MAX_WAYS = 62
+MAX_THREADS = 4096
 _KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
 
 
@@ -44,6 +45,8 @@ def _value(where: str, name: str, entry: object, kind: type) -> Any:
         raise CatalogError(f"{where}: '{name}' is {value!r}, expected a number")
     if value < 0 or (value == 0 and name not in _ZERO_IS_FINE):
         raise CatalogError(f"{where}: '{name}' is {value}, expected a value above 0")
+    if name == "threads" and value > MAX_THREADS:
+        raise CatalogError(f"{where}: 'threads' is {value}, expected at most {MAX_THREADS}")
     if kind is int and value != int(value):
         raise CatalogError(f"{where}: '{name}' is {value}, expected a whole number")
     return kind(value)
@@ -151,8 +154,16 @@ def _find(kind: str, name: str, known: dict[str, Any]) -> Any:
 
 
 def platform(name: str) -> PlatformModel:
-    """A platform of the shipped catalog; CatalogError lists the known ones."""
-    return _find("platform", name, _shipped("platforms.yaml", PlatformModel))
+    """A platform of the shipped catalog, or the only one of a file of the user's own (a name that ends in .yaml).
+
+    CatalogError lists the known ones, or says what is wrong with the file.
+    """
+    if not name.endswith((".yaml", ".yml")):
+        return _find("platform", name, _shipped("platforms.yaml", PlatformModel))
+    entries = load_file(Path(name), PlatformModel)
+    if len(entries) != 1:
+        raise CatalogError(f"{name}: {len(entries)} platforms ({', '.join(sorted(entries))}), expected a file with one")
+    return next(iter(entries.values()))
 
 
 def _throughput(model: PlatformModel) -> float:

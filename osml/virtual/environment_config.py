@@ -34,7 +34,7 @@ class EnvironmentConfig:
     """n: an episode has 1 to n services."""
     load_low: float = 0.1
     """Least load, as a fraction of max load."""
-    load_high: float = 0.7
+    load_high: float = 0.6
     """Highest load."""
     traces: tuple[str, ...] = TRACE_KINDS
     """Kinds of load traces that episodes draw from."""

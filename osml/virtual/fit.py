@@ -184,7 +184,10 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     work: float | None = None
 
     for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, list(deployed).index(p))):
-        platform, service = catalogs.platform(platform_id), replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0)
+        platform, service = (
+            catalogs.platform(platform_id),
+            replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0),
+        )
         if found is not None:
             service = replace(service, memory=found.memory, network_kib=found.network_kib, burstiness=found.burstiness)
         if known[platform_id]:

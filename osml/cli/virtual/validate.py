@@ -24,14 +24,14 @@ def _summary(results: list[Checked], held_back: bool) -> tuple[int, int]:
 def _table(results: list[Checked], *, misses_only: bool) -> Table:
     table = Table(title="Virtual node (simulated) beside published facts", box=None, pad_edge=False)
     table.add_column("fact", no_wrap=True)
-    for heading in ("used", "published", "ours", "within", ""):
+    for heading in ("for", "published", "ours", "within", ""):
         table.add_column(heading, justify="right" if heading in ("published", "ours") else "left", no_wrap=True)
     for result in results:
         if misses_only and result.passed:
             continue
         fact = result.fact
         table.add_row(
-            escape(fact.id), "held back" if fact.held_back else "fitted", f"{fact.published:g}", f"{result.ours:.4g}",
+            escape(fact.id), "held" if fact.held_back else "fit", f"{fact.published:g}", f"{result.ours:.4g}",
             fact.tolerance, "pass" if result.passed else "[red]miss[/red]",
         )  # fmt: skip
     return table
