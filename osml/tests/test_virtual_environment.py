@@ -326,7 +326,7 @@ def test_more_cores_help_a_starving_service():
         ({"horizons": 3}, "unknown setting 'horizons' of the environment, known are platform"),
         ({"horizon": 0}, "horizon is 0, expected a whole number from 1"),
         ({"horizon": 2.5}, "horizon is 2.5, expected a whole number"),
-        ({"load_low": 0.9}, "load_low is 0.9, expected a number from 0 to 0.7"),
+        ({"load_low": 0.9}, "load_low is 0.9, expected a number from 0 to 0.6"),
         ({"price": math.nan}, "price is nan"),
         ({"services": "moses"}, "services is 'moses', expected a list of different names"),
         ({"services": ("moses", "doom"), "max_services": 2}, "unknown LC service 'doom'"),
