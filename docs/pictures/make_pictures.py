@@ -1,4 +1,4 @@
-"""Makes the pictures of docs/explanation/virtual-node.md: `make pictures`. Everything in them is simulated or published."""
+"""Makes the pictures of docs/explanation/virtual-node.md (`make pictures`): simulated or published, nothing else."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def analytic_against_events() -> None:
 
 def interference() -> None:
     """PARTIES table 4, theirs and ours."""
-    results = [r for r in check(f for f in shipped_facts() if f.kind == "interference")]
+    results = list(check(f for f in shipped_facts() if f.kind == "interference"))
     rows = list(dict.fromkeys(r.fact.quantity for r in results))
     columns = list(dict.fromkeys(r.fact.service for r in results))
     figure, axes = plt.subplots(1, 2, figsize=(11, 4.5), layout="constrained")

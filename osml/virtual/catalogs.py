@@ -19,8 +19,8 @@ class CatalogError(ValueError):
 
 
 _ZERO_IS_FINE = {
-    "cv2", "burstiness", "switch_cost", "latency_rise", "stack_ms", "serial_ms", "disk_ios", "pages", "network_kib", "disk_mbps",
-    "network_gbps", "flows", "reserved_gib",
+    "cv2", "burstiness", "switch_cost", "latency_rise", "stack_ms", "serial_ms", "disk_ios", "pages", "network_kib",
+    "disk_mbps", "network_gbps", "flows", "reserved_gib",
 }  # fmt: skip
 PERCENTILES = ("p50", "p95", "p99")
 MAX_WAYS = 62

@@ -12,8 +12,8 @@ from typing import cast
 import numpy as np
 
 from osml.domain import Assignment, Counters, Decision, Latency, Observation, Platform, Service
-from osml.domain.service import Percentile
 from osml.domain.cpulist import format_cpulist, parse_cpulist
+from osml.domain.service import Percentile
 from osml.policies.decide import decide
 from osml.virtual.engine import advance
 from osml.virtual.measure import Measurement, measure

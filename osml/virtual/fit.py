@@ -8,7 +8,8 @@ there. No step is random: the same facts give the same catalog. For a deployment
    cycle, misses per kilo-instruction, bandwidth and CPU use, by sweeps that correct each by its own counter until all
    four agree. Max load is the knee of the curve, so `usable` (locks, uneven workers) puts saturation just above the
    CPU use at max load, as closely as the target leaves room for the queue; then `cv2` makes the tail the target. Where
-   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on its disk gets its `disk_ios` from the target.
+   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service
+   that lives on its disk gets its `disk_ios` from the target.
 2. with an ideal latency (Ah-Q): `instructions` and `cv2` from the ideal latency and the target, solved together.
 3. with a load and a target only, of a service that is known from 1 or 2: its requests are the same, so `instructions`
    (those of 2 before those of 1) and `cv2` (the geometric mean) are taken over. On many CPUs that load is far from all

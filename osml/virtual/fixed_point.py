@@ -59,7 +59,7 @@ _BOLD = 8
 _TOLERANCE = 1e-4
 
 # Rows of Work.points, one column a tenant: misses per LLC access, ns per instruction, slowdown by switching, seconds of
-# a request with a CPU to itself, requests/s wanted, CPUs at most, CPUs wanted, CPUs within reach, CPUs used; then scratch.
+# a request with a CPU to itself, requests/s wanted; CPUs at most, wanted, within reach and used; and scratch.
 (
     X_MISS, X_NS, X_SWITCHING, X_SERVICE_S, X_WANTED, X_MOST, X_DEMAND, X_CAPACITY, X_USED, X_SEEN, X_BESIDE,
     X_WEIGHT, X_PRIORITY, X_RUNNABLE, X_RATE, X_HELD, X_FOOTPRINT,

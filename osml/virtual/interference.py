@@ -1,4 +1,4 @@
-"""The interference study of PARTIES (section 3.3, tables 3 and 4): how much load a service bears beside an antagonist."""
+"""The interference study of PARTIES (section 3.3, tables 3 and 4): loads beside antagonists."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _SECONDS = 60.0
 @dataclass(frozen=True)
 class Antagonist:
     """A job of the catalog, its threads, and where it runs: "same" hyperthreads as the service, their "siblings", the
-    "idle" physical cores, or "one" idle CPU. The threads of `split` jobs share one footprint."""
+    "idle" physical cores, or "one" idle CPU.
+    """
 
     job: str
     threads: int

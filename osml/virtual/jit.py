@@ -56,4 +56,4 @@ def compiled(function: Function) -> Function:
 
 def lean(function: Function) -> Function:
     """As `compiled`, for functions that make no array: without counting references, which costs more than they do."""
-    return cast(Function, numba.njit(cache=_CACHED, error_model="numpy", _nrt=False)(function))
+    return cast(Function, cast(Any, numba).njit(cache=_CACHED, error_model="numpy", _nrt=False)(function))

@@ -1,4 +1,4 @@
-"""`python -m osml.virtual.precompile`: compiles what a virtual node needs, so that its first start is as quick as others.
+"""`python -m osml.virtual.precompile`: compiles what a virtual node needs, so that its first start is quick.
 
 Takes about 20 s of CPU once for each version of the sources, and a second where everything is there.
 """

@@ -123,8 +123,8 @@ def visit(
 ) -> None:
     """Fill `visits` (VISIT_ROWS, tenants) for `wanted` requests/s of each service.
 
-    V_LIMIT are the requests/s that the serial part, memory, disk and network let through; a request waits V_DELAY_MS (mean, exponential)
-    with V_DELAY_PROBABILITY.
+    V_LIMIT are the requests/s that the serial part, memory, disk and network let through; a request
+    waits V_DELAY_MS (mean, exponential) with V_DELAY_PROBABILITY.
     """
     for i in range(len(tenants)):
         stack = tenants[i, T_STACK_MS]

@@ -74,7 +74,8 @@ def settle_node(
 @compiled
 def _cells(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, order: IntArray,
-    cores: IntArray, ways: IntArray, arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray, work: Work, flows: FloatArray,
+    cores: IntArray, ways: IntArray, arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
+    work: Work, flows: FloatArray,
 ) -> None:  # fmt: skip
     users, masks = np.zeros(len(order), np.int64), np.zeros(1, np.int64)
     for row in range(len(cores)):
