@@ -17,9 +17,6 @@ live: setup-live agent ## The main job on this machine: real redis, nginx, memca
 dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (root; 15 minutes, ARGS=--quick 2)
 	$(RUN) osml dispatch testbed $(ARGS)
 
-dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (root; 15 minutes, ARGS=--quick 2)
-	$(RUN) osml dispatch testbed $(ARGS)
-
 test: setup-test lint agent ## Lint, C++ tests under sanitizers, Python tests, end-to-end tests
 	cmake --preset debug -S actuator >/dev/null && cmake --build actuator/build/debug
 	cd actuator && ctest --preset debug
