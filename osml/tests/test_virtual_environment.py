@@ -181,6 +181,28 @@ def test_masks_are_what_the_rule_leaves_whole_and_no_joint_action_breaks_the_nod
     nodes.fleet.step(np.full((1, nodes.config.places), 0.3))  # it can be laid out
 
 
+@pytest.mark.parametrize("action", [[49, 0], [-1, 0], [0], [0.5, 0.0], 3])
+def test_what_is_no_action_is_refused(action):
+    env, many = ColocationEnv(max_services=2), ColocationVectorEnv(1, max_services=2)
+    env.reset(seed=0)
+    many.reset(seed=0)
+    with pytest.raises(gymnasium.error.InvalidAction, match="expected"):
+        env.step(action)
+    with pytest.raises(gymnasium.error.InvalidAction, match="expected"):
+        many.step([action])
+
+
+def test_a_step_needs_an_episode():
+    env, many = ColocationEnv(max_services=1, horizon=1), ColocationVectorEnv(1, max_services=1)
+    for stepped, action in ((env, [NO_CHANGE]), (many, [[NO_CHANGE]])):
+        with pytest.raises(gymnasium.error.ResetNeeded, match="no episode is under way"):
+            stepped.step(action)
+    env.reset(seed=0)
+    env.step([NO_CHANGE])
+    with pytest.raises(gymnasium.error.ResetNeeded):
+        env.step([NO_CHANGE])
+
+
 def test_an_illegal_action_is_cut_not_refused():
     env = ColocationEnv(jobs=(), max_services=1, start="even", services=("moses",))
     env.reset(seed=0)

@@ -92,6 +92,20 @@ def _episodes(
     return [draw_episode(nodes.config, nodes.platform, rng) for rng in rngs]
 
 
+def _checked(actions: Any, shape: tuple[int, ...]) -> IntArray:
+    """Actions of this shape, each from 0 to 48; InvalidAction otherwise."""
+    given = np.asarray(actions)
+    if given.shape != shape or given.dtype.kind not in "iu":
+        raise gymnasium.error.InvalidAction(
+            f"actions have shape {given.shape} and type {given.dtype}, expected whole numbers of shape {shape}"
+        )
+    if given.size and not (given.min() >= 0 and given.max() < N_ACTIONS):
+        raise gymnasium.error.InvalidAction(
+            f"actions are {given.min()} to {given.max()}, expected 0 to {N_ACTIONS - 1}"
+        )
+    return given.astype(np.int64, copy=False)
+
+
 class ColocationEnv(gymnasium.Env[Any, Any]):
     """One virtual node on which latency-critical (LC) services and best-effort jobs share cores and cache ways.
 
@@ -144,8 +158,11 @@ class ColocationEnv(gymnasium.Env[Any, Any]):
         return self._look()
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, Info]:
-        """One interval."""
-        self._nodes.act(self._which, np.asarray(action, np.int64)[None])
+        """One interval. Raises InvalidAction for what is no action, ResetNeeded before an episode and after its end."""
+        given = _checked(action, () if self.config.turns else (self.config.max_services,))
+        if self._nodes.done[0]:
+            raise gymnasium.error.ResetNeeded("no episode is under way, call reset() first")
+        self._nodes.act(self._which, given[None])
         seen, info = self._look()
         return seen, float(self._nodes.scalar_rewards(self._which)[0]), False, bool(self._nodes.done[0]), info
 
@@ -215,10 +232,14 @@ class ColocationVectorEnv(VectorEnv[Any, Any, Any]):
 
     def step(self, actions: Any) -> tuple[Observation, FloatArray, Bools, Bools, Info]:
         """One interval on all nodes, but for those whose episode was over: they begin a new one."""
+        n = () if self.config.turns else (self.config.max_services,)
+        given = _checked(actions, (self.num_envs, *n))
+        if not self._rngs:
+            raise gymnasium.error.ResetNeeded("no episode is under way, call reset() first")
         going, over = np.nonzero(~self._over)[0], np.nonzero(self._over)[0]
         rewards = np.zeros(self.num_envs)
         if len(going):
-            self._nodes.act(going, np.asarray(actions, np.int64)[going])
+            self._nodes.act(going, given[going])
             rewards[going] = self._nodes.scalar_rewards(going)
         if len(over):
             self._begin(over, None)

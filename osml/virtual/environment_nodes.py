@@ -48,7 +48,7 @@ class ColocationNodes:
         self.e_s: FloatArray = np.zeros(size)
         self.turn: IntArray = np.zeros(size, np.int64)
         self.acted: IntArray = np.zeros(size, np.int64)
-        self.clock: IntArray = np.zeros(size, np.int64)
+        self.clock: IntArray = np.full(size, config.horizon)  # nothing has begun
         self._kinds: IntArray = np.full((size, places), EMPTY, np.int64)
         self._script: FloatArray = np.full((config.horizon + 1, size, places), np.nan)
         self._loads: FloatArray = np.zeros((size, places))
