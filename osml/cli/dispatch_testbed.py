@@ -42,9 +42,9 @@ def testbed_command(
     Everything that is started is stopped again, also on Ctrl-C.
     """
     from osml.trials.dispatch.run import run_testbed  # noqa: PLC0415
-    from osml.trials.dispatch.settings import INTENSITIES, LOADS, POLICIES, TRACES, TestbedSettings  # noqa: PLC0415
+    from osml.trials.dispatch.settings import INTENSITIES, LOADS, POLICIES, TRACES, DispatchTrialSettings  # noqa: PLC0415
 
-    settings = TestbedSettings(
+    settings = DispatchTrialSettings(
         out=out, runs=runs or (1 if quick else 2), run_s=run_s or 6.0, trace_s=trace_s or 9.0, compress=compress,
         loads=tuple(load or ((0.5,) if quick else LOADS)),
         intensities=_chosen("--intensity", intensity, tuple(INTENSITIES)),

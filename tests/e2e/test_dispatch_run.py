@@ -226,3 +226,19 @@ def test_bad_input_is_one_sentence_and_nothing_is_changed(
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert proxy.status() == UNTOUCHED
+
+
+@pytest.mark.root
+@pytest.mark.skipif(os.geteuid() != 0, reason="the testbed makes cgroups: root")
+def test_testbed_measures_all_policies_and_leaves_nothing(tmp_path: Path) -> None:
+    command = [*OSML, "dispatch", "testbed", "--out", str(tmp_path / "out"), "--json", "--runs", "1", "--run-s", "1"]
+    command += ["--load", "0.4", "--intensity", "low", "--trace", "none"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=150, check=False)
+    if done.returncode == 3:
+        pytest.skip(done.stderr.strip().splitlines()[-1])
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert {run["policy"] for run in summary["runs"]} == {"threshold", "avoid", "round_robin", "non_idling"}
+    assert all(run["samples"] > 20 and run["errors"] == 0 for run in summary["runs"])
+    assert (tmp_path / "out/figure-11.png").is_file()
+    assert not list(Path("/sys/fs/cgroup").glob("**/osml-dispatch")), "cgroups were left"

@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from osml.trials.dispatch.measure import Run
-from osml.trials.dispatch.settings import TestbedSettings
+from osml.trials.dispatch.settings import DispatchTrialSettings
 
 COLOURS = {"threshold": "#1b6ca8", "avoid": "#d9822b", "round_robin": "#7a7a7a", "non_idling": "#5aa469"}
 WIDTH = 0.8
 
 
-def draw(settings: TestbedSettings, runs: list[Run], path: Path) -> None:
+def draw(settings: DispatchTrialSettings, runs: list[Run], path: Path) -> None:
     """One panel an intensity and one for the traces; above the mean, below the 95th percentile."""
     pyplot: Any = _pyplot()
     panels = [

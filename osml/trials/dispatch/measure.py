@@ -17,7 +17,7 @@ from osml.dispatch.interference_signal import ScheduleSignal, Switch
 from osml.failure import Failure
 from osml.trials.dispatch.farm import Farm
 from osml.trials.dispatch.haproxy_process import BACKEND
-from osml.trials.dispatch.settings import PRONE, Setting, TestbedSettings
+from osml.trials.dispatch.settings import PRONE, Setting, DispatchTrialSettings
 from osml.trials.dispatch.workload import TRACE_STEPS, switches, utilisation
 from osml.trials.live.generator import Generator
 
@@ -55,7 +55,7 @@ class Run:
 
 
 def measure(
-    farm: Farm, settings: TestbedSettings, setting: Setting, policy: PolicyName, run: int, peaks: dict[str, float]
+    farm: Farm, settings: DispatchTrialSettings, setting: Setting, policy: PolicyName, run: int, peaks: dict[str, float]
 ) -> Run:
     """Run it once. The seed depends on setting and run, not on the policy."""
     number = settings.settings.index(setting)

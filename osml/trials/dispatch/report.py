@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from osml.trials.dispatch.measure import Run
-from osml.trials.dispatch.settings import TestbedSettings
+from osml.trials.dispatch.settings import DispatchTrialSettings
 
 FIGURES = ("mean_ms", "p95_ms")
 # Section VI-C: gain of the threshold policy, percent; loads 0.4 and 0.7 are its 100 and 175 requests/s.
@@ -17,13 +17,13 @@ PAPER_BY_INTENSITY = {"avoid": {"low": 26.8, "high": 16.2}, "round_robin": {"low
 PAPER_TRACES = {"app": {"avoid": (9, 40), "round_robin": (45, 78)}, "etc": {"avoid": (48, 73), "round_robin": (55, 79)}}
 
 
-def compare(settings: TestbedSettings, runs: list[Run]) -> dict[str, Any]:
+def compare(settings: DispatchTrialSettings, runs: list[Run]) -> dict[str, Any]:
     """`settings`: figures by setting and policy; `claims`: paper against ours; `aim`: how often threshold was best."""
     rows = [_row(settings, runs, setting.name) for setting in settings.settings]
     return {"settings": rows, "claims": _claims(settings, rows), "aim": _aim(rows)}
 
 
-def _row(settings: TestbedSettings, runs: list[Run], setting: str) -> dict[str, Any]:
+def _row(settings: DispatchTrialSettings, runs: list[Run], setting: str) -> dict[str, Any]:
     policies: dict[str, Any] = {}
     for policy in settings.policies:
         own = sorted((run for run in runs if (run.setting, run.policy) == (setting, policy)), key=lambda run: run.run)
@@ -58,7 +58,7 @@ def _aim(rows: list[dict[str, Any]]) -> dict[str, Any]:
     return {"settings": len(rows), "lower_than_both": best, "worse_than_the_better_in_every_run": worse}
 
 
-def _claims(settings: TestbedSettings, rows: list[dict[str, Any]]) -> list[dict[str, str]]:
+def _claims(settings: DispatchTrialSettings, rows: list[dict[str, Any]]) -> list[dict[str, str]]:
     by_name = {row["setting"]: row["gain_pct"] for row in rows}
     constant = [setting for setting in settings.settings if setting.load is not None]
     found: list[dict[str, str]] = []

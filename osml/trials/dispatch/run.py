@@ -22,11 +22,11 @@ from osml.trials.dispatch.farm import Farm, running_farm, with_precedence
 from osml.trials.dispatch.figure11 import draw
 from osml.trials.dispatch.measure import Run, measure
 from osml.trials.dispatch.report import compare
-from osml.trials.dispatch.settings import CPU_SHARE, INTENSITIES, MAXCONN, TestbedSettings
+from osml.trials.dispatch.settings import CPU_SHARE, INTENSITIES, MAXCONN, DispatchTrialSettings
 from osml.trials.live.generator import find_generator
 
 
-def run_testbed(settings: TestbedSettings, say: Callable[[str], None]) -> dict[str, Any]:
+def run_testbed(settings: DispatchTrialSettings, say: Callable[[str], None]) -> dict[str, Any]:
     """Run it and write summary.json, testbed.md and figure-11.png below `settings.out`; returns the summary.
 
     Raises InputError for bad knobs, MachineError where the machine lacks something, Failure when a process dies.
@@ -76,7 +76,7 @@ def run_testbed(settings: TestbedSettings, say: Callable[[str], None]) -> dict[s
 
 
 def _measure_all(
-    settings: TestbedSettings, farm: Farm, peaks: dict[str, float], say: Callable[[str], None]
+    settings: DispatchTrialSettings, farm: Farm, peaks: dict[str, float], say: Callable[[str], None]
 ) -> list[Run]:
     """Policies side by side within each run, so that what disturbs the machine for a while disturbs all of them."""
     found: list[Run] = []

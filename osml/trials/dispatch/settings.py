@@ -39,7 +39,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class TestbedSettings:
+class DispatchTrialSettings:
     """All times are wall-clock seconds.
 
     compress: interference comes and goes so many times as fast as 1/30 per second. The paper's twelve settings take
