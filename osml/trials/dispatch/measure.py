@@ -17,7 +17,7 @@ from osml.dispatch.interference_signal import ScheduleSignal, Switch
 from osml.failure import Failure
 from osml.trials.dispatch.farm import Farm
 from osml.trials.dispatch.haproxy_process import BACKEND
-from osml.trials.dispatch.settings import PRONE, Setting, DispatchTrialSettings
+from osml.trials.dispatch.settings import PRONE, DispatchTrialSettings, Setting
 from osml.trials.dispatch.workload import TRACE_STEPS, switches, utilisation
 from osml.trials.live.generator import Generator
 
