@@ -1,8 +1,7 @@
 """One backend of a running HAProxy, observed and changed through its runtime API.
 
-`drain` is what takes a server out: it finishes what it has, gets nothing new, and takes nothing from the queue. (Weight
-0 keeps new requests away, but the server goes on taking from the queue.) Back in, HAProxy 2.6 does not look at its
-queue by itself; setting maxconn makes it do so. Servers that their operator drained, and those in maintenance or down,
+`drain` is what takes a server out: it finishes what it has, gets nothing new, and takes nothing from the queue. Back in,
+HAProxy 2.6 does not look at its queue by itself; setting maxconn makes it do so. Servers that their operator drained, and those in maintenance or down,
 are left alone.
 """
 
