@@ -1,8 +1,8 @@
 """One backend of a running HAProxy, observed and changed through its runtime API.
 
-`drain` is what takes a server out: it finishes what it has, gets nothing new, and takes nothing from the queue. Back in,
-HAProxy 2.6 does not look at its queue by itself; setting maxconn makes it do so. Servers that their operator drained, and those in maintenance or down,
-are left alone.
+`drain` is what takes a server out: it finishes what it has, gets nothing new, and takes nothing from the queue. Back
+in, HAProxy 2.6 does not look at its queue by itself; setting maxconn makes it do so. Servers that their operator
+drained, and those in maintenance or down, are left alone.
 """
 
 from __future__ import annotations
