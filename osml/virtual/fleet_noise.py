@@ -51,7 +51,8 @@ def gamma(streams: Streams, node: int, shape: float) -> float:
     Large ones are the cube of a normal number (Wilson and Hilferty 1931), right to a hundredth of their spread.
     """
     if shape > _LARGE_SHAPE:
-        root = 1.0 - 1.0 / (9.0 * shape) + normal(streams, node) / (3.0 * math.sqrt(shape))
+        third = 1.0 / (3.0 * math.sqrt(shape))
+        root = 1.0 - third * third + third * normal(streams, node)
         return shape * root * root * root
     boost = 1.0
     if shape < 1.0:
