@@ -22,11 +22,18 @@ from osml.virtual.kernel.kernfs import Directory, Tree, directory, file
 from osml.virtual.mount import fuse_files
 from osml.virtual.mount.node_process import MountOptions, NodeProcess
 from osml.virtual.mount.plain_files import PlainExport, command_in
+from osml.virtual.precompile import precompile
 
 LOADS = {"moses": 0.4, "xapian": 0.5}
 WHY_NOT = fuse_files.why_not()
 needs_fuse = pytest.mark.skipif(WHY_NOT is not None, reason=f"FUSE is not possible here: {WHY_NOT}")
 EXPORTS = ["off", pytest.param("on", marks=needs_fuse)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _compiled():
+    """Nodes start in time also where the sources have just changed."""
+    precompile()
 
 
 @contextmanager

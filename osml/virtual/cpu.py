@@ -20,9 +20,9 @@ class Areas(NamedTuple):
     """Room for the areas of one node.
 
     `counts` holds their number and that of `pairs`; `members[a]` are the tenants of area a as bits, `sizes[a]` its
-    CPUs, `crowd[a]` the number of its members; a row (a, b, n) of `pairs` counts physical cores with one sibling
-    in a and the other in b. `cpus_of[i]` are the CPUs of tenant i, `shared[i]` is 1 where others may run on them too. `work` is
-    scratch, (tenants + 2, MAX_AREAS).
+    CPUs, `crowd[a]` the number of its members; a row (a, b, n) of `pairs` counts physical cores with one sibling in a
+    and the other in b. `cpus_of[i]` are the CPUs of tenant i, `shared[i]` is 1 where others may run on them too.
+    `work` is scratch, (tenants + 2, MAX_AREAS).
     """
 
     counts: IntArray
