@@ -8,15 +8,16 @@ there. No step is random: the same facts give the same catalog. For a deployment
    cycle, misses per kilo-instruction, bandwidth and CPU use, by sweeps that correct each by its own counter until all
    four agree. Max load is the knee of the curve, so `usable` (locks, uneven workers) puts saturation just above the
    CPU use at max load, as closely as the target leaves room for the queue; then `cv2` makes the tail the target. Where
-   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service
-   that lives on its disk gets its `disk_ios` from the target.
+   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on
+   its disk gets its `disk_ios` from the target.
 2. with an ideal latency (Ah-Q): `instructions` and `cv2` from the ideal latency and the target, solved together.
 3. with a load and a target only, of a service that is known from 1 or 2: its requests are the same, so `instructions`
    (those of 2 before those of 1) and `cv2` (the geometric mean) are taken over. On many CPUs that load is far from all
    that the CPUs could do: what ends the curve there is a part that is not parallel, and `serial_ms` is such that the
    tail at max load is the target.
-4. otherwise, and where those requests are too long for the load and the target: `instructions` are as many as the
-   target allows at max load, and at most KNEE of the CPU time.
+4. otherwise: the ideal latency is assumed to be IDEAL_SHARE of the target, on the deployment with the tightest one, and
+   gives `instructions`; then as in 3. So too where the requests of 1 or 2 are too long for a target; and where a load is
+   too high for all that, `instructions` are as many as it allows, and at most KNEE of the CPU time.
 """
 
 from __future__ import annotations
@@ -40,6 +41,9 @@ KNEE = 0.92
 
 IDEAL_LOAD = 0.2
 """Load at which an ideal latency is taken: "enough resources" (Ah-Q section VII)."""
+
+IDEAL_SHARE = 0.4
+"""Ideal latency as a share of the target, where nobody published one: the mean of the three that Ah-Q has (table II)."""
 
 _KNEES = tuple(KNEE - 0.02 * i for i in range(30))
 _CV2 = (0.01, 4.0)
@@ -145,8 +149,18 @@ def _fit_ideal(platform: PlatformModel, service: ServiceModel, ideal_ms: float) 
     return with_cv2(_bisect(lambda x: service.target_ms - tail_at(platform, with_cv2(x), 1.0), *_CV2))
 
 
+def _fit_assumed(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
+    """The requests of step 4."""
+    wanted = IDEAL_SHARE * service.target_ms
+
+    def excess(work: float) -> float:
+        return tail_at(platform, replace(service, instructions=work, serial_ms=0.0), IDEAL_LOAD) - wanted
+
+    return replace(service, instructions=_bisect(excess, 1e2, 1e12))
+
+
 def _fit_load(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
-    """Step 4."""
+    """The last way out: requests as long as load and target allow."""
 
     def excess(work: float) -> float:
         flow = at_load(platform, replace(service, instructions=work), 1.0)
@@ -184,7 +198,7 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     spreads: list[float] = []
     work: float | None = None
 
-    for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, list(deployed).index(p))):
+    for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, deployed[p].target_ms)):
         platform, service = (
             catalogs.platform(platform_id),
             replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0),
@@ -203,7 +217,11 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
             work = service.instructions
         else:
             service = replace(service, cv2=_mean_spread(spreads))
-            same = None if work is None else _fit_serial(platform, replace(service, instructions=work))
+            if work is None:
+                work = _fit_assumed(platform, service).instructions
+            same = _fit_serial(platform, replace(service, instructions=work))
+            if same is None:
+                same = _fit_serial(platform, _fit_assumed(platform, service))
             service = _fit_load(platform, service) if same is None else same
         fitted[platform_id] = service
     return {platform_id: fitted[platform_id] for platform_id in deployed}

@@ -31,16 +31,16 @@ def _prepare_cache() -> bool:
     for path in sorted(sources):
         status = path.stat()
         state.update(f"{path}:{status.st_mtime_ns}:{status.st_size}\n".encode())
-    base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osml" / "jit"
-    folder = base / state.hexdigest()[:16]
     try:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osml" / "jit"
+        folder = base / state.hexdigest()[:16]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(folder, os.W_OK) or folder.stat().st_uid != os.getuid():
             return False
         os.utime(folder)
         for old in sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)[_KEPT:]:
             shutil.rmtree(old, ignore_errors=True)
-    except OSError:
+    except (OSError, RuntimeError):  # nowhere to write, or a user without a home
         return False
     cast(Any, numba_config).CACHE_DIR = str(folder)
     return True
