@@ -16,8 +16,8 @@ there. No step is random: the same facts give the same catalog. For a deployment
    that the CPUs could do: what ends the curve there is a part that is not parallel, and `serial_ms` is such that the
    tail at max load is the target.
 4. otherwise: the ideal latency is assumed to be IDEAL_SHARE of the target, on the deployment with the tightest one, and
-   gives `instructions`; then as in 3. So too where the requests of 1 or 2 are too long for a target; and where a load is
-   too high for all that, `instructions` are as many as it allows, and at most KNEE of the CPU time.
+   gives `instructions`; then as in 3. So too where the requests of 1 or 2 are too long for a target; and where a load
+   is too high for all that, `instructions` are as many as it allows, and at most KNEE of the CPU time.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ IDEAL_LOAD = 0.2
 """Load at which an ideal latency is taken: "enough resources" (Ah-Q section VII)."""
 
 IDEAL_SHARE = 0.4
-"""Ideal latency as a share of the target, where nobody published one: the mean of the three that Ah-Q has (table II)."""
+"""Ideal latency as a share of the target, where nobody published one: the mean of Ah-Q's three (table II)."""
 
 _KNEES = tuple(KNEE - 0.02 * i for i in range(30))
 _CV2 = (0.01, 4.0)
