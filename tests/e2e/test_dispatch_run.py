@@ -77,7 +77,7 @@ def until(condition: Callable[[], bool], child: Child, what: str) -> None:
 def test_signal_file_is_followed_and_sigterm_restores(proxy: Proxy) -> None:
     file = proxy.directory / "signal.json"
     file.write_text('{"web1": false, "web2": true}')
-    run = proxy.run("--policy", "avoid", "--signal-file", str(file), "--max-age-s", "30")
+    run = proxy.run("--policy", "avoid", "--signal-file", str(file), "--max-age-s", "600")
     until(lambda: proxy.status() == WEB2_OUT, run, "web2 out")
     file.write_text('{"web1": 0.9, "web2": 0.0}')
     until(lambda: proxy.status() == {"web1": "DRAIN", "web2": "no check"}, run, "web1 out")
@@ -92,6 +92,8 @@ def test_a_signal_file_that_is_not_renewed_expires(proxy: Proxy) -> None:
     file = proxy.directory / "signal.json"
     file.write_text('{"web2": true}')
     run = proxy.run("--policy", "avoid", "--signal-file", str(file), "--max-age-s", "4")
+    until(lambda: bool(proxy.lines()), run, "its first report")
+    file.touch()  # starting may have taken longer than the signal lives
     until(lambda: proxy.status() == WEB2_OUT, run, "web2 out")
     until(lambda: proxy.status() == UNTOUCHED, run, "all in again")
     file.touch()
