@@ -27,7 +27,7 @@ mpl.rcParams.update({"figure.dpi": 110, "font.size": 9, "axes.titlesize": 10, "s
 def cliffs() -> None:
     """p99 over cores and ways for four services, with RCliff and OAA (as OSML's figure 1)."""
     figure, axes = plt.subplots(2, 2, figsize=(10, 8), layout="constrained")
-    for axis, name in zip(axes.flat, ("moses", "img-dnn", "xapian", "masstree"), strict=True):
+    for axis, name in zip(axes.flat, ("moses", "img-dnn", "xapian", "specjbb"), strict=True):
         service = catalogs.service(name, PLATFORM.id)
         surface = p99_surface(PLATFORM, service, LOAD)
         shown = axis.imshow(surface, norm=LogNorm(1, 1e5), cmap="RdYlGn_r", origin="lower", aspect="auto",
