@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
+from msgspec.structs import replace
 
 from osml.domain import Assignment, Counters, Decision, Latency, Observation, Platform, Service
 from osml.domain.cpulist import format_cpulist, parse_cpulist
@@ -19,11 +20,11 @@ from osml.virtual.engine import advance
 from osml.virtual.measure import Measurement, measure
 from osml.virtual.models import PlatformModel
 from osml.virtual.state import Flow, Grant, Node, NodeState, initial_state
-from osml.virtual.surface import ideal_ms, solo_speed, whole_node
+from osml.virtual.surface import known_ideal_ms, solo_speed, whole_node
 
 
 def domain_platform(model: PlatformModel) -> Platform:
-    """The platform as the agent would describe it."""
+    """The platform as a policy counts it: cores, ways, siblings."""
     return Platform(
         id=model.id,
         cores=model.cpus,
@@ -61,7 +62,7 @@ class ClosedLoop:
         """Names, targets and solo speeds: what does not change from interval to interval."""
         platform, found = self.node.platform, list[Service]()
         for model in self.node.services:
-            ideal = min(ideal_ms(platform, model, self.loads.get(model.name, 0.2)), model.target_ms * 0.95)
+            ideal = known_ideal_ms(platform, model, self.loads.get(model.name, 0.2))
             found.append(
                 Service(
                     name=model.name,
@@ -99,11 +100,7 @@ class ClosedLoop:
             frequency_ghz=measured.frequency_ghz,
             work_rate=measured.work_rate if known.kind == "be" else None,
         )
-        return Service(
-            name=known.name, kind=known.kind, target_ms=known.target_ms, percentile=known.percentile,
-            ideal_ms=known.ideal_ms, ipc_solo=known.ipc_solo, work_rate_solo=known.work_rate_solo, latency=latency,
-            counters=counters,
-        )  # fmt: skip
+        return replace(known, latency=latency, counters=counters)
 
     def _grant(self, assignment: Assignment) -> Grant:
         platform = self.node.platform

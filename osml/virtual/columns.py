@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.virtual.jit import lean
 from osml.virtual.models import JobModel, PlatformModel, ServiceModel
 
 FloatArray = NDArray[np.float64]
@@ -14,10 +15,10 @@ IntArray = NDArray[np.int64]
 
 # -- platform: one row of float64 ------------------------------------------------------------------------------------
 (
-    P_CPUS, P_CORES, P_CLOCK, P_TURBO, P_WAYS, P_WAY_MIB, P_BANDWIDTH, P_MEMORY_MIB, P_LATENCY, P_RISE, P_POWER,
+    P_CORES, P_CLOCK, P_TURBO, P_WAYS, P_WAY_MIB, P_BANDWIDTH, P_MEMORY_MIB, P_LATENCY, P_RISE, P_POWER,
     P_LLC_GBPS, P_LLC_LATENCY, P_SMT_SPEED, P_SLICE_MS, P_WARMUP_S, P_DISK_IOPS, P_DISK_MBPS, P_NETWORK_GBPS,
     PLATFORM_COLUMNS,
-) = range(20)  # fmt: skip
+) = range(19)  # fmt: skip
 
 # -- tenants: what they are ------------------------------------------------------------------------------------------
 (
@@ -56,7 +57,7 @@ MAX_AREAS = 64
 def platform_row(platform: PlatformModel) -> FloatArray:
     """A platform as (PLATFORM_COLUMNS,)."""
     row = np.empty(PLATFORM_COLUMNS)
-    row[P_CPUS], row[P_CORES] = platform.cpus, platform.physical_cores
+    row[P_CORES] = platform.physical_cores
     row[P_CLOCK], row[P_TURBO] = platform.frequency_ghz, platform.turbo_ghz
     row[P_WAYS], row[P_WAY_MIB] = platform.ways, platform.way_mib
     row[P_BANDWIDTH] = platform.bandwidth_gbps * platform.usable_bandwidth
@@ -103,9 +104,17 @@ def no_limits(tenants: int, platform: FloatArray) -> FloatArray:
     return grants
 
 
+@lean
+def make_idle(platform: FloatArray, state: FloatArray) -> None:
+    """Fill `state` (tenants, STATE_COLUMNS) with that of an idle node."""
+    for i in range(len(state)):
+        for k in range(STATE_COLUMNS):
+            state[i, k] = 0.0
+        state[i, S_LATENCY_NS], state[i, S_CLOCK] = platform[P_LATENCY], platform[P_TURBO]
+
+
 def initial_rows(tenants: int, platform: FloatArray) -> FloatArray:
     """The state of an idle node, as (tenants, STATE_COLUMNS)."""
-    rows = np.zeros((tenants, STATE_COLUMNS))
-    rows[:, S_LATENCY_NS] = platform[P_LATENCY]
-    rows[:, S_CLOCK] = platform[P_TURBO]
+    rows = np.empty((tenants, STATE_COLUMNS))
+    make_idle(platform, rows)
     return rows

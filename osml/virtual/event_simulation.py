@@ -12,12 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from osml.virtual.columns import FloatArray, IntArray
 from osml.virtual.jit import compiled
-
-FloatArray = NDArray[np.float64]
-IntArray = NDArray[np.int64]
 
 CHUNK = 1 << 14
 """Requests that are simulated at a time where only a histogram is kept: they stay in the processor's cache."""

@@ -8,8 +8,8 @@ there. No step is random: the same facts give the same catalog. For a deployment
    cycle, misses per kilo-instruction, bandwidth and CPU use, by sweeps that correct each by its own counter until all
    four agree. Max load is the knee of the curve, so `usable` (locks, uneven workers) puts saturation just above the
    CPU use at max load, as closely as the target leaves room for the queue; then `cv2` makes the tail the target. Where
-   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on
-   its disk gets its `disk_ios` from the target.
+   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on its
+   disk gets its `disk_ios` from the target.
 2. with an ideal latency (Ah-Q): `instructions` and `cv2` from the ideal latency and the target, solved together.
 3. with a load and a target only, of a service that is known from 1 or 2: its requests are the same, so `instructions`
    (those of 2 before those of 1) and `cv2` (the geometric mean) are taken over. On many CPUs that load is far from all
@@ -199,10 +199,8 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     work: float | None = None
 
     for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, deployed[p].target_ms)):
-        platform, service = (
-            catalogs.platform(platform_id),
-            replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0),
-        )
+        platform = catalogs.platform(platform_id)
+        service = replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0)
         if found is not None:
             service = replace(service, memory=found.memory, network_kib=found.network_kib, burstiness=found.burstiness)
         if known[platform_id]:

@@ -169,6 +169,8 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
     traffic, split, used, seen, beside = work.traffic, work.split, work.used, x[X_SEEN], x[X_BESIDE]
     t0, a, b = platform[P_LATENCY], platform[P_RISE], platform[P_POWER]
     for i in range(n):
+        # One value a node, also for a tenant who has just come.
+        state[i, S_CLOCK], state[i, S_LLC_WAIT_NS] = state[0, S_CLOCK], state[0, S_LLC_WAIT_NS]
         x[X_WEIGHT, i], x[X_PRIORITY, i] = grants[i, G_WEIGHT], grants[i, G_PRIORITY]
         x[X_MOST, i] = min(tenants[i, T_THREADS], areas.cpus_of[i], grants[i, G_QUOTA])
         excess = max(0.0, math.log2(tenants[i, T_THREADS] / areas.cpus_of[i]))

@@ -149,8 +149,6 @@ def _gather(node: int, terms: Terms, nodes: Nodes, loads: FloatArray, room: Room
             for k in range(nodes.occupancy.shape[2]):
                 room.occupancy[i, k] = nodes.occupancy[node, place, k]
             room.arrivals[i] = loads[node, place] * terms.kinds[kind, K_MAX_LOAD] if wanted > 0.0 else 0.0
-            room.state[i, c.S_CLOCK] = room.state[0, c.S_CLOCK]  # one value a node, also of those who just came
-            room.state[i, c.S_LLC_WAIT_NS] = room.state[0, c.S_LLC_WAIT_NS]
             i += 1
 
 

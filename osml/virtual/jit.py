@@ -15,7 +15,7 @@ from numba.core import config as numba_config
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _KEPT = 4
-_ROOMS = ("virtual", "dispatch", "frontier")
+_ROOMS = ("virtual", "virtual/oracle", "dispatch")
 """Where compiled functions are, and the constants that they contain."""
 
 
@@ -32,7 +32,8 @@ def _prepare_cache() -> bool:
         status = path.stat()
         state.update(f"{path}:{status.st_mtime_ns}:{status.st_size}\n".encode())
     try:
-        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "osml" / "jit"
+        own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        base = Path(os.environ.get("NUMBA_CACHE_DIR") or own) / "osml" / "jit"
         folder = base / state.hexdigest()[:16]
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(folder, os.W_OK) or folder.stat().st_uid != os.getuid():
@@ -46,7 +47,7 @@ def _prepare_cache() -> bool:
     return True
 
 
-_CACHED = "NUMBA_CACHE_DIR" in os.environ or _prepare_cache()
+_CACHED = _prepare_cache()
 
 
 def compiled(function: Function) -> Function:

@@ -15,14 +15,11 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from osml.virtual.columns import FloatArray
+from osml.virtual.engine import MAX_LOAD
 from osml.virtual.state import NodeInputError
-
-FloatArray = NDArray[np.float64]
-
-MAX_LOAD = 2.0
-"""Loads are cut to 0..MAX_LOAD, what the virtual node takes."""
 
 _CHUNK = 64
 

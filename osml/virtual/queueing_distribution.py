@@ -10,11 +10,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from osml.virtual.columns import FloatArray
 from osml.virtual.jit import compiled
-
-FloatArray = NDArray[np.float64]
 
 DISTRIBUTION = "lognormal"
 """Of the service time: positive, one mode, a right tail, and given by mean and squared coefficient of variation."""

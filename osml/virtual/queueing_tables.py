@@ -11,12 +11,10 @@ import math
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
+from osml.virtual.columns import FloatArray
 from osml.virtual.jit import compiled
 from osml.virtual.queueing_distribution import lognormal_shape, mean_ms, normal_tail, quantile
-
-FloatArray = NDArray[np.float64]
 
 PERCENTILES: FloatArray = np.array([0.50, 0.95, 0.99])
 _STEPS_PROBABILITY = 99

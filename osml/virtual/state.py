@@ -8,13 +8,10 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from osml.virtual import columns, queueing
 from osml.virtual.columns import FloatArray
-from osml.virtual.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
-
-FlowArray = NDArray[np.float64]
+from osml.virtual.models import JobModel, PlatformModel, ServiceModel
 
 
 class NodeInputError(ValueError):
@@ -50,10 +47,6 @@ class Node:
     def tenants(self) -> tuple[ServiceModel | JobModel, ...]:
         """All tenants in order."""
         return (*self.services, *self.jobs)
-
-    def memory_of(self, tenant: int) -> MemoryBehaviour:
-        """Cache and memory parameters of a tenant."""
-        return self.tenants[tenant].memory
 
     @cached_property
     def platform_row(self) -> FloatArray:
@@ -182,7 +175,7 @@ class Flow(NamedTuple):
     backlog_ms: tuple[float, float]  # what an arrival has to wait for besides, at the two ends of the step
 
     @property
-    def quantiles_ms(self) -> FlowArray | None:
+    def quantiles_ms(self) -> FloatArray | None:
         """Response time at queueing.LEVELS, with the wait for a backlog that grows or shrinks during the step."""
         if self.response is None:
             return None

@@ -34,9 +34,9 @@ _GBIT_PER_KIB = 8 * 1024 / 1e9
 
 # Rows of the table that visit() fills, one column a tenant: what each request does and waits for.
 (
-    V_RESIDENT, V_IOS, V_LIMIT, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND, V_WEIGHT, V_GRANTED, V_OTHER_RATE,
+    V_RESIDENT, V_IOS, V_LIMIT, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND, V_WEIGHT, V_GRANTED,
     VISIT_ROWS,
-) = range(10)  # fmt: skip
+) = range(9)  # fmt: skip
 
 
 @lean

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from osml.virtual import columns as c
-from osml.virtual.columns import FloatArray, IntArray
+from osml.virtual.columns import FloatArray, IntArray, make_idle
 from osml.virtual.engine import checked_loads, flows_of, plan_of, room_for
 from osml.virtual.fixed_point import Work
 from osml.virtual.jit import compiled
@@ -24,8 +24,7 @@ _SETTLED = 1e-3
 @compiled
 def settle_node(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, users: IntArray, masks: IntArray,
-    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray,
-    work: Work,
+    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
 ) -> None:  # fmt: skip
     """Settle one node: `flows` are those of the last MEASURED_S of `seconds` after the loads began.
 
@@ -33,9 +32,8 @@ def settle_node(
     backlog, if there is one, grows for the rest of the time. `state` and `occupancy` are room for the work.
     """
     ways = int(platform[c.P_WAYS])
+    make_idle(platform, state)
     for i in range(len(tenants)):
-        state[i, :] = 0.0
-        state[i, c.S_LATENCY_NS], state[i, c.S_CLOCK] = platform[c.P_LATENCY], platform[c.P_TURBO]
         for way in range(ways):  # begin with equal shares of what may be used
             sharers = 0
             for j in range(len(tenants)):
@@ -54,20 +52,8 @@ def settle_node(
             break
     state[:, c.S_BACKLOG] = 0.0
     if seconds > MEASURED_S:
-        step_node(
-            platform,
-            tenants,
-            tables,
-            grants,
-            users,
-            masks,
-            arrivals,
-            seconds - MEASURED_S,
-            state,
-            occupancy,
-            flows,
-            work,
-        )
+        earlier = seconds - MEASURED_S
+        step_node(platform, tenants, tables, grants, users, masks, arrivals, earlier, state, occupancy, flows, work)
     step_node(platform, tenants, tables, grants, users, masks, arrivals, MEASURED_S, state, occupancy, flows, work)
 
 
@@ -84,19 +70,9 @@ def _cells(
             users[order[k]] = 1
         for column in range(len(ways)):
             masks[0] = (1 << ways[column]) - 1
+            cell = flows[row, column]
             settle_node(
-                platform,
-                tenants,
-                tables,
-                grants,
-                users,
-                masks,
-                arrivals,
-                seconds,
-                state,
-                occupancy,
-                flows[row, column],
-                work,
+                platform, tenants, tables, grants, users, masks, arrivals, seconds, state, occupancy, cell, work
             )
 
 

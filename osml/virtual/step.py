@@ -140,10 +140,8 @@ def _respond(
     wait = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
     flows[i, F_WAIT_PROBABILITY] = wait[0]
     flows[i, F_WAIT_MS] = behind_backlog(wait[1], min(before, after) / rate * 1000.0)
-    flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS] = (
-        work.visits[V_DELAY_PROBABILITY, i],
-        work.visits[V_DELAY_MS, i],
-    )
+    flows[i, F_DELAY_PROBABILITY] = work.visits[V_DELAY_PROBABILITY, i]
+    flows[i, F_DELAY_MS] = work.visits[V_DELAY_MS, i]
     service_ms = flows[i, F_SERVICE_MS]
     if grants[i, G_QUOTA] < work.areas.cpus_of[i]:
         # Throttled: the CPUs stand still for the rest of each period.

@@ -11,6 +11,9 @@ from osml.virtual.models import JobModel, PlatformModel, ServiceModel, on_platfo
 from osml.virtual.state import Flow, Grant, Node, NodeState, initial_state
 from osml.virtual.steady import steady, surface_flows
 
+_HIGHEST_IDEAL = 0.95
+"""Of the target: an ideal latency beyond it would say that nothing can be tolerated."""
+
 
 def first_cpus(platform: PlatformModel, cores: int) -> frozenset[int]:
     """So many CPUs, siblings together."""
@@ -31,7 +34,7 @@ def run(
 
 def p99_ms(flow: Flow) -> float:
     """The p99 of a step; infinite where nothing was completed."""
-    return float("inf") if flow.p99_ms is None else flow.p99_ms
+    return tail_ms(flow, "p99")
 
 
 def tail_ms(flow: Flow, percentile: str) -> float:
@@ -64,11 +67,15 @@ def whole_node(node: Node) -> list[Grant]:
     return [Grant(frozenset(range(platform.cpus)), (1 << platform.ways) - 1) for _ in node.tenants]
 
 
-def ideal_ms(platform: PlatformModel, service: ServiceModel, load: float, percentile: str | None = None) -> float:
-    """Tail latency in ms of the service alone on the whole node (Ah-Q's TL_i0); by default at its own percentile."""
+def ideal_ms(platform: PlatformModel, service: ServiceModel, load: float) -> float:
+    """Tail latency in ms of the service alone on the whole node (Ah-Q's TL_i0), at the percentile of its target."""
     node = Node(platform, (service,))
-    flow = steady(node, whole_node(node), {service.name: load}, 10.0)[0]
-    return tail_ms(flow, percentile or service.percentile)
+    return tail_ms(steady(node, whole_node(node), {service.name: load}, 10.0)[0], service.percentile)
+
+
+def known_ideal_ms(platform: PlatformModel, service: ServiceModel, load: float) -> float:
+    """The ideal latency as an operator would state it: below the target, whatever the load."""
+    return min(ideal_ms(platform, service, load), _HIGHEST_IDEAL * service.target_ms)
 
 
 def solo_speed(platform: PlatformModel, job: JobModel) -> tuple[float, float]:

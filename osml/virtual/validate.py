@@ -66,14 +66,19 @@ def _counter(fact: Fact) -> float:
     return counters(*_of(fact))[fact.quantity]
 
 
+def _largest(holds: Callable[[float], bool]) -> float:
+    """The largest load (fraction of max load) for which a condition holds that holds for all smaller ones."""
+    low, high = 0.0, MAX_LOAD
+    for _ in range(40):
+        middle = (low + high) / 2.0
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 def _max_load(fact: Fact) -> float:
     """Requests/s of the largest load that meets the target."""
     platform, service = _of(fact)
-    low, high = 0.0, MAX_LOAD
-    for _ in range(24):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if tail_at(platform, service, middle) <= service.target_ms else (low, middle)
-    return low * service.max_load
+    return _largest(lambda load: tail_at(platform, service, load) <= service.target_ms) * service.max_load
 
 
 def _ideal(fact: Fact) -> float:
@@ -88,14 +93,10 @@ def _cliff(fact: Fact) -> float:
     """p99 one way below the allocation that is published to give CLIFF_MS, at the load that makes it so."""
     platform, service = _of(fact)
 
-    def safe(load: float) -> float:
-        return float(p99_surface(platform, service, load, [fact.cores], [fact.ways + 1])[0, 0])
+    def p99_ms(load: float, ways: int) -> float:
+        return float(p99_surface(platform, service, load, [fact.cores], [ways])[0, 0])
 
-    low, high = 0.0, MAX_LOAD
-    for _ in range(40):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if safe(middle) <= CLIFF_MS else (low, middle)
-    return float(p99_surface(platform, service, low, [fact.cores], [fact.ways])[0, 0])
+    return p99_ms(_largest(lambda load: p99_ms(load, fact.ways + 1) <= CLIFF_MS), fact.ways)
 
 
 def _cliff_kind(fact: Fact) -> float:
@@ -130,7 +131,7 @@ def _unmanaged(node: Node) -> tuple[dict[str, float], list[float]]:
 
 
 def _managed(node: Node, policy: str) -> tuple[dict[str, float], list[float]]:
-    """Means over the last minute of three, without noise in what is reported (the policy sees noise)."""
+    """Median tails and IPC of the last minute of three; without noise, which only the policy sees."""
     intervals = ClosedLoop(node, dict.fromkeys(_MIX, _MIX_LOAD), policy, interval_s=0.5).run(_SETTLE_S + _MEASURE_S)
     last = intervals[-2 * _MEASURE_S :]
     tails = {

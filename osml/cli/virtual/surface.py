@@ -16,9 +16,9 @@ from osml.cli.virtual.heat_map import Cell, draw_surface, heat_lines
 from osml.frontier import FloatArray, IntArray
 from osml.virtual import columns as c
 from osml.virtual.mix import Mix, checked_load, node_of, scaling_notes
-from osml.virtual.oracle.settled import SettledNode
 from osml.virtual.queueing import DISTRIBUTION
 from osml.virtual.state import Node
+from osml.virtual.surface import surface as latency_surface
 
 _TAILS = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS}
 
@@ -105,7 +105,7 @@ def surface(
     model = node.services[0]
     for note in scaling_notes(node):
         typer.echo(f"note: {note}", err=True)
-    flows = SettledNode(node, {service: fraction}).first_tenant(node.platform.cpus, node.platform.ways)
+    flows = latency_surface(node.platform, model, fraction)
     tails = flows[:, :, _TAILS[model.percentile]]
     latency = np.where(np.isnan(tails), np.inf, tails)
     labels = frontier.label(latency, model.target_ms)

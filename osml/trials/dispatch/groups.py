@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import signal
-import time
 from pathlib import Path
 
 from osml.failure import Failure
-from osml.trials.live.cgroups import Hierarchies
+from osml.trials.live.cgroups import Hierarchies, end_tasks
 
 ROOT_NAME = "osml-dispatch"
 PERIOD_US = 10_000  # the kernel's 100 ms would stop a server for longer than a request takes
-EMPTY_WITHIN_S = 5.0
 
 
 class ServerGroups:
@@ -46,19 +41,8 @@ class ServerGroups:
         if not self._top.is_dir():
             return
         for group in [*(path for path in self._top.iterdir() if path.is_dir()), self._top]:
-            _end_tasks(group)
+            end_tasks(group)
             try:
                 group.rmdir()
             except OSError as error:
                 raise Failure(f"cgroup {group} can't be removed: {error.strerror}") from None
-
-
-def _end_tasks(group: Path) -> None:
-    deadline = time.monotonic() + EMPTY_WITHIN_S
-    while pids := (group / "cgroup.procs").read_text().split():
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(int(pid), signal.SIGKILL)
-        if time.monotonic() > deadline:
-            raise Failure(f"cgroup {group} still has tasks {', '.join(pids)} {EMPTY_WITHIN_S:g} s after SIGKILL")
-        time.sleep(0.02)

@@ -143,7 +143,7 @@ class LiveGroups:
             for top in (root / ROOT_NAME, root / CONTROL_NAME):
                 groups = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
                 for group in [*groups, top] if top.is_dir() else []:
-                    _empty(group)
+                    end_tasks(group)
                     try:
                         group.rmdir()
                     except OSError as error:
@@ -159,7 +159,8 @@ def _own_group(text: str, v2: bool) -> str:
     return ""
 
 
-def _empty(group: Path) -> None:
+def end_tasks(group: Path) -> None:
+    """Kill every task of a group; Failure, naming them, where some stay."""
     deadline = time.monotonic() + EMPTY_WITHIN_S
     while pids := (group / "cgroup.procs").read_text().split():
         for pid in pids:

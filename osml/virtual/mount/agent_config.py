@@ -10,7 +10,7 @@ import yaml
 
 from osml.virtual.kernel.machine import Machine
 from osml.virtual.models import ServiceModel
-from osml.virtual.surface import ideal_ms, solo_speed
+from osml.virtual.surface import known_ideal_ms, solo_speed
 
 
 def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[str, Any]:
@@ -19,7 +19,7 @@ def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[st
     entry: dict[str, Any] = {"name": model.name}
     if isinstance(model, ServiceModel):
         entry |= {"class": "lc", "target_ms": model.target_ms, "percentile": model.percentile}
-        entry["ideal_ms"] = round(min(ideal_ms(machine.node.platform, model, load), model.target_ms * 0.95), 3)
+        entry["ideal_ms"] = round(known_ideal_ms(machine.node.platform, model, load), 3)
         entry["latency"] = {**telemetry, "max_age_s": 5.0}
     else:
         ipc, work_rate = solo_speed(machine.node.platform, model)

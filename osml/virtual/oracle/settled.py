@@ -1,8 +1,8 @@
-"""The one door to the engine: what settles on a node for given CPUs and ways, always from the same cold start.
+"""The one door to the engine: what settles on a node for given CPUs and ways.
 
-`settle_node` of osml.virtual.steady does the work. Every evaluation starts from the initial state: the engine's fixed
-point can have two solutions (hyperthreads that slow each other down stay busy longer), and an exact answer must not
-depend on what was evaluated before.
+`settle_node` of osml.virtual.steady does the work. It starts from an idle node every time: the engine's fixed point can
+have two solutions (hyperthreads that slow each other down stay busy longer), and an exact answer must not depend on
+what was evaluated before.
 """
 
 from __future__ import annotations
@@ -26,16 +26,6 @@ _TAIL = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS}
 
 
 @compiled
-def _settle(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, users: IntArray, masks: IntArray,
-    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray,
-    flows: FloatArray, work: Work,
-) -> None:  # fmt: skip
-    state[:] = start
-    settle_node(platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work)
-
-
-@compiled
 def _place_first(
     users: IntArray, masks: IntArray, order: IntArray, cores: int, ways: int, last_way: int
 ) -> None:  # fmt: skip
@@ -53,7 +43,7 @@ def _place_first(
 @compiled
 def _grid(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray,
+    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
     flows: FloatArray, work: Work, found: FloatArray,
 ) -> None:  # fmt: skip
     users, masks = np.zeros(len(order), np.int64), np.zeros(len(tenants), np.int64)
@@ -61,8 +51,8 @@ def _grid(
     for row in range(found.shape[0]):
         for column in range(found.shape[1]):
             _place_first(users, masks, order, row + 1, column + 1, last_way)
-            _settle(
-                platform, tenants, tables, limits, users, masks, arrivals, seconds, start, state, occupancy, flows, work
+            settle_node(
+                platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work
             )
             found[row, column, :] = flows[0]
 
@@ -70,7 +60,7 @@ def _grid(
 @compiled
 def _staircase(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, start: FloatArray, state: FloatArray, occupancy: FloatArray,
+    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
     flows: FloatArray, work: Work, column: int, limit_ms: float, most_cores: int, need: IntArray,
 ) -> int:  # fmt: skip
     """need[w - 1] = the fewest cores (0: none) with which tenant 0 meets limit_ms on w ways. Returns evaluations.
@@ -84,8 +74,8 @@ def _staircase(
         need[ways - 1] = 0
         while cores <= most_cores:
             _place_first(users, masks, order, cores, ways, last_way)
-            _settle(
-                platform, tenants, tables, limits, users, masks, arrivals, seconds, start, state, occupancy, flows, work
+            settle_node(
+                platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work
             )
             evaluations += 1
             if flows[0, column] <= limit_ms:
@@ -106,9 +96,8 @@ class SettledNode:
         self._given = node.platform_row, node.tenant_rows, node.tables
         self.limits = c.no_limits(n, node.platform_row)
         self._arrivals = np.array(checked_loads(node, loads))
-        self._start = c.initial_rows(n, node.platform_row)
         self._room = (
-            np.empty_like(self._start),
+            np.empty((n, c.STATE_COLUMNS)),
             np.zeros((n, ways)),
             np.empty((n, c.FLOW_COLUMNS)),
             empty_work(n, ways),
@@ -118,10 +107,7 @@ class SettledNode:
     def flows(self, users: IntArray, masks: IntArray) -> FloatArray:
         """Flows (tenants, FLOW_COLUMNS) for the tenants of each CPU as bits and way masks; the next call overwrites."""
         self.evaluations += 1
-        _settle(
-            *self._given, self.limits, users, masks, self._arrivals, self.seconds,
-            self._start, *self._room,
-        )  # fmt: skip
+        settle_node(*self._given, self.limits, users, masks, self._arrivals, self.seconds, *self._room)
         return self._room[2]
 
     def first_tenant(self, cores: int, ways: int) -> FloatArray:
@@ -129,8 +115,7 @@ class SettledNode:
         found = np.empty((cores, ways, c.FLOW_COLUMNS))
         self.evaluations += cores * ways
         _grid(
-            *self._given, self.limits, self._order, self._arrivals, self.seconds,
-            self._start, *self._room, found,
+            *self._given, self.limits, self._order, self._arrivals, self.seconds, *self._room, found,
         )  # fmt: skip
         return found
 
@@ -139,8 +124,8 @@ class SettledNode:
         need = np.zeros(ways, np.int64)
         column = tail_column(self.node, 0)
         self.evaluations += _staircase(
-            *self._given, self.limits, self._order, self._arrivals, self.seconds,
-            self._start, *self._room, column, limit_ms, cores, need,
+            *self._given, self.limits, self._order, self._arrivals, self.seconds, *self._room, column, limit_ms,
+            cores, need,
         )  # fmt: skip
         return need
 
