@@ -55,6 +55,14 @@ TEST(JsonDecision, UnknownKeyInAnAssignmentIsRefused) {
   EXPECT_THAT(changed("/assignments/1/way_maks", "f"), HasSubstr("assignments[1].way_maks: unknown key"));
 }
 
+TEST(JsonDecision, KnobsThatTheAgentCannotSetAreRefused) {
+  EXPECT_EQ(changed("/assignments/1/knobs", nullptr), "(accepted)");
+  EXPECT_EQ(changed("/partition/knobs", json::object()), "(accepted)");
+  EXPECT_THAT(changed("/assignments/1/knobs", {{"frequency_mhz", 2000}}),
+              HasSubstr("assignments[1].knobs: {\"frequency_mhz\":2000}, expected none"));
+  EXPECT_THAT(changed("/partition/knobs", {{"moses", {{"memory_mib", 1024}}}}), HasSubstr("partition.knobs: "));
+}
+
 TEST(JsonDecision, TypesAreNotCoerced) {
   EXPECT_THAT(changed("/seq", "42"), HasSubstr("seq: \"42\", expected an integer"));
   EXPECT_THAT(changed("/seq", 42.0), HasSubstr("seq: 42.0, expected an integer"));

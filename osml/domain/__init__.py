@@ -10,10 +10,11 @@ from osml.domain.exchange import (
     Observation,
     Outcome,
     Reason,
+    Resource,
     ServiceEntropy,
 )
-from osml.domain.partition import Assignment, Partition, Region, partition_error
-from osml.domain.platform import CacheDomain, MbaRange, Platform
+from osml.domain.partition import Assignment, Knobs, Partition, Region, partition_error
+from osml.domain.platform import CacheDomain, KnobRange, MbaRange, Platform
 from osml.domain.service import Counters, Latency, Percentile, Service
 
 __all__ = [
@@ -26,6 +27,8 @@ __all__ = [
     "Decision",
     "Entropy",
     "Infeasible",
+    "KnobRange",
+    "Knobs",
     "Latency",
     "MbaRange",
     "Observation",
@@ -35,6 +38,7 @@ __all__ = [
     "Platform",
     "Reason",
     "Region",
+    "Resource",
     "Service",
     "ServiceEntropy",
     "partition_error",

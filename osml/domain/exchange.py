@@ -13,6 +13,7 @@ from osml.domain.service import Service
 OBSERVATION_SCHEMA = "osml/observation/v1"
 DECISION_SCHEMA = "osml/decision/v1"
 MAX_SERVICES = 64
+Resource = Literal["cores", "ways", "mba", "frequency", "memory", "disk", "network"]
 
 
 class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,7 +53,7 @@ class Reason(Struct, frozen=True, forbid_unknown_fields=True):
 
     text: str
     service: str | None = None
-    resource: Literal["cores", "ways", "mba"] | None = None
+    resource: Resource | None = None
     change: int = 0
 
 

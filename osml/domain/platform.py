@@ -30,12 +30,21 @@ class MbaRange(Struct, frozen=True, forbid_unknown_fields=True):
     unit: Literal["percent", "mbps", "eighth_gbps"] = "percent"
 
 
+class KnobRange(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a knob of one service can be set to: from `min` to `max`; a policy moves it in steps of `step`."""
+
+    min: NonNegativeInt
+    max: PositiveInt
+    step: PositiveInt
+
+
 class Platform(Struct, frozen=True, forbid_unknown_fields=True):
     """A node as the scheduler counts it.
 
     `cores` counts core units. A unit is `core_quantum` logical CPUs: 1.0 where whole CPUs are handed out (cpuset,
     affinity), less where CPU quota is (0.1 = slices of a tenth of a CPU, then `cores` = 10 x CPUs).
-    `ways` is None where the last-level cache can't be partitioned.
+    `ways` is None where the last-level cache can't be partitioned. The ranges of `Knobs` are None where this node can't
+    set them; `max` of memory, disk and network is what all services have together. `realtime` allows priorities.
     """
 
     id: str
@@ -53,3 +62,8 @@ class Platform(Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth_gbps: PositiveFloat | None = None
     memory_gib: PositiveFloat | None = None
     frequency_ghz: PositiveFloat | None = None
+    frequency_mhz: KnobRange | None = None
+    memory_mib: KnobRange | None = None
+    disk_iops: KnobRange | None = None
+    network_mbps: KnobRange | None = None
+    realtime: bool = False

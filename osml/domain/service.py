@@ -43,6 +43,8 @@ class Counters(Struct, frozen=True, forbid_unknown_fields=True):
     frequency_ghz: NonNegativeFloat | None = None
     rss_mib: NonNegativeFloat | None = None
     vms_mib: NonNegativeFloat | None = None
+    disk_iops: NonNegativeFloat | None = None  # reads per second
+    network_mbps: NonNegativeFloat | None = None  # sent
     work_rate: NonNegativeFloat | None = None  # a BE job's own progress per second, in its own unit
 
 

@@ -55,7 +55,7 @@ def lay_out(
     if platform.mba is not None:
         legal = {name: legal_throttle(value, platform.mba) for name, value in partition.mba.items()}
         assignments = [replace(a, mba=legal.get(a.service)) for a in assignments]
-    return Layout(assignments, notes)
+    return Layout([replace(a, knobs=partition.knobs.get(a.service)) for a in assignments], notes)
 
 
 def legal_throttle(value: int, mba: MbaRange) -> int:

@@ -12,7 +12,7 @@ from osml.policies.registry import UnknownPolicyError, load_policy
 from osml.policies.request import RequestError, check_observation
 from osml.policies.state import open_state, seal_state
 
-__all__ = ["PolicyError", "RequestError", "decide"]
+__all__ = ["PolicyError", "RequestError", "decide", "decide_by"]
 
 
 class PolicyError(RuntimeError):
@@ -25,12 +25,17 @@ def decide(observation: Observation, default_policy: str = "arq", seed: int = 0)
     Uses the policy that the observation names, otherwise `default_policy`. Pure: the same observation, default and seed
     give the same decision. Raises RequestError for input that makes no sense, PolicyError where a policy is at fault.
     """
-    check_observation(observation)
     name = observation.policy or default_policy
     try:
         policy = load_policy(name)
     except UnknownPolicyError as error:
         raise RequestError(str(error), "policy") from error
+    return decide_by(policy, observation, seed)
+
+
+def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decision:
+    """As `decide`, by this policy, whatever the observation names."""
+    check_observation(observation)
     state, notes = _state_of(observation, policy, seed)
     plan, state = policy.decide(observation, state)
     previous = _current(observation)

@@ -31,6 +31,9 @@ class Measurement:
     work_rate: float
     bandwidth_gbps: float
     llc_occupancy_mib: float
+    rss_mib: float
+    disk_iops: float
+    network_mbps: float
 
 
 def mixed_quantile(flows: Sequence[Flow], levels: Sequence[float]) -> list[float] | None:
@@ -86,4 +89,7 @@ def measure(flows: Sequence[Flow], rng: np.random.Generator) -> Measurement:
         work_rate=instructions / span / 1e9,
         bandwidth_gbps=sum(flow.memory_bytes for flow in flows) / span / 1e9,
         llc_occupancy_mib=flows[-1].occupancy_mib,
+        rss_mib=flows[-1].resident_mib,
+        disk_iops=sum(flow.disk_ios for flow in flows) / span,
+        network_mbps=sum(flow.network_bytes for flow in flows) * 8e-6 / span,
     )

@@ -33,8 +33,17 @@ std::uint64_t parse_hex(const std::string& digits) {
   return mask;
 }
 
+// Frequency, memory, disk, network and real-time priority: the server sends them to nodes whose platform says that it
+// can set them, which this agent never says.
+void refuse_knobs(JsonReader& reader) {
+  const json* knobs = reader.optional_object(key::knobs);
+  if (knobs == nullptr || knobs->empty()) return;
+  reader.fail(reader.path(key::knobs), *knobs, "none, because this agent can set none of them");
+}
+
 Assignment read_assignment(JsonReader reader) {
-  reader.refuse_unknown({key::service, key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba});
+  reader.refuse_unknown({key::service, key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba, key::knobs});
+  refuse_knobs(reader);
   Assignment assignment;
   assignment.service = reader.text(key::service, is_name, a_name);
   assignment.cpus = reader.optional_text(key::cpus, is_cpu_list, "a CPU list such as 0-3,8 with at least one CPU");
@@ -80,7 +89,8 @@ Region read_region(JsonReader reader) {
 }
 
 Partition read_partition(JsonReader reader) {
-  reader.refuse_unknown({key::regions, key::mba});
+  reader.refuse_unknown({key::regions, key::mba, key::knobs});
+  refuse_knobs(reader);
   Partition partition;
   const json& regions = reader.list(key::regions, 4 * max_services);
   for (std::size_t i = 0; i < regions.size() && !reader.failed(); ++i) {

@@ -23,6 +23,7 @@ inline constexpr const char* reasons = "reasons";
 inline constexpr const char* entropy = "entropy";
 inline constexpr const char* e_s = "e_s";
 inline constexpr const char* infeasible = "infeasible";
+inline constexpr const char* knobs = "knobs";
 
 // Platform
 inline constexpr const char* id = "id";
