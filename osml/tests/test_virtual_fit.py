@@ -38,7 +38,7 @@ def test_every_fact_can_be_shown_and_names_its_source():
 def test_what_is_held_back_is_the_cliffs_the_interference_table_and_the_entropies():
     held = {fact.kind for fact in shipped_facts() if fact.held_back}
     assert held == {"cliff", "cliff_kind", "oaa_threads", "interference", "ahq_mix"}
-    assert {fact.kind for fact in shipped_facts() if not fact.held_back} == {"counter", "max_load", "ideal"}
+    assert {fact.kind for fact in shipped_facts() if not fact.held_back} == {"counter", "max_load", "ideal", "reserved"}
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_wrong_facts_are_refused_in_one_sentence(text, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["moses", "mongodb", "specjbb"])
+@pytest.mark.parametrize("name", ["moses", "mongodb", "specjbb", "img-dnn"])
 def test_a_fit_gives_the_shipped_catalog(name):
     fitted = fit_service(name, shipped_facts())
     for platform_id, shipped in catalogs.deployments(name).items():
@@ -65,6 +65,7 @@ def test_a_fit_gives_the_shipped_catalog(name):
         for field in ("instructions", "cv2", "usable", "burstiness", "serial_ms", "disk_ios", "network_kib"):
             assert getattr(ours, field) == pytest.approx(getattr(shipped, field), rel=2e-3, abs=1e-9), field
         assert ours.memory.cpi == pytest.approx(shipped.memory.cpi, rel=1e-3)
+        assert ours.memory.apki == pytest.approx(shipped.memory.apki, rel=1e-3)
 
 
 def test_a_fit_never_looks_at_what_is_held_back():

@@ -60,19 +60,20 @@ class ClosedLoop:
     `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
     so that two policies are compared under the same noise. `knobs`: the node can set frequency, memory, disk, network
-    and priorities. A `tolerant` loop outlives a policy that raises.
+    and priorities; `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a
+    policy that raises.
     """
 
     def __init__(
         self, node: Node, loads: Mapping[str, float | Trace] | Churn, policy: str | Policy, *, interval_s: float = 1.0,
-        seed: int = 0, delay_s: float = 0.0, knobs: bool = False, tolerant: bool = False,
+        seed: int = 0, delay_s: float = 0.0, knobs: bool = False, regulator: bool = False, tolerant: bool = False,
     ) -> None:  # fmt: skip
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
         self.loads = loads
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
-        self._platform = domain_platform(node.platform, knobs=knobs)
+        self._platform = domain_platform(node.platform, knobs=knobs, regulator=regulator)
         self._services = describe(node, loads)
         self._state: NodeState = initial_state(node)
         self._grants: list[Grant] = whole_node(node)
@@ -215,7 +216,7 @@ def grant_of(assignment: Assignment, platform: PlatformModel) -> Grant:
         mask,
         cpu_quota=assignment.cpu_quota,
         cpu_weight=100.0 if assignment.cpu_weight is None else assignment.cpu_weight,
-        mba_percent=assignment.mba,
+        mba_percent=_percent(assignment.mba, platform),
         frequency_ghz=None if knobs.frequency_mhz is None else knobs.frequency_mhz / 1e3,
         memory_gib=None if knobs.memory_mib is None else knobs.memory_mib / 1024.0,
         disk_iops=knobs.disk_iops,
@@ -223,3 +224,8 @@ def grant_of(assignment: Assignment, platform: PlatformModel) -> Grant:
         priority=knobs.realtime_priority or 0,
         slice_ms=knobs.slice_ms,
     )
+
+
+def _percent(mba: int | None, platform: PlatformModel) -> float | None:
+    """A throttle in percent of the peak: MBA's own unit; without MBA it is the software regulator's MB/s."""
+    return mba if mba is None or platform.mba else min(100.0, mba / platform.bandwidth_gbps / 10.0)

@@ -30,6 +30,7 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     job: str = ""
     cores: int = 0
     ways: int = 0
+    load: float = 0.0  # fraction of max load
     policy: str = ""
     note: str = ""
 

@@ -18,6 +18,8 @@ there. No step is random: the same facts give the same catalog. For a deployment
 4. otherwise: the ideal latency is assumed to be IDEAL_SHARE of the target, on the deployment with the tightest one, and
    gives `instructions`; then as in 3. So too where the requests of 1 or 2 are too long for a target; and where a load
    is too high for all that, `instructions` are as many as it allows, and at most KNEE of the CPU time.
+5. with a reserved bandwidth (OMBM), whatever else is known: `instructions` put the knee of one core at max load, and
+   `apki` makes that reservation the least that meets the target beside STREAM.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ from scipy import optimize
 from osml.virtual import catalogs
 from osml.virtual.facts import Fact
 from osml.virtual.models import PlatformModel, ServiceModel
+from osml.virtual.reservation import reserved_flows
 from osml.virtual.state import Flow, Node
 from osml.virtual.steady import steady
 from osml.virtual.surface import tail_ms, whole_node
@@ -52,6 +55,7 @@ _ASSUMED_CV2 = 0.3
 _SECONDS = 30.0
 _SWEEPS = 300
 _STRIDE = 0.15
+_APKI = (0.1, 1000.0)
 _DAMPING = 0.3
 
 
@@ -180,6 +184,28 @@ def _fit_serial(platform: PlatformModel, service: ServiceModel) -> ServiceModel 
     return replace(service, serial_ms=serial)
 
 
+def reserved_excess(platform: PlatformModel, service: ServiceModel, load: float, bandwidth_gbps: float) -> float:
+    """Tail minus target in ms beside STREAM with so much bandwidth reserved, at a fraction of max load."""
+    flow = reserved_flows(platform, service, load, bandwidth_gbps)[0]
+    return tail_ms(flow, service.percentile) - service.target_ms
+
+
+def _fit_reserved(platform: PlatformModel, service: ServiceModel, fact: Fact) -> ServiceModel:
+    """Step 5."""
+
+    def with_apki(apki: float) -> ServiceModel:
+        given = _with_memory(service, apki=apki)
+
+        def busy(work: float) -> float:
+            alone = reserved_flows(platform, replace(given, instructions=work), 1.0, platform.bandwidth_gbps, ())
+            return alone[0].utilisation / KNEE - 1.0
+
+        return replace(given, instructions=_bisect(busy, 1e2, 1e12))
+
+    apki = _bisect(lambda x: reserved_excess(platform, with_apki(x), fact.load, fact.published), *_APKI)
+    return with_apki(apki)
+
+
 def _fit_network(service: ServiceModel, gbps: float) -> ServiceModel:
     return replace(service, network_kib=gbps * 1e9 / 8.0 / 1024.0 / service.max_load)
 
@@ -189,6 +215,7 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     deployed = catalogs.deployments(name)
     mine = [fact for fact in facts if fact.service == name and not fact.held_back]
     ideal = {fact.platform: fact.published for fact in mine if fact.kind == "ideal"}
+    reserved = {fact.platform: fact for fact in mine if fact.kind == "reserved"}
     known: dict[str, dict[str, float]] = {platform_id: {} for platform_id in deployed}
     for fact in mine:
         if fact.kind == "counter":
@@ -213,6 +240,10 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
             service = _fit_ideal(platform, service, ideal[platform_id])
             spreads.append(service.cv2)
             work = service.instructions
+        elif platform_id in reserved:
+            service = replace(service, cv2=_mean_spread(spreads))
+            own = _with_memory(service, mlp=deployed[platform_id].memory.mlp)
+            service = _fit_reserved(platform, own, reserved[platform_id])
         else:
             service = replace(service, cv2=_mean_spread(spreads))
             if work is None:

@@ -16,9 +16,16 @@ _MHZ, _MEMORY_MIB, _NETWORK_MBPS = 100, 1024, 500  # steps of PARTIES, sections 
 _DISK_STEPS = 20
 
 
+_REGULATOR_MBPS = 100  # step and least of the software regulator
+
+
 @cache
-def domain_platform(model: PlatformModel, *, knobs: bool = False) -> Platform:
-    """Cores, ways, siblings, memory; with `knobs` also what PARTIES divides besides, and real-time priorities."""
+def domain_platform(model: PlatformModel, *, knobs: bool = False, regulator: bool = False) -> Platform:
+    """Cores, ways, siblings, memory; with `knobs` also what PARTIES divides besides, and real-time priorities.
+
+    With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s.
+    """
+    software = MbaRange(_REGULATOR_MBPS, round(model.bandwidth_gbps * 1e3), _REGULATOR_MBPS, "mbps")
     disk = max(1, round(model.disk_iops / _DISK_STEPS))
     plain = Platform(
         id=model.id,
@@ -27,7 +34,7 @@ def domain_platform(model: PlatformModel, *, knobs: bool = False) -> Platform:
         ways=model.ways,
         way_mib=model.way_mib,
         siblings=model.siblings if model.cpus > model.physical_cores else [],
-        mba=MbaRange(10, 100, 10) if model.mba else None,
+        mba=MbaRange(10, 100, 10) if model.mba else software if regulator else None,
         max_groups=model.max_groups,
         bandwidth_gbps=model.bandwidth_gbps,
         memory_gib=model.memory_gib,

@@ -15,7 +15,7 @@ from osml.virtual import catalogs
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.engine import MAX_LOAD
 from osml.virtual.facts import Fact
-from osml.virtual.fit import IDEAL_LOAD, counters, tail_at
+from osml.virtual.fit import IDEAL_LOAD, counters, reserved_excess, tail_at
 from osml.virtual.interference import ANTAGONISTS, tolerated_load_pct
 from osml.virtual.models import PlatformModel, ServiceModel
 from osml.virtual.state import Node
@@ -83,6 +83,17 @@ def _max_load(fact: Fact) -> float:
 
 def _ideal(fact: Fact) -> float:
     return tail_at(*_of(fact), IDEAL_LOAD)
+
+
+def _reserved(fact: Fact) -> float:
+    """GB/s of the smallest reservation that meets the target beside STREAM."""
+    platform, service = _of(fact)
+    low, high = 0.0, platform.bandwidth_gbps
+    for _ in range(20):
+        middle = (low + high) / 2.0
+        met = reserved_excess(platform, service, fact.load, middle) <= 0.0
+        low, high = (low, middle) if met else (middle, high)
+    return high
 
 
 def _interference(fact: Fact) -> float:
@@ -161,6 +172,7 @@ KINDS: dict[str, Callable[[Fact], float]] = {
     "counter": _counter,
     "max_load": _max_load,
     "ideal": _ideal,
+    "reserved": _reserved,
     "interference": _interference,
     "cliff": _cliff,
     "cliff_kind": _cliff_kind,
