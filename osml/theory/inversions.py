@@ -57,7 +57,7 @@ def inversions(positions: Sequence[int]) -> int:
 
 
 def weighted_inversions(positions: Sequence[int], weights: FloatArray) -> FloatArray:
-    """wNoI of each application, in the unit of the weights: shape (n,).
+    """Each application's wNoI, in the unit of the weights: shape (n,).
 
     `weights[i, j]` is the tail latency that application i gains when j takes precedence over it (w of section II); only
     i < j can count. Raises InputError unless `positions` is a permutation and `weights` are n x n numbers.
@@ -97,9 +97,9 @@ def request_inversions(
     Request j takes precedence over i where it starts first (`by` "start": nobody is interrupted) or finishes first
     ("finish": for schedulers that interrupt). `service_ms` is the time that a request holds a server (None: from start
     to finish). The weight of a pair is the part of j's service that lies between i's arrival and i's turn, over the
-    number of servers. On one server without interruption the weights of a request sum up to exactly what the right order
-    would have spared it of the requests that passed it; on several they are an estimate, and by "finish" an upper one,
-    because i itself may have been running meanwhile. Raises InputError for logs that can't be.
+    number of servers. On one server without interruption the weights of a request sum up to exactly the time that it
+    waited for requests that passed it; on several they are an estimate, and by "finish" an upper one, because i itself
+    may have been running meanwhile. Raises InputError for logs that can't be.
     """
     service = finish_ms - start_ms if service_ms is None else service_ms
     _check_log(rank, arrival_ms, start_ms, finish_ms, service, servers)

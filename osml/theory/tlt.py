@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,7 +107,7 @@ def check_theta(theta: float) -> float:
 def tail_and_shares(ascending_ms: FloatArray, theta: float) -> tuple[float, float, float]:
     """(TL_theta, f below it, f up to it) of sorted latencies.
 
-    TL_theta is the smallest latency that at least theta of the requests do not exceed (section II: theta = P(L <= L_theta)).
+    TL_theta is the smallest latency that a share of at least theta of the requests does not exceed (section II).
     """
     n, total = ascending_ms.size, float(ascending_ms.sum())
     at = min(max(math.ceil(check_theta(theta) * n - 1e-9), 1), n) - 1
@@ -151,13 +151,13 @@ def check_tlt(
             TltRow(
                 theta,
                 tail,
-                below,
-                up_to,
-                bound_per_s(outstanding, tail, below, theta),
-                bound_per_s(outstanding, tail, up_to, theta),
-                bound_per_s(outstanding, tail, 0.0, theta),
-                throughput_per_s,
-            )  # fmt: skip
+                share_below=below,
+                share_up_to=up_to,
+                bound_per_s=bound_per_s(outstanding, tail, below, theta),
+                bound_text_per_s=bound_per_s(outstanding, tail, up_to, theta),
+                bound_any_f_per_s=bound_per_s(outstanding, tail, 0.0, theta),
+                observed_per_s=throughput_per_s,
+            )
         )
     return Tlt(rows, values.size, mean_ms, throughput_per_s, outstanding)
 
@@ -169,16 +169,4 @@ def predicted(first_ms: FloatArray, then_ms: FloatArray, thetas: Sequence[float]
     """
     known = check_tlt(first_ms, thetas)
     later = 1000.0 / float(checked_latencies(then_ms).mean())
-    return [
-        TltRow(
-            row.theta,
-            row.tail_ms,
-            row.share_below,
-            row.share_up_to,
-            row.bound_per_s,
-            row.bound_text_per_s,
-            row.bound_any_f_per_s,
-            later,
-        )  # fmt: skip
-        for row in known.rows
-    ]
+    return [replace(row, observed_per_s=later) for row in known.rows]
