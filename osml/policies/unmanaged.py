@@ -29,10 +29,13 @@ class Unmanaged:
 
     def decide(self, observation: Observation, state: UnmanagedState) -> tuple[Plan, UnmanagedState]:
         """The same plan for every observation."""
-        platform = observation.platform
-        ways = platform.ways or 0
-        names = [service.name for service in observation.services]
-        text = f"unmanaged: {len(names)} service(s) share all {platform.cores} cores" + (
-            f" and {ways} ways" if ways else ""
-        )
-        return Plan(Partition([Region(names, platform.cores, ways)]), [Reason(text=text)]), state
+        partition, text = shared_by_all(observation)
+        return Plan(partition, [Reason(text=f"unmanaged: {text}")]), state
+
+
+def shared_by_all(observation: Observation) -> tuple[Partition, str]:
+    """One region of all cores and ways for everybody on the node, and that in words."""
+    cores, ways = observation.platform.cores, observation.platform.ways or 0
+    names = [service.name for service in observation.services]
+    text = f"{len(names)} service(s) share all {cores} cores" + (f" and {ways} ways" if ways else "")
+    return Partition([Region(names, cores, ways)]), text
