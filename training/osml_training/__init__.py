@@ -1,1 +1,1 @@
-"""Traces, labels and training of the osml models. Kept out of the core package: it needs torch, Ray and MLflow."""
+"""Traces, labels and training of the osml models. `osml_training.data` needs pyarrow alone; training needs torch."""

@@ -1,0 +1,1 @@
+"""Commands that plug into `osml` (entry point group `osml.commands`)."""

@@ -1,0 +1,14 @@
+"""`osml data`: collect, import, label, check and hand on allocation cases."""
+
+from __future__ import annotations
+
+import typer
+
+from osml_training.cli import data_collect, data_label
+
+app = typer.Typer(
+    help="Traces and labels: collect, import, label, check, hand on.", no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+app.command("collect")(data_collect.collect_command)
+app.command("label")(data_label.label_command)

@@ -1,0 +1,60 @@
+"""`osml data label`: RCliff, OAA, bandwidth and B-points of every run, no person asked."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from osml.failure import InputError
+from osml_training.cli.data_progress import bar
+
+
+def label_command(
+    dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set.")],
+    labelling: Annotated[
+        Literal["frontier", "reference"], typer.Option(help="frontier: this project's rule; reference: the published.")
+    ] = "frontier",
+    slowdown: Annotated[str, typer.Option(help="Tolerated slowdowns of the B-points.")] = "0.05,0.10,0.15,0.20",
+    into: Annotated[str | None, typer.Option(help="Folder of the labels in DIR.", show_default="labels")] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Label all runs of a data set from their own mean latencies, file by file, each row group once."""
+    from osml_training.data.label import checked_slowdowns, label_file  # noqa: PLC0415
+    from osml_training.data.store import trace_files  # noqa: PLC0415
+
+    try:
+        slowdowns = checked_slowdowns([float(part) for part in slowdown.split(",")])
+    except ValueError:
+        raise InputError(f"--slowdown is '{slowdown}', expected shares, separated by commas, such as 0.05") from None
+    folder = into or ("labels" if labelling == "frontier" else f"labels-{labelling}")
+    if not folder.replace("-", "").replace("_", "").isalnum():
+        raise InputError(f"--into is '{folder}', expected a name of letters, digits, '-' and '_'")
+    files = trace_files(dataset)
+    outcomes: Counter[str] = Counter()
+    started = time.monotonic()
+    with bar("labelling", len(files), "files") as progress:
+        for file in files:
+            outcomes.update(label_file(dataset, file, labelling, slowdowns, folder))
+            progress.advance(progress.task_ids[0])
+    document: dict[str, Any] = {
+        "dataset": str(dataset), "labels": folder, "labelling": labelling, "runs": sum(outcomes.values()),
+        "outcomes": dict(sorted(outcomes.items())), "slowdowns": list(slowdowns),
+        "seconds": round(time.monotonic() - started, 3),
+    }  # fmt: skip
+    if json:
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        return
+    table = Table(title=f"Labels of {dataset} ({labelling}, in {folder}/)", title_justify="left")
+    table.add_column("outcome")
+    table.add_column("runs", justify="right")
+    for outcome, count in sorted(outcomes.items()):
+        table.add_row(outcome, f"{count:,}")
+    Console().print(table)

@@ -1,0 +1,247 @@
+"""Labelled examples for A, A', B and B' out of a data set, streamed in batches with what is needed to hold some out."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.failure import InputError
+from osml_training.data.description import described
+from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
+from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
+from osml_training.data.schema import PERCENTILES
+from osml_training.data.store import labels_file, open_parquet, read_group, trace_files
+
+_OPEN_FILES = 64
+
+
+class Examples(NamedTuple):
+    """A batch. Floats are float32, NaN where something was not measured or has no label.
+
+    `x` (rows, INPUTS[model]), `context` (rows, CONTEXT), `y` (rows, OUTPUTS[model]). `platform` and `service` index
+    `ExampleSource.platforms` and `.services`; `run` is the same for all rows of one surface (hold out by it, never by
+    rows); `load` is the share of max load, NaN where it is not known.
+    """
+
+    x: Floats32
+    context: Floats32
+    y: Floats32
+    platform: NDArray[np.int32]
+    service: NDArray[np.int32]
+    run: NDArray[np.int64]
+    load: Floats32
+
+
+class RunKey(NamedTuple):
+    """What a run is, to choose it or not."""
+
+    platform: str
+    service: str
+    run: str
+    load: float | None
+    threads: int | None
+    neighbours: int
+
+
+def fold_of(run: str, folds: int, seed: int = 0) -> int:
+    """A number from 0 to folds - 1 that is the same for all rows of a run, today and tomorrow."""
+    digest = hashlib.blake2b(f"{seed}:{run}".encode(), digest_size=8).digest()
+    return int.from_bytes(digest, "big") % folds
+
+
+@dataclass
+class _File:
+    """An opened traces file with its labels."""
+
+    parquet: Any
+    path: Path
+    labels: dict[str, RunLabels]
+    machine: Floats32
+
+
+class ExampleSource:
+    """All examples of one model in a labelled data set. One row group and a shuffle buffer are in memory, no more.
+
+    `platforms` and `services` limit what is read (None: all), `select` chooses runs. Model A takes runs alone on the
+    node, the others those with neighbours, unless `neighbours` says which ("alone", "beside", "any").
+    B and B' take the cells within `window` cores and ways of the OAA that meet their target. `labels` is the folder of
+    the labels. Raises InputError where the data set or its labels are missing.
+    """
+
+    def __init__(
+        self, dataset: Path, model: Model, *, platforms: tuple[str, ...] | None = None,
+        services: tuple[str, ...] | None = None, select: Callable[[RunKey], bool] | None = None,
+        neighbours: str | None = None, window: int | None = None, labels: str = "labels", seed: int = 0,
+    ):  # fmt: skip
+        if model not in INPUTS:
+            raise InputError(f"model is '{model}', expected one of {', '.join(INPUTS)}")
+        self.dataset, self.select, self.labels, self.seed = dataset, select, labels, seed
+        self.model: Model = model
+        self.neighbours = neighbours or ("alone" if model == "a" else "beside")
+        self.window = {"b": 2, "b2": 4}.get(model, 0) if window is None else window
+        self.files = trace_files(dataset, platforms, services)
+        keys = [dict(part.split("=", 1) for part in file.parts if "=" in part) for file in self.files]
+        self.platforms = tuple(sorted({key["platform"] for key in keys}))
+        self.services = tuple(sorted({key["service"] for key in keys}))
+        self._open: OrderedDict[int, _File] = OrderedDict()
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Columns of x."""
+        return INPUTS[self.model]
+
+    @property
+    def context(self) -> tuple[str, ...]:
+        """Columns of context."""
+        return CONTEXT
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Columns of y."""
+        return OUTPUTS[self.model]
+
+    def runs(self) -> list[RunKey]:
+        """All runs that are taken."""
+        return [labels.key for i in range(len(self.files)) for labels in self._file(i).labels.values()]
+
+    def batches(
+        self, rows: int = 4096, *, shuffle: bool = True, buffer_rows: int = 262_144, epoch: int = 0
+    ) -> Iterator[Examples]:
+        """All examples once, in batches of `rows` (the last one smaller).
+
+        Shuffled: row groups in random order through a buffer that is emptied in random order; another order in each
+        `epoch`, the same for the same `seed`. Not shuffled: in the order of the files.
+        """
+        rng = np.random.default_rng([self.seed, epoch])
+        held: list[Examples] = []
+        count = 0
+        order = rng if shuffle else None
+        for found in self._groups(order):
+            held.append(found)
+            count += len(found.x)
+            if count >= max(buffer_rows if shuffle else rows, rows):
+                batches, left = _cut(held, rows, order)
+                yield from batches
+                held, count = [left], len(left.x)
+        if count:
+            batches, left = _cut(held, rows, order)
+            yield from batches
+            if len(left.x):
+                yield left
+
+    def table(self, limit: int | None = None, *, shuffle: bool = False) -> Examples:
+        """All examples (or the first `limit`) in one piece. For what fits into memory."""
+        parts: list[Examples] = []
+        count = 0
+        for batch in self.batches(65_536, shuffle=shuffle):
+            parts.append(batch)
+            count += len(batch.x)
+            if limit is not None and count >= limit:
+                break
+        if not parts:
+            raise InputError(
+                f"data set '{self.dataset}' has no examples for model {self.model} in these files and runs"
+            )
+        return _take(_joined(parts), slice(0, limit))
+
+    def _file(self, index: int) -> _File:
+        """A file with its labels; the last ones stay open."""
+        if index in self._open:
+            self._open.move_to_end(index)
+            return self._open[index]
+        path = self.files[index]
+        parquet = open_parquet(path)
+        about = described(parquet.schema_arrow.metadata, str(path))
+        found = _File(parquet, path, self._labels_of(path), descriptors(about.platform))
+        self._open[index] = found
+        if len(self._open) > _OPEN_FILES:
+            self._open.popitem(last=False)
+        return found
+
+    def _labels_of(self, traces: Path) -> dict[str, RunLabels]:
+        file = labels_file(self.dataset, traces, self.labels)
+        if not file.exists():
+            raise InputError(f"{traces}: no labels in '{self.labels}/', run `osml data label {self.dataset}` first")
+        table = open_parquet(file).read()
+        surfaces = table.column("latency_ms").combine_chunks()
+        flat, ends = surfaces.values.to_numpy(), surfaces.offsets.to_numpy()
+        labels: dict[str, RunLabels] = {}
+        for number, row in enumerate(table.drop_columns(["latency_ms", "b_points"]).to_pylist()):
+            key = RunKey(
+                row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"]
+            )  # fmt: skip
+            wanted = self.neighbours == "any" or (self.neighbours == "alone") == (key.neighbours == 0)
+            if wanted and row["rcliff_cores"] is not None and (self.select is None or self.select(key)):
+                labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])
+        return labels
+
+    def _groups(self, rng: np.random.Generator | None) -> Iterator[Examples]:
+        """Examples of one row group after the other."""
+        order = [(i, group) for i in range(len(self.files)) for group in range(self._row_groups(i))]
+        if rng is not None:
+            order = [order[int(k)] for k in rng.permutation(len(order))]
+        for index, group in order:
+            file = self._file(index)
+            if not file.labels:
+                continue
+            table = read_group(file.parquet, file.path, group, _COLUMNS)
+            seed = [self.seed, index, group]
+            found = rows_of(self.model, table, file.labels, file.machine, self.window, np.random.default_rng(seed))
+            if found is None:
+                continue
+            x, context, y, run, load = found
+            keys = file.path.parts
+            at = dict(part.split("=", 1) for part in keys if "=" in part)
+            yield Examples(
+                x, context, y, np.full(len(x), self.platforms.index(at["platform"]), np.int32),
+                np.full(len(x), self.services.index(at["service"]), np.int32), run, load,
+            )  # fmt: skip
+
+    def _row_groups(self, index: int) -> int:
+        return int(self._file(index).parquet.metadata.num_row_groups)
+
+
+_COLUMNS = [
+    "run", "cores", "ways", "cache_mib", "ipc", "llc_misses_per_s", "bandwidth_gbps", "cpu_usage_cores", "vms_mib",
+    "rss_mib", "frequency_ghz", "llc_occupancy_mib", "requests_per_s", "threads", "target_ms", "percentile",
+    "neighbours", "neighbour_cores", "neighbour_ways", "neighbour_cache_mib", "neighbour_bandwidth_gbps",
+    *PERCENTILES.values(),
+]  # fmt: skip
+
+
+def _joined(parts: list[Examples]) -> Examples:
+    if len(parts) == 1:
+        return parts[0]
+    return Examples(
+        np.concatenate([part.x for part in parts]),
+        np.concatenate([part.context for part in parts]),
+        np.concatenate([part.y for part in parts]),
+        np.concatenate([part.platform for part in parts]),
+        np.concatenate([part.service for part in parts]),
+        np.concatenate([part.run for part in parts]),
+        np.concatenate([part.load for part in parts]),
+    )
+
+
+def _take(whole: Examples, which: slice | NDArray[np.int64]) -> Examples:
+    return Examples(
+        whole.x[which], whole.context[which], whole.y[which], whole.platform[which], whole.service[which],
+        whole.run[which], whole.load[which],
+    )  # fmt: skip
+
+
+def _cut(held: list[Examples], rows: int, rng: np.random.Generator | None) -> tuple[list[Examples], Examples]:
+    """Full batches out of what is held, in random order with `rng`, and what is left, less than a batch."""
+    whole = _joined(held)
+    if rng is not None:
+        whole = _take(whole, rng.permutation(len(whole.x)))
+    full = len(whole.x) // rows * rows
+    batches = [_take(whole, slice(start, start + rows)) for start in range(0, full, rows)]
+    return batches, _take(whole, slice(full, None))

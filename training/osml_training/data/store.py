@@ -1,0 +1,108 @@
+"""The layout of a data set in a folder, and how its files are read.
+
+DIR/dataset.json                                             name, licence, provenance, platforms
+DIR/traces/platform=ID/service=NAME/part-NUMBER.parquet      rows; a run lies within one file
+DIR/labels/platform=ID/service=NAME/part-NUMBER.parquet      labels of the runs in the traces file of the same name
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from osml.failure import InputError
+from osml_training.data.arrow import pa, pq
+from osml_training.data.schema import TRACE_NAMES
+
+TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
+
+
+def _parts(keys: Path) -> tuple[str, str] | None:
+    values = dict(part.split("=", 1) for part in keys.parts if "=" in part)
+    return (values["platform"], values["service"]) if {"platform", "service"} <= set(values) else None
+
+
+def trace_files(
+    dataset: Path, platforms: tuple[str, ...] | None = None, services: tuple[str, ...] | None = None
+) -> list[Path]:
+    """Trace files of a data set in order, of these platforms and services (None: all). InputError where none is."""
+    if not dataset.is_dir():
+        raise InputError(
+            f"data set '{dataset}' is no folder, expected one made by `osml data collect` or `import-osml`"
+        )
+    root = dataset / TRACES
+    found: list[Path] = []
+    for file in sorted(root.rglob("*.parquet")):
+        keys = _parts(file.relative_to(root))
+        if keys is None or ((platforms is None or keys[0] in platforms) and (services is None or keys[1] in services)):
+            found.append(file)
+    if not found:
+        wanted = f" of platforms {platforms} and services {services}" if platforms or services else ""
+        raise InputError(f"data set '{dataset}' has no traces{wanted}, expected traces/platform=*/service=*/*.parquet")
+    return found
+
+
+def labels_file(dataset: Path, traces: Path, labels: str = LABELS) -> Path:
+    """Where the labels of a trace file are."""
+    return dataset / labels / traces.relative_to(dataset / TRACES)
+
+
+def open_parquet(file: Path) -> Any:
+    """A Parquet file; InputError where it is none or was cut off."""
+    try:
+        return pq.ParquetFile(file)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{file}: not readable as Parquet, it may have been cut off ({_short(error)})") from None
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def read_groups(file: Path, columns: list[str] | None = None) -> Iterator[tuple[int, Any]]:
+    """Row groups of a file as (number, table), one at a time. InputError with file and row group on broken ones."""
+    parquet = open_parquet(file)
+    names = parquet.schema_arrow.names
+    missing = [name for name in columns or TRACE_NAMES if name not in names]
+    if missing:
+        raise InputError(f"{file}: column '{missing[0]}' is missing, expected the columns of data/cases.schema.json")
+    for group in range(parquet.metadata.num_row_groups):
+        yield group, read_group(parquet, file, group, columns)
+
+
+def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None = None) -> Any:
+    """One row group as a table."""
+    try:
+        return parquet.read_row_group(group, columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{file}: row group {group} can't be read ({_short(error)})") from None
+
+
+@contextmanager
+def whole_file(file: Path) -> Generator[Path]:
+    """A temporary path that becomes `file` when all went well: nobody ever sees half a file."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sha256(file: Path) -> str:
+    """Checksum of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def dataset_fingerprint(dataset: Path) -> str:
+    """One checksum over all trace files and their names: changes when a byte of them does."""
+    total = hashlib.sha256()
+    for file in trace_files(dataset):
+        total.update(f"{file.relative_to(dataset).as_posix()} {sha256(file)}\n".encode())
+    return total.hexdigest()
