@@ -78,3 +78,8 @@ def _drawn(room: Units, spare: int, count: int, rng: np.random.Generator) -> Uni
         units[:, part] = left - kept
         left = kept
     return units
+
+
+def seeded(seed: int, draws: int) -> np.random.Generator:
+    """The generator of one decision; a negative seed is one of its own, too."""
+    return np.random.default_rng([abs(seed), int(seed < 0), draws])

@@ -6,11 +6,10 @@ It looks at no measurement.
 
 from __future__ import annotations
 
-import numpy as np
 from msgspec import Struct
 
 from osml.domain import Observation, Partition, Reason
-from osml.policies.compositions import cut_of, draw_cuts, with_parts
+from osml.policies.compositions import cut_of, draw_cuts, seeded, with_parts
 from osml.policies.division import divide
 from osml.policies.policy import Plan
 
@@ -48,8 +47,3 @@ class Random:
         partition = division.partition()
         plan = Plan(partition, [drawn, *division.reasons()], division.infeasible())
         return plan, RandomState(state.seed, state.draws + 1, partition)
-
-
-def seeded(seed: int, draws: int) -> np.random.Generator:
-    """The generator of one decision. A negative seed is one of its own, too."""
-    return np.random.default_rng([abs(seed), int(seed < 0), draws])
