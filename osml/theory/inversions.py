@@ -24,6 +24,7 @@ FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 _PAIRS_AT_ONCE = 1 << 21
+_NO_WAIT = 1e-9  # of the time until the turn: rounding of times that were added up
 
 
 def _checked_permutation(positions: Sequence[int]) -> list[int]:
@@ -97,14 +98,16 @@ def request_inversions(
     Request j takes precedence over i where it starts first (`by` "start": nobody is interrupted) or finishes first
     ("finish": for schedulers that interrupt). `service_ms` is the time that a request holds a server (None: from start
     to finish). The weight of a pair is the part of j's service that lies between i's arrival and i's turn, over the
-    number of servers. On one server without interruption the weights of a request sum up to exactly the time that it
-    waited for requests that passed it; on several they are an estimate, and by "finish" an upper one, because i itself
-    may have been running meanwhile. Raises InputError for logs that can't be.
+    number of servers. Who never waited was not passed over, and nobody by more than it waited. On one server without
+    interruption the weights of a request sum up to exactly the time that it waited for requests that passed it; on
+    several they are an estimate, and by "finish" an upper one, because i itself may have been running meanwhile. Raises
+    InputError for logs that can't be.
     """
     service = finish_ms - start_ms if service_ms is None else service_ms
     _check_log(rank, arrival_ms, start_ms, finish_ms, service, servers)
     turn = start_ms if by == "start" else finish_ms
     begin = start_ms if by == "start" else finish_ms - service
+    waited = turn - arrival_ms - (0.0 if by == "start" else service)
     order = np.argsort(turn, kind="stable")
     in_order = turn[order]
     first = np.searchsorted(in_order, arrival_ms, "right")
@@ -120,12 +123,13 @@ def request_inversions(
         within = np.arange(i.size) - np.repeat(np.cumsum(length) - length, length)
         j = order[np.repeat(first[low:high], length) + within]
         wrong = (rank[j] > rank[i]) | ((rank[j] == rank[i]) & (arrival_ms[j] > arrival_ms[i]))
+        wrong &= waited[i] > _NO_WAIT * (turn[i] - arrival_ms[i])
         i, j = i[wrong], j[wrong]
         overlap = np.minimum(begin[j] + service[j], turn[i]) - np.maximum(begin[j], arrival_ms[i])
         passed += np.bincount(i, minlength=rank.size)
         added += np.bincount(i, np.maximum(overlap, 0.0), minlength=rank.size) / servers
         low = high
-    return RequestInversions(passed, added)
+    return RequestInversions(passed, np.minimum(added, np.maximum(waited, 0.0)))
 
 
 def _check_log(
