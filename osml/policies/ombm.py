@@ -1,33 +1,251 @@
-"""OMBM: memory bandwidth for one LC service from profiles under the worst contention (Sung et al., Cluster 2018)."""
+"""OMBM: as much memory bandwidth for one LC service as its profile says, the rest for best effort.
+
+Source: Sung, Min, Ha, Eom, "OMBM: optimized memory bandwidth management for ensuring QoS and high server utilization",
+Cluster Computing 2018. The service has the cores and ways that it was profiled with (one core, half of the cache); the
+profile and the current request rate say how much bandwidth meets the target under the worst contention. Deviations are
+numbered in docs/reference/policies.md.
+"""
 
 from __future__ import annotations
+
+import math
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Infeasible, Observation, Reason
+from osml.bandwidth import Correction, Outlook, Predictor, Profile, ProfileLibrary, corrected
+from osml.bandwidth.correction import part_of
+from osml.bandwidth.library import usual_library
+from osml.domain import Infeasible, MbaRange, Observation, Partition, Platform, Reason, Region, Service
 from osml.policies.even import Even, EvenState
-from osml.policies.policy import Plan
+from osml.policies.limits import budgets, can_isolate
+from osml.policies.policy import Plan, latency_text
+
+HEADROOM = 1.03
+"""Of the rate, for its noise and its growth until the decision is in force; not in the classic version."""
+
+REST_SHARE = 0.02
+"""Of the machine's bandwidth, what the jobs keep where the service needs all."""
 
 
 class OmbmState(Struct, frozen=True):
-    """Nothing to remember yet."""
+    """The last rate and bandwidth; whether a backlog is being drained; what was learned beside these `jobs`."""
+
+    qps: float | None = None
+    bandwidth_gbps: float | None = None
+    draining: bool = False
+    correction: Correction = Correction()
+    jobs: list[str] = []
 
 
 class Ombm:
-    """Bandwidth for the LC service by its profile; the rest for best effort."""
+    """Bandwidth by prediction, corrected while the service runs. Where OMBM can't work, equal parts and the reason."""
 
     name = "ombm"
     version = 1
     State = OmbmState
+    classic = False
+
+    def __init__(self, library: ProfileLibrary | None = None) -> None:
+        self._library = library
 
     def initial(self, observation: Observation, seed: int) -> OmbmState:
-        """Nothing in OMBM is random."""
+        """Nothing was seen yet. Nothing in OMBM is random."""
         return OmbmState()
 
     def decide(self, observation: Observation, state: OmbmState) -> tuple[Plan, OmbmState]:
-        """Equal parts, and why OMBM can't do better here."""
-        plan, _ = Even().decide(observation, EvenState())
-        why = "ombm has no bandwidth profile of any service here"
-        names = [service.name for service in observation.services]
-        return replace(plan, reasons=[Reason(text=why), *plan.reasons], infeasible=Infeasible(names, why)), state
+        """One turn of algorithm 2 and of the allocator."""
+        setting = self._setting(observation)
+        if isinstance(setting, str):
+            return _equal_parts(observation, setting), OmbmState()
+        jobs = sorted(job.name for job in setting.jobs)
+        if jobs != state.jobs:
+            state = replace(state, correction=Correction(), jobs=jobs)
+        state, reasons = self._judged(setting, state)
+        wanted_gbps, why = self._wanted(setting, state)
+        reasons.append(Reason(text=why, service=setting.lc.name, resource="mba"))
+        reasons += [Reason(text=note) for note in setting.notes]
+        mba, given_gbps = _throttles(setting, wanted_gbps)
+        infeasible = None
+        if wanted_gbps is None and setting.jobs and not state.draining:
+            infeasible = Infeasible([setting.lc.name], why)
+        return Plan(Partition(setting.regions, mba), reasons, infeasible), replace(state, bandwidth_gbps=given_gbps)
+
+    def _setting(self, observation: Observation) -> _Setting | str:
+        """What there is to decide on, or why OMBM has nothing to say here."""
+        lc = [service for service in observation.services if service.kind == "lc"]
+        if len(lc) != 1:
+            return f"ombm divides bandwidth between one LC service and best-effort jobs, here are {len(lc)} LC services"
+        service, platform = lc[0], observation.platform
+        if platform.mba is None:
+            missing = observation.missing.get("mba", "no MBA, and no software regulator in its place")
+            return f"ombm can't throttle memory bandwidth on this node: {missing}"
+        peak = peak_gbps(platform)
+        if peak is None:
+            return "ombm has percentages to set and doesn't know the bandwidth of the machine; run calibrate-mba"
+        library = self._library or usual_library()
+        predictor = library.predictor(service.name, platform.id, "classic" if self.classic else "adaptive")
+        if predictor is None:
+            known = library.platforms_of(service.name)
+            there = f"only of {', '.join(known)}" if known else "none of any platform"
+            return f"ombm has no bandwidth profile of '{service.name}' on '{platform.id}', {there}; make one"
+        jobs = [other for other in observation.services if other.kind == "be"]
+        divided = _regions(observation, service, jobs, predictor.profile)
+        if isinstance(divided, str):
+            return divided
+        regions, notes = divided
+        return _Setting(service, jobs, regions, notes, platform.mba, peak, predictor)
+
+    def _judged(self, setting: _Setting, state: OmbmState) -> tuple[OmbmState, list[Reason]]:
+        """What the last interval says about the bandwidth that was given."""
+        lc, predictor = setting.lc, setting.predictor
+        qps = None if lc.latency is None else lc.latency.requests_per_s
+        if qps is None or lc.latency_ms is None or lc.target_ms is None:
+            return state, []
+        span = predictor.most_qps - predictor.least_qps
+        outlook = Outlook(
+            position=(qps - predictor.least_qps) / span,
+            tail_ms=lc.latency_ms,
+            slo_ms=lc.target_ms,
+            best_ms=predictor.tail_ms(max(qps, 1e-9), predictor.profile.peak_gbps),
+        )
+        if state.draining:
+            return replace(state, draining=not outlook.calm, qps=qps), []
+        late = outlook.tail_ms > outlook.slo_ms if self.classic else outlook.alarming
+        if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged
+            return replace(state, draining=late, qps=qps), []
+        correction = state.correction if self.classic else corrected(state.correction, outlook)
+        said = (
+            [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, all bandwidth until it is gone")] if late else []
+        )
+        return replace(state, correction=correction, draining=late, qps=self._expected(qps, state.qps)), said
+
+    def _expected(self, qps: float, before: float | None) -> float:
+        """The rate to prepare for: the current one, and not classic its growth once more."""
+        return qps if self.classic or before is None else qps + max(0.0, min(qps - before, 0.2 * qps))
+
+    def _wanted(self, setting: _Setting, state: OmbmState) -> tuple[float | None, str]:
+        """GB/s for the service (None: all there is) and why."""
+        lc, predictor = setting.lc, setting.predictor
+        if state.qps is None or lc.target_ms is None:
+            if state.bandwidth_gbps is None:
+                return None, f"{lc.name}: no request rate yet; all bandwidth"
+            return state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held"
+        if state.draining:
+            return None, f"{lc.name}: all bandwidth while a backlog drains"
+        rate = max(state.qps * (1.0 if self.classic else HEADROOM), 1e-9)
+        found = predictor.predict(rate, lc.target_ms)
+        at = f"{lc.name} at {state.qps:.6g}/s"
+        if found.clamped:
+            at += f" (outside of the profile, line of {found.qps:.6g}/s)"
+        if found.bandwidth_gbps is None:
+            return None, f"{at}: no bandwidth meets {lc.target_ms:g} ms, {found.predicted_ms:.4g} ms with all of it"
+        if found.clamped and rate > predictor.most_qps:
+            return None, f"{at}: nothing is known beyond; all bandwidth"
+        position = (state.qps - predictor.least_qps) / (predictor.most_qps - predictor.least_qps)
+        factor = 1.0 if self.classic else state.correction.factors[part_of(position)]
+        said = "" if factor == 1.0 else f", of which {factor:.2f} suffices beside these jobs"
+        return found.bandwidth_gbps * factor, (
+            f"{at}: {found.bandwidth_gbps:.3g} GB/s meet {lc.target_ms:g} ms under the worst contention{said}"
+        )
+
+
+class OmbmClassic(Ombm):
+    """The paper's version: straight lines between fixed samples, no correction."""
+
+    name = "ombm_classic"
+    classic = True
+
+
+class _Setting(NamedTuple):
+    lc: Service
+    jobs: list[Service]
+    regions: list[Region]
+    notes: list[str]
+    mba: MbaRange
+    peak_gbps: float
+    predictor: Predictor
+
+
+def peak_gbps(platform: Platform) -> float | None:
+    """The bandwidth of the machine as far as the platform tells: its own figure, else the most that can be set."""
+    if platform.bandwidth_gbps is not None:
+        return platform.bandwidth_gbps
+    return (
+        None if platform.mba is None or platform.mba.unit == "percent" else _gbps(platform.mba.max, platform.mba, 0.0)
+    )
+
+
+def _gbps(value: int, mba: MbaRange, peak: float) -> float:
+    return {"percent": value * peak / 100.0, "mbps": value / 1e3, "eighth_gbps": value / 8.0}[mba.unit]
+
+
+def _units(gbps: float, mba: MbaRange, peak: float) -> float:
+    return {"percent": 100.0 * gbps / peak, "mbps": gbps * 1e3, "eighth_gbps": gbps * 8.0}[mba.unit]
+
+
+def _legal_up(gbps: float, mba: MbaRange, peak: float) -> int:
+    """The least legal throttle that gives so much."""
+    step = max(mba.step, 1)
+    return max(mba.min, min(mba.max, math.ceil(_units(gbps, mba, peak) / step - 1e-9) * step))
+
+
+def _legal_down(gbps: float, mba: MbaRange, peak: float) -> int:
+    """The largest legal throttle that gives no more; the least there is where none is so small."""
+    step = max(mba.step, 1)
+    return max(mba.min, min(mba.max, math.floor(_units(gbps, mba, peak) / step + 1e-9) * step))
+
+
+def _throttles(setting: _Setting, wanted_gbps: float | None) -> tuple[dict[str, int], float]:
+    """Throttles of the service and of each job (equal parts of the rest), and the GB/s that the service has then."""
+    mba, peak = setting.mba, setting.peak_gbps
+    if not setting.jobs:
+        return {setting.lc.name: mba.max}, peak
+    most = peak * (1.0 - REST_SHARE)
+    own = _legal_up(most if wanted_gbps is None else min(wanted_gbps, most), mba, peak)
+    given = _gbps(own, mba, peak)
+    part = _legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak)
+    return {setting.lc.name: own, **{job.name: part for job in setting.jobs}}, given
+
+
+def _regions(
+    observation: Observation, service: Service, jobs: list[Service], profile: Profile
+) -> tuple[list[Region], list[str]] | str:
+    """The profile's cores and ways for the service, the rest for the jobs together; or why that can't be."""
+    names = [job.name for job in jobs]
+    own: dict[str, int] = {}
+    rest: dict[str, int] = {}
+    notes: list[str] = []
+    for budget in budgets(observation):
+        resource = budget.resource
+        profiled = profile.cores if resource == "cores" else profile.ways
+        if not profiled:
+            continue
+        obstacle = can_isolate(budget, 2, 1 + len(jobs), observation.platform.max_groups) if jobs else None
+        limits = budget.limits[service.name]
+        own[resource] = max(limits.least, min(profiled, limits.most))
+        left = budget.total - own[resource]
+        if jobs:
+            rest[resource] = min([left, *(budget.limits[name].most for name in names)])
+            least = max(budget.limits[name].least for name in names)
+            if obstacle is None and rest[resource] < least:
+                obstacle = f"{own[resource]} {resource} for '{service.name}' leave {left}, the jobs need {least}"
+        if obstacle is not None:
+            return f"ombm: {obstacle}"
+        if own[resource] != profiled:
+            notes.append(f"profiled on {profiled} {resource}, the operator allows {own[resource]}: predictions are off")
+    regions = [Region([service.name], own["cores"], own.get("ways", 0))]
+    if jobs:
+        regions.append(Region(names, rest["cores"], rest.get("ways", 0)))
+    if observation.platform.ways is not None and "ways" not in own:
+        regions.append(Region([service.name, *names], 0, observation.platform.ways))
+    return regions, notes
+
+
+def _equal_parts(observation: Observation, why: str) -> Plan:
+    """The plan where OMBM has nothing to say."""
+    plan, _ = Even().decide(observation, EvenState())
+    names = [service.name for service in observation.services]
+    short = f"; {plan.infeasible.message}" if plan.infeasible else ""
+    return Plan(plan.partition, [Reason(text=why), *plan.reasons], Infeasible(names, why + short))

@@ -1,0 +1,66 @@
+"""Tail latency over the request rate at one bandwidth, between the samples of a profile."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+
+from osml.bandwidth.profile import Line
+
+BACKLOG = 5.0
+"""Times the latency of a calm sample: a queue that grows."""
+
+
+class Curve:
+    """Tail over rate at one bandwidth: straight lines between the samples, never falling.
+
+    With `cliffs`, a backlog that grows between two samples is taken to grow as straight before them: a point is put in
+    where that line, prolonged downwards, meets the latency of the last calm sample.
+    """
+
+    __slots__ = ("gbps", "qps", "raised", "tail_ms")
+
+    def __init__(self, line: Line, *, cliffs: bool) -> None:
+        self.gbps = line.bandwidth_gbps
+        self.qps = [point.qps for point in line.points]
+        self.tail_ms: list[float] = []
+        self.raised = 0
+        for point in line.points:
+            worst = max(point.latency_ms, self.tail_ms[-1] if self.tail_ms else 0.0)
+            self.raised += worst > point.latency_ms
+            self.tail_ms.append(worst)
+        if cliffs:
+            self._put_in_cliff()
+
+    def _put_in_cliff(self) -> None:
+        rates, tails = self.qps, self.tail_ms
+        for i in range(len(rates) - 2):
+            if tails[i + 1] < BACKLOG * tails[i]:
+                continue
+            slope = (tails[i + 2] - tails[i + 1]) / (rates[i + 2] - rates[i + 1])
+            if slope > (tails[i + 1] - tails[i]) / (rates[i + 1] - rates[i]):
+                cliff = rates[i + 1] - (tails[i + 1] - tails[i]) / slope
+                if cliff < rates[i + 1] * (1.0 - 1e-9):
+                    rates.insert(i + 1, cliff)
+                    tails.insert(i + 1, tails[i])
+            return
+
+    def at(self, qps: float) -> float:
+        """Tail in ms at a rate; that of the end of the line beyond it."""
+        rates, tails = self.qps, self.tail_ms
+        i = bisect_left(rates, qps)
+        if i == 0:
+            return tails[0]
+        if i == len(rates):
+            return tails[-1]
+        return tails[i - 1] + (tails[i] - tails[i - 1]) * (qps - rates[i - 1]) / (rates[i] - rates[i - 1])
+
+    def rate_at(self, tail_ms: float) -> float:
+        """The highest rate with that tail: no more than was profiled, and below the first sample by its slope."""
+        rates, tails = self.qps, self.tail_ms
+        i = bisect_right(tails, tail_ms)
+        if i == len(tails):
+            return rates[-1]
+        if i == 0:
+            rise = tails[1] - tails[0]
+            return max(0.0, rates[0] - (tails[0] - tail_ms) * (rates[1] - rates[0]) / rise) if rise > 0 else 0.0
+        return rates[i - 1] + (rates[i] - rates[i - 1]) * (tail_ms - tails[i - 1]) / (tails[i] - tails[i - 1])

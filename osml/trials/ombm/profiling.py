@@ -1,0 +1,109 @@
+"""Profiles of services from the virtual node: one measurement is one run beside STREAM (OMBM, section 3.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, cast
+
+import numpy as np
+
+from osml.bandwidth import Profile, adaptive_lines, classic_lines
+from osml.bandwidth.adaptive import PROFILINGS
+from osml.bandwidth.offline import EXIT_SHARE, SAMPLES_GBPS
+from osml.domain import Percentile
+from osml.failure import InputError
+from osml.virtual import catalogs
+from osml.virtual.measure import measure
+from osml.virtual.models import PlatformModel, ServiceModel
+from osml.virtual.reservation import RUN_S, WORST, reserved_flows
+from osml.virtual.surface import tail_ms
+
+Method = Literal["classic", "adaptive"]
+
+RATES = {"silo": (1000.0, 10_000.0), "masstree": (1000.0, 150_000.0), "img-dnn": (100.0, 1500.0)}
+"""Ranges of request rates in the paper (section 4.3)."""
+
+_LOWEST_SHARE = 0.1  # of max load, for services of which the paper says nothing
+
+
+def deployed(service: str, platform: str) -> tuple[PlatformModel, ServiceModel]:
+    """Models of the catalog; InputError lists the known names."""
+    try:
+        return catalogs.platform(platform), catalogs.service(service, platform)
+    except catalogs.CatalogError as error:
+        raise InputError(str(error)) from None
+
+
+def rates_of(service: ServiceModel) -> tuple[float, float]:
+    """The range of rates to profile: the paper's, else 10 to 100 % of max load."""
+    return RATES.get(service.name, (_LOWEST_SHARE * service.max_load, service.max_load))
+
+
+@dataclass
+class VirtualProfiler:
+    """Measures tails on the virtual node, with the noise of as many samples as a run has. `measured` counts the runs.
+
+    `true_ms` is the tail without noise; `jobs` are who contends.
+    """
+
+    platform: PlatformModel
+    service: ServiceModel
+    seed: int = 0
+    jobs: Sequence[str] = WORST
+    each: Callable[[], object] = field(default=lambda: None)  # called after each measurement
+    measured: int = 0
+
+    def __call__(self, bandwidth_gbps: float, qps: float) -> float:
+        """Tail in ms of one run."""
+        flow = reserved_flows(self.platform, self.service, qps / self.service.max_load, bandwidth_gbps, self.jobs)[0]
+        noise = np.random.default_rng([self.seed, self.measured])
+        whole_run = flow._replace(requests=flow.requests * RUN_S)
+        found = measure([whole_run], noise)
+        self.measured += 1
+        self.each()
+        tails = {"p50": found.p50_ms, "p95": found.p95_ms, "p99": found.p99_ms}
+        tail = tails[self.service.percentile]
+        return self.longest_ms if tail is None else tail
+
+    def true_ms(self, bandwidth_gbps: float, qps: float) -> float:
+        """Tail in ms without noise."""
+        flows = reserved_flows(self.platform, self.service, qps / self.service.max_load, bandwidth_gbps, self.jobs)
+        return min(tail_ms(flows[0], self.service.percentile), self.longest_ms)
+
+    @property
+    def longest_ms(self) -> float:
+        """What stands for a service that answered nothing in a whole run."""
+        return RUN_S * 1e4
+
+
+def profile_virtual(
+    profiler: VirtualProfiler, method: Method = "adaptive", *, samples_gbps: Sequence[float] = SAMPLES_GBPS,
+    exit_share: float = EXIT_SHARE, profilings: int = PROFILINGS, rates: tuple[float, float] | None = None,
+) -> Profile:  # fmt: skip
+    """A profile of a service on the virtual node.
+
+    `samples_gbps` and `exit_share` steer the classic method, `profilings` the adaptive one.
+    """
+    platform, service = profiler.platform, profiler.service
+    least_qps, most_qps = rates or rates_of(service)
+    peak = platform.bandwidth_gbps
+    if method == "classic":
+        if max(samples_gbps) > peak or min(samples_gbps) <= 0:
+            raise InputError(f"bandwidth samples {list(samples_gbps)} GB/s, expected values above 0 up to {peak:g}")
+        lines = classic_lines(profiler, samples_gbps, least_qps, most_qps, exit_share)
+    else:
+        lines = adaptive_lines(profiler, peak, least_qps, most_qps, RUN_S, profilings)
+    return Profile(
+        service=service.name,
+        platform=platform.id,
+        method=method,
+        percentile=cast(Percentile, service.percentile),
+        cores=1,
+        ways=platform.ways // 2,
+        peak_gbps=peak,
+        lines=lines,
+        simulated=True,
+        source=f"virtual node, {profiler.measured} runs of {RUN_S:g} s beside {', '.join(profiler.jobs)}, "
+        f"seed {profiler.seed}",
+    )
