@@ -19,11 +19,11 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Latency, Observation, Partition, Reason, Service
+from osml.domain import Latency, Observation, Partition, Reason, Resource, Service
 from osml.entropy import remaining_tolerance, system_entropy
 from osml.policies.division import Division, divide, not_applied
 from osml.policies.holding import POOL
-from osml.policies.limits import Budget, Resource
+from osml.policies.limits import Budget
 from osml.policies.policy import Plan, latency_text
 from osml.policies.violation import migration, violated_since
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from osml.domain import Infeasible, Observation, Partition, Reason
-from osml.policies.holding import Holding, fair_holding, owned_alone, partition_of, resumed
-from osml.policies.limits import Budget, Resource, budgets, can_isolate, without_operator_minimums
+from osml.domain import Infeasible, Observation, Partition, Reason, Resource
+from osml.policies.clocks import Clocks, clocks_of
+from osml.policies.holding import POOL, Holding, fair_holding, resumed
+from osml.policies.limits import CORES_AND_WAYS, Budget, budgets, can_isolate, without_operator_minimums
+from osml.policies.regions import KNOBS, owned_alone, partition_of, with_knob
 
 
 class Resumable(Protocol):
@@ -26,17 +28,20 @@ class Division:
         self.names = list(names)
         self.holdings: dict[Resource, Holding] = {}
         self.common: dict[Resource, int] = {}  # can't be divided: one region of all services
+        self.clocks: Clocks | None = None
         self.obstacles: list[str] = []
         self.notes: list[str] = []
         self.started = False  # True where there was nothing to take up again
 
     @property
     def resources(self) -> list[Resource]:
-        """What can be moved, in the order of the wheel."""
-        return list(self.holdings)
+        """What can be moved."""
+        return [*self.holdings, *(["frequency"] if self.clocks is not None else [])]
 
     def move(self, resource: Resource, giver: str, taker: str) -> bool:
-        """Move one unit; False (and nothing moved) where that is not legal."""
+        """Move one unit; False (and nothing moved) where that is not legal. Clock comes from and goes to the pool."""
+        if resource == "frequency":
+            return self._clock(giver, taker)
         holding = self.holdings.get(resource)
         after = None if holding is None else holding.moved(giver, taker)
         if after is None:
@@ -45,8 +50,18 @@ class Division:
         return True
 
     def partition(self) -> Partition:
-        """The division as regions."""
-        return partition_of(self.holdings.values(), self.common, self.names)
+        """The division as regions, throttles and knobs."""
+        partition = partition_of(self.holdings.values(), self.common, self.names)
+        return partition if self.clocks is None else with_knob(partition, "frequency_mhz", self.clocks.limits())
+
+    def _clock(self, giver: str, taker: str) -> bool:
+        after = None
+        if self.clocks is not None and POOL in (giver, taker):
+            after = self.clocks.moved(taker, 1) if giver == POOL else self.clocks.moved(giver, -1)
+        if after is None:
+            return False
+        self.clocks = after
+        return True
 
     def reasons(self) -> list[Reason]:
         """What can't be divided, what does not fit, and who came or went."""
@@ -71,7 +86,7 @@ def same_division(applied: Partition | None, wanted: Partition | None) -> bool:
     """True where both give the same units to the same owners, in whatever order the regions stand."""
     if applied is None or wanted is None:
         return False
-    return applied.mba == wanted.mba and _units(applied) == _units(wanted)
+    return (applied.mba, applied.knobs, _units(applied)) == (wanted.mba, wanted.knobs, _units(wanted))
 
 
 def not_applied(observation: Observation, wanted: Partition | None) -> str | None:
@@ -95,29 +110,38 @@ def _units(partition: Partition) -> dict[frozenset[str], tuple[int, int]]:
 
 
 def divide(
-    observation: Observation, owners: Sequence[str], sharers_of: Callable[[Budget], tuple[str, ...]], state: Resumable
+    observation: Observation,
+    owners: Sequence[str],
+    sharers_of: Callable[[Budget], tuple[str, ...]],
+    state: Resumable,
+    resources: Sequence[Resource] = CORES_AND_WAYS,
+    without: Mapping[Resource, Collection[str]] = {},
 ) -> Division:
     """Take up what is applied (else what was wanted last), for the services of now; without either, equal parts.
 
-    `owners` may own isolated units, the sharers of a resource use its pool.
+    `owners` may own isolated units, the sharers of a resource use its pool. Of `resources` those are divided that the
+    node can divide; services `without` a part of one neither own nor share it. Clocks begin at the nominal one.
     """
     names = [service.name for service in observation.services]
     lc = frozenset(service.name for service in observation.services if service.kind == "lc")
     division = Division(names)
     division.started = state.wanted is None
-    for budget in budgets(observation):
+    for budget in budgets(observation, resources):
         sharers = sharers_of(budget)
-        obstacle = _obstacle(budget, owners, sharers, observation.platform.max_groups)
+        owning = [name for name in owners if name not in without.get(budget.resource, ())]
+        obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups)
         if obstacle is not None:
             division.common[budget.resource] = budget.total
             division.obstacles.append(f"{obstacle}; all share the {budget.resource}")
             continue
-        holding = _holding(_fitting(budget, owners, sharers, division), owners, sharers)
+        holding = _holding(_fitting(budget, owning, sharers, division), owning, sharers)
         after = None
         if state.wanted is not None:
             before = _taken_up(observation.partition, state.wanted, budget.resource, lc - set(sharers))
-            after = resumed(holding, owned_alone(before, budget.resource, owners))
+            after = resumed(holding, owned_alone(before, budget.resource, owning, budget.scale))
         division.holdings[budget.resource] = fair_holding(holding) if after is None else after
+    if "frequency" in resources:
+        division.clocks = clocks_of(observation.platform, names, observation.partition or state.wanted)
     if state.wanted is not None:
         division.notes += _arrivals(state.wanted, names)
     return division
@@ -125,7 +149,8 @@ def divide(
 
 def _obstacle(budget: Budget, owners: Sequence[str], sharers: Sequence[str], max_groups: int | None) -> str | None:
     """Why a resource can't be divided; None where it can."""
-    n_parts = sum(1 for name in owners if name not in sharers) + bool(sharers)
+    n_parts = sum(1 for name in owners if name not in sharers)
+    n_parts += len(sharers) if budget.resource in KNOBS else bool(sharers)  # a knob can't be shared
     return can_isolate(budget, n_parts, len(owners) + bool(sharers), max_groups)
 
 
@@ -156,7 +181,9 @@ def _fitting(budget: Budget, owners: Sequence[str], sharers: Sequence[str], divi
 
 def _holding(budget: Budget, owners: Sequence[str], sharers: tuple[str, ...]) -> Holding:
     nothing = dict.fromkeys(owners, 0)
-    return Holding(budget.resource, budget.total, nothing, sharers, budget.limits, budget.floor if sharers else 0)
+    limits = {name: limits for name, limits in budget.limits.items() if name in {*owners, *sharers}}
+    pool_floor = budget.floor * (len(sharers) if budget.resource in KNOBS else bool(sharers))
+    return Holding(budget.resource, budget.total, nothing, sharers, limits, pool_floor, budget.scale)
 
 
 def _arrivals(before: Partition, names: Sequence[str]) -> list[str]:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from osml.domain import Infeasible, Observation, Partition, Reason, Region
+from osml.domain import Infeasible, Observation, Partition, Reason, Region, Resource
 from osml.policies.fair import equal_split
-from osml.policies.limits import Budget, Resource, budgets, can_isolate, lc_first, without_operator_minimums
+from osml.policies.limits import Budget, budgets, can_isolate, lc_first, without_operator_minimums
 from osml.policies.policy import Plan
 
 

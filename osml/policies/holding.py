@@ -5,12 +5,12 @@ PARTIES' pool is the BE jobs' region (or idle where there are none), ARQ's is th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from osml.domain import Partition, Region
+from osml.domain import Resource
 from osml.policies.fair import equal_split
-from osml.policies.limits import Limits, Resource
+from osml.policies.limits import Limits, Scale
 
 POOL = ""  # the pool in the place of a service's name; no service can be called so
 
@@ -18,7 +18,8 @@ POOL = ""  # the pool in the place of a service's name; no service can be called
 class Holding(NamedTuple):
     """Units of one resource. `own` has an entry for each service that may own some; `sharers` use the pool.
 
-    With a `pool_floor` the pool never becomes smaller than that; without sharers it is idle.
+    With a `pool_floor` the pool never becomes smaller than that; without sharers it is idle. A unit of what is neither
+    cores nor ways is worth its `scale`.
     """
 
     resource: Resource
@@ -27,6 +28,7 @@ class Holding(NamedTuple):
     sharers: tuple[str, ...]
     limits: Mapping[str, Limits]
     pool_floor: int = 0
+    scale: Scale | None = None
 
     @property
     def pool(self) -> int:
@@ -95,33 +97,6 @@ def resumed(holding: Holding, before: Mapping[str, int]) -> Holding | None:
                 break
             after = more
     return after
-
-
-def owned_alone(partition: Partition, resource: Resource, names: Iterable[str]) -> dict[str, int]:
-    """Units in regions with a single owner, for the owners that are still here."""
-    found = dict.fromkeys((r.owners[0] for r in partition.regions if not r.shared and r.owners[0] in set(names)), 0)
-    for region in partition.regions:
-        if not region.shared and region.owners[0] in found:
-            found[region.owners[0]] += region.cores if resource == "cores" else region.ways
-    return found
-
-
-def partition_of(holdings: Iterable[Holding], common: Mapping[Resource, int], names: Sequence[str]) -> Partition:
-    """Regions: one for each service that owns something, one for each pool, one for what all have in common."""
-    counts: dict[tuple[str, ...], dict[Resource, int]] = {}
-
-    def add(owners: tuple[str, ...], resource: Resource, units: int) -> None:
-        if units and owners:
-            region = counts.setdefault(owners, {})
-            region[resource] = region.get(resource, 0) + units
-
-    for holding in holdings:
-        for name in names:
-            add((name,), holding.resource, holding.own.get(name, 0))
-        add(holding.sharers, holding.resource, holding.region)
-    for resource, units in common.items():
-        add(tuple(names), resource, units)
-    return Partition([Region(list(o), c.get("cores", 0), c.get("ways", 0)) for o, c in counts.items()])
 
 
 def _bounded(value: int, least: int, most: int) -> int:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
-from osml.domain import Observation, Service
+from osml.domain import KnobRange, MbaRange, Observation, Platform, Resource, Service
 
-Resource = Literal["cores", "ways"]
+CORES_AND_WAYS: tuple[Resource, ...] = ("cores", "ways")
+_MBA_SLICES = 10  # Intel's own granularity, 10 %; finer throttles (AMD: 1/8 GB/s) are moved in as many steps
 
 
 class Limits(NamedTuple):
@@ -17,25 +18,74 @@ class Limits(NamedTuple):
     most: int
 
 
+class Scale(NamedTuple):
+    """What a unit is on the machine: `step` of the knob (MiB, reads/s, Mbit/s, %); all units together are `most`."""
+
+    step: int
+    most: int
+
+    def total(self) -> int:
+        """Units that there are."""
+        return self.most // self.step
+
+    def amount(self, units: int) -> int:
+        """So many units as the knob's value. What is left over by the steps goes with the last unit."""
+        return self.most if units == self.total() else units * self.step
+
+    def units(self, amount: int) -> int:
+        """The knob's value as units."""
+        return self.total() if amount >= self.most else amount // self.step
+
+
 class Budget(NamedTuple):
-    """One resource of the node. `floor` is what nobody may fall below (one core; the shortest legal mask)."""
+    """One resource of the node. `floor` is what nobody may fall below (one core; the shortest legal mask).
+
+    Cores and ways are counted as they are; the units of all else have a `scale`.
+    """
 
     resource: Resource
     total: int
     floor: int
     limits: dict[str, Limits]
+    scale: Scale | None = None
 
 
-def budgets(observation: Observation) -> list[Budget]:
-    """Cores, and ways where the cache can be partitioned."""
+def budgets(observation: Observation, resources: Sequence[Resource] = CORES_AND_WAYS) -> list[Budget]:
+    """Those of the resources that this node can divide, in that order. A clock is not divided: each has its own."""
+    found = [_budget(resource, observation) for resource in resources]
+    return [budget for budget in found if budget is not None]
+
+
+def _budget(resource: Resource, observation: Observation) -> Budget | None:
     platform, services = observation.platform, observation.services
-    cores = {s.name: _within(s.min_cores, s.max_cores, 1, platform.cores) for s in services}
-    found = [Budget("cores", platform.cores, 1, cores)]
-    if platform.ways is not None:
+    if resource == "cores":
+        cores = {s.name: _within(s.min_cores, s.max_cores, 1, platform.cores) for s in services}
+        return Budget("cores", platform.cores, 1, cores)
+    if resource == "ways":
+        if platform.ways is None:
+            return None
         floor = platform.min_way_bits
         ways = {s.name: _within(s.min_ways, s.max_ways, floor, platform.ways) for s in services}
-        found.append(Budget("ways", platform.ways, floor, ways))
-    return found
+        return Budget("ways", platform.ways, floor, ways)
+    limits = _knob_range(resource, platform)
+    if limits is None:
+        return None
+    scale = Scale(limits.step, limits.max)
+    floor = max(1, -(-limits.min // limits.step))
+    return Budget(resource, scale.total(), floor, {s.name: Limits(floor, scale.total()) for s in services}, scale)
+
+
+def _knob_range(resource: Resource, platform: Platform) -> KnobRange | None:
+    if resource == "mba":
+        return None if platform.mba is None else _slices(platform.mba)
+    ranges = {"memory": platform.memory_mib, "disk": platform.disk_iops, "network": platform.network_mbps}
+    return ranges.get(resource)
+
+
+def _slices(mba: MbaRange) -> KnobRange:
+    """About ten steps from nothing to all; each is one that the hardware can hold."""
+    step = max(1, mba.step)
+    return KnobRange(mba.min, mba.max, step * max(1, round(mba.max / step / _MBA_SLICES)))
 
 
 def without_operator_minimums(budget: Budget) -> Budget:

@@ -22,10 +22,9 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
-from osml.domain import Observation, Partition, Reason
+from osml.domain import Observation, Partition, Reason, Resource
 from osml.policies.division import Division, divide, not_applied
 from osml.policies.holding import POOL
-from osml.policies.limits import Resource
 from osml.policies.policy import Plan, latency_text
 from osml.policies.violation import migration, violated_since
 
