@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib import import_module
 from importlib.metadata import entry_points
 from typing import Annotated
 
@@ -10,7 +11,8 @@ import typer
 
 from osml import __version__
 from osml.cli import demo, dispatch, entropy, live
-from osml.cli.virtual_help import HELP
+from osml.cli.theory_help import HELP as THEORY
+from osml.cli.virtual_help import HELP as VIRTUAL
 from osml.failure import Failure
 
 COMMANDS_GROUP = "osml.commands"
@@ -47,18 +49,19 @@ app.command("live")(live.live)
 app.add_typer(dispatch.app, name="dispatch")
 
 
-def _virtual() -> typer.Typer:
-    """`osml virtual`; only its name where another command is asked for, because its equations take a second to load."""
-    if sys.argv[1:2] != ["virtual"]:
-        return typer.Typer(help=HELP)
-    from osml.cli import virtual  # noqa: PLC0415
+# Groups on compiled equations, which take a second to load: loaded only where one of their commands is asked for.
+COMPILED = {"virtual": VIRTUAL, "theory": THEORY}
 
-    return virtual.app
+
+def _group(name: str) -> typer.Typer:
+    """The commands of a compiled group; only its name where another command is asked for."""
+    return import_module(f"osml.cli.{name}").app if sys.argv[1:2] == [name] else typer.Typer(help=COMPILED[name])
 
 
 def _plug_in() -> None:
-    """Add `osml virtual` and the commands of other packages (entry point group `osml.commands`)."""
-    app.add_typer(_virtual(), name="virtual")
+    """Add the compiled groups and the commands of other packages (entry point group `osml.commands`)."""
+    for name in COMPILED:
+        app.add_typer(_group(name), name=name)
     for entry in sorted(entry_points(group=COMMANDS_GROUP), key=lambda found: found.name):
         try:
             command = entry.load()

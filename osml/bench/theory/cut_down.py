@@ -13,11 +13,12 @@ from osml.virtual.models import JobModel, PlatformModel, ServiceModel
 from osml.virtual.state import Node, NodeInputError
 
 
-def cut_down(platform: PlatformModel, cores: int, ways: int | None = None) -> PlatformModel:
-    """The platform with so many logical CPUs and ways (None: all ways); the rest is as it was.
+def cut_down(platform: PlatformModel, cores: int | None, ways: int | None = None) -> PlatformModel:
+    """The platform with so many logical CPUs and ways (None: all); the rest is as it was.
 
     Raises InputError for more than there is, none, or half a physical core.
     """
+    cores = platform.cpus if cores is None else cores
     ways = platform.ways if ways is None else ways
     threads = platform.cpus // platform.physical_cores
     for name, wanted, there in (("cores", cores, platform.cpus), ("ways", ways, platform.ways)):
@@ -35,7 +36,7 @@ def job_with_threads(name: str, platform: PlatformModel, threads: int | None = N
 
 
 def cut_down_node(
-    mix: Mix, platform_id: str, cores: int, ways: int | None = None, be_threads: int | None = None
+    mix: Mix, platform_id: str, cores: int | None, ways: int | None = None, be_threads: int | None = None
 ) -> Node:
     """The mix on a part of a platform. Loads stay shares of what the services bear on the whole of it.
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from osml.bench.theory.dip_experiment import EVEN, PRIORITY, SHARED, Combination, Results
-from osml.theory.abilities import Abilities, Changes, changes, relative_gain, tolerance_ability, uncertainty
+from osml.theory.abilities import (
+    Abilities,
+    Changes,
+    changes,
+    mean_abilities,
+    relative_gain,
+    tolerance_ability,
+    uncertainty,
+)
 
 SAME = 0.001
 """Relative change that counts as none: the solver's own precision is 1e-4."""
@@ -26,7 +34,7 @@ class Published:
 class StrategyReport:
     """One strategy against Shared.
 
-    `cores` and `ways` are the abilities that its grants show (PA over pairs of different criticality only). Measured:
+    `cores` and `ways` are the abilities that its grants show, over the pairs with an LC service. Measured:
     `uncertainties` by application (figure 14) and how many of them are below Shared's (observation 1); performance
     against Shared of all applications, of those with the high priority in all pairs and in those where no BE job
     outranks an LC service, and of LC services beside BE jobs (observation 2); utilisation against Shared's (observation
@@ -75,20 +83,19 @@ def _gain(results: Results, before: Combination, after: Combination, name: str) 
     return relative_gain(before.performance[name], after.performance[name], smaller_is_better=name in results.lc)
 
 
-def _pa(parts: list[Abilities]) -> float:
-    return sum(p.pa for p in parts) / len(parts) if parts else 0.0
-
-
 def _granted(results: Results, found: list[Combination], strategy: str, resource: str) -> Abilities:
-    """Mean over the pairs; PA over those where somebody is the more critical."""
-    parts: list[Abilities] = [getattr(c.settled, resource) for c in found]
-    unequal = [
-        part
-        for part, c in zip(parts, found, strict=True)
+    """Mean over the pairs with an LC service (all pairs where there is none): others leave a policy nothing to protect.
+
+    PA over those of them where somebody is the more critical.
+    """
+    served = [c for c in found if c.high in results.lc or c.low in results.lc] or found
+    every = mean_abilities([getattr(c.settled, resource) for c in served])
+    unequal: list[Abilities] = [
+        getattr(c.settled, resource)
+        for c in served
         if strategy == PRIORITY or (c.high in results.lc) != (c.low in results.lc)
     ]
-    n = len(parts)
-    return Abilities(sum(p.da for p in parts) / n, sum(p.ia for p in parts) / n, _pa(unequal))
+    return replace(every, pa=mean_abilities(unequal).pa if unequal else 0.0)
 
 
 def _report(results: Results, strategy: str) -> StrategyReport | None:

@@ -169,7 +169,7 @@ def simulate(
     expected = seconds * sum(stream.arrivals_per_s for stream in streams)
     if expected > most_requests:
         raise InputError(
-            f"{seconds:g} s of these loads are {expected:.3g} requests, expected at most {most_requests}: give less time"
+            f"{seconds:g} s of these loads are {expected:.3g} requests, expected at most {most_requests}: give fewer s"
         )
     stream, arrival, service = draw(streams, seconds, seed)
     if stream.size == 0:

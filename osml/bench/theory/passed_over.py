@@ -108,7 +108,8 @@ class ApplicationInversions:
 
     `weights_ms[i, j]` is the tail latency that i gains where j takes precedence over it instead of the other way round,
     the two alone on the node; 0 for BE jobs, which have no latency. `added_ms` is wNoI of each, `measured_ms` what its
-    tail really gains with all applications in this order, against the right order.
+    tail really gains with all applications in this order, against the right order. The tail of a service that starves
+    counts as the length of the run: longer ones nobody has seen.
     """
 
     names: tuple[str, ...]
@@ -135,14 +136,19 @@ def application_inversions(
             continue
         pair = _only(node, (a, b))
         own = {name: loads[name] for name in (a, b) if name in loads}
-        behind = by_priority(pair, own, {a: 1, b: 0}, times).tails_ms[a]
-        weights[i, j] = behind - by_priority(pair, own, {a: 0, b: 1}, times).tails_ms[a]
-    right = by_priority(node, loads, {name: at for at, name in enumerate(names)}, times).tails_ms
-    actual = by_priority(node, loads, dict(zip(names, positions, strict=True)), times).tails_ms
+        weights[i, j] = _tails(pair, own, {a: 1, b: 0}, times)[a] - _tails(pair, own, {a: 0, b: 1}, times)[a]
+    right = _tails(node, loads, {name: at for at, name in enumerate(names)}, times)
+    actual = _tails(node, loads, dict(zip(names, positions, strict=True)), times)
     measured = np.array([actual.get(name, 0.0) - right.get(name, 0.0) for name in names])
     return ApplicationInversions(
         names, positions, inversions(positions), weights, weighted_inversions(positions, weights), measured
     )
+
+
+def _tails(node: Node, loads: Mapping[str, float], ranks: Mapping[str, int], times: Settling) -> dict[str, float]:
+    """Tails under these priorities, at most as long as the run."""
+    found = by_priority(node, loads, ranks, times).tails_ms
+    return {name: min(tail, times.total_s * 1000.0) for name, tail in found.items()}
 
 
 def _only(node: Node, names: tuple[str, ...]) -> Node:
