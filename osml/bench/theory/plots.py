@@ -51,7 +51,8 @@ def draw_tlt(path: Path, found: Tlt, latencies_ms: FloatArray, source: str, unit
     left, right = axes[0]
     levels = np.linspace(0.0, 1.0, _POINTS)
     left.plot(np.quantile(latencies_ms, levels), levels, color=COLOURS[0])
-    left.set(xlabel="latency, ms", ylabel="share of requests up to it", xscale="log", title="distribution of latency")
+    most = 1.15 * float(np.quantile(latencies_ms, 0.995))
+    left.set(xlabel="latency, ms", ylabel="share of requests up to it", xlim=(0, most), title="distribution of latency")
     nines = [-np.log10(1.0 - row.theta) for row in found.rows]
     shown = [row for row in found.rows if row.theta in (0.9, 0.95, 0.99)]
     for k, row in enumerate(shown):
@@ -105,28 +106,27 @@ def draw_dip(path: Path, results: Results, report: DipReport) -> None:
 
 
 def _draw_changes(axis: Any, report: DipReport) -> None:
-    others = [found for found in report.strategies if found.strategy != SHARED]
-    rows: list[tuple[str, Changes]] = []
-    for found in others:
+    rows: list[tuple[str, Changes, float | None]] = []
+    for found in report.strategies:
         label = _LABELS.get(found.strategy, found.strategy)
-        rows += [
-            (f"{label}: all", found.applications),
-            (f"{label}: high priority", found.high),
-            (f"{label}: LC beside BE", found.lc_beside_be),
-        ]
-    for k, (_, found) in enumerate(rows):
+        if found.strategy == PRIORITY:
+            rows.append((f"{label}: high priority", found.high, 94.2))
+        elif found.strategy != SHARED:
+            rows.append((f"{label}: all", found.applications, 50.9 if found.strategy == EVEN else None))
+            rows.append((f"{label}: LC beside BE", found.lc_beside_be, None))
+    for k, (_, found, published) in enumerate(rows):
         left = 0.0
         for value, colour in ((found.better, COLOURS[2]), (found.same, "0.8"), (found.worse, COLOURS[1])):
             share = 100.0 * value / max(found.total, 1)
             axis.barh(k, share, left=left, color=colour)
             left += share
-    axis.set_yticks(range(len(rows)), [label for label, _ in rows])
+        if published is not None:
+            axis.plot([published, published], [k - 0.4, k + 0.4], color="black", linewidth=2)
+            axis.text(published - 1, k, f"paper {published}", ha="right", va="center", fontsize=8)
+    axis.set_yticks(range(len(rows)), [label for label, _, _ in rows])
     axis.invert_yaxis()
     axis.set(xlabel="% of applications: better, same (grey), worse", xlim=(0, 100),
              title="performance against Shared (figure 15a)")  # fmt: skip
-    for published in (50.9, 94.2):
-        axis.axvline(published, color="black", linestyle=":", linewidth=1)
-        axis.text(published, -0.55, f"paper {published}", ha="center", va="bottom", fontsize=7)
 
 
 def draw_equivalence(path: Path, grid: Grid, levels: Sequence[float], line_level: float) -> None:
