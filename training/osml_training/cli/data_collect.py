@@ -60,6 +60,9 @@ def collect_command(
         list[Path] | None,
         typer.Option(help="No sweep: take over `osml-agent run --record` files or `osml live` traces; repeatable."),
     ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="With --live: they were taken on this machine, describe it.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Collect allocation cases: threads x cores x ways x loads x neighbours, as Parquet by platform and service.
@@ -67,7 +70,8 @@ def collect_command(
     The virtual node is a simulation, and every file says so. An interrupted collection carries on where it was.
     """
     if live:
-        raise InputError("--live isn't there yet")
+        _take_over(out, live, here, json)
+        return
     # Compiled code: a second to load, not for `osml --help`.
     from osml.virtual import catalogs  # noqa: PLC0415
     from osml_training.data.collect import Done, collect, parts_of, rows_of_part  # noqa: PLC0415
@@ -99,6 +103,26 @@ def collect_command(
 
         total = collect(out, sweep, workers=count, ray=ray, done=done)
     _report(out, total, resumed, len(parts), time.monotonic() - started, json)
+
+
+def _take_over(out: Path, files: list[Path], here: bool, json: bool) -> None:
+    """`--live`: what an agent observed."""
+    from osml_training.data.live import describe_live, take_over  # noqa: PLC0415
+    from osml_training.data.machine import this_machine  # noqa: PLC0415
+
+    with bar("reading", len(files), "files") as progress:
+
+        def done(file: Path, count: int) -> None:
+            del file, count
+            progress.advance(progress.task_ids[0])
+
+        rows, platforms = take_over(out, files, this_machine("here") if here else None, done)
+    describe_live(out, platforms)
+    document = {"dataset": str(out), "simulated": False, "rows": rows, "platforms": [p.id for p in platforms]}
+    if json:
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    else:
+        Console().print(f"{rows:,} rows of {len(files)} live files in {out}", highlight=False, soft_wrap=True)
 
 
 def _report(out: Path, rows: int, resumed: int, files: int, seconds: float, json: bool) -> None:

@@ -6,7 +6,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import typer
@@ -16,6 +16,9 @@ from rich.table import Table
 from osml.failure import InputError
 from osml_training.cli.data_progress import bar
 
+if TYPE_CHECKING:
+    from osml_training.data.compare import Agreement
+
 
 def label_command(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set.")],
@@ -24,6 +27,9 @@ def label_command(
     ] = "frontier",
     slowdown: Annotated[str, typer.Option(help="Tolerated slowdowns of the B-points.")] = "0.05,0.10,0.15,0.20",
     into: Annotated[str | None, typer.Option(help="Folder of the labels in DIR.", show_default="labels")] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="Compare with a folder of labels, such as OTHER/labels, of the same runs.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Label all runs of a data set from their own mean latencies, file by file, each row group once."""
@@ -49,6 +55,12 @@ def label_command(
         "outcomes": dict(sorted(outcomes.items())), "slowdowns": list(slowdowns),
         "seconds": round(time.monotonic() - started, 3),
     }  # fmt: skip
+    agreements: list[Agreement] = []
+    if against is not None:
+        from osml_training.data.compare import compare  # noqa: PLC0415
+
+        agreements = compare(dataset, folder, against.parent, against.name)
+        document["against"] = {"labels": str(against), "labels_of": [found._asdict() for found in agreements]}
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
@@ -58,3 +70,10 @@ def label_command(
     for outcome, count in sorted(outcomes.items()):
         table.add_row(outcome, f"{count:,}")
     Console().print(table)
+    if agreements:
+        beside = Table(title=f"Against {against}", title_justify="left")
+        for heading in ("label", "runs", "mean |difference|", "worst", "equal"):
+            beside.add_column(heading, justify="left" if heading == "label" else "right")
+        for found in agreements:
+            beside.add_row(found.label, f"{found.runs:,}", f"{found.mean:.3f}", f"{found.worst:g}", f"{found.same:.0%}")
+        Console().print(beside)

@@ -95,8 +95,13 @@ def describe(folder: Path, sweep: Sweep, name: str) -> None:
             )
         platforms = {p.id: p for p in (*known.platforms, *fingerprints)}
         wanted = msgspec.structs.replace(known, platforms=list(platforms.values()))
-    with whole_file(file) as partial:
-        partial.write_bytes(msgspec.json.format(msgspec.json.encode(wanted), indent=1) + b"\n")
+    write_description(folder, wanted)
+
+
+def write_description(folder: Path, about: DatasetDescription) -> None:
+    """Write dataset.json."""
+    with whole_file(folder / DATASET) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
 
 
 def _difference(known: Provenance, wanted: Provenance) -> str:

@@ -47,7 +47,7 @@ class RunKey(NamedTuple):
     run: str
     load: float | None
     threads: int | None
-    neighbours: int
+    neighbours: int | None
 
 
 def fold_of(run: str, folds: int, seed: int = 0) -> int:
@@ -64,6 +64,14 @@ class _File:
     path: Path
     labels: dict[str, RunLabels]
     machine: Floats32
+
+    def may_have(self, group: int) -> bool:
+        """Whether a row group can hold rows of a run that is taken: by the statistics of its `run` column."""
+        column = self.parquet.schema_arrow.get_field_index("run")
+        found = self.parquet.metadata.row_group(group).column(column).statistics if column >= 0 else None
+        if found is None or not found.has_min_max:
+            return bool(self.labels)
+        return any(found.min <= run <= found.max for run in self.labels)
 
 
 class ExampleSource:
@@ -189,7 +197,7 @@ class ExampleSource:
             order = [order[int(k)] for k in rng.permutation(len(order))]
         for index, group in order:
             file = self._file(index)
-            if not file.labels:
+            if not file.may_have(group):
                 continue
             table = read_group(file.parquet, file.path, group, _COLUMNS)
             seed = [self.seed, index, group]

@@ -67,7 +67,7 @@ TRACE_COLUMNS = (
     Column("requests_per_s", "float32", "1/s", "requests answered", True, 0, 1e9),
     Column("requests", "int64", None, "latencies in the percentiles", True, 0, 1e12),
     # -- who was beside it; sums over all others -------------------------------------------------------------------
-    Column("neighbours", "int32", None, "services and jobs beside it", False, 0, 64),
+    Column("neighbours", "int32", None, "services and jobs beside it; null: some, unknown how many", True, 0, 64),
     Column("neighbour_names", "string", None, "who: moses=0.4,be:stream (loads as shares of max load)", True),
     Column("neighbour_cores", "float32", "logical CPUs", "cores allocated to them; 0 without any", True, 0, 4096),
     Column("neighbour_ways", "int32", "ways", "LLC ways allocated to them; 0 without any", True, 0, 64),
@@ -83,7 +83,7 @@ LABEL_COLUMNS = (
     Column("load", "float32", "1", "offered load as a share of max load", True, 0, 2),
     Column("target_ms", "float32", "ms", "latency target at `percentile`", True, 1e-3, 1e6),
     Column("percentile", "string", None, "what the target is set for: p50, p95, p99, mean", True),
-    Column("neighbours", "int32", None, "services and jobs beside it", False, 0, 64),
+    Column("neighbours", "int32", None, "services and jobs beside it; null: some, unknown how many", True, 0, 64),
     Column("labelling", "string", None, "rule: frontier (this project's) or reference (the published one)", False),
     Column("outcome", "string", None, "labelled; always_met (nothing to fall off); no_oaa, never_met, too_few_cells, "
            "no_target (then labels are null)", False),

@@ -1,0 +1,61 @@
+"""Whether the surface of a run behaves as one: more cores and more ways don't make it slower, beyond the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from osml_training.data.checks.finding import Finding, Place
+from osml_training.data.surfaces import Surface
+
+_RISE = 1.25
+"""A step to more resources that multiplies the latency by more than this, and beyond four standard errors, is odd."""
+
+_WARN, _ERROR = 0.10, 0.30
+"""Share of odd steps. Hyperthreads and the clock make some real ones: a second thread on a core slows the first."""
+
+_NOISY = 0.5
+
+
+def odd_steps(surface: Surface) -> tuple[int, int]:
+    """(odd steps, all steps) between neighbouring cells that were both measured."""
+    latency = surface.latency_ms
+    mean = np.where(np.isfinite(latency), latency, np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        n = surface.answered
+        variance = np.maximum(surface.squares / n - mean**2, 0.0) / np.maximum(n - 1, 1)
+    error = np.sqrt(variance)
+    odd = steps = 0
+    for axis in (0, 1):
+        less, more = (np.take(mean, range(k, mean.shape[axis] - 1 + k), axis) for k in (0, 1))
+        noise = np.hypot(*(np.take(error, range(k, mean.shape[axis] - 1 + k), axis) for k in (0, 1)))
+        known = ~np.isnan(less) & ~np.isnan(more)
+        steps += int(known.sum())
+        odd += int((known & (more > _RISE * less) & (more - less > 4.0 * noise)).sum())
+    return odd, steps
+
+
+def check_surface(surface: Surface, place: Place) -> Iterator[Finding]:
+    """Findings about one run."""
+    kind = surface.facts["percentile"] or "p99"
+    column = "mean_ms" if kind == "mean" else f"{kind}_ms"
+    odd, steps = odd_steps(surface)
+    if steps >= 10 and odd > _WARN * steps:
+        message = (
+            f"run {surface.run}: {odd} of {steps} steps to one core or way more make the latency more than "
+            f"{_RISE:g} times longer"
+        )
+        if odd > _ERROR * steps:
+            yield place.error(column, message + ": are cores, ways or latencies mixed up?")
+        else:
+            yield place.warning(column, message)
+    spread = surface.spread
+    if spread is not None and spread > _NOISY:
+        yield place.warning(
+            column, f"run {surface.run}: repeated samples of a cell disagree (standard error {spread:.0%}): measure "
+            "longer",
+        )  # fmt: skip
+    measured = int((surface.seen > 0).sum())
+    if measured < 4:
+        yield place.warning("cores", f"run {surface.run}: {measured} cells only, RCliff and OAA can't be seen in them")
