@@ -23,16 +23,23 @@ from osml.policies.limits import budgets, can_isolate
 from osml.policies.policy import Plan, latency_text
 
 HEADROOM = 1.03
-"""Of the rate, for its noise and its growth until the decision is in force; not in the classic version."""
+"""Of the rate, for its noise; not in the classic version, which does not look ahead either."""
+
+MOST_GROWTH = 0.2
+"""Of the rate: what it may grow in the next interval as it did in the last."""
+
+BEYOND = 1.05
+"""Times the highest profiled rate: up to here it is noise, beyond it nothing is known."""
 
 REST_SHARE = 0.02
 """Of the machine's bandwidth, what the jobs keep where the service needs all."""
 
 
 class OmbmState(Struct, frozen=True):
-    """The last rate and bandwidth; whether a backlog is being drained; what was learned beside these `jobs`."""
+    """The last rate, how much it grew, and bandwidth; whether a backlog is being drained; what was learned beside these `jobs`."""
 
     qps: float | None = None
+    growth_qps: float = 0.0
     bandwidth_gbps: float | None = None
     draining: bool = False
     correction: Correction = Correction()
@@ -112,18 +119,17 @@ class Ombm:
         )
         if state.draining:
             return replace(state, draining=not outlook.calm, qps=qps), []
+        if outlook.queued and state.qps is not None:
+            qps = max(qps, state.qps)
         late = outlook.tail_ms > outlook.slo_ms if self.classic else outlook.alarming
         if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged
-            return replace(state, draining=late, qps=qps), []
+            return replace(state, qps=qps), []
         correction = state.correction if self.classic else corrected(state.correction, outlook)
         said = (
             [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, all bandwidth until it is gone")] if late else []
         )
-        return replace(state, correction=correction, draining=late, qps=self._expected(qps, state.qps)), said
-
-    def _expected(self, qps: float, before: float | None) -> float:
-        """The rate to prepare for: the current one, and not classic its growth once more."""
-        return qps if self.classic or before is None else qps + max(0.0, min(qps - before, 0.2 * qps))
+        growth = 0.0 if state.qps is None else min(max(qps - state.qps, 0.0), MOST_GROWTH * qps)
+        return replace(state, correction=correction, draining=late, qps=qps, growth_qps=growth), said
 
     def _wanted(self, setting: _Setting, state: OmbmState) -> tuple[float | None, str]:
         """GB/s for the service (None: all there is) and why."""
@@ -134,14 +140,14 @@ class Ombm:
             return state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held"
         if state.draining:
             return None, f"{lc.name}: all bandwidth while a backlog drains"
-        rate = max(state.qps * (1.0 if self.classic else HEADROOM), 1e-9)
+        rate = max(state.qps if self.classic else (state.qps + state.growth_qps) * HEADROOM, 1e-9)
         found = predictor.predict(rate, lc.target_ms)
         at = f"{lc.name} at {state.qps:.6g}/s"
         if found.clamped:
             at += f" (outside of the profile, line of {found.qps:.6g}/s)"
         if found.bandwidth_gbps is None:
             return None, f"{at}: no bandwidth meets {lc.target_ms:g} ms, {found.predicted_ms:.4g} ms with all of it"
-        if found.clamped and rate > predictor.most_qps:
+        if state.qps > BEYOND * predictor.most_qps:
             return None, f"{at}: nothing is known beyond; all bandwidth"
         position = (state.qps - predictor.least_qps) / (predictor.most_qps - predictor.least_qps)
         factor = 1.0 if self.classic else state.correction.factors[part_of(position)]
