@@ -36,7 +36,7 @@ def test_isolation_and_priority_each_imply_distinction(partition, resource):
     assert found.da >= found.ia - 1e-12  # lemma 1
     assert found.da >= found.pa - 1e-12  # lemma 2
     assert found.ia + found.pa <= 1.0 + 1e-12  # lemma 3: no slice has both
-    assert 0.0 <= min(found.ia, found.pa)
+    assert min(found.ia, found.pa) >= 0.0
     assert found.da <= 1.0 + 1e-12
 
 

@@ -9,7 +9,9 @@ from osml.failure import InputError
 from osml.theory.equivalence import EntropyCurve, cores_needed, cores_worth, equivalence, isentropic_line
 
 CORES = tuple(range(4, 11))
-FALLING = st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7).map(lambda e: EntropyCurve(CORES, tuple(sorted(e)[::-1])))
+FALLING = st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7).map(
+    lambda e: EntropyCurve(CORES, tuple(sorted(e)[::-1]))
+)
 ANY = st.lists(st.floats(0.0, 1.0), min_size=7, max_size=7).map(lambda e: EntropyCurve(CORES, tuple(e)))
 LEVEL = st.floats(0.01, 0.99)
 
