@@ -11,6 +11,13 @@ from osml.policies.holding import POOL, Holding, fair_holding, resumed
 from osml.policies.limits import CORES_AND_WAYS, Budget, budgets, can_isolate, without_operator_minimums
 from osml.policies.regions import KNOBS, owned_alone, partition_of, with_knob
 
+_UNITS: Mapping[Resource, str] = {
+    "memory": "memory (MiB)",
+    "disk": "disk (reads/s)",
+    "network": "network (Mbit/s)",
+    "mba": "memory bandwidth",
+}
+
 
 class Resumable(Protocol):
     """State of a policy that remembers the partition of its last decision."""
@@ -75,10 +82,11 @@ class Division:
         """Who owns how much, in words."""
         parts: list[str] = []
         for resource, holding in self.holdings.items():
-            owners = [f"{name} {units}" for name, units in holding.own.items() if units]
-            if holding.pool:
-                owners.append(f"{pool_label} {holding.pool}")
-            parts.append(f"{resource}: {', '.join(owners)}")
+            owned = {**{name: units for name, units in holding.own.items() if units}, pool_label: holding.pool}
+            scale = holding.scale
+            amounts = {name: units if scale is None else scale.amount(units) for name, units in owned.items() if units}
+            listed = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
+            parts.append(f"{_UNITS.get(resource, resource)}: {listed}")
         return "; ".join(parts) or "everybody shares everything"
 
 
@@ -127,8 +135,9 @@ def divide(
     division = Division(names)
     division.started = state.wanted is None
     for budget in budgets(observation, resources):
-        sharers = sharers_of(budget)
-        owning = [name for name in owners if name not in without.get(budget.resource, ())]
+        absent = without.get(budget.resource, ())
+        sharers = tuple(name for name in sharers_of(budget) if name not in absent)
+        owning = [name for name in owners if name not in absent]
         obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups)
         if obstacle is not None:
             division.common[budget.resource] = budget.total

@@ -1,13 +1,16 @@
-"""PARTIES (Chen, Delimitrou, Martinez; ASPLOS 2019): section 4, algorithms 1 to 4, for cores and LLC ways.
+"""PARTIES (Chen, Delimitrou, Martinez; ASPLOS 2019): section 4, algorithms 1 to 4.
 
 Every LC service has an isolated region; BE jobs share one region of all the rest (without BE jobs the rest is idle).
+Cores, LLC ways, memory and disk are divided; each service has a clock of its own; the network is a threshold.
 
 | here | paper |
 |---|---|
 | `Parties.decide`, `_Round.adjust` | algorithm 1: fair start; smallest slack < 0.05: up, else largest > 0.2: down |
+| `parties_network.adjust_network` | algorithm 1, section 4.2.1: adjust_network_bandwidth_partition |
 | `_Round.judge` | section 4.2.2: was the last adjustment beneficial? next resource; revert and pause a downsize |
 | `_Round.upsize`, `_Round.downsize` | algorithms 2 and 3, one unit an interval |
-| `_Round.wheel`, `_Round.turn_of` | section 4.2.3: random first resource, next one in the wheel, skipped states |
+| `parties_wheel.Wheels` | section 4.2.3, figure 4: two wheels, random start, transitions, skipped states |
+| `parties_memory` | sections 4.2.3 and 4.3: memory slack, the in-memory test, victims of <UP, MEM> |
 | `_Round.take_from` | algorithm 4: victim (BE first, then the largest slack) and the ping-pong rule |
 | `violation.migration` | algorithm 1: migration after a minute of violation |
 
@@ -16,30 +19,24 @@ Deviations are numbered in docs/reference/policies.md.
 
 from __future__ import annotations
 
-import random
-from typing import Literal
-
 from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.domain import Observation, Partition, Reason, Resource
 from osml.policies.division import Division, divide, not_applied
-from osml.policies.holding import POOL
+from osml.policies.holding import POOL, fair_holding
+from osml.policies.parties_memory import DiskTest, Memory, in_memory, tested
+from osml.policies.parties_network import adjust_network
+from osml.policies.parties_wheel import Action, Wheels
 from osml.policies.policy import Plan, latency_text
 from osml.policies.violation import migration, violated_since
 
+__all__ = ["Action", "Parties", "PartiesState", "Trial"]
+
+RESOURCES: tuple[Resource, ...] = ("cores", "ways", "frequency", "memory", "disk", "network")
 UPSIZE_SLACK = 0.05
 DOWNSIZE_SLACK = 0.2
 DOWNSIZE_PAUSE_S = 30.0
-
-Direction = Literal["up", "down"]
-
-
-class Action(Struct, frozen=True):
-    """What was done to a service last: its place in the trading wheel."""
-
-    direction: Direction
-    resource: Resource
 
 
 class Trial(Struct, frozen=True):
@@ -57,6 +54,8 @@ class PartiesState(Struct, frozen=True):
     seed: int
     draws: int = 0
     actions: dict[str, Action] = {}
+    turn_from: dict[str, Resource] = {}  # where the turn of its wheel began
+    disk_tests: dict[str, DiskTest] = {}
     trial: Trial | None = None
     paused_until_s: dict[str, float] = {}
     violated_since_s: float | None = None
@@ -68,7 +67,7 @@ class Parties:
     """One adjustment of one unit of one resource in an interval, guided by slack alone."""
 
     name = "parties"
-    version = 1
+    version = 2
     State = PartiesState
 
     def initial(self, observation: Observation, seed: int) -> PartiesState:
@@ -79,27 +78,32 @@ class Parties:
         """Algorithm 1, one turn of its loop."""
         order = [s.name for s in observation.services if s.kind == "lc"]
         sharers = tuple(s.name for s in observation.services if s.kind == "be")
-        division = divide(observation, order, lambda _: sharers, state)
-        turn = _Round(observation, _without_the_gone(state, observation), division)
+        tests = tested(observation, state.disk_tests)
+        diskless = {name for name, test in tests.items() if in_memory(test, observation.time_s)}
+        division = divide(observation, order, lambda _: sharers, state, RESOURCES, {"disk": diskless})
+        _share_disk_again(division, diskless, state)
+        turn = _Round(observation, _without_the_gone(state, observation), division, tests)
         if division.started:
             turn.trial = None
             turn.say(f"fair start: {division.summary(turn.label(POOL))}")
         elif (obstacle := not_applied(observation, state.wanted)) is not None:
             turn.pass_over(obstacle, again=observation.partition is None)
-        elif not turn.judge():
-            turn.adjust()
+        else:
+            turn.go_on()
         since_s = violated_since(turn.services, turn.violated_since_s, observation.time_s)
         infeasible = division.infeasible() or migration(turn.services, since_s, observation.time_s)
         partition = division.partition()
         after = PartiesState(
-            state.seed,
-            turn.draws,
-            turn.actions,
-            turn.trial,
-            turn.paused_until_s,
-            since_s,
-            partition,
-            observation.time_s,
+            seed=state.seed,
+            draws=turn.wheels.draws,
+            actions=turn.wheels.actions,
+            turn_from=turn.wheels.turn_from,
+            disk_tests=tests,
+            trial=turn.trial,
+            paused_until_s=turn.paused_until_s,
+            violated_since_s=since_s,
+            wanted=partition,
+            time_s=observation.time_s,
         )
         return Plan(partition, [*division.reasons(), *turn.reasons], infeasible), after
 
@@ -113,6 +117,7 @@ def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesS
     state = replace(
         state,
         actions={name: action for name, action in state.actions.items() if name in here},
+        turn_from={name: resource for name, resource in state.turn_from.items() if name in here},
         paused_until_s={name: until for name, until in state.paused_until_s.items() if name in here},
         trial=trial,
     )
@@ -121,17 +126,29 @@ def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesS
     return state
 
 
+def _share_disk_again(division: Division, diskless: set[str], state: PartiesState) -> None:
+    """Who turned out not to read gives its part of the disk to those who do, in equal parts (deviation 9)."""
+    disk = division.holdings.get("disk")
+    before = state.wanted.knobs if state.wanted is not None else {}
+    free = sorted(name for name in diskless if name in before and before[name].disk_iops is not None)
+    if disk is not None and free:
+        division.holdings["disk"] = fair_holding(disk)
+        division.notes.append(f"{', '.join(free)} did not read from the disk: the others share it")
+
+
 class _Round:
     """One decision in the making."""
 
-    def __init__(self, observation: Observation, state: PartiesState, division: Division) -> None:
+    def __init__(
+        self, observation: Observation, state: PartiesState, division: Division, tests: dict[str, DiskTest]
+    ) -> None:
         self.now_s = observation.time_s
         self.division = division
         self.services = {s.name: s for s in observation.services if s.kind == "lc"}
         self.jobs = [s.name for s in observation.services if s.kind == "be"]
         self.slack = {name: s.slack for name, s in self.services.items() if s.slack is not None}
-        self.seed, self.draws = state.seed, state.draws
-        self.actions = dict(state.actions)
+        self.wheels = Wheels(division.resources, state.seed, state.draws, state.actions, state.turn_from)
+        self.memory = Memory(observation, division, tests)
         self.trial = state.trial
         self.paused_until_s = {n: until for n, until in state.paused_until_s.items() if until > self.now_s}
         self.violated_since_s = state.violated_since_s
@@ -144,6 +161,12 @@ class _Round:
         """Add a reason."""
         self.reasons.append(Reason(text=text, service=service, resource=resource, change=change))
 
+    def go_on(self) -> None:
+        """The network, and one adjustment of one resource."""
+        self.reasons += adjust_network(self.division, self.services, self.label(POOL))
+        if not self.judge():
+            self.adjust()
+
     def judge(self) -> bool:
         """Look at what the last adjustment did; True where a downsize had to be reverted, which is this turn's act."""
         trial, self.trial = self.trial, None
@@ -153,16 +176,16 @@ class _Round:
         latency_ms = self.services[name].latency_ms or 0.0
         if trial.action.direction == "up":
             if latency_ms >= trial.latency_ms:
-                self.actions[name] = self.next_action(trial.action, "up")
+                self.advance(name, trial.action)
                 self.say(
                     f"{name}: one more of {resource} did not help ({latency_ms:.4g} ms, before "
-                    f"{trial.latency_ms:.4g} ms); next is {self.actions[name].resource}",
+                    f"{trial.latency_ms:.4g} ms); next is {self.wheels.actions[name].resource}",
                     name,
                 )
             return False
         if self.slack[name] >= UPSIZE_SLACK:
             return False
-        self.actions[name] = self.next_action(trial.action, "down")
+        self.advance(name, trial.action)
         self.paused_until_s[name] = self.now_s + DOWNSIZE_PAUSE_S
         if not self.division.move(resource, trial.other, name):
             return False
@@ -185,8 +208,8 @@ class _Round:
         self.say(f"{obstacle}; " + ("the same again" if again else "going on from what is applied"))
         if not again:
             if trial is not None:
-                self.actions[trial.service] = self.next_action(trial.action, trial.action.direction)
-            self.adjust()
+                self.advance(trial.service, trial.action)
+            self.go_on()
 
     def adjust(self) -> None:
         """Upsize the service with the smallest slack, or else downsize the one with the largest."""
@@ -207,8 +230,7 @@ class _Round:
 
     def upsize(self, name: str) -> None:
         """One unit more for a service whose target is (about to be) missed."""
-        first = self.wheel(name, "up")
-        for resource in self.turn_of(first):
+        for resource in self.wheels.path(name, "up", storage_short=self.memory.short(name)):
             if self.take_from(name, resource):
                 return
         self.say(f"{name}: {latency_text(self.services[name])}, and nobody can give it anything more", name)
@@ -216,57 +238,37 @@ class _Round:
     def take_from(self, name: str, resource: Resource) -> bool:
         """Move one unit to the service from the pool, or from the LC service with the largest slack that can give."""
         victims = sorted((v for v in self.slack if v != name), key=lambda v: (-self.slack[v], v))
-        for victim in (POOL, *victims):
+        for victim in (POOL, *(self.memory.victims(victims) if resource == "memory" else victims)):
             if not self.division.move(resource, victim, name):
                 continue
-            action = self.actions[name] = Action("up", resource)
-            if victim != POOL and self.actions.get(victim) == action:
-                self.actions[victim] = self.next_action(action, "up")  # no ping-pong over one resource
+            action = Action("up", resource)
+            self.wheels.land(name, action)
+            if victim != POOL and self.wheels.actions.get(victim) == action:
+                self.advance(victim, action)  # no ping-pong over one resource
             self.try_out(name, action, victim)
-            self.say(
-                f"{name} +1 {resource} from {self.label(victim)}: {latency_text(self.services[name])}",
-                name,
-                resource,
-                1,
-            )
+            source = "" if resource == "frequency" else f" from {self.label(victim)}"
+            self.say(f"{name} +1 {resource}{source}: {latency_text(self.services[name])}", name, resource, 1)
             return True
         return False
 
     def downsize(self, name: str) -> bool:
         """Take one unit from a service with much slack; False where it is at its least in everything."""
-        for resource in self.turn_of(self.wheel(name, "down")):
+        for resource in self.wheels.path(name, "down", storage_short=self.memory.short(name)):
+            if resource == "memory" and not self.memory.may_lose(name):
+                continue
             if self.division.move(resource, name, POOL):
-                action = self.actions[name] = Action("down", resource)
+                action = Action("down", resource)
+                self.wheels.land(name, action)
                 self.try_out(name, action, POOL)
-                self.say(
-                    f"{name} -1 {resource} to {self.label(POOL)}: slack {self.slack[name]:.2f} > {DOWNSIZE_SLACK:g}",
-                    name,
-                    resource,
-                    -1,
-                )
+                target = "" if resource == "frequency" else f" to {self.label(POOL)}"
+                text = f"{name} -1 {resource}{target}: slack {self.slack[name]:.2f} > {DOWNSIZE_SLACK:g}"
+                self.say(text, name, resource, -1)
                 return True
         return False
 
-    def wheel(self, name: str, direction: Direction) -> Resource:
-        """Where the service stands in the wheel of that direction; entering a wheel lands on a random resource."""
-        action = self.actions.get(name)
-        resources = self.division.resources
-        if action is not None and action.direction == direction and action.resource in resources:
-            return action.resource
-        draw = random.Random(f"{self.seed}/{self.draws}/{name}")  # noqa: S311
-        self.draws += 1
-        return draw.choice(resources) if resources else "cores"
-
-    def turn_of(self, first: Resource) -> list[Resource]:
-        """All resources, in the order of the wheel from this one on."""
-        resources = self.division.resources
-        at = resources.index(first) if first in resources else 0
-        return resources[at:] + resources[:at]
-
-    def next_action(self, action: Action, direction: Direction) -> Action:
-        """The next state of the wheel."""
-        turn = self.turn_of(action.resource)
-        return Action(direction, turn[1] if len(turn) > 1 else action.resource)
+    def advance(self, name: str, action: Action) -> None:
+        """The next state of the service's wheel."""
+        self.wheels.advance(name, action, storage_short=self.memory.short(name))
 
     def try_out(self, name: str, action: Action, other: str) -> None:
         """Remember the adjustment, for the next observation to judge."""

@@ -1,0 +1,43 @@
+"""PARTIES' adjust_network_bandwidth_partition (ASPLOS 2019, section 4.2.1): a threshold, not a resource to trade.
+
+Below 0.5 Gbps of bandwidth slack a service gets one step more, above 1 Gbps it gives one step back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from osml.domain import Reason, Service
+from osml.policies.division import Division
+from osml.policies.holding import POOL
+
+GROW_BELOW_MBPS, SHRINK_ABOVE_MBPS = 500.0, 1000.0
+
+
+def adjust_network(division: Division, services: Mapping[str, Service], pool_label: str) -> list[Reason]:
+    """Adjust all services at once; those who give first, then those who take, the smallest slack first.
+
+    A service whose traffic is not measured keeps what it has.
+    """
+    holding = division.holdings.get("network")
+    if holding is None or holding.scale is None:
+        return []
+    slack: dict[str, float] = {}
+    for name, service in services.items():
+        if service.counters.network_mbps is not None:
+            slack[name] = holding.scale.amount(holding.own.get(name, 0)) - service.counters.network_mbps
+    reasons: list[Reason] = []
+    for name in sorted(slack, key=lambda name: (-slack[name], name)):
+        if slack[name] > SHRINK_ABOVE_MBPS and division.move("network", name, POOL):
+            text = f"{name} -1 network to {pool_label}: {slack[name]:.0f} Mbit/s unused > {SHRINK_ABOVE_MBPS:g}"
+            reasons.append(Reason(text=text, service=name, resource="network", change=-1))
+    for name in sorted(slack, key=lambda name: (slack[name], name)):
+        if slack[name] >= GROW_BELOW_MBPS:
+            continue
+        left = f"{slack[name]:.0f} Mbit/s unused < {GROW_BELOW_MBPS:g}"
+        if division.move("network", POOL, name):
+            text = f"{name} +1 network from {pool_label}: {left}"
+            reasons.append(Reason(text=text, service=name, resource="network", change=1))
+        else:
+            reasons.append(Reason(text=f"{name}: {left}, and {pool_label} has no more of the link", service=name))
+    return reasons
