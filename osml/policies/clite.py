@@ -54,8 +54,9 @@ class Task(Struct, frozen=True):
 class CliteState(Struct, frozen=True):
     """`point` is in force since `asked_s` (flat, as in samples), for the `tries`-th time; times are node times.
 
-    While `holding`, `loads` are the requests/s of each service when all targets were first met, and `changed_since_s`
-    is since when targets are missed without getting better, or loads differ; `missed_ms` are the latencies above target. `failures` counts searches in a row that did not help.
+    While `holding`, `loads` are the requests/s of each service when all targets were first met, `missed_ms` are the
+    latencies above target in the last interval, and `changed_since_s` is since when targets are missed without getting
+    better, or loads differ. `failures` counts searches in a row that did not help.
     """
 
     seed: int
