@@ -11,6 +11,8 @@ import typer
 
 from osml import __version__
 from osml.cli import demo, dispatch, entropy, live
+from osml.cli.bench_help import HELP as BENCH
+from osml.cli.ombm_help import HELP as OMBM
 from osml.cli.theory_help import HELP as THEORY
 from osml.cli.virtual_help import HELP as VIRTUAL
 from osml.failure import Failure
@@ -50,7 +52,7 @@ app.add_typer(dispatch.app, name="dispatch")
 
 
 # Groups on compiled equations, which take a second to load: loaded only where one of their commands is asked for.
-COMPILED = {"virtual": VIRTUAL, "theory": THEORY}
+COMPILED = {"virtual": VIRTUAL, "theory": THEORY, "bench": BENCH, "ombm": OMBM}
 
 
 def _group(name: str) -> typer.Typer:

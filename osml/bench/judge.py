@@ -1,0 +1,149 @@
+"""What a run was worth: convergence, violations, resources, entropy, falls off the cliff; from noiseless flows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from osml.domain import Partition
+from osml.entropy import be_entropy, combine, intolerable, lc_entropy
+from osml.virtual.closed_loop import Interval
+from osml.virtual.measure import mixed_quantile
+from osml.virtual.state import Node
+
+CONVERGED_INTERVALS = 5  # design, section 4
+CLIFF_TIMES = 5.0
+"""A decision that takes from a service and multiplies its latency so, beyond the target, is a fall off the cliff."""
+_LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One interval as it really was. Lists are by LC service of the node; NaN where one was not there.
+
+    `cores` and `ways` are what each service can reach, `used` what LC services hold together. `slowdowns` are of BE
+    jobs by work done, `slowdowns_ipc` by IPC.
+    """
+
+    time_s: float
+    loads: list[float]
+    tails_ms: list[float]
+    met: bool
+    e_lc: float | None
+    e_be: float | None
+    e_s: float | None
+    e_be_ipc: float | None
+    e_s_ipc: float | None
+    slowdowns: list[float]
+    cores: list[int]
+    ways: list[int]
+    used: tuple[int, int]
+    changed: bool
+    fault: str | None
+
+
+class Judge:
+    """Judges intervals one by one, in order."""
+
+    def __init__(self, node: Node, solo: Sequence[tuple[float, float]]) -> None:
+        self.node, self.solo = node, solo
+        self._last: Partition | None = None
+        self._lc = {service.name for service in node.services}
+
+    def __call__(self, interval: Interval, loads: dict[str, float]) -> Judged:
+        """The interval without measurement noise. `loads` are those of the services that were there."""
+        node, n = self.node, len(self.node.services)
+        there = [service.name in loads for service in node.services]
+        tails = [
+            interval.tail_ms(i, service.percentile) if there[i] else math.nan for i, service in enumerate(node.services)
+        ]
+        pairs = [(tail, s.target_ms) for tail, s, here in zip(tails, node.services, there, strict=True) if here]
+        e_lc = lc_entropy([intolerable(tail, target) for tail, target in pairs]) if pairs else None
+        jobs = interval.flows[n:]
+        by_work = [
+            _over(work, flow.instructions / flow.dt / 1e9) for flow, (_, work) in zip(jobs, self.solo, strict=True)
+        ]
+        by_ipc = [_over(ipc, flow.instructions / flow.cycles if flow.cycles else 0.0)
+                  for flow, (ipc, _) in zip(jobs, self.solo, strict=True)]  # fmt: skip
+        e_be = be_entropy(by_work) if by_work else None
+        e_be_ipc = be_entropy(by_ipc) if by_ipc else None
+        partition = interval.decision.partition if interval.decision else None
+        # The first decision leads away from nothing: that is where every policy begins, not an action.
+        changed = partition is not None and self._last is not None and partition != self._last
+        self._last = partition or self._last
+        return Judged(
+            time_s=interval.time_s,
+            loads=[loads.get(service.name, math.nan) for service in node.services],
+            tails_ms=tails,
+            met=all(tail <= target for tail, target in pairs),
+            e_lc=e_lc,
+            e_be=e_be,
+            e_s=combine(e_lc, e_be),
+            e_be_ipc=e_be_ipc,
+            e_s_ipc=combine(e_lc, e_be_ipc),
+            slowdowns=by_work,
+            cores=[_reached(partition, s.name, "cores", node.platform.cpus) for s in node.services],
+            ways=[_reached(partition, s.name, "ways", node.platform.ways) for s in node.services],
+            used=self._used(partition),
+            changed=changed,
+            fault=interval.fault,
+        )
+
+    def _used(self, partition: Partition | None) -> tuple[int, int]:
+        """Cores and ways in regions of LC services, shared ones included."""
+        if partition is None:
+            return self.node.platform.cpus, self.node.platform.ways
+        held = [region for region in partition.regions if self._lc.intersection(region.owners)]
+        return sum(region.cores for region in held), sum(region.ways for region in held)
+
+
+def _reached(partition: Partition | None, name: str, resource: str, everything: int) -> int:
+    if partition is None:
+        return everything
+    return partition.cores_of(name) if resource == "cores" else partition.ways_of(name)
+
+
+def _over(solo: float, now: float) -> float:
+    return math.inf if now <= 0 else max(1.0, solo / now)
+
+
+def converged_at(judged: Sequence[Judged]) -> int | None:
+    """Index of the first interval from which all targets hold for 5 in a row; None where there is none."""
+    held = 0
+    for index, interval in enumerate(judged):
+        held = held + 1 if interval.met else 0
+        if held == CONVERGED_INTERVALS:
+            return index - CONVERGED_INTERVALS + 1
+    return None
+
+
+def falls(node: Node, judged: Sequence[Judged]) -> tuple[int, int]:
+    """Downward decisions (one a service that met its target), and how many of them were falls off the cliff.
+
+    A fall: within two intervals after something was taken from the service, at the same load, its tail is over its
+    target and CLIFF_TIMES what it was.
+    """
+    downward = fallen = 0
+    for at in range(1, len(judged)):
+        before, after = judged[at - 1], judged[at]
+        if not after.changed:
+            continue
+        for i, service in enumerate(node.services):
+            taken = after.cores[i] < before.cores[i] or after.ways[i] < before.ways[i]
+            if not taken or not before.tails_ms[i] <= service.target_ms or before.loads[i] != after.loads[i]:
+                continue
+            downward += 1
+            worst = max(later.tails_ms[i] for later in judged[at : at + 2])
+            fallen += worst > service.target_ms and worst >= CLIFF_TIMES * before.tails_ms[i]
+    return downward, fallen
+
+
+def window_tails_ms(node: Node, intervals: Sequence[Interval]) -> list[float]:
+    """Tail of each LC service over all intervals together, as a client that logs every request would find it."""
+    found: list[float] = []
+    for i, service in enumerate(node.services):
+        flows = [part[i] for one in intervals for part in (one.before, one.flows) if part is not None]
+        quantile = mixed_quantile(flows, [_LEVELS[service.percentile]])
+        found.append(math.inf if quantile is None else quantile[0])
+    return found

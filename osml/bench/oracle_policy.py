@@ -1,0 +1,74 @@
+"""The upper bound: a policy that is told the loads and applies the exact best partition at once.
+
+It is no policy of `osml.policies`, because it needs the equations of the node: only the bench has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from msgspec import Struct
+
+from osml.domain import Infeasible, Observation, Partition, Reason, Region
+from osml.policies.policy import Plan
+from osml.virtual.oracle import Answer, best_partition
+from osml.virtual.state import Node
+
+NAME = "oracle"
+
+
+@dataclass(frozen=True)
+class BestFor:
+    """The oracle's answer for one set of loads."""
+
+    partition: Partition
+    feasible: bool
+    missing: list[str]
+    e_s: float
+    cores: int
+    ways: int
+
+
+def best_for(node: Node, loads: Mapping[str, float]) -> BestFor:
+    """Ask the oracle (osml.virtual.oracle) and put its answer into regions; BE jobs share theirs."""
+    present = tuple(service for service in node.services if service.name in loads)
+    smaller = Node(node.platform, present, node.jobs)
+    return as_regions(smaller, best_partition(smaller, loads))
+
+
+def as_regions(node: Node, answer: Answer) -> BestFor:
+    """An answer of the oracle for a node whose services are all there."""
+    rows = answer.partition.tolist()
+    owners = [[service.name] for service in node.services] + [[job.name for job in node.jobs]]
+    regions = [Region(names, row[0], row[1]) for names, row in zip(owners, rows, strict=True) if names]
+    used = answer.partition[: len(node.services)].sum(axis=0)
+    return BestFor(
+        Partition(regions), answer.outcome.feasible, answer.missing, answer.outcome.e_s, int(used[0]), int(used[1])
+    )
+
+
+class OracleState(Struct, frozen=True):
+    """Nothing to remember."""
+
+
+class Oracle:
+    """Applies what `known` says for the present loads, whatever it observes."""
+
+    name = NAME
+    version = 1
+    State = OracleState
+
+    def __init__(self, known: Callable[[], BestFor]) -> None:
+        self._known = known
+
+    def initial(self, observation: Observation, seed: int) -> OracleState:
+        """Nothing to remember."""
+        return OracleState()
+
+    def decide(self, observation: Observation, state: OracleState) -> tuple[Plan, OracleState]:
+        """The best partition."""
+        best = self._known()
+        names = [service.name for service in observation.services if service.kind == "lc"]
+        infeasible = None if best.feasible else Infeasible(names, "; ".join(best.missing) or "no partition meets all")
+        return Plan(best.partition, [Reason(text="oracle: the exact best partition")], infeasible), state

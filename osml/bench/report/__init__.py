@@ -1,0 +1,1 @@
+"""From rows to a report that can be read: tables with intervals, plots, the papers' numbers beside ours."""

@@ -1,0 +1,76 @@
+"""Effective machine utilisation over the number of services (PARTIES figures 7 and 10)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from osml.bench.published import published
+from osml.bench.report.document import Picture, Section, Table
+from osml.bench.report.figures import figure, violins
+from osml.bench.report.statistics import mean
+from osml.bench.results import Results
+
+
+def _gain(results: Results, policy: str, over: str) -> float | None:
+    """Gain in mean EMU over the same cases, in percent."""
+    ours = results.by_key(results.of(policy=policy), "emu")
+    other = results.by_key(results.of(policy=over), "emu")
+    keys = ours.keys() & other.keys()
+    base = sum(other[key] for key in keys)
+    return 100.0 * (sum(ours[key] for key in keys) / base - 1.0) if base > 0 else None
+
+
+def _percent(value: float | None) -> str:
+    return "-" if value is None else f"{value:+.0f} %"
+
+
+def by_number_of_services(counts: Mapping[int, Results]) -> Section:
+    """Figure 7, with the gains over Heracles and the distance from the oracle."""
+    theirs = published()["parties"]
+    policies = next(iter(counts.values())).policies if counts else []
+    rows = [
+        [
+            str(n),
+            *(mean([row["emu"] for row in results.of(policy=policy)]).text(".0%") for policy in policies),
+            _percent(_gain(results, "parties", "heracles")),
+            f"+{theirs['emu_gain_over_heracles_pct'][n]} %" if n in theirs["emu_gain_over_heracles_pct"] else "-",
+            _percent(_gain(results, "parties", "oracle")),
+        ]
+        for n, results in sorted(counts.items())
+    ]
+    headings = ["services", *policies, "parties over heracles", "published", "parties against oracle"]
+    text = [
+        f"Published: parties at most {theirs['emu_below_oracle_pct_at_most']} % below the oracle. EMU is the sum of "
+        "the loads of all services, one of them searched; 0 where the given loads alone can't be held."
+    ]
+
+    def draw(made: Any, axes: Any) -> None:
+        for axis, (n, results) in zip(axes[0], sorted(counts.items()), strict=True):
+            values = [[100 * row["emu"] for row in results.of(policy=policy)] for policy in policies]
+            violins(axis, policies, values, "EMU, %" if n == min(counts) else "")
+            axis.set(title=f"{n} services", ylim=(0, 320))
+
+    pictures = [Picture("emu-by-number.png", "EMU by number of services (simulated), as figure 7",
+                        figure(1, len(counts), (2.9 * len(counts), 3.4), draw))] if counts else []  # fmt: skip
+    return Section("Figure 7: EMU", text, [Table(headings, rows, "mean EMU, 95 % interval")], pictures)
+
+
+def convergence_by_number(counts: Mapping[int, Results]) -> Section:
+    """Figure 10: seconds until PARTIES meets all targets, at the highest load that it holds."""
+    theirs = published()["parties"]["convergence_s"]
+    rows: list[list[str]] = []
+    means: dict[int, float] = {}
+    for n, results in sorted(counts.items()):
+        seconds = [row["convergence_s"] for row in results.of(policy="parties") if row["convergence_s"] is not None]
+        if not seconds:
+            continue
+        found = mean(seconds)
+        means[n] = found.value
+        rows.append([str(n), found.text(), f"{min(seconds):.3g} to {max(seconds):.3g}"])
+    growth = f"{means[6] / means[2]:.2f}" if {2, 6} <= means.keys() and means[2] > 0 else "-"
+    text = [
+        f"Published: {theirs['min']} to {theirs['max']} s, and {theirs['growth_2_to_6']} times longer with 6 services "
+        f"than with 2; ours {growth} times."
+    ]
+    return Section("Figure 10: convergence of parties", text, [Table(["services", "mean seconds", "range"], rows)])

@@ -1,0 +1,84 @@
+"""Entropies over a service's load, and what ARQ gains (Ah-Q figure 16). E_BE is by IPC here, as the paper has it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from osml.bench.episode import Row
+from osml.bench.published import published, ratio
+from osml.bench.report.document import Picture, Section, Table
+from osml.bench.report.figures import colour, figure
+from osml.bench.report.statistics import mean
+from osml.bench.results import Results
+from osml.virtual.mix import parse_mix
+
+_MOVING = "xapian"
+
+
+def _load(row: Row) -> float:
+    return parse_mix(row["mix"]).loads[_MOVING]
+
+
+def over_load(results: Results, loads: Sequence[float]) -> Section:
+    """E_LC, E_BE and E_S of each policy over xapian's load."""
+    columns = (("e_lc", "E_LC"), ("e_be_ipc", "E_BE"), ("e_s_ipc", "E_S"))
+
+    def draw(made: Any, axes: Any) -> None:
+        for panels, part in zip(axes, results.parts, strict=True):
+            for axis, (column, label) in zip(panels, columns, strict=True):
+                for policy in results.policies:
+                    rows = results.of(part, policy)
+                    values = [np.mean([row[column] for row in rows if _load(row) == x] or [np.nan]) for x in loads]
+                    axis.plot([100 * x for x in loads], values, "o-", markersize=3, color=colour(policy), label=policy)
+                axis.set(title=f"{label}, {part}", ylim=(0, None), xlabel=f"{_MOVING}, % of max load")
+        axes[0, 0].legend(fontsize=7)
+
+    tables = [
+        Table(
+            ["policy", "mean E_LC", "mean E_BE", "mean E_S"],
+            [
+                [
+                    policy,
+                    *(
+                        mean([r[c] for r in results.of(part, policy) if r[c] is not None]).text(".3f")
+                        for c, _ in columns
+                    ),
+                ]
+                for policy in results.policies
+            ],
+            f"{part}: mean over xapian's loads",
+        )
+        for part in results.parts
+    ]
+    drawn = figure(len(results.parts), 3, (11, 3.2 * len(results.parts)), draw)
+    return Section(
+        "Figure 16 a: entropies", [], tables, [Picture("entropy-over-load.png", "Entropies (simulated)", drawn)]
+    )
+
+
+def gains(results: Results) -> Section:
+    """Reduction of the LC services' tails against unmanaged, and the BE job's gain, where the others are at 40 %."""
+    part = results.parts[-1]
+    base = {(row["case"], row["seed"]): row for row in results.of(part, "unmanaged")}
+    theirs = published()["ahq"]
+    rows: list[list[str]] = []
+    for policy in results.policies:
+        pairs = [(row, base[row["case"], row["seed"]]) for row in results.of(part, policy)
+                 if (row["case"], row["seed"]) in base]  # fmt: skip
+        cuts = [100.0 * (1.0 - row["tail_over_target"] / was["tail_over_target"]) for row, was in pairs
+                if row["tail_over_target"] and np.isfinite(was["tail_over_target"])]  # fmt: skip
+        ours = mean(cuts)
+        paper = theirs["tail_reduction_pct"].get(policy)
+        rows.append(
+            [policy, ours.text(".1f"), "-" if paper is None else f"{paper:g}",
+             ratio(ours.value, paper) if cuts else "-",
+             mean([row["be_speed"] for row in results.of(part, policy) if row["be_speed"] is not None]).text(".0%")]
+        )  # fmt: skip
+    table = Table(
+        ["policy", "tail below unmanaged, %", "published", "ours / published", "BE speed of solo"], rows,
+        f"{part}, mean over xapian's loads",
+    )  # fmt: skip
+    return Section("Figure 16 b: tail latencies and the BE job", [], [table])

@@ -1,0 +1,100 @@
+"""Tables that every suite has: what each policy reached, paired differences, and the papers' numbers beside ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from osml.bench.episode import Row
+from osml.bench.published import ratio
+from osml.bench.report.document import Section, Table
+from osml.bench.report.statistics import Estimate, mean, median, paired
+from osml.bench.results import Results
+
+
+class Metric(NamedTuple):
+    """A column of the results that is compared between policies."""
+
+    column: str
+    label: str
+    form: str
+    average: str = "median"
+    """"mean" for counts that are mostly zero and for shares."""
+
+
+METRICS = (
+    Metric("converged", "share converged", ".1%", "mean"),
+    Metric("convergence_s", "seconds to convergence", ".3g"),
+    Metric("actions", "actions", ".3g"),
+    Metric("emu", "EMU", ".0%", "mean"),
+    Metric("cores_used", "cores", ".3g", "mean"),
+    Metric("ways_used", "ways", ".3g", "mean"),
+    Metric("violations", "intervals with a missed target", ".3g", "mean"),
+    Metric("cliff_falls", "falls off the cliff", ".2g", "mean"),
+    Metric("e_lc", "E_LC", ".3f", "mean"),
+    Metric("e_be", "E_BE", ".3f", "mean"),
+    Metric("e_s", "E_S", ".3f", "mean"),
+)
+
+
+def estimate(rows: Sequence[Row], metric: Metric) -> Estimate:
+    """The metric over rows: over all mixes and seeds together."""
+    values = [float(row[metric.column]) for row in rows if row[metric.column] is not None]
+    return mean(values) if metric.average == "mean" else median(values)
+
+
+def overview(results: Results) -> Section:
+    """All metrics of all policies, with 95 % intervals over mixes and seeds."""
+    tables: list[Table] = []
+    for part in results.parts:
+        metrics = [m for m in METRICS if any(row[m.column] is not None for row in results.of(part))]
+        rows = [
+            [policy, *(estimate(results.of(part, policy), metric).text(metric.form) for metric in metrics)]
+            for policy in results.policies
+        ]
+        headings = ["policy", *(f"{m.label} ({m.average})" for m in metrics)]
+        n = len({(row["case"], row["seed"]) for row in results.of(part)})
+        tables.append(Table(headings, rows, f"{part}: {n} runs a policy, 95 % bootstrap interval"))
+    return Section("All policies", ["Simulated. Every policy saw the same mixes, arrivals, noise and delays."], tables)
+
+
+def differences(results: Results) -> Section:
+    """E_S, EMU and violations of each policy against each other, over the same cases."""
+    tables: list[Table] = []
+    for metric in (m for m in METRICS if m.column in ("e_s", "emu", "violations")):
+        values = {policy: results.by_key(results.of(policy=policy), metric.column) for policy in results.policies}
+        rows = [
+            [
+                policy,
+                *("" if policy == other else paired(values[policy], values[other]).text(".3f") for other in values),
+            ]
+            for policy in values
+        ]
+        caption = f"{metric.label}: row minus column, mean of paired differences"
+        tables.append(Table(["policy", *values], rows, caption))
+    return Section("Paired differences", [], tables)
+
+
+def faults(results: Results) -> Section | None:
+    """What policies did wrong; None where nothing."""
+    rows = [row for row in results.rows if row["faults"]]
+    if not rows:
+        return None
+    found = [[row["policy"], row["mix"], str(row["seed"]), str(row["faults"]), row["fault"] or ""] for row in rows[:50]]
+    text = f"{len(rows)} runs had decisions that were illegal or raised; the node went on with the last legal one."
+    return Section("Faults of policies", [text], [Table(["policy", "mix", "seed", "decisions", "first fault"], found)])
+
+
+def against_published(
+    results: Results, column: str, theirs: Mapping[str, Any], label: str, average: str = "median"
+) -> Table:
+    """Ours (simulated) beside the paper's number, with the ratio; a policy that the paper has not has a dash."""
+    metric = Metric(column, label, ".3g", average)
+    rows: list[list[str]] = []
+    for policy in results.policies:
+        ours = estimate(results.of(policy=policy), metric)
+        paper = theirs.get(policy)
+        known = None if math.isnan(ours.value) else ours.value
+        rows.append([policy, ours.text(), "-" if paper is None else f"{paper:g}", ratio(known, paper)])
+    return Table(["policy", "ours, simulated", "published", "ours / published"], rows, f"{label} ({average})")

@@ -1,0 +1,113 @@
+"""One case of a suite: a node, its loads over time, and how a run of it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from osml.virtual import catalogs
+from osml.virtual.load_traces import Churn, Trace
+from osml.virtual.mix import Mix
+from osml.virtual.models import PlatformModel, on_platform
+from osml.virtual.state import Node
+
+CONVERGE_WITHIN_S = 180.0
+"""Not converged within 3 minutes is failed (OSML section 6.1; design, section 4)."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """The load of one service is not given but searched: the highest step at which the policy meets all targets."""
+
+    service: str
+    steps: tuple[float, ...] = tuple(round(0.1 * step, 1) for step in range(1, 11))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A mix under one or more policies and seeds. `part` names the table or figure of the suite that it belongs to.
+
+    A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
+    entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
+    `window` judges a load that is searched by the tail over the last `tail_s` as a whole, as PARTIES does
+    (section 5.1), instead of convergence. `cut` is (cores, ways) of the platform, `threads` of a service or job;
+    `seeds`: no more than so many, for what is only a picture.
+    """
+
+    suite: str
+    part: str
+    mix: Mix
+    platform: str
+    interval_s: float = 1.0
+    delay_s: float = 0.1
+    limit_s: float = CONVERGE_WITHIN_S
+    tail_s: float = 30.0
+    settle_s: float = 0.0
+    whole: bool = False
+    window: bool = False
+    knobs: bool = False
+    timeline: bool = False
+    traces: Mapping[str, Trace] | Churn | None = None
+    search: Search | None = None
+    cut: tuple[int, int] | None = None
+    threads: Mapping[str, int] = field(default_factory=dict[str, int])
+    seeds: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The mix in one line, `?` where its load is searched, with the cut of the platform."""
+        text = str(self.mix)
+        if self.search is not None:
+            text = ",".join([f"{self.search.service}=?", *([text] if text else [])])
+        if self.cut is not None:
+            text += f"@{self.cut[0]}c{self.cut[1]}w"
+        return text
+
+    @property
+    def key(self) -> str:
+        """What tells this scenario from all others of its suite."""
+        return f"{self.part}:{self.name}"
+
+    def at(self, load: float) -> Scenario:
+        """The same with a load for the service that is searched."""
+        if self.search is None:
+            return self
+        return replace(self, mix=Mix({self.search.service: load, **self.mix.loads}, self.mix.jobs), search=None)
+
+    @property
+    def names(self) -> list[str]:
+        """LC services on the node, present or to come."""
+        if isinstance(self.traces, Churn):
+            return self.traces.services
+        return list(self.mix.loads)
+
+    @cached_property
+    def node(self) -> Node:
+        """The virtual node. CatalogError for names that nobody knows."""
+        model = catalogs.platform(self.platform)
+        services = [catalogs.service(name, model.id) for name in self.names]
+        jobs = [on_platform(catalogs.job(name), model) for name in self.mix.jobs]
+        cut = model if self.cut is None else _cut(model, *self.cut)
+        return Node(
+            cut,
+            tuple(replace(s, threads=self.threads.get(s.name, s.threads)) for s in services),
+            tuple(replace(j, threads=self.threads.get(j.name, j.threads)) for j in jobs),
+        )
+
+    @property
+    def loads(self) -> Mapping[str, float | Trace] | Churn:
+        """Loads as the closed loop takes them."""
+        if isinstance(self.traces, Churn):
+            return self.traces
+        return {**self.mix.loads, **(self.traces or {})}
+
+    @property
+    def constant(self) -> bool:
+        """True where no load changes."""
+        return self.traces is None
+
+
+def _cut(model: PlatformModel, cores: int, ways: int) -> PlatformModel:
+    """The platform with fewer cores and ways (Ah-Q, section VII: cores switched off, ways masked)."""
+    return replace(model, cpus=cores, physical_cores=min(cores, model.physical_cores), ways=ways)

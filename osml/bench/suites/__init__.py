@@ -1,0 +1,32 @@
+"""All suites by name."""
+
+from __future__ import annotations
+
+from osml.bench.suite import Suite
+from osml.bench.suites import (
+    ahq_constant,
+    ahq_equivalence,
+    ahq_fluctuating,
+    case_a,
+    osml_302,
+    osml_churn,
+    osml_unseen,
+    parties_diurnal,
+    parties_emu,
+)
+from osml.failure import InputError
+
+SUITES: dict[str, Suite] = {
+    module.SUITE.name: module.SUITE
+    for module in (
+        osml_302, case_a, osml_churn, osml_unseen, parties_emu, parties_diurnal, ahq_constant, ahq_fluctuating,
+        ahq_equivalence,
+    )
+}  # fmt: skip
+
+
+def suite(name: str) -> Suite:
+    """The suite of that name; InputError lists those that exist."""
+    if name not in SUITES:
+        raise InputError(f"suite '{name}' is unknown; known are {', '.join(SUITES)}")
+    return SUITES[name]

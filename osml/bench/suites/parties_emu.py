@@ -1,0 +1,79 @@
+"""Effective machine utilisation of 2 to 6 services (PARTIES section 5.2, figures 5 to 8 and 10).
+
+The load of one service is searched while the others run at given ones: its highest at which all tails of one minute,
+after half a minute of warm-up, meet their targets (section 5.1).
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from osml.bench.report import emu, heat_maps
+from osml.bench.report.document import Section
+from osml.bench.results import Results
+from osml.bench.scenario import Scenario, Search
+from osml.bench.suite import Suite
+from osml.virtual.mix import Mix
+
+PLATFORM = "e5-2699v4"
+SERVICES = ("memcached", "xapian", "nginx", "moses", "mongodb", "sphinx")
+MAP = "figure-8"
+_WARM_UP_S, _MEASURED_S = 30.0, 60.0
+_PAIR_LOADS = (0.2, 0.4, 0.6)
+_EACH, _SEED = 20, 5
+_TOGETHER = 1.2
+"""Mean sum of the loads that are given, for mixes of three and more: high enough to matter, and some room is left."""
+
+
+def _case(part: str, loads: dict[str, float], searched: str, seeds: int | None = None) -> Scenario:
+    return Scenario(
+        "parties-emu", part, Mix(loads), PLATFORM, interval_s=0.5, limit_s=_WARM_UP_S + _MEASURED_S,
+        tail_s=_MEASURED_S, settle_s=_WARM_UP_S, whole=True, window=True, knobs=True, search=Search(searched),
+        seeds=seeds,
+    )  # fmt: skip
+
+
+def scenarios() -> list[Scenario]:
+    """All pairs at some loads, random mixes of 3 to 6, and the heat map of memcached, xapian and nginx."""
+    found = [
+        _case("2 services", {first: load}, second)
+        for first, second in itertools.combinations(SERVICES, 2)
+        for load in _PAIR_LOADS
+    ]
+    rng = np.random.default_rng(_SEED)
+    for n in range(3, len(SERVICES) + 1):
+        mixes: dict[str, Scenario] = {}
+        while len(mixes) < _EACH:
+            names = [str(name) for name in rng.permutation(SERVICES)[:n]]
+            highest = 2 * _TOGETHER / (n - 1)
+            loads = {name: round(0.1 * max(1, round(10 * rng.uniform(0, highest))), 1) for name in names[1:]}
+            case = _case(f"{n} services", {name: min(1.0, load) for name, load in loads.items()}, names[0])
+            mixes.setdefault(case.name, case)
+        found += mixes.values()
+    steps = (0.1, 0.3, 0.5, 0.7, 0.9)
+    found += [
+        _case(MAP, {"memcached": memcached, "xapian": xapian}, "nginx", seeds=1)
+        for memcached in steps
+        for xapian in steps
+    ]
+    return found
+
+
+def sections(results: Results) -> list[Section]:
+    """Figures 7, 8 and 10."""
+    counts = {int(part.split()[0]): results.only(part) for part in results.parts if part != MAP}
+    return [
+        emu.by_number_of_services(counts),
+        emu.convergence_by_number(counts),
+        heat_maps.section(
+            results.only(MAP), "Figure 8: highest load of nginx beside memcached and xapian", ("memcached", "xapian")
+        ),
+    ]
+
+
+SUITE = Suite(
+    "parties-emu", "Utilisation with 2 to 6 services", "PARTIES section 5.2, figures 5 to 8 and 10",
+    ("unmanaged", "heracles", "parties", "oracle"), scenarios, sections,
+)  # fmt: skip

@@ -1,0 +1,116 @@
+"""Who does the work: processes of this machine, or a Ray cluster. Both yield units as they get done, in any order."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from osml.bench.scenario import Scenario
+from osml.bench.unit import Case, Done, run_unit
+from osml.failure import Failure, MachineError
+
+_ATTEMPTS = 2
+
+
+class Task(NamedTuple):
+    """Arguments of `run_unit`."""
+
+    case: int
+    scenario: Scenario
+    cases: Sequence[Case]
+    ask_oracle: bool
+
+
+Workers = Callable[[Sequence[Task]], Iterator[Done]]
+
+
+def in_this_process(tasks: Sequence[Task]) -> Iterator[Done]:
+    """One after the other."""
+    for task in tasks:
+        yield run_unit(*task)
+
+
+def processes(count: int) -> Workers:
+    """So many processes of this machine. A process that dies costs the units it was at a second attempt, no other."""
+
+    def run(tasks: Sequence[Task]) -> Iterator[Done]:
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+            os.environ.setdefault(name, "1")  # one process a core: threads of BLAS would only get in the way
+        left = list(tasks)
+        for attempt in range(_ATTEMPTS):
+            died: list[Task] = []
+            yield from _pool(count, left, died)
+            if not died:
+                return
+            left = died
+            if attempt + 1 == _ATTEMPTS:
+                yield from (Done(task.case, failure="the process that ran it died twice") for task in left)
+
+    return run
+
+
+def _pool(count: int, tasks: Sequence[Task], died: list[Task]) -> Iterator[Done]:
+    context = multiprocessing.get_context("spawn")
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+    waiting = iter(tasks)
+    running: dict[Future[Done], Task] = {}
+    try:
+        while True:
+            while len(running) < 2 * count and (task := next(waiting, None)) is not None:
+                running[pool.submit(run_unit, *task)] = task
+            if not running:
+                return
+            finished, _ = wait(running, return_when=FIRST_COMPLETED)
+            for future in finished:
+                task = running.pop(future)
+                try:
+                    yield future.result()
+                except BrokenProcessPool:
+                    died += [task, *running.values(), *waiting]
+                    return
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+
+
+def _leave_interrupts_to_the_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def ray_cluster(address: str) -> Workers:
+    """The nodes of a Ray cluster (`address`: "local" starts one here, else host:port or "auto").
+
+    MachineError where Ray is not installed, Failure where the cluster can't be reached.
+    """
+    try:
+        ray: Any = import_module("ray")  # only who asks for a cluster needs it
+    except ImportError:
+        raise MachineError("--ray needs Ray, which is not installed: `uv sync --inexact --extra ray`") from None
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    try:
+        ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)
+    except (ConnectionError, ValueError, RuntimeError) as error:
+        raise Failure(f"--ray '{address}': the cluster can't be reached ({error})") from None
+    remote: Any = ray.remote(run_unit)
+
+    def run(tasks: Sequence[Task]) -> Iterator[Done]:
+        running: dict[Any, Task] = {remote.options(max_retries=_ATTEMPTS).remote(*task): task for task in tasks}
+        try:
+            while running:
+                finished, _ = ray.wait(list(running), num_returns=1)
+                for reference in finished:
+                    task = running.pop(reference)
+                    try:
+                        yield ray.get(reference)
+                    except ray.exceptions.RayError as error:
+                        yield Done(task.case, failure=f"the cluster lost it: {type(error).__name__}")
+        finally:
+            for reference in running:
+                ray.cancel(reference, force=True)
+
+    return run
