@@ -12,11 +12,13 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-PARTS = 16
+from osml.bandwidth.curve import BACKLOG
+
+PARTS = 8
 """Parts of the range of rates, each with a factor of its own."""
 
-CALM_SHARE, ALARM_SHARE = 0.2, 0.5
-"""Between the tail with all bandwidth and the SLO: up to the first all is calm, from the second on it is not."""
+ALARM_SHARE = 0.5
+"""Between the tail with all bandwidth and the SLO: beyond this there is no time to lose."""
 
 _LEAST, _MOST = 0.2, 4.0
 _DOWN, _UP = 0.96, 1.12
@@ -26,7 +28,7 @@ _CALM_INTERVALS = 3
 class Correction(Struct, frozen=True):
     """Factors on the predicted bandwidth and the least ones worth trying, by part of the range of rates.
 
-    `calm` counts intervals in a row in the same `part`.
+    `part` is the one of the last rate, `calm` counts calm intervals in a row in it.
     """
 
     factors: list[float] = field(default_factory=lambda: [1.0] * PARTS)
@@ -44,18 +46,20 @@ class Outlook(NamedTuple):
     best_ms: float
 
     @property
-    def calm(self) -> bool:
-        """The tail is close to the best there is."""
-        return self.tail_ms <= self._between(CALM_SHARE)
+    def queued(self) -> bool:
+        """Requests wait for others: what is completed is not what arrives."""
+        return self.tail_ms > BACKLOG * self.best_ms
 
     @property
     def alarming(self) -> bool:
         """The tail is on its way to the SLO."""
-        return self.tail_ms > self._between(ALARM_SHARE)
-
-    def _between(self, share: float) -> float:
         best = min(self.best_ms, self.slo_ms)
-        return best + share * (self.slo_ms - best)
+        return self.tail_ms > best + ALARM_SHARE * (self.slo_ms - best)
+
+    @property
+    def calm(self) -> bool:
+        """The tail is close to the best there is."""
+        return not (self.queued or self.alarming)
 
 
 def part_of(position: float) -> int:
@@ -65,16 +69,16 @@ def part_of(position: float) -> int:
 
 def corrected(before: Correction, outlook: Outlook) -> Correction:
     """The correction after one more interval with the bandwidth that `before` gave."""
-    part = part_of(outlook.position)
+    part, given = part_of(outlook.position), before.part
     factors, floors = list(before.factors), list(before.floors)
-    same = part == before.part
     calm = 0
-    if outlook.alarming:
-        if same or before.part < 0:
-            floors[part] = min(1.0, max(floors[part], factors[part] / _DOWN))
-            factors[part] = min(_MOST, factors[part] * _UP)
+    if outlook.alarming and given >= 0:  # a backlog hides the rate: the part that was decided on has failed
+        for near in range(max(given - 1, 0), min(given + 2, PARTS)):
+            floors[near] = max(floors[near], min(1.0, factors[given] / _DOWN))
+            factors[near] = max(factors[near], floors[near])
+        factors[given] = min(_MOST, factors[given] * _UP)
     elif outlook.calm:
-        calm = before.calm + 1 if same else 1
+        calm = before.calm + 1 if part == given else 1
         if calm > _CALM_INTERVALS:
             calm = 0
             factors[part] = max(floors[part], factors[part] * _DOWN)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
 from osml.bandwidth.curve import Curve
@@ -20,6 +21,7 @@ from osml.failure import InputError
 _MAX_LINES = 4096
 _PARTS = 16  # bandwidths between two lines of an adaptive profile
 _SEARCHES = 48
+_NOISE = 1.1  # times a latency: no rise yet
 
 
 @dataclass(frozen=True)
@@ -27,7 +29,8 @@ class Prediction:
     """The least bandwidth that meets the SLO, and the tail predicted with it.
 
     Where none meets it `bandwidth_gbps` is None and `predicted_ms` is the tail with the most. `qps` is the rate of the
-    line used, `line` that line as (GB/s, ms); `clamped` says that the rate asked for is outside of the profile.
+    line used, `line` that line as (GB/s, ms). `clamped` says that the rate asked for is outside of the profile: below
+    it the line of its lowest rate counts, beyond it all bandwidth is named.
     """
 
     bandwidth_gbps: float | None
@@ -65,14 +68,12 @@ class Predictor:
         raised = sum(curve.raised for curve in self._curves)
         if raised:
             found.append(f"{raised} sample(s) fall as the rate rises: the latency of the lower rate is used")
-        rates = sorted({qps for curve in self._curves for qps in curve.qps if self.least_qps <= qps <= self.most_qps})
-        worse = sum(
-            upper.at(qps) > 1.1 * lower.at(qps)
-            for lower, upper in zip(self._curves, self._curves[1:], strict=False)
-            for qps in rates
-        )
+        worse = 0
+        for lower, upper in pairwise(self.profile.lines):
+            below = {point.qps: point.latency_ms for point in lower.points}
+            worse += sum(point.latency_ms > _NOISE * below.get(point.qps, math.inf) for point in upper.points)
         if worse:
-            found.append(f"at {worse} rate(s) the latency rises with the bandwidth: the higher one is used for both")
+            found.append(f"{worse} sample(s) rise with the bandwidth: the higher latency is used for both")
         return found
 
     def predict(self, qps: float, slo_ms: float) -> Prediction:
@@ -82,6 +83,9 @@ class Predictor:
         wanted, clamped = self._within(qps)
         line = self._lines.get(wanted) or self._line(wanted)
         i = bisect_left(line.falling, -slo_ms)
+        if i < len(line.falling) and qps > self.most_qps:  # nothing is known there: all of it, if that is enough below
+            i = len(line.falling) - 1
+            return Prediction(*line.points[i], wanted, clamped, line.points)
         if i == len(line.falling):
             return Prediction(None, line.points[-1][1], wanted, clamped, line.points)
         gbps, tail_ms = line.points[i]

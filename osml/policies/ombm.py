@@ -36,7 +36,10 @@ REST_SHARE = 0.02
 
 
 class OmbmState(Struct, frozen=True):
-    """The last rate, how much it grew, and bandwidth; whether a backlog is being drained; what was learned beside these `jobs`."""
+    """The last rate, how much it grew, and the bandwidth given for it.
+
+    `draining`: a backlog is there, everything goes to the service. `correction` was learned beside these `jobs`.
+    """
 
     qps: float | None = None
     growth_qps: float = 0.0
@@ -70,13 +73,11 @@ class Ombm:
         if jobs != state.jobs:
             state = replace(state, correction=Correction(), jobs=jobs)
         state, reasons = self._judged(setting, state)
-        wanted_gbps, why = self._wanted(setting, state)
-        reasons.append(Reason(text=why, service=setting.lc.name, resource="mba"))
+        wanted = self._wanted(setting, state)
+        reasons.append(Reason(text=wanted.why, service=setting.lc.name, resource="mba"))
         reasons += [Reason(text=note) for note in setting.notes]
-        mba, given_gbps = _throttles(setting, wanted_gbps)
-        infeasible = None
-        if wanted_gbps is None and setting.jobs and not state.draining:
-            infeasible = Infeasible([setting.lc.name], why)
+        mba, given_gbps = _throttles(setting, wanted.gbps)
+        infeasible = Infeasible([setting.lc.name], wanted.why) if wanted.infeasible else None
         return Plan(Partition(setting.regions, mba), reasons, infeasible), replace(state, bandwidth_gbps=given_gbps)
 
     def _setting(self, observation: Observation) -> _Setting | str:
@@ -131,30 +132,31 @@ class Ombm:
         growth = 0.0 if state.qps is None else min(max(qps - state.qps, 0.0), MOST_GROWTH * qps)
         return replace(state, correction=correction, draining=late, qps=qps, growth_qps=growth), said
 
-    def _wanted(self, setting: _Setting, state: OmbmState) -> tuple[float | None, str]:
-        """GB/s for the service (None: all there is) and why."""
+    def _wanted(self, setting: _Setting, state: OmbmState) -> _Wanted:
+        """GB/s for the service and why."""
         lc, predictor = setting.lc, setting.predictor
         if state.qps is None or lc.target_ms is None:
             if state.bandwidth_gbps is None:
-                return None, f"{lc.name}: no request rate yet; all bandwidth"
-            return state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held"
+                return _Wanted(None, f"{lc.name}: no request rate yet; all bandwidth")
+            return _Wanted(state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held")
         if state.draining:
-            return None, f"{lc.name}: all bandwidth while a backlog drains"
+            return _Wanted(None, f"{lc.name}: all bandwidth while a backlog drains")
+        known = state.qps <= BEYOND * predictor.most_qps
         rate = max(state.qps if self.classic else (state.qps + state.growth_qps) * HEADROOM, 1e-9)
-        found = predictor.predict(rate, lc.target_ms)
+        found = predictor.predict(min(rate, predictor.most_qps) if known else rate, lc.target_ms)
         at = f"{lc.name} at {state.qps:.6g}/s"
         if found.clamped:
             at += f" (outside of the profile, line of {found.qps:.6g}/s)"
         if found.bandwidth_gbps is None:
-            return None, f"{at}: no bandwidth meets {lc.target_ms:g} ms, {found.predicted_ms:.4g} ms with all of it"
-        if state.qps > BEYOND * predictor.most_qps:
-            return None, f"{at}: nothing is known beyond; all bandwidth"
+            tail = f"{found.predicted_ms:.4g} ms with all of it"
+            return _Wanted(None, f"{at}: no bandwidth meets {lc.target_ms:g} ms, {tail}", infeasible=True)
+        if not known:
+            return _Wanted(None, f"{at}: nothing is known beyond; all bandwidth", infeasible=True)
         position = (state.qps - predictor.least_qps) / (predictor.most_qps - predictor.least_qps)
         factor = 1.0 if self.classic else state.correction.factors[part_of(position)]
-        said = "" if factor == 1.0 else f", of which {factor:.2f} suffices beside these jobs"
-        return found.bandwidth_gbps * factor, (
-            f"{at}: {found.bandwidth_gbps:.3g} GB/s meet {lc.target_ms:g} ms under the worst contention{said}"
-        )
+        said = "" if factor == 1.0 else f", times {factor:.2f} as learned beside these jobs"
+        why = f"{at}: {found.bandwidth_gbps:.3g} GB/s meet {lc.target_ms:g} ms under the worst contention{said}"
+        return _Wanted(found.bandwidth_gbps * factor, why)
 
 
 class OmbmClassic(Ombm):
@@ -162,6 +164,14 @@ class OmbmClassic(Ombm):
 
     name = "ombm_classic"
     classic = True
+
+
+class _Wanted(NamedTuple):
+    """GB/s for the service (None: all there is), why, and whether that may not be enough."""
+
+    gbps: float | None
+    why: str
+    infeasible: bool = False
 
 
 class _Setting(NamedTuple):

@@ -26,9 +26,10 @@ _DIURNAL_S = 310
 
 
 def _panels(rows: int, columns: int, title: str) -> tuple[Any, Any]:
-    figure, axes = plt.subplots(  # pyright: ignore[reportUnknownMemberType] - matplotlib's own annotation
+    made: tuple[Any, Any] = plt.subplots(  # pyright: ignore[reportUnknownMemberType] - matplotlib's own annotation
         rows, columns, figsize=(5 * columns, 3.9 * rows), constrained_layout=True, squeeze=False
     )
+    figure, axes = made
     for axis in axes.flat:
         axis.grid(visible=True, color="0.9")
     figure.suptitle(title, fontsize=10)

@@ -1,0 +1,106 @@
+"""`osml ombm accuracy`, `assurance` and `figures`: the experiments of the paper on the virtual node."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, TypeVar
+
+import typer
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from osml.failure import InputError, MachineError
+from osml.trials.ombm.accuracy import SERVICES, Accuracy, accuracies
+from osml.trials.ombm.assurance import COMBINATIONS, KINDS, Assurance, assurances
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Noise of measurements and of rates.")]
+ServiceOption = Annotated[list[str] | None, typer.Option(help="Only this service; repeatable.")]
+_ACCURACIES, _ASSURANCES = 11, 2  # of a service; of a service, combination and kind of load
+T = TypeVar("T")
+
+
+def _followed(rows: Iterable[T], total: int, what: str) -> list[T]:
+    console = Console(stderr=True)
+    return list(track(rows, what, total=total, console=console, disable=not console.is_terminal))
+
+
+def _checked(services: Sequence[str] | None) -> list[str]:
+    for name in services or []:
+        if name not in SERVICES:
+            raise InputError(f"--service '{name}': the paper has {', '.join(SERVICES)}")
+    return list(services or SERVICES)
+
+
+def accuracy_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
+    """Predicted against real tails, classic beside adaptive (figures 7 to 10); simulated."""
+    names = _checked(service)
+    rows = _followed(accuracies(seed, names), _ACCURACIES * len(names), "Profiling")
+    if as_json:
+        sys.stdout.write(json.dumps({"simulated": True, "seed": seed, "rows": [asdict(row) for row in rows]}) + "\n")
+    else:
+        _show_accuracies(rows)
+
+
+def _show_accuracies(rows: Sequence[Accuracy]) -> None:
+    table = Table(title="Predictions beside STREAM on i7-4770k (simulated)", title_justify="left")
+    for heading in ("service", "samples"):
+        table.add_column(heading)
+    for heading in ("runs", "accuracy %", "paper %", "over all rates %", "GB/s too much", "GB/s too little"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        table.add_row(
+            row.service, row.label, str(row.profilings), f"{row.accuracy_pct:.1f}",
+            "" if row.published_pct is None else f"{row.published_pct:g}", f"{row.mean_accuracy_pct:.1f}",
+            f"{row.wasted_gbps:.2f}", f"{row.short_gbps:.2f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
+def assurance_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
+    """The policy beside batch jobs: SLO held, bandwidth given, server used (figure 12, table 3); simulated."""
+    names = _checked(service)
+    total = _ASSURANCES * len(names) * len(COMBINATIONS) * len(KINDS)
+    rows = _followed(assurances(seed, names), total, "Running")
+    if as_json:
+        listed = [asdict(row) | {"gain": row.gain} for row in rows]
+        sys.stdout.write(json.dumps({"simulated": True, "seed": seed, "rows": listed}) + "\n")
+    else:
+        _show_assurances(rows)
+
+
+def _show_assurances(rows: Sequence[Assurance]) -> None:
+    table = Table(title="OMBM beside batch jobs on i7-4770k (simulated)", title_justify="left")
+    for heading in ("service", "jobs", "load", "policy"):
+        table.add_column(heading)
+    for heading in ("SLO held %", "GB/s given", "needed", "too much", "CPU % alone", "with jobs", "times", "paper"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        alone, used = row.published_cpu_pct
+        table.add_row(
+            row.service, row.combination, row.load, row.policy, f"{row.slo_pct:.2f}", f"{row.given_gbps:.2f}",
+            f"{row.needed_gbps:.2f}", f"{row.wasted_gbps:.2f}", f"{row.cpu_alone_pct:.1f}", f"{row.cpu_pct:.1f}",
+            f"{row.gain:.1f}", f"{used / alone:.1f}",
+        )  # fmt: skip
+    Console().print(table)
+
+
+def figures_command(
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the pictures.")] = Path("out/ombm"),
+    seed: SeedOption = 0,
+) -> None:
+    """Draw figures 5 to 12 with our numbers (simulated)."""
+    try:
+        from osml.trials.ombm.figures import draw_all  # noqa: PLC0415 - matplotlib is an extra
+    except ImportError as error:
+        raise MachineError(f"plots need matplotlib ({error}): install osml[report]") from None
+    try:
+        for path in draw_all(out, seed):
+            typer.echo(f"wrote {path}")
+    except OSError as error:
+        raise InputError(f"--out {out}: cannot be written ({error.strerror})") from None

@@ -1,0 +1,200 @@
+"""OMBM on the virtual node: the shipped profiles, the paper's claims that hold, and the commands."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from osml.bandwidth import load_profile, shipped_profiles
+from osml.cli.ombm import app
+from osml.failure import Failure, InputError
+from osml.policies.ombm import Ombm, OmbmClassic
+from osml.trials.ombm.accuracy import SECOND_SAMPLES_GBPS, judge, profile_of, truth_of
+from osml.trials.ombm.assurance import assure, traces
+from osml.trials.ombm.live_profiling import CommandProfiler
+from osml.trials.ombm.profiling import VirtualProfiler, deployed, profile_virtual
+from osml.virtual.closed_loop import ClosedLoop
+from osml.virtual.reservation import reserved_flows, reserved_node
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("profile", shipped_profiles(), ids=lambda p: f"{p.service}-{p.method}")
+def test_a_shipped_profile_is_what_the_command_writes(profile):
+    profiler = VirtualProfiler(*deployed(profile.service, profile.platform), seed=0)
+    again = profile_virtual(profiler, profile.method)
+    assert [line.bandwidth_gbps for line in again.lines] == [line.bandwidth_gbps for line in profile.lines]
+    for ours, shipped in zip(again.lines, profile.lines, strict=True):
+        assert [p.qps for p in ours.points] == pytest.approx([p.qps for p in shipped.points], rel=1e-3)
+        assert [p.latency_ms for p in ours.points] == pytest.approx([p.latency_ms for p in shipped.points], rel=1e-2)
+
+
+def test_the_same_seed_gives_the_same_profile_and_another_one_does_not():
+    assert profile_of("masstree", "adaptive", 3) == profile_of("masstree", "adaptive", 3)
+    assert profile_of("masstree", "adaptive", 3).lines != profile_of("masstree", "adaptive", 4).lines
+
+
+def test_stream_is_the_worst_company_and_reservations_are_kept():
+    platform, silo = deployed("silo", "i7-4770k")
+    alone = reserved_flows(platform, silo, 0.5, 24.8, ())[0]
+    beside = reserved_flows(platform, silo, 0.5, 8.0)
+    assert alone.p99_ms is not None and beside[0].p99_ms is not None
+    assert beside[0].p99_ms > alone.p99_ms
+    for bandwidth in (3.0, 8.0, 16.0):
+        service, job = reserved_flows(platform, silo, 1.0, bandwidth)
+        assert service.memory_bytes / service.dt / 1e9 <= bandwidth * 1.001
+        assert job.memory_bytes / job.dt / 1e9 <= (24.8 - bandwidth) * 1.001
+
+
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_adaptive_sampling_is_accurate_and_wastes_less_than_half(name):
+    truth = truth_of(name)
+    classic = judge(profile_of(name, "classic", 1), truth, "classic")
+    adaptive = judge(profile_of(name, "adaptive", 1), truth, "adaptive")
+    assert classic.profilings == adaptive.profilings == 30
+    assert adaptive.accuracy_pct >= 95.0
+    assert adaptive.mean_accuracy_pct >= 95.0
+    assert adaptive.wasted_gbps < classic.wasted_gbps / 2.0
+    assert classic.short_gbps == 0.0
+
+
+def test_which_sample_of_bandwidths_is_better_depends_on_the_service_as_in_figure_8():
+    better = {
+        name: judge(profile_of(name, "classic", 0, SECOND_SAMPLES_GBPS), truth_of(name), "").accuracy_pct
+        > judge(profile_of(name, "classic", 0), truth_of(name), "").accuracy_pct
+        for name in ("masstree", "img-dnn")
+    }
+    assert better == {"masstree": True, "img-dnn": False}
+
+
+@pytest.mark.parametrize("classic", [True, False])
+@pytest.mark.parametrize("kind", ["static", "diurnal"])
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_the_slo_holds_in_99_percent_of_the_intervals_beside_the_paper_jobs(name, kind, classic):
+    found = assure(name, "B", kind, classic=classic, seed=1)
+    assert found.slo_pct >= 99.0
+    assert found.gain > 5.0
+
+
+def test_a_run_repeats_itself_and_respects_the_machine():
+    platform, silo = deployed("silo", "i7-4770k")
+    trace = traces(silo, "random", 2)[0]
+    for policy in (Ombm(), OmbmClassic()):
+        runs = [
+            ClosedLoop(reserved_node(platform, silo, ("lbm",)), {"silo": trace}, policy, regulator=True, seed=3).run(60)
+            for _ in range(2)
+        ]
+        assert [i.observed for i in runs[0]] == [i.observed for i in runs[1]]
+        for interval in runs[0][1:]:
+            assert interval.decision is not None
+            assert sum(interval.decision.partition.mba.values()) <= 24_800
+
+
+def test_profile_predict_and_plot_from_the_command_line(tmp_path):
+    file = str(tmp_path / "silo.json")
+    made = run("profile", "silo", "--classic", "--out", file, "--json")
+    assert made.exit_code == 0, made.output
+    document = json.loads(made.stdout)
+    assert (document["profilings"], document["simulated"]) == (30, True)
+    found = json.loads(run("predict", file, "--qps", "8000", "--slo-ms", "200", "--json").stdout)
+    assert 14.0 < found["bandwidth_gbps"] < 20.0
+    assert found["clamped"] is False
+    assert found["line"]["qps"] == 8000.0
+    shown = run("predict", file, "--qps", "8000", "--slo-ms", "200")
+    assert "GB/s for silo at 8,000 requests/s" in shown.stdout
+    assert "line of 8,000 requests/s" in shown.stdout
+    none = run("predict", file, "--qps", "10000", "--slo-ms", "1")
+    assert "no bandwidth meets 1 ms" in none.stdout
+    beyond = json.loads(run("predict", file, "--qps", "90000", "--slo-ms", "200", "--json").stdout)
+    assert beyond["clamped"] is True and beyond["bandwidth_gbps"] == 24.8
+    assert "outside of the profile" in beyond["notes"][0]
+    picture = tmp_path / "deep" / "p.png"
+    assert run("plot", file, "--out", str(picture), "--slo-ms", "200").exit_code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--qps", "10", "--slo-ms", "0"], "--slo-ms is 0"),
+        (["--qps", "nan", "--slo-ms", "1"], "--qps is nan"),
+        (["--qps", "-1", "--slo-ms", "1"], "--qps is -1"),
+        (["--qps", "10", "--slo-ms", "1", "--platform", "gold-6338"], "is a profile of 'i7-4770k', not of 'gold-6338'"),
+    ],
+)
+def test_predictions_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
+    file = tmp_path / "silo.json"
+    run("profile", "silo", "--classic", "--out", str(file))
+    wrong = run("predict", str(file), *arguments)
+    assert isinstance(wrong.exception, InputError)
+    assert sentence in str(wrong.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nothing"], "unknown LC service"),
+        (["silo", "--platform", "vax"], "unknown platform"),
+        (["silo", "--bandwidths", "1,x"], "--bandwidths is '1,x'"),
+        (["silo", "--classic", "--bandwidths", "1,99"], "expected values above 0 up to 24.8"),
+        (["silo", "--classic", "--bandwidths", "5"], "lines has 1 bandwidth sample"),
+        (["silo", "--rates", "10,5"], "expected 0 < lowest < highest"),
+        (["silo", "--rates", "10"], "expected 2 numbers above 0"),
+        (["silo", "--classic", "--exit-threshold", "2"], "expected a share between 0 and 1"),
+        (["silo", "--profilings", "2"], "expected at least 8"),
+        (["web", "--measure", "x {gbps} {qps}"], "needs --rates"),
+    ],
+)
+def test_profiles_that_can_not_be_made_are_refused(tmp_path, arguments, sentence):
+    wrong = run("profile", *arguments, "--out", str(tmp_path / "x.json"))
+    assert isinstance(wrong.exception, InputError), wrong.output
+    assert sentence in str(wrong.exception)
+    assert not (tmp_path / "x.json").exists()
+
+
+LIVE = ["--rates", "100,1000", "--peak-gbps", "20", "--platform", "mine", "--cores", "2"]
+
+
+def test_a_live_service_is_profiled_by_the_operators_command(tmp_path):
+    script = (
+        "import sys; g, q = map(float, sys.argv[1:]); print('p99', 2.0 if q < 80 * g else 60000 * (q / 80 / g - 1) + 3)"
+    )
+    file = tmp_path / "web.json"
+    command = f'python3 -c "{script}" {{gbps}} {{qps}}'
+    made = run("profile", "web", "--out", str(file), "--measure", command, "--profilings", "9", *LIVE)
+    assert made.exit_code == 0, made.exception
+    profile = load_profile(file)
+    assert (profile.simulated, profile.profilings, profile.cores, profile.platform) == (False, 9, 2, "mine")
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("false {gbps} {qps}", "ended with status 1"),
+        ("echo {gbps} {qps} many", "expected the tail in ms as its last word"),
+        ("true {gbps} {qps}", "expected the tail in ms"),
+        ("/nowhere/at/all {gbps} {qps}", "could not be run"),
+    ],
+)
+def test_a_live_measurement_that_fails_is_told(command, sentence):
+    with pytest.raises(Failure, match=sentence):
+        CommandProfiler(command, 1.0)(5.0, 100.0)
+
+
+@pytest.mark.parametrize("command", ["measure.sh", "x {qps}", "x 'unbalanced {qps} {gbps}"])
+def test_a_live_command_must_say_where_bandwidth_and_rate_go(command):
+    with pytest.raises(InputError, match="--measure"):
+        CommandProfiler(command, 1.0)
+
+
+def test_an_unknown_service_of_the_experiments_is_refused():
+    wrong = run("accuracy", "--service", "moses")
+    assert "the paper has silo, masstree, img-dnn" in str(wrong.exception)
+
+
+def test_accuracy_as_json_has_the_published_number_beside_ours():
+    rows = json.loads(run("accuracy", "--service", "img-dnn", "--json").stdout)["rows"]
+    assert rows[0]["published_pct"] == 92.0
+    assert len(rows) == 11

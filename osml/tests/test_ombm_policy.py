@@ -1,0 +1,169 @@
+"""The policy `ombm`: what it gives for what it sees, and what it says where it can't work."""
+
+import pytest
+from msgspec.structs import replace
+
+from osml.bandwidth import Line, Point, Profile, ProfileLibrary
+from osml.domain import Latency, MbaRange, Observation, Platform, Service
+from osml.policies.decide import decide, decide_by
+from osml.policies.ombm import Ombm, OmbmClassic, OmbmState
+
+NODE = Platform(
+    id="p", cores=4, cpus="0-3", ways=16, max_groups=16, bandwidth_gbps=20.0, mba=MbaRange(100, 20_000, 100, "mbps")
+)
+LINES = [Line(2.0, [Point(100.0, 100.0), Point(1000.0, 1000.0)]), Line(18.0, [Point(100.0, 10.0), Point(1000.0, 20.0)])]
+PROFILE = Profile("web", "p", "classic", "p99", 1, 8, 20.0, LINES, simulated=True)
+LIBRARY = ProfileLibrary([PROFILE, replace(PROFILE, method="adaptive")])
+JOBS = [Service(name="sort", kind="be"), Service(name="zip", kind="be")]
+
+
+def web(qps: float | None = 500.0, p99_ms: float | None = 15.0, **changes: object) -> Service:
+    latency = Latency(p99_ms=p99_ms, requests_per_s=qps)
+    return replace(Service(name="web", kind="lc", target_ms=100.0, latency=latency), **changes)
+
+
+def seeing(services: list[Service], platform: Platform = NODE, **more: object) -> Observation:
+    return Observation("n", 0, 10.0, 1.0, platform, services, **more)
+
+
+def given_gbps(plan, name: str = "web") -> float:
+    return plan.partition.mba[name] / 1e3
+
+
+def test_the_service_gets_its_profiles_cores_and_ways_and_the_jobs_share_the_rest():
+    plan, _ = Ombm(LIBRARY).decide(seeing([web(), *JOBS]), OmbmState())
+    partition = plan.partition
+    assert (partition.cores_of("web"), partition.ways_of("web")) == (1, 8)
+    assert (partition.cores_of("sort"), partition.ways_of("zip")) == (3, 8)
+    assert plan.infeasible is None
+
+
+def test_classic_gives_what_the_second_graph_says_and_the_rest_to_the_jobs_in_equal_parts():
+    plan, _ = OmbmClassic(LIBRARY).decide(seeing([web(550.0), *JOBS]), OmbmState())
+    # At 550/s the lines are at 550 and 15 ms: 100 ms are at 2 + 16 * 450/535 GB/s.
+    assert given_gbps(plan) == pytest.approx(2.0 + 16.0 * 450.0 / 535.0, abs=0.15)
+    assert given_gbps(plan, "sort") == given_gbps(plan, "zip")
+    total = given_gbps(plan) + 2 * given_gbps(plan, "sort")
+    assert 19.7 <= total <= 20.0
+
+
+def test_percentages_are_rounded_up_for_the_service_and_down_for_the_jobs():
+    percent = replace(NODE, mba=MbaRange(10, 100, 10))
+    plan, _ = OmbmClassic(LIBRARY).decide(seeing([web(550.0), *JOBS], percent), OmbmState())
+    assert plan.partition.mba == {"web": 80, "sort": 10, "zip": 10}
+
+
+def test_a_rising_rate_gets_more_and_a_growing_rate_more_than_the_rate_itself():
+    policy = Ombm(LIBRARY)
+    _, first = policy.decide(seeing([web(300.0), *JOBS]), OmbmState())
+    steady, _ = policy.decide(seeing([web(300.0), *JOBS]), first)
+    grown, _ = policy.decide(seeing([web(400.0), *JOBS]), first)
+    _, before = policy.decide(seeing([web(400.0), *JOBS]), OmbmState())
+    settled, _ = policy.decide(seeing([web(400.0), *JOBS]), before)
+    assert given_gbps(steady) < given_gbps(settled) < given_gbps(grown)
+
+
+def test_a_backlog_gets_all_bandwidth_until_it_is_gone():
+    policy = Ombm(LIBRARY)
+    _, state = policy.decide(seeing([web(), *JOBS]), OmbmState())
+    plan, state = policy.decide(seeing([web(300.0, 90.0), *JOBS]), state)
+    assert state.draining
+    assert given_gbps(plan) == pytest.approx(19.6)
+    plan, state = policy.decide(seeing([web(900.0, 80.0), *JOBS]), state)
+    assert given_gbps(plan) == pytest.approx(19.6)
+    plan, state = policy.decide(seeing([web(500.0, 15.0), *JOBS]), state)
+    assert not state.draining
+    assert given_gbps(plan) < 19.0
+
+
+def test_completions_behind_a_queue_are_not_taken_for_a_falling_rate():
+    policy = Ombm(LIBRARY)
+    _, state = policy.decide(seeing([web(600.0, target_ms=1000.0), *JOBS]), OmbmState())
+    _, queued = policy.decide(seeing([web(300.0, 200.0, target_ms=1000.0), *JOBS]), state)
+    _, fallen = policy.decide(seeing([web(300.0, 15.0, target_ms=1000.0), *JOBS]), state)
+    assert (queued.qps, queued.draining) == (600.0, False)
+    assert fallen.qps == 300.0
+
+
+def test_what_is_learned_is_forgotten_when_the_jobs_change():
+    policy = Ombm(LIBRARY)
+    state = OmbmState()
+    for _ in range(30):
+        plan, state = policy.decide(seeing([web(), *JOBS]), state)
+    fresh, _ = policy.decide(seeing([web(), *JOBS]), OmbmState())
+    assert given_gbps(plan) < 0.8 * given_gbps(fresh)
+    other = [JOBS[0], Service(name="index", kind="be")]
+    plan, state = policy.decide(seeing([web(), *other]), state)
+    assert given_gbps(plan) >= given_gbps(fresh)
+
+
+def test_classic_learns_nothing():
+    policy, state = OmbmClassic(LIBRARY), OmbmState()
+    plans = []
+    for _ in range(10):
+        plan, state = policy.decide(seeing([web(), *JOBS]), state)
+        plans.append(plan.partition)
+    assert all(partition == plans[0] for partition in plans)
+
+
+def test_a_missing_measurement_holds_the_bandwidth():
+    policy = Ombm(LIBRARY)
+    first, state = policy.decide(seeing([web(), *JOBS]), OmbmState())
+    silent, _ = policy.decide(seeing([web(None, None), *JOBS]), state)
+    assert silent.partition == first.partition
+    start, _ = policy.decide(seeing([web(None, None), *JOBS]), OmbmState())
+    assert given_gbps(start) == pytest.approx(19.6)
+    assert start.infeasible is None
+
+
+def test_without_jobs_everything_is_the_services():
+    plan, _ = Ombm(LIBRARY).decide(seeing([web()]), OmbmState())
+    assert plan.partition.mba == {"web": 20_000}
+
+
+def test_a_rate_far_beyond_the_profile_gets_everything_and_says_so():
+    plan, _ = Ombm(LIBRARY).decide(seeing([web(5000.0), *JOBS]), OmbmState())
+    assert given_gbps(plan) == pytest.approx(19.6)
+    assert plan.infeasible is not None
+    assert "nothing is known beyond" in plan.infeasible.message
+
+
+@pytest.mark.parametrize(
+    ("services", "platform", "sentence"),
+    [
+        ([web(), web(name="shop"), *JOBS], NODE, "here are 2 LC services"),
+        (JOBS, NODE, "here are 0 LC services"),
+        ([web(), *JOBS], replace(NODE, mba=None), "no software regulator"),
+        ([web(), *JOBS], replace(NODE, id="q"), "no bandwidth profile of 'web' on 'q', only of p"),
+        ([web(name="shop"), *JOBS], NODE, "none of any platform"),
+        ([web(), *JOBS], replace(NODE, bandwidth_gbps=None, mba=MbaRange(10, 100, 10)), "run calibrate-mba"),
+        ([web(min_cores=3, max_cores=3), replace(JOBS[0], min_cores=2)], NODE, "the jobs need 2"),
+    ],
+)
+def test_where_it_can_not_work_everybody_gets_equal_parts_and_the_reason(services, platform, sentence):
+    plan, _ = Ombm(LIBRARY).decide(seeing(services, platform), OmbmState())
+    assert plan.infeasible is not None
+    assert sentence in plan.infeasible.message
+    assert sentence in plan.reasons[0].text
+    assert plan.partition.cores > 0
+    assert plan.partition.mba == {}
+
+
+def test_the_agents_reason_for_missing_mba_is_passed_on():
+    seen = seeing([web(), *JOBS], replace(NODE, mba=None), missing={"mba": "resctrl is not mounted"})
+    plan, _ = Ombm(LIBRARY).decide(seen, OmbmState())
+    assert "resctrl is not mounted" in plan.reasons[0].text
+
+
+def test_an_unknown_platform_bandwidth_comes_from_the_range_of_the_throttle():
+    unknown = replace(NODE, bandwidth_gbps=None)
+    ours, _ = Ombm(LIBRARY).decide(seeing([web(), *JOBS], unknown), OmbmState())
+    known, _ = Ombm(LIBRARY).decide(seeing([web(), *JOBS]), OmbmState())
+    assert ours.partition == known.partition
+
+
+def test_the_state_travels_in_the_decision_and_comes_back():
+    first = decide_by(Ombm(LIBRARY), seeing([web(), *JOBS]))
+    again = decide_by(Ombm(LIBRARY), seeing([web(), *JOBS], policy_state=first.policy_state))
+    assert again.partition.mba["web"] <= first.partition.mba["web"]
+    assert decide(seeing([web(), *JOBS], policy="ombm")).policy == "ombm"
