@@ -99,7 +99,7 @@ def draw_dip(path: Path, results: Results, report: DipReport) -> None:
     boxes = axes[1, 1].boxplot(used, patch_artist=True, medianprops={"color": "black"})
     for k, box in enumerate(boxes["boxes"]):
         box.set_facecolor(COLOURS[k % len(COLOURS)])
-    axes[1, 1].set_xticks(range(1, len(names) + 1), [_LABELS.get(name, name) for name in names])
+    axes[1, 1].set_xticks(range(1, len(names) + 1), [_LABELS.get(name, name) for name in names], rotation=20)
     axes[1, 1].set(ylabel="CPU utilisation, %", title="CPU utilisation (figure 15b)")
     setup = results.setup
     _finish(figure, path, f"DIP experiment on {setup.cores} cores of {setup.platform}, load {setup.load:g} (simulated)")
