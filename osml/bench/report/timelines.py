@@ -9,7 +9,7 @@ import numpy as np
 
 from osml.bench.episode import Row
 from osml.bench.report.document import Picture, Section, Table
-from osml.bench.report.figures import figure
+from osml.bench.report.figures import colour, figure
 from osml.bench.report.statistics import mean
 from osml.bench.results import Results
 
@@ -91,8 +91,8 @@ def entropy(results: Results, title: str) -> Section:
     def draw(made: Any, axes: Any) -> None:
         for axis, (column, label) in zip(axes[:, 0], (("e_lc", "E_LC"), ("e_be", "E_BE"), ("e_s", "E_S")), strict=True):
             for policy in results.policies:
-                times, values = next(iter(_series(results, policy, column).values()), ([], []))
-                axis.plot(times, values, linewidth=1, label=policy)
+                for times, values in list(_series(results, policy, column).values())[:1]:  # the same for all services
+                    axis.plot(times, values, linewidth=1, color=colour(policy), label=policy)
             axis.set(ylabel=label, ylim=(0, 1))
         axes[0, 0].legend(ncols=5, fontsize=7)
         axes[-1, 0].set_xlabel("seconds")

@@ -1,0 +1,75 @@
+"""What a run is worth, on hand-made intervals with known answers."""
+
+import math
+
+import pytest
+
+from osml.bench.judge import Judge, Judged, converged_at, falls, window_tails_ms
+from osml.bench.report.statistics import mean, median, paired
+from osml.bench.scenario import Scenario
+from osml.domain import Partition, Region
+from osml.virtual.closed_loop import ClosedLoop
+from osml.virtual.mix import parse_mix
+from osml.virtual.surface import solo_speed
+
+SCENARIO = Scenario("test", "test", parse_mix("moses=0.4,xapian=0.3,be:stream"), "e5-2697v4")
+
+
+def judged(tails: list[float], cores: list[int], changed: bool = False, loads: float = 0.4) -> Judged:
+    met = all(tail <= 10.0 for tail in tails)
+    return Judged(0.0, [loads] * 2, tails, met, 0.0, None, 0.0, None, 0.0, [], cores, [5, 5], (8, 10), changed, None)
+
+
+def test_converged_is_the_first_of_five_intervals_in_a_row() -> None:
+    good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
+    assert converged_at([good] * 4) is None
+    assert converged_at([good] * 5) == 0
+    assert converged_at([good, good, bad, *[good] * 5]) == 3
+    assert converged_at([good] * 4 + [bad] + [good] * 4) is None
+
+
+def test_a_fall_is_a_loss_after_which_the_latency_multiplies_beyond_the_target() -> None:
+    node = SCENARIO.node  # targets of moses and xapian are 10 ms
+    before = judged([5.0, 5.0], [4, 4])
+    fallen = [before, judged([5.0, 5.0], [3, 4], changed=True), judged([80.0, 5.0], [3, 4])]
+    assert falls(node, fallen) == (1, 1)
+    slow = [before, judged([12.0, 5.0], [3, 4], changed=True), judged([12.0, 5.0], [3, 4])]
+    assert falls(node, slow) == (1, 0)
+    more_load = [before, judged([80.0, 5.0], [3, 4], changed=True, loads=0.8)]
+    assert falls(node, more_load) == (0, 0)
+    upwards = [before, judged([80.0, 5.0], [5, 4], changed=True)]
+    assert falls(node, upwards) == (0, 0)
+    missed_before = [judged([11.0, 5.0], [4, 4]), judged([80.0, 5.0], [3, 4], changed=True)]
+    assert falls(node, missed_before) == (0, 0)
+
+
+def test_entropy_and_resources_are_those_of_the_noiseless_node() -> None:
+    node = SCENARIO.node
+    loop = ClosedLoop(node, SCENARIO.loads, "even", tolerant=True)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
+    intervals = loop.run(10)
+    found = [judge(interval, dict(SCENARIO.mix.loads)) for interval in intervals]
+    assert found[0].used == (36, 20)  # before the first decision everything is everybody's
+    assert found[-1].used == (24, 14)  # two of three equal parts, remainders to LC services
+    assert [one.changed for one in found] == [False] * 10
+    assert found[-1].slowdowns[0] > 1.0
+    assert found[-1].e_s == pytest.approx(0.8 * (found[-1].e_lc or 0.0) + 0.2 * (found[-1].e_be or 0.0))
+    tails = window_tails_ms(node, intervals[-3:])
+    assert tails == pytest.approx(found[-1].tails_ms, rel=0.05)
+
+
+def test_partitions_that_say_the_same_are_no_action() -> None:
+    assert Partition([Region(["a"], 1, 1)]) == Partition([Region(["a"], 1, 1)])
+
+
+def test_statistics_of_known_values() -> None:
+    assert mean([1.0, 2.0, 3.0]).value == 2.0
+    found = median(range(101))
+    assert found.value == 50.0
+    assert found.low < 50.0 < found.high
+    assert mean([]).text() == "-"
+    assert mean([math.inf, 1.0]).n == 1
+    same = {(i, 0): float(i) for i in range(10)}
+    assert paired(same, same) == (0.0, 0.0, 0.0, 10)
+    assert paired({(0, 0): 3.0, (5, 5): 1.0}, {(0, 0): 1.0}).value == 2.0
+    assert mean([1.0, 5.0, 9.0], seed=3) == mean([1.0, 5.0, 9.0], seed=3)
