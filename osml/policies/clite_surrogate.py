@@ -18,7 +18,7 @@ Floats = NDArray[np.float64]
 
 EXPLORATION = 0.01  # zeta: improvements smaller than this don't count (HPCA 2020, section 4)
 PRIOR = 12**-0.5  # standard deviation of a score of which only the range is known, 0 to 1
-LENGTH_SCALES = (0.1, 0.2, 0.4, 0.8, 1.6)  # in shares of the platform
+LENGTH_SCALES = (0.3, 0.6, 1.2)  # in shares of the platform; shorter ones see corners only
 NOISES = (0.001, 0.03, 0.3)  # share of the scores' variance that is chance: queues left by the sample before
 
 
