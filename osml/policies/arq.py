@@ -1,6 +1,7 @@
-"""ARQ (Liu et al., TPDS 2024): section VI, algorithm 1, for cores and LLC ways.
+"""ARQ (Liu et al., TPDS 2024): section VI, algorithm 1, for cores, LLC ways and memory bandwidth.
 
 Each LC service has an isolated region (empty at first); one region is shared by all services, BE jobs live only there.
+Of memory bandwidth a service may use what is shared and what it owns besides; others are throttled below that.
 
 | here | algorithm 1 |
 |---|---|
@@ -9,7 +10,7 @@ Each LC service has an isolated region (empty at first); one region is shared by
 | `_Round.adjust` | lines 18 to 25: victim, beneficiary, resource, one unit |
 | `_Round.victims` | lines 27 to 34 (findVictimRegion) |
 | `_Round.beneficiaries` | lines 36 to 43 (findBeneficiaryRegion) |
-| `_Round.resources` | findVictimResource: a state machine over cores, ways |
+| `_Round.resources` | findVictimResource: a state machine over cores, ways, memory bandwidth |
 
 Deviations are numbered in docs/reference/policies.md.
 """
@@ -30,10 +31,10 @@ from osml.policies.violation import migration, violated_since
 VICTIM_TOLERANCE = 0.1
 BENEFICIARY_TOLERANCE = 0.05
 BAN_S = 60.0
-# What counts as a rise of E_S (deviation 2 of the reference): two measurements are compared, each no better than the
-# elasticity of targets, 5 % (section V-B); where one known service lost something, half of E_S's last printed digit.
+# What counts as a rise of E_S after taking from the shared region (deviation 2 of the reference): two measurements are
+# compared, each no better than the elasticity of targets, 5 % (section V-B).
 ELASTICITY = 1.1
-RESOLUTION = 0.005
+RESOURCES: tuple[Resource, ...] = ("cores", "ways", "mba")
 
 
 class Adjustment(Struct, frozen=True):
@@ -72,7 +73,7 @@ class Arq:
     def decide(self, observation: Observation, state: ArqState) -> tuple[Plan, ArqState]:
         """One turn of algorithm 1's loop."""
         owners = [service.name for service in observation.services]
-        division = divide(observation, owners, _sharers(observation), state)
+        division = divide(observation, owners, _sharers(observation), state, RESOURCES)
         turn = _Round(observation, _checked(state, observation), division)
         if division.started:
             turn.say(f"start: {division.summary('shared')}")
@@ -165,17 +166,17 @@ class _Round:
         last, before = self.before.last, self.before
         if last is None or self.e_s is None or before.e_s is None or before.measured != self.measured:
             return False
-        allowed = before.e_s_allowed if last.victim == POOL else before.e_s + RESOLUTION
+        allowed = before.e_s_allowed if last.victim == POOL else before.e_s
         if self.e_s <= allowed:
             return False
         if not self.division.move(last.resource, last.beneficiary, last.victim):
             return False
         self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
-        ban = f"{self.after(last.resource)} next"
+        ban = f"{words(self.after(last.resource))} next"
         if last.victim != POOL:
             self.banned_until_s[last.victim] = self.now_s + BAN_S
             ban = f"{last.victim} gives nothing for {BAN_S:g} s"
-        what = f"{last.resource} from {label(last.victim)} to {label(last.beneficiary)}"
+        what = f"{words(last.resource)} from {label(last.victim)} to {label(last.beneficiary)}"
         self.say(
             f"cancelled: one unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
             last.beneficiary or last.victim,
@@ -232,10 +233,11 @@ class _Round:
             self.last = Adjustment(victim, beneficiary, resource)
             if beneficiary == POOL:
                 why = f"remaining tolerance {self.tolerance[victim]:.2f} > {VICTIM_TOLERANCE:g}"
-                self.say(f"{victim} -1 isolated {resource} to shared: {why}", victim, resource, -1)
+                self.say(f"{victim} -1 isolated {words(resource)} to shared: {why}", victim, resource, -1)
             else:
                 why = latency_text(self.services[beneficiary])
-                self.say(f"{beneficiary} +1 isolated {resource} from {label(victim)}: {why}", beneficiary, resource, 1)
+                what = f"{beneficiary} +1 isolated {words(resource)} from {label(victim)}"
+                self.say(f"{what}: {why}", beneficiary, resource, 1)
             return True
         return False
 
@@ -250,6 +252,11 @@ class _Round:
         """The next state of the machine."""
         resources = self.division.resources
         return resources[(resources.index(resource) + 1) % len(resources)] if resource in resources else resource
+
+
+def words(resource: Resource) -> str:
+    """A resource in words."""
+    return "memory bandwidth" if resource == "mba" else resource
 
 
 def label(region: str) -> str:

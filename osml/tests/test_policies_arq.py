@@ -2,7 +2,7 @@
 
 from msgspec.structs import replace
 
-from osml.domain import Counters, Latency, Observation, Outcome, Partition, Platform, Region, Service
+from osml.domain import Counters, Latency, MbaRange, Observation, Outcome, Partition, Platform, Region, Service
 from osml.policies.arq import Adjustment, Arq, ArqState
 from osml.policies.holding import POOL
 from osml.tests.test_policies_toy_node import ToyNode, demo_tenants
@@ -103,6 +103,57 @@ def test_a_rise_of_entropy_cancels_and_bans_the_isolated_victim_for_sixty_second
     assert isolated(plan.partition, "b") == (3, 0)
     plan, state = Arq().decide(observed(good, plan.partition, 71.0), state)
     assert isolated(plan.partition, "b") == (2, 0)
+
+
+def test_any_rise_of_entropy_counts_after_an_isolated_region_gave() -> None:
+    now = parts((10, 12), b=(2, 0))
+    given = after(now, Adjustment("b", POOL, "cores"), e_s=0.1)
+    services = [lc("a", 9.0), lc("b", 9.0), be(ipc=0.499)]  # E_S = 0.2 * (1 - 0.499) = 0.1002
+    assert isolated(Arq().decide(observed(services, now), given)[0].partition, "b") == (3, 0)
+    services = [lc("a", 9.0), lc("b", 9.0), be(ipc=0.501)]
+    assert isolated(Arq().decide(observed(services, now), given)[0].partition, "b") == (2, 0)
+
+
+def test_a_core_worth_more_than_the_band_of_the_thresholds_comes_and_goes() -> None:
+    """Below 0.05 a service takes, above 0.1 it gives; E_S does not stop it, because no target is missed."""
+    partition, state, seen = parts((9, 10), b=(3, 2)), after(parts((9, 10), b=(3, 2))), []
+    for step in range(4):
+        tail_ms = 9.6 if isolated(partition, "b")[0] == 3 else 8.6
+        plan, state = Arq().decide(observed([lc("a", 9.2), lc("b", tail_ms), be()], partition, 10.0 + step), state)
+        partition = plan.partition
+        seen.append(isolated(partition, "b")[0])
+    assert seen == [4, 3, 4, 3]
+
+
+WITH_MBA = replace(PLATFORM, mba=MbaRange(10, 100, 10))
+
+
+def throttled(partition: Partition | None, services: list[Service], state: ArqState) -> tuple[Partition, ArqState]:
+    plan, state = Arq().decide(replace(observed(services, partition), platform=WITH_MBA), state)
+    return plan.partition, state
+
+
+def test_isolated_memory_bandwidth_throttles_all_others() -> None:
+    start, _ = throttled(None, [lc("a", None), lc("b", None), be()], Arq().initial(observed([], None), 0))
+    assert start.mba == {"a": 100, "b": 100, "job": 100}
+    turn = {">a": "mba", ">b": "mba"}
+    services = [lc("a", 20.0), lc("b", 9.0), be()]
+    found, state = throttled(start, services, after(start, turn=turn))
+    assert found.mba == {"a": 100, "b": 90, "job": 90}
+    assert state.last == Adjustment(POOL, "a", "mba")
+    services = [lc("a", 9.0), lc("b", 20.0), be()]
+    found, _ = throttled(found, services, after(found, turn=turn))
+    assert found.mba == {"a": 90, "b": 90, "job": 80}
+    services = [lc("a", 5.0), lc("b", 9.2), be()]
+    found, _ = throttled(found, services, after(found, turn={"a>": "mba"}))
+    assert found.mba == {"a": 90, "b": 100, "job": 90}
+
+
+def test_the_shared_region_keeps_the_least_throttle_that_there_is() -> None:
+    now = replace(parts((12, 12)), mba={"a": 100, "b": 10, "job": 10})
+    found, state = throttled(now, [lc("a", 20.0), lc("b", 9.0), be()], after(now, turn={">a": "mba"}))
+    assert found.mba == now.mba
+    assert state.last == Adjustment(POOL, "a", "cores")
 
 
 def test_the_interval_after_a_cancel_is_not_judged() -> None:
