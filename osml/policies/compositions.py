@@ -34,7 +34,9 @@ def cut_of(holding: Holding) -> Cut:
     shared_most = min([holding.total, *(holding.limits[n].most for n in holding.sharers)]) if holding.sharers else 0
     least.append(max(shared_least, left_over))
     most.append(max(shared_most, left_over, least[-1]))
-    return Cut([*names, POOL], holding.total, least, most)
+    spare, lacking = holding.total - sum(least), holding.total - sum(most)  # the others' limits bind, too
+    bounds = [(max(low, lacking + high), min(high, spare + low)) for low, high in zip(least, most, strict=True)]
+    return Cut([*names, POOL], holding.total, [low for low, _ in bounds], [high for _, high in bounds])
 
 
 def with_parts(holding: Holding, cut: Cut, units: Sequence[int]) -> Holding:
