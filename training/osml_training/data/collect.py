@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import multiprocessing
+import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from pathlib import Path
@@ -18,6 +19,7 @@ from osml_training.data.description import LICENCE, Fingerprint, Provenance, vir
 from osml_training.data.label import Labelling, label_file
 from osml_training.data.rows import provenance_of, schema_of, table_of
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, write_options
+from osml_training.data.simulate import compile_all
 from osml_training.data.store import DATASET, TRACES, trace_files, whole_file
 from osml_training.data.sweep import Part, Sweep, parts_of
 
@@ -129,6 +131,7 @@ def _processes(todo: list[Part], sweep: Sweep, traces: Path, workers: int) -> It
         for part in todo:
             yield part, _write_part(part, sweep, traces)
         return
+    compile_all()  # here once, not in every process
     # Not forked: the compiled code and pyarrow have threads of their own.
     with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
         futures: dict[Future[int], Part] = {pool.submit(_write_part, part, sweep, traces): part for part in todo}
@@ -142,6 +145,8 @@ def _processes(todo: list[Part], sweep: Sweep, traces: Path, workers: int) -> It
 
 def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Iterator[tuple[Part, int]]:
     """Nodes of the cluster simulate, this process writes: they need no shared folder."""
+    # Under `uv run` Ray would build an environment for its workers out of the project: ours have one.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
         import ray as imported  # noqa: PLC0415
     except ImportError:

@@ -123,3 +123,9 @@ def simulate(run: Run, sweep: Sweep) -> Measured:
     others = np.empty((rows, columns, 2), np.int64)
     others[:, :, 0], others[:, :, 1] = cores.sum(1)[:, None], ways.sum(1)[None, :]
     return Measured(own, beside, others)
+
+
+def compile_all() -> None:
+    """Run what is compiled once, on the smallest machine: seconds at the first start after a change, else nothing."""
+    sweep = Sweep(("i7-4770k",), ("moses",), (), samples=1)
+    simulate(Run("i7-4770k", "moses", 1, 0.1, (), (), (), 0), sweep)

@@ -1,0 +1,75 @@
+"""Small data sets, made once. Everything here is skipped where osml-training isn't installed."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pa = pytest.importorskip("pyarrow")
+pq = pytest.importorskip("pyarrow.parquet")
+pytest.importorskip("osml_training.data.schema", reason="osml-training isn't installed")
+
+
+def _rewrite(file: Path, change: Callable[[dict[str, Any]], None] | None = None, **metadata: str) -> None:
+    """Let `change` alter the columns (name -> numpy array or list), or replace keys of the metadata; `_` is `.`."""
+    table = pq.read_table(file, partitioning=None)
+    keys = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    keys |= {name.replace("_", "."): value for name, value in metadata.items()}
+    columns: dict[str, Any] = {name: table.column(name).to_pylist() for name in table.column_names}
+    if change is not None:
+        change(columns)
+    arrays = []
+    for name, values in columns.items():
+        known = name in table.column_names
+        arrays.append(pa.array(values, table.schema.field(name).type if known else None))
+    fields = [
+        pa.field(name, array.type, metadata=table.schema.field(name).metadata if name in table.column_names else None)
+        for name, array in zip(columns, arrays, strict=True)
+    ]
+    pq.write_table(pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=keys)), file, row_group_size=2000)
+
+
+def _small_sweep(**changes: Any) -> Any:
+    from osml_training.data.sweep import Sweep
+
+    settings: dict[str, Any] = {
+        "platforms": ("e5-2630v4",), "services": ("moses", "xapian"), "neighbours": ("moses", "xapian", "img-dnn"),
+        "rows": 2500, "samples": 2, "loads": (0.3, 0.6), "threads": (1.0,), "colocated": 1,
+    }  # fmt: skip
+    return Sweep(**(settings | changes))
+
+
+@pytest.fixture(scope="session")
+def small_sweep() -> Callable[..., Any]:
+    """Makes a sweep of seconds; keywords change it."""
+    return _small_sweep
+
+
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A labelled data set of two services. Not to be changed: see `dataset`."""
+    from osml_training.data.collect import collect_labelled
+
+    return collect_labelled(tmp_path_factory.mktemp("data") / "set", _small_sweep())
+
+
+@pytest.fixture
+def dataset(made: Path, tmp_path: Path) -> Path:
+    """A copy that a test may spoil."""
+    return Path(shutil.copytree(made, tmp_path / "set"))
+
+
+@pytest.fixture
+def traces(dataset: Path) -> Path:
+    """One traces file of it."""
+    return sorted((dataset / "traces").rglob("*.parquet"))[0]
+
+
+@pytest.fixture(scope="session")
+def rewrite() -> Callable[..., None]:
+    """Changes a Parquet file as somebody with a bad collector would."""
+    return _rewrite
