@@ -248,7 +248,7 @@ def test_a_proposal_is_new_and_legal_and_keeps_one_part_of_the_best() -> None:
     space, rng = Space(CUTS), np.random.default_rng(2)
     points = [*bootstrap(space), *space.draw(10, rng, None)]
     samples = [
-        Sample(point.ravel().tolist(), float(value)) for point, value in zip(points, rng.random(15), strict=True)
+        Sample(point.ravel().tolist(), float(value)) for point, value in zip(points, 0.6 * rng.random(15), strict=True)
     ]
     best = np.array(max(samples, key=lambda sample: sample.score or 0.0).units).reshape(2, 4)
     kept_once = 0
