@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from typing import Literal
 
 from msgspec import Struct
@@ -14,12 +15,11 @@ from osml.policies.policy import latency_text
 
 TOP_S, GROW_S, POWER_S, NETWORK_S = 15.0, 2.0, 2.0, 1.0  # periods of algorithms 1 to 4
 COOLDOWN_S = 300.0  # best effort stays suspended for five minutes after a missed target
-WARM_UP_S = 5.0  # after the start, until queues of the time before it are gone: not judged (deviation 4)
 LOAD_OFF, LOAD_ON = 0.85, 0.80  # of the LC service's peak: above the one without best effort, below the other with
 GROW_SLACK, SHRINK_SLACK = 0.10, 0.05
 KEPT_CORES = 2  # of best effort, where the slack is below SHRINK_SLACK
 DRAM_LIMIT = 0.90  # of the peak streaming bandwidth
-STREAMING = 0.85  # what streaming reaches of the bandwidth on the data sheet (deviation 7)
+STREAMING = 0.85  # what streaming reaches of the bandwidth on the data sheet (deviation 6)
 CLOCK_TOLERANCE = 0.01  # of the guaranteed clock; a measured clock is cycles over time
 LINK_RESERVE, LC_RESERVE = 0.05, 0.10  # of the link's rate and of the LC service's traffic: kept free
 
@@ -42,7 +42,7 @@ class TooMuch(Struct, frozen=True):
 
 
 class HeraclesState(Struct, frozen=True):
-    """`due_s` are node times at which the controllers run next; `tails_ms` and `tails` sum up since the last poll."""
+    """`due_s` are node times at which the controllers run next; `tails_ms` are those since the last poll."""
 
     lc: str = ""
     enabled: bool = True
@@ -54,9 +54,7 @@ class HeraclesState(Struct, frozen=True):
     bandwidth_gbps: float | None = None
     network_mbps: int | None = None  # of best effort together
     due_s: dict[str, float] = {}
-    judged_from_s: float = 0.0
-    tails_ms: float = 0.0
-    tails: int = 0
+    tails_ms: list[float] = []
     violated_since_s: float | None = None
     wanted: Partition | None = None
     time_s: float = 0.0
@@ -77,10 +75,10 @@ class Round:
         self.phase: Phase = state.phase
         self.growth, self.before_gbps = state.growth, state.bandwidth_gbps
         self.too_much = {key: it for key, it in state.too_much.items() if it.until_s > self.now_s}
-        self.due_s, self.judged_from_s = dict(state.due_s), state.judged_from_s
-        measured = lc.latency_ms is not None and not division.started and self.now_s >= state.judged_from_s
-        self.tails_ms = state.tails_ms + ((lc.latency_ms or 0.0) if measured else 0.0)
-        self.tails = state.tails + measured
+        self.due_s = dict(state.due_s)
+        self.tails_ms = list(state.tails_ms)
+        if lc.latency_ms is not None and not division.started:
+            self.tails_ms.append(lc.latency_ms)
         self.reasons: list[Reason] = []
 
     def state(self, wanted: Partition, violated_since_s: float | None) -> HeraclesState:
@@ -96,9 +94,7 @@ class Round:
             bandwidth_gbps=self.before_gbps,
             network_mbps=self.rest.network_mbps,
             due_s=self.due_s,
-            judged_from_s=self.judged_from_s,
             tails_ms=self.tails_ms,
-            tails=self.tails,
             violated_since_s=violated_since_s,
             wanted=wanted,
             time_s=self.now_s,
@@ -112,7 +108,6 @@ class Round:
         """All for the LC service but what best effort starts with."""
         for name, period_s in (("top", TOP_S), ("grow", GROW_S), ("power", POWER_S), ("network", NETWORK_S)):
             self.due_s[name] = self.now_s + period_s
-        self.judged_from_s = self.now_s + WARM_UP_S
         self.rest.allot()
         self.network()
         self.say(f"start: {self.lc.name} has the strictest target; {self.rest.division.summary(str(self.rest))}")
@@ -265,11 +260,11 @@ class Round:
             self.rest.network_mbps = max(0, int(left_mbps))
 
     def polled_slack(self) -> float | None:
-        """Slack of the mean tail since the last poll."""
-        tails, tails_ms, self.tails, self.tails_ms = self.tails, self.tails_ms, 0, 0.0
-        if not tails or self.lc.target_ms is None:
+        """Slack of the median tail since the last poll."""
+        tails_ms, self.tails_ms = self.tails_ms, []
+        if not tails_ms or self.lc.target_ms is None:
             return None
-        return 1.0 - tails_ms / tails / self.lc.target_ms
+        return 1.0 - statistics.median(tails_ms) / self.lc.target_ms
 
     def load(self) -> float | None:
         """Load of the LC service as a fraction of its peak; without a known peak its share of all CPU time."""
