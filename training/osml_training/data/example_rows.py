@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -36,6 +37,11 @@ def descriptors(platform: Fingerprint) -> Floats32:
     return np.array([_value(v) for v in values], np.float32)
 
 
+def run_number(run: str) -> int:
+    """A run as a number from 0 to 2^63 - 1, the same in every process: what `Examples.run` holds."""
+    return int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest(), "big") >> 1
+
+
 class RunLabels:
     """The labels of one run, ready for its rows."""
 
@@ -49,8 +55,7 @@ class RunLabels:
         self.slowdowns = tuple(float(s) for s in row["slowdowns"])
         oaa_cores, oaa_ways = row["oaa_cores"], row["oaa_ways"]
         self.oaa = None if oaa_cores is None else (round(oaa_cores / self.unit), oaa_ways or 1)
-        # Stable over processes: the run's id is hexadecimal where `osml data` made it, else its letters are taken.
-        self.number = int.from_bytes(key.run.encode()[-8:], "big") & (2**63 - 1)
+        self.number = run_number(key.run)
 
     def start_cells(self, window: int) -> NDArray[np.bool_]:
         """Cells within `window` of the OAA that meet the target: where B and B' are asked. (cores, ways)."""

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from osml.failure import InputError
 from osml_training.data.description import described
-from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
+from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of, run_number
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
 from osml_training.data.schema import PERCENTILES
 from osml_training.data.store import labels_file, open_parquet, read_group, trace_files
+
+__all__ = ["ExampleSource", "Examples", "RunKey", "fold_of", "run_number"]
 
 _OPEN_FILES = 64
 
@@ -26,8 +28,8 @@ class Examples(NamedTuple):
     """A batch. Floats are float32, NaN where something was not measured or has no label.
 
     `x` (rows, INPUTS[model]), `context` (rows, CONTEXT), `y` (rows, OUTPUTS[model]). `platform` and `service` index
-    `ExampleSource.platforms` and `.services`; `run` is the same for all rows of one surface (hold out by it, never by
-    rows); `load` is the share of max load, NaN where it is not known.
+    `ExampleSource.platforms` and `.services`; `run` (`run_number` of the run's id) is the same for all rows of one surface (hold out
+    by it, never by rows); `load` is the share of max load, NaN where it is not known.
     """
 
     x: Floats32
