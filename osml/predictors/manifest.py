@@ -1,0 +1,93 @@
+"""`manifest.json`: which models a folder ships, and the checksums of their files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+import osml
+from osml.failure import InputError
+from osml.predictors.metadata import KINDS
+
+MANIFEST = "manifest.json"
+MANIFEST_SCHEMA = "osml/models/v1"
+
+
+class ManifestEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One model: its folder below the manifest and the sha256 of each of its files."""
+
+    name: str
+    version: str
+    kind: Literal["a", "a2", "b", "b2"]
+    variant: str
+    platform: str
+    sha256: dict[str, str]
+    dataset_fingerprint: str
+
+
+class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All models of a folder."""
+
+    models: list[ManifestEntry] = []
+    schema: Literal["osml/models/v1"] = MANIFEST_SCHEMA
+
+
+def models_folder() -> Path:
+    """Where the shipped models are: $OSML_MODELS, else beside the package."""
+    told = os.environ.get("OSML_MODELS")
+    if told:
+        return Path(told)
+    package = Path(osml.__file__).parent
+    inside = package / "models"
+    return inside if inside.is_dir() else package.parent / "models"
+
+
+def load_manifest(folder: Path) -> Manifest:
+    """The manifest of a folder; empty where the folder has none. InputError where it is broken."""
+    file = folder / MANIFEST
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=Manifest)
+    except FileNotFoundError:
+        return Manifest()
+    except OSError as error:
+        raise InputError(f"{file} can't be read ({error.strerror})") from None
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{file}: {error}") from None
+    for entry in found.models:
+        for part in (entry.name, *entry.sha256):
+            if part in ("", ".", "..") or "/" in part or "\\" in part:
+                raise InputError(f"{file}: '{part}' is no plain name of a file or folder")
+    return found
+
+
+def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -> Path:
+    """Folder of the model of a kind for a platform, its files checked against the manifest.
+
+    InputError where there is none, or where a file is not the one that was shipped.
+    """
+    if kind not in KINDS:
+        raise InputError(f"model is '{kind}', expected one of {', '.join(KINDS)}")
+    entries = load_manifest(folder).models
+    for entry in entries:
+        if (entry.kind, entry.platform) == (kind, platform):
+            if verify:
+                verify_entry(folder, entry)
+            return folder / entry.name
+    known = sorted({entry.platform for entry in entries if entry.kind == kind})
+    raise InputError(f"no model {kind} for platform '{platform}' in {folder}; there are some for {', '.join(known)}")
+
+
+def verify_entry(folder: Path, entry: ManifestEntry) -> None:
+    """InputError where a file of a model is missing or has another checksum than the manifest's."""
+    for name, wanted in entry.sha256.items():
+        file = folder / entry.name / name
+        try:
+            found = hashlib.sha256(file.read_bytes()).hexdigest()
+        except OSError as error:
+            raise InputError(f"{file} can't be read ({error.strerror}), but the manifest lists it") from None
+        if found != wanted:
+            raise InputError(f"{file} has sha256 {found[:12]}..., the manifest says {wanted[:12]}...; pull it again")

@@ -1,0 +1,99 @@
+"""What a model says of itself: `metadata.json` beside `model.onnx`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from osml.failure import InputError
+
+METADATA_SCHEMA = "osml/model/v1"
+METADATA, ONNX, CARD = "metadata.json", "model.onnx", "card.md"
+KINDS = ("a", "a2", "b", "b2")
+"""OSML's A, A' (a2), B and B' (b2)."""
+
+
+class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One input in its place, in `unit`; `low` to `high` is what it was trained on (1st to 99th percentile)."""
+
+    name: str
+    unit: str | None
+    low: float
+    high: float
+    may_be_missing: bool = True
+
+
+class OutputSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One output in its place, in `unit`."""
+
+    name: str
+    unit: str | None
+
+
+class Margin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Split-conformal factors of the spread, one an output.
+
+    At the coverage that is the key, the truth lies within point +- `two_sided` x spread, and at most at point +
+    `upper` x spread.
+    """
+
+    two_sided: list[float]
+    upper: list[float]
+
+
+class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Features, outputs, margins and origin of a model. `simulated`: its traces come from the virtual node.
+
+    `command` makes the model anew, `training` is its config; `parent` is the model that it was transferred from;
+    `metrics` are those of its evaluation on runs that were held out; `margins` has the coverage ("0.9") as key.
+    """
+
+    name: str
+    version: str
+    kind: Literal["a", "a2", "b", "b2"]
+    variant: str
+    platforms: list[str]
+    services: list[str]
+    features: list[FeatureSpec]
+    outputs: list[OutputSpec]
+    margins: dict[str, Margin]
+    simulated: bool
+    dataset_fingerprint: str
+    commit: str
+    seed: int
+    command: str
+    licence: str
+    parent: str | None = None
+    training: dict[str, Any] = {}
+    metrics: dict[str, Any] = {}
+    schema: Literal["osml/model/v1"] = METADATA_SCHEMA
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names of the features, in order."""
+        return tuple(feature.name for feature in self.features)
+
+    @property
+    def answers(self) -> tuple[str, ...]:
+        """Names of the outputs, in order."""
+        return tuple(output.name for output in self.outputs)
+
+
+def read_metadata(folder: Path) -> ModelMetadata:
+    """`metadata.json` of a model's folder; InputError where it is missing, wrong, or contradicts itself."""
+    file = folder / METADATA
+    try:
+        found = msgspec.json.decode(file.read_bytes(), type=ModelMetadata)
+    except OSError as error:
+        raise InputError(f"{file} can't be read ({error.strerror}), expected the folder of a model") from None
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{file}: {error}") from None
+    for coverage, margin in found.margins.items():
+        for side in (margin.two_sided, margin.upper):
+            if len(side) != len(found.outputs):
+                raise InputError(
+                    f"{file}: margins.{coverage} has {len(side)} factors, expected {len(found.outputs)}, one an output"
+                )
+    return found

@@ -1,0 +1,16 @@
+"""`osml train`: models A, A', B, B' out of a labelled data set."""
+
+from __future__ import annotations
+
+import typer
+
+from osml_training.cli import train_evaluate, train_model
+from osml_training.data.features import MODELS
+
+app = typer.Typer(
+    help="Train, evaluate and transfer the models A, A', B, B'.", no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+for _model in MODELS:
+    app.command(_model, help=train_model.HELP[_model])(train_model.command_for(_model))
+app.command("evaluate")(train_evaluate.evaluate_command)

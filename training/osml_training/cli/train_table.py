@@ -1,0 +1,43 @@
+"""Our table 5 for people."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+
+def _cell(value: float | None, digits: int = 3) -> str:
+    return "" if value is None else f"{value:.{digits}f}"
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{value:.1%}"
+
+
+def print_errors(document: dict[str, Any]) -> None:
+    """Errors beside the paper's, coverage of the margins, hidden counters, baselines."""
+    console = Console()
+    made = "simulated" if document.get("simulated") else "measured"
+    title = f"{document['model']} {document['version']}: mean absolute errors on held-out runs ({made})"
+    table = Table(title=title, title_justify="left")
+    for name in ("predictor", "output", "hold-out", "cores", "ways", "paper: cores", "paper: ways", "off the cliff"):
+        table.add_column(name, justify="left" if name in ("predictor", "output", "hold-out") else "right")
+
+    def add(who: str, rows: list[dict[str, Any]]) -> None:
+        for row in rows:
+            table.add_row(
+                who, row["output"], row["split"], _cell(row["core_mae"]), _cell(row["way_mae"]),
+                _cell(row["published_core"]), _cell(row["published_way"]), _share(row["off_cliff_share"]),
+            )  # fmt: skip
+
+    add("model", document["rows"])
+    add("PMU, LLC hidden", document.get("hidden_counters", []))
+    for name, found in document.get("baselines", {}).items():
+        add(name.replace("_", " "), found["rows"])
+    console.print(table)
+    for key, what in (("coverage", "seen"), ("coverage_unseen", "unseen")):
+        if document.get(key):
+            told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in document[key].items())
+            console.print(f"{what} services: {told}", highlight=False)

@@ -1,0 +1,87 @@
+"""An evaluation: a model in its folder on the runs of a data set that it was not trained on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from osml.failure import InputError
+from osml.predictors import Predictor
+from osml_training.data.features import OUTPUTS
+from osml_training.evaluate.errors import by_service, table_rows
+from osml_training.evaluate.surfaces import read_grids
+from osml_training.train.config import Config
+from osml_training.train.conformal import covered
+from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
+from osml_training.train.splits import Part
+from osml_training.train.table import Rows, load, source_of
+from osml_training.train.train import load_part
+
+EVALUATED_ROWS = 200_000
+
+
+def config_of(predictor: Predictor) -> Config:
+    """How a model was trained, from its metadata: the split above all."""
+    try:
+        return msgspec.convert(predictor.metadata.training, Config)
+    except msgspec.ValidationError as error:
+        raise InputError(f"model '{predictor.metadata.name}': training in metadata.json: {error}") from None
+
+
+def _held_out(dataset: Path, config: Config, part: Part, platforms: tuple[str, ...] | None, rows: int) -> Rows | None:
+    try:
+        return load_part(dataset, config, part, rows=rows, platforms=platforms)
+    except InputError:
+        return None  # a data set without unseen services is one, too
+
+
+def evaluate(
+    predictor: Predictor, dataset: Path, *, platforms: tuple[str, ...] | None = None, rows: int = EVALUATED_ROWS,
+    transferred: bool = False,
+) -> dict[str, Any]:  # fmt: skip
+    """The document of `osml train evaluate` without its baselines: rows of table 5, coverage, hidden counters.
+
+    Seen and unseen as the model's own split says; `transferred` puts the seen ones beside the paper's new platforms.
+    Raises InputError where the data set has no run that the model was not trained on.
+    """
+    config = config_of(predictor)
+    model = config.model
+    grids = read_grids(dataset, platforms)
+    document: dict[str, Any] = {
+        "model": predictor.metadata.name, "version": predictor.metadata.version, "kind": model,
+        "variant": config.variant, "simulated": predictor.metadata.simulated, "rows": [], "coverage": {},
+        "coverage_unseen": {}, "hidden_counters": [], "by_service": {},
+    }  # fmt: skip
+    parts: tuple[tuple[Part, str], ...] = (("test", "transfer" if transferred else "seen"), ("unseen", "unseen"))
+    for part, split in parts:
+        found = _held_out(dataset, config, part, platforms, rows)
+        if found is None:
+            continue
+        answers = predictor.predict(found.x)
+        upper = answers.upper(0.95) if "0.95" in predictor.metadata.margins else None
+        document["rows"] += table_rows(model, split, answers.points, found, config.inputs, grids, upper)
+        document["by_service"] |= by_service(answers.points, found, model)
+        key = "coverage" if part == "test" else "coverage_unseen"
+        for coverage in predictor.metadata.margins:
+            shares = covered(answers.margin(float(coverage)), answers.points, found.y, found.run)
+            document[key][coverage] = float(np.mean(shares))
+            document[key + "_by_output"] = document.get(key + "_by_output", {}) | {
+                coverage: dict(zip(OUTPUTS[model], shares, strict=True))
+            }
+        if config.variant == "masked":
+            blind = predictor.predict(hidden(found.x, config.inputs, HIDDEN_IN_CLOUDS))
+            document["hidden_counters"] += table_rows(model, split, blind.points, found, config.inputs)
+    if not document["rows"]:
+        raise InputError(f"data set '{dataset}' has no run that model '{predictor.metadata.name}' was not trained on")
+    return document
+
+
+def all_rows(
+    dataset: Path, config: Config, platforms: tuple[str, ...] | None = None, rows: int = EVALUATED_ROWS,
+    labels: str = "labels",
+) -> Rows:  # fmt: skip
+    """Rows of all runs, for models that know no split."""
+    return load(source_of(dataset, config, None, platforms=platforms, labels=labels), config, rows)

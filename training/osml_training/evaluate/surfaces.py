@@ -1,0 +1,55 @@
+"""Measured surfaces of a data set by run: where a predicted allocation would have ended up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.failure import InputError
+from osml_training.data.description import described
+from osml_training.data.example_rows import RunLabels
+from osml_training.data.examples import RunKey
+from osml_training.data.store import labels_file, open_parquet, trace_files
+
+Floats32 = NDArray[np.float32]
+
+
+class Grid(NamedTuple):
+    """Latency in ms by (core units, ways), index 0 is one of each; NaN where not measured."""
+
+    latency_ms: NDArray[np.float64]
+    target_ms: float
+    core_unit: float
+    way_mib: float
+
+
+def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: str = "labels") -> dict[int, Grid]:
+    """All labelled runs by the number that `Examples.run` has."""
+    grids: dict[int, Grid] = {}
+    for traces in trace_files(dataset, platforms):
+        file = labels_file(dataset, traces, labels)
+        if not file.exists():
+            raise InputError(f"{traces}: no labels in '{labels}/', run `osml data label {dataset}` first")
+        parquet = open_parquet(file)
+        machine = described(parquet.schema_arrow.metadata, str(file)).platform
+        for row in parquet.read().to_pylist():
+            key = RunKey(row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"])
+            found = RunLabels(key, row, np.array(row["latency_ms"], np.float32))
+            grids[found.number] = Grid(found.latency_ms, found.target_ms, found.unit, machine.way_mib or float("nan"))
+    return grids
+
+
+def missed(grids: dict[int, Grid], run: NDArray[np.int64], cores: Floats32, ways: Floats32) -> NDArray[np.bool_]:
+    """Whether the allocation, rounded and kept within the run's grid, misses the target there. Unmeasured: missed."""
+    out = np.zeros(len(run), np.bool_)
+    for number in np.unique(run):
+        grid = grids[int(number)]
+        at = np.nonzero(run == number)[0]
+        rows = np.clip(np.rint(cores[at] / grid.core_unit), 1, grid.latency_ms.shape[0]).astype(np.int64)
+        columns = np.clip(np.rint(ways[at]), 1, grid.latency_ms.shape[1]).astype(np.int64)
+        latency = grid.latency_ms[rows - 1, columns - 1]
+        out[at] = ~(latency <= grid.target_ms)
+    return out

@@ -1,0 +1,119 @@
+"""The folder of a model: model.onnx, metadata.json, card.md; and the manifest over all of them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.failure import Failure
+from osml.predictors import (
+    FeatureSpec,
+    Manifest,
+    ManifestEntry,
+    ModelMetadata,
+    OutputSpec,
+    load_manifest,
+    load_predictor,
+)
+from osml.predictors.manifest import MANIFEST
+from osml.predictors.metadata import CARD, METADATA, ONNX
+from osml.predictors.session import FEATURES_KEY
+from osml_training.data.description import described
+from osml_training.data.features import OUTPUTS
+from osml_training.data.schema import TRACE_COLUMNS
+from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
+from osml_training.export.card import card
+from osml_training.export.graph import onnx_model
+from osml_training.export.parity import TOLERANCE, largest_difference, probes
+from osml_training.train.train import Trained
+
+_UNITS = {column.name: column.unit for column in TRACE_COLUMNS} | {
+    "slowdown": "1", "expected_cores": "logical CPUs", "expected_cache_mib": "MiB", "latency_ms": "ms",
+    "latency_over_target": "1", "platform_cores": "logical CPUs", "platform_ways": "ways", "way_mib": "MiB",
+    "platform_bandwidth_gbps": "GB/s", "base_ghz": "GHz", "turbo_ghz": "GHz", "smt": None,
+}  # fmt: skip
+
+
+def unit_of(name: str) -> str | None:
+    """Unit of an input or an output."""
+    if name in _UNITS:
+        return _UNITS[name]
+    for ending, unit in (("_cores", "logical CPUs"), ("_ways", "ways"), ("_gbps", "GB/s"), ("_pct", "percent points")):
+        if name.endswith(ending):
+            return unit
+    return None
+
+
+def commit() -> str:
+    """The commit of the working tree; `unknown` outside of git."""
+    try:
+        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+
+
+def describe(
+    trained: Trained, dataset: Path, *, name: str, version: str, command: str, metrics: dict[str, Any],
+    parent: str | None = None,
+) -> ModelMetadata:  # fmt: skip
+    """What is to be said of a trained model."""
+    config = trained.config
+    masked = config.variant == "masked"
+    features = [
+        FeatureSpec(feature, unit_of(feature), _rounded(low), _rounded(high), masked)
+        for feature, low, high in zip(config.inputs, trained.low, trained.high, strict=True)
+    ]
+    about = described(open_parquet(trace_files(dataset)[0]).schema_arrow.metadata, str(dataset))
+    return ModelMetadata(
+        name=name, version=version, kind=config.model, variant=config.variant, platforms=list(trained.platforms),
+        services=list(trained.services), features=features,
+        outputs=[OutputSpec(output, unit_of(output)) for output in OUTPUTS[config.model]], margins=trained.margins,
+        simulated=about.provenance.kind == "virtual", dataset_fingerprint=dataset_fingerprint(dataset),
+        commit=commit(), seed=config.seed, command=command, licence="Apache-2.0", parent=parent, metrics=metrics,
+        training=msgspec.to_builtins(config),
+    )  # fmt: skip
+
+
+def _rounded(value: float) -> float:
+    return float(f"{value:.6g}")
+
+
+def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Path:
+    """Write the folder of a model and prove that the file answers as the network does. Returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    keys = {
+        FEATURES_KEY: ",".join(metadata.inputs),
+        "osml.outputs": ",".join(metadata.answers),
+        "osml.units": ",".join(str(feature.unit) for feature in metadata.features),
+        "osml.platforms": ",".join(metadata.platforms),
+        "osml.dataset_fingerprint": metadata.dataset_fingerprint,
+        "osml.commit": metadata.commit,
+        "osml.model": f"{metadata.kind} {metadata.variant} {metadata.version}",
+    }
+    (folder / ONNX).write_bytes(onnx_model(trained.network, keys).SerializeToString(deterministic=True))
+    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
+    (folder / CARD).write_text(card(metadata), "utf-8")
+    rows = probes(trained.low, trained.high, 4096, 0, missing=metadata.variant == "masked")
+    worst = largest_difference(trained.network, load_predictor(folder), rows)
+    if not worst <= TOLERANCE:
+        raise Failure(f"{folder / ONNX}: answers differ from the network's by {worst:.2g}, expected {TOLERANCE:g}")
+    return folder
+
+
+def entry_of(folder: Path, metadata: ModelMetadata) -> ManifestEntry:
+    """The manifest's line on a folder."""
+    sums = {name: sha256(folder / name) for name in (ONNX, METADATA, CARD)}
+    return ManifestEntry(
+        metadata.name, metadata.version, metadata.kind, metadata.variant, metadata.platforms[0], sums,
+        metadata.dataset_fingerprint,
+    )  # fmt: skip
+
+
+def add_to_manifest(models: Path, entry: ManifestEntry) -> None:
+    """Write the manifest of a folder of models anew with this entry, in the place of one of the same name."""
+    others = [found for found in load_manifest(models).models if found.name != entry.name]
+    manifest = Manifest(sorted([*others, entry], key=lambda found: found.name))
+    (models / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")

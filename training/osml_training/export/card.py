@@ -1,0 +1,120 @@
+"""The card of a model: what it answers, from what, how well, and where not to trust it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osml.predictors import ModelMetadata
+
+_WHAT = {
+    "a": "RCliff, OAA and the bandwidth of the OAA of a service that is alone on the node (OSML's Model-A)",
+    "a2": "RCliff, OAA and the bandwidth of the OAA of a service among others (OSML's Model-A')",
+    "b": "the cores and ways that can be taken from a service at a tolerated slowdown, in three directions (OSML's "
+    "Model-B)",
+    "b2": "by how much the latency of a service suffers when it is left with fewer cores and ways (OSML's Model-B')",
+}
+
+
+def _table(rows: list[list[str]]) -> str:
+    head, *body = rows
+    lines = [head, ["---"] * len(head), *body]
+    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+
+def _number(value: Any) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _errors(metadata: ModelMetadata) -> str:
+    rows = metadata.metrics.get("rows", [])
+    if not rows:
+        return "Not evaluated."
+    lines = [["output", "hold-out", "cores", "ways", "paper: cores", "paper: ways", "off the cliff"]]
+    lines += [
+        [
+            row["output"], row["split"], _number(row["core_mae"]), _number(row["way_mae"]),
+            _number(row["published_core"]), _number(row["published_way"]), _number(row["off_cliff_share"]),
+        ]
+        for row in rows
+    ]  # fmt: skip
+    return _table(lines)
+
+
+def card(metadata: ModelMetadata) -> str:
+    """`card.md`."""
+    m = metadata
+    inputs = _table(
+        [["input", "unit", "trained from", "to"]]
+        + [[f.name, f.unit or "-", _number(f.low), _number(f.high)] for f in m.features]
+    )
+    outputs = _table(
+        [["output", "unit", "90 % within", "95 % within"]]
+        + [
+            [o.name, o.unit or "-", *(f"{m.margins[c].two_sided[k]:.2f} x spread" for c in ("0.9", "0.95"))]
+            for k, o in enumerate(m.outputs)
+        ]
+    )
+    coverage = m.metrics.get("coverage", {})
+    told = ", ".join(f"{float(k):.0%}: {v:.1%}" for k, v in coverage.items()) or "not measured"
+    missing = (
+        "Every input may be missing (NaN); the margins grow where it matters."
+        if m.variant == "masked"
+        else "No input may be missing."
+    )
+    parent = f"- transferred from `{m.parent}` (first hidden layer kept)\n" if m.parent else ""
+    made = "simulated traces of the virtual node, not a real machine" if m.simulated else "traces of real machines"
+    real = (
+        "Its errors on real machines are not known: the virtual node is made of equations."
+        if m.simulated
+        else "Only the machines named above were measured."
+    )
+    return f"""---
+library_name: onnx
+license: {m.licence.lower()}
+tags: [osml, {m.kind}, {m.variant}]
+---
+# {m.name} {m.version}
+
+Answers {_WHAT[m.kind]}. Trained on **{made}**.
+
+- platform: {", ".join(m.platforms)}
+- variant: {m.variant}
+- services in training: {", ".join(m.services)}
+- dataset: sha256 `{m.dataset_fingerprint[:16]}...`
+- commit `{m.commit[:12]}`, seed {m.seed}
+{parent}
+Made by
+
+```
+{m.command}
+```
+
+## Errors on runs that were held out
+
+Mean absolute errors in logical CPUs and ways (B': percent points in the column of cores). `seen`: other loads of
+services in training; `unseen`: services that were not. Beside them what OSML's table 5 says of its own models on a real
+machine. "Off the cliff": share of answers that, rounded, would miss the latency target.
+
+{_errors(m)}
+
+Share of held-out truth within the margins, seen services: {told}.
+
+## Inputs
+
+{missing} Outside of the ranges the answers are extrapolation.
+
+{inputs}
+
+## Outputs
+
+`points` and `spread`, each a column an output, in raw units.
+
+{outputs}
+
+## Limits
+
+- It knows the platform above; for another one it has to be transferred (`osml train transfer`).
+- {real}
+- At the load where the whole machine is just enough, the labels are noise and so are the answers.
+- It says where an allocation should be, not that it is safe there: a scheduler has to watch the latency.
+"""

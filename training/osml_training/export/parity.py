@@ -1,0 +1,43 @@
+"""Whether the exported graph says what the network says, on random and on extreme inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.predictors import Predictor
+from osml_training.networks import Network
+from osml_training.train.loop import predict
+
+TOLERANCE = 1e-5
+"""Largest difference, relative to the larger of the answer and the standard deviation of its label."""
+
+
+def probes(
+    low: NDArray[np.float64], high: NDArray[np.float64], rows: int, seed: int, *, missing: bool
+) -> NDArray[np.float32]:
+    """Rows in range, far out of range, negative, huge, infinite and (with `missing`) without some or all counters."""
+    rng = np.random.default_rng(seed)
+    span = np.maximum(high - low, 1e-3)
+    x = low + span * rng.uniform(0, 1, (rows, len(low)))
+    x[rows // 4 : rows // 2] = low + span * rng.uniform(-3, 10, (rows // 2 - rows // 4, len(low)))
+    extremes = np.array([0.0, -1.0, 1e-30, 1e12, 3e38, np.inf, -np.inf])
+    wild = rng.random((rows, len(low))) < 0.1
+    wild[: rows // 2] = False
+    x[wild] = rng.choice(extremes, int(wild.sum()))
+    if missing:
+        x[rng.random((rows, len(low))) < 0.1] = np.nan
+        x[-1] = np.nan
+    return x.astype(np.float32)
+
+
+def largest_difference(network: Network, predictor: Predictor, x: NDArray[np.float32]) -> float:
+    """Over all rows and both outputs, relative as TOLERANCE says. Infinite where one is finite and the other is not."""
+    scale = network.y_std.numpy()
+    found = predictor.predict(x)
+    worst = 0.0
+    for ours, theirs in zip(predict(network, x), (found.points, found.spread), strict=True):
+        if not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
+            return float("inf")
+        worst = max(worst, float(np.nanmax(np.abs(ours - theirs) / np.maximum(np.abs(ours), scale))))
+    return worst

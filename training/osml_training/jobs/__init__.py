@@ -1,0 +1,1 @@
+"""What the commands of `osml train` do, without their command lines."""

@@ -1,0 +1,79 @@
+"""`osml train MODEL` without its command line: train, export, evaluate what was exported, store, track."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.failure import InputError
+from osml.predictors import load_predictor
+from osml_training.data.features import Model
+from osml_training.evaluate.evaluate import evaluate
+from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.train import loop
+from osml_training.train.config import CONFIGS, Config, Variant, read_config
+from osml_training.train.train import train
+
+
+@dataclass(frozen=True)
+class Job:
+    """One training from the command line; None is the default of the command."""
+
+    dataset: Path
+    model: Model
+    variant: Variant
+    out: Path
+    platform: str | None = None
+    config: Path | None = None
+    name: str | None = None
+    version: str = "1"
+    changes: dict[str, Any] = field(default_factory=lambda: {})
+    track: str | None = None
+
+    def config_read(self) -> Config:
+        """The config with the changes; InputError where it is of another model."""
+        found = read_config(self.config or CONFIGS / f"{self.model}-{self.variant}.yaml", self.changes)
+        if found.model != self.model:
+            raise InputError(f"config {self.config}: model is '{found.model}', expected '{self.model}'")
+        return found
+
+
+@dataclass(frozen=True)
+class Made:
+    """What came of a job: the folder of the model, its evaluation, what should be looked at."""
+
+    folder: Path
+    document: dict[str, Any]
+    warnings: list[str]
+
+
+def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made:
+    """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
+    config = job.config_read()
+    platforms = (job.platform,) if job.platform else None
+    trained = train(job.dataset, config, platforms=platforms, heard=heard)
+    name = job.name or f"{config.model}-{config.variant}-{job.platform or '-'.join(trained.platforms)}"
+    first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
+    folder = write_bundle(trained, first, job.out / name)
+    document = evaluate(load_predictor(folder), job.dataset, platforms=platforms)
+    metrics = {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
+    metadata = msgspec.structs.replace(first, metrics=metrics)
+    write_bundle(trained, metadata, folder)
+    add_to_manifest(job.out, entry_of(folder, metadata))
+    warnings = list(trained.warnings)
+    if job.track:
+        from osml_training.registry.tracking import track  # noqa: PLC0415 - MLflow takes seconds to load
+
+        warnings += track(job.track, trained, metadata, folder)
+    return Made(folder, document, warnings)
+
+
+def command_line() -> str:
+    """The command that runs now, as one would type it."""
+    program = Path(sys.argv[0]).name
+    return " ".join([program, *sys.argv[1:]])

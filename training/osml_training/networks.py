@@ -1,0 +1,134 @@
+"""The networks of A, A', B and B': scaling and masking inside, raw features in, raw units out (OSML sections 4.1, 4.2).
+
+`export/graph.py` writes the same arithmetic as ONNX; a test holds the two together.
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# torch's and scikit-learn's own annotations have gaps.
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+Floats = NDArray[np.float64]
+
+CLIP = (-1.0, 2.0)
+"""Scaled inputs stay in this range: an infinite counter gives a finite answer, a larger machine has room."""
+
+LEAST_LOG = 1e-6
+"""What is logarithmic is at least this, in its unit: 0 requests and 0 GB/s have a place."""
+
+LEAST_SPREAD = 0.02
+"""Spreads are at least this share of the standard deviation of the label."""
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """How raw inputs become numbers near [0, 1]: (value - low)/span, of the logarithm where `log`; an entry each."""
+
+    log: NDArray[np.bool_]
+    low: Floats
+    span: Floats
+
+
+class LabelRange(NamedTuple):
+    """Of each label in training; answers stay between `low` and `high`."""
+
+    mean: Floats
+    std: Floats
+    low: Floats
+    high: Floats
+
+
+class Scaler(nn.Module):
+    """Raw inputs (rows, inputs), NaN where missing -> (rows, inputs) near [0, 1], 0 where missing."""
+
+    def __init__(self, scaling: Scaling):
+        super().__init__()
+        self.log: Tensor
+        self.low: Tensor
+        self.span: Tensor
+        self.register_buffer("log", torch.from_numpy(scaling.log))
+        self.register_buffer("low", torch.tensor(scaling.low, dtype=torch.float32))
+        self.register_buffer("span", torch.tensor(scaling.span, dtype=torch.float32))
+
+    def forward(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Scaled inputs, and what was measured (1) or missing (0), both (rows, inputs)."""
+        missing = torch.isnan(raw)
+        value = torch.where(missing, 1.0, raw)
+        value = torch.where(self.log, torch.log(torch.clamp(value, min=LEAST_LOG)), value)
+        scaled = torch.clamp((value - self.low) / self.span, *CLIP)
+        return torch.where(missing, 0.0, scaled), 1.0 - missing.float()
+
+
+class Network(nn.Module):
+    """Three hidden layers of ReLU, a linear head for the points and, where `spread`, one for their spread.
+
+    `masked`: what was measured goes in beside the values. `dropout` is behind each hidden layer (OSML: 0.3).
+    """
+
+    def __init__(
+        self, scaling: Scaling, labels: LabelRange, *, hidden: tuple[int, ...], dropout: float, masked: bool,
+        spread: bool,
+    ):  # fmt: skip
+        super().__init__()
+        self.masked, self.spread = masked, spread
+        self.scaler = Scaler(scaling)
+        self.outputs = len(labels.mean)
+        self.y_mean: Tensor
+        self.y_std: Tensor
+        self.y_low: Tensor
+        self.y_high: Tensor
+        for name, values in zip(("y_mean", "y_std", "y_low", "y_high"), labels, strict=True):
+            self.register_buffer(name, torch.tensor(values, dtype=torch.float32))
+        width = len(scaling.low) * (2 if masked else 1)
+        layers: list[nn.Module] = []
+        for size in hidden:
+            layers += [nn.Linear(width, size), nn.ReLU(), nn.Dropout(dropout)]
+            width = size
+        self.body = nn.Sequential(*layers)
+        self.head = nn.Linear(width, self.outputs * (2 if spread else 1))
+
+    def scale(self, raw: Tensor) -> Tensor:
+        """What goes into the first layer, (rows, inputs) or, masked, (rows, 2 x inputs)."""
+        scaled, measured = self.scaler(raw)
+        return torch.cat([scaled, measured], 1) if self.masked else scaled
+
+    def answer(self, scaled: Tensor) -> tuple[Tensor, Tensor]:
+        """Points and spread in standard deviations of the labels, each (rows, outputs), from scaled inputs."""
+        out = self.head(self.body(scaled))
+        points = out[:, : self.outputs]
+        if not self.spread:
+            return points, torch.ones_like(points)
+        return points, nn.functional.softplus(out[:, self.outputs :]) + LEAST_SPREAD
+
+    def forward(self, raw: Tensor) -> tuple[Tensor, Tensor]:
+        """Points and spread in the units of the labels, each (rows, outputs), from raw inputs."""
+        points, spread = self.answer(self.scale(raw))
+        points = torch.clamp(self.y_mean + self.y_std * points, self.y_low, self.y_high)
+        return points, self.y_std * spread
+
+    def linears(self) -> list[nn.Linear]:
+        """Hidden layers, then the head."""
+        return [layer for layer in self.body if isinstance(layer, nn.Linear)] + [self.head]
+
+
+def freeze_first(network: Network) -> None:
+    """The first hidden layer learns no more (OSML section 6.4)."""
+    for parameter in network.linears()[0].parameters():
+        parameter.requires_grad_(False)
+
+
+def initialise(network: Network, seed: int) -> None:
+    """He-normal weights and zero biases, the same for the same seed; the head starts at the labels' mean."""
+    generator = torch.Generator().manual_seed(seed)
+    for layer in network.linears():
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu", generator=generator)
+        nn.init.zeros_(layer.bias)
+    with torch.no_grad():
+        network.head.weight.mul_(0.1)

@@ -1,0 +1,157 @@
+"""A training in MLflow: parameters, curves, table 5, the model with its signature, a version in the registry.
+
+A server that goes away does not stop a training: the run is kept in a folder and stored later (`osml models sync`).
+"""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# onnx's own annotations have gaps.
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from osml.failure import Failure, InputError
+from osml.predictors import ModelMetadata
+from osml.predictors.metadata import METADATA, ONNX
+from osml_training.train.loop import Epoch
+from osml_training.train.train import Trained
+
+DEFAULT_URI = "sqlite:///out/mlflow.db"
+EXPERIMENT = "osml"
+PENDING = Path("out/mlflow-pending")
+"""Runs that could not be stored yet."""
+
+_CURVES = "epochs.json"
+
+
+class Curve(msgspec.Struct, frozen=True):
+    """What of a training goes beside its metadata."""
+
+    epochs: list[Epoch]
+
+
+@contextmanager
+def connected(uri: str) -> Generator[Any]:
+    """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI."""
+    if "://" not in uri:
+        raise InputError(f"tracking URI is '{uri}', expected sqlite:///FILE, http://... or https://...")
+    if uri.startswith("file:"):
+        raise InputError(f"tracking URI is '{uri}': MLflow keeps no registry in plain folders, use sqlite:///FILE")
+    # Quick to give up: the run is kept and stored later.
+    for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
+        os.environ.setdefault(name, value)
+    os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+    import mlflow as imported  # noqa: PLC0415 - takes seconds
+
+    mlflow: Any = imported
+    if uri.startswith("sqlite:///"):
+        Path(uri.removeprefix("sqlite:///")).absolute().parent.mkdir(parents=True, exist_ok=True)
+    mlflow.set_tracking_uri(uri)
+    mlflow.set_registry_uri(uri)
+    try:
+        yield mlflow
+    except (mlflow.exceptions.MlflowException, OSError) as error:
+        raise Failure(f"MLflow at '{uri}': {' '.join(str(error).split())[:300]}") from None
+
+
+def _experiment(mlflow: Any, uri: str) -> None:
+    """Artifacts of a local database lie beside it, wherever the command was started."""
+    if mlflow.get_experiment_by_name(EXPERIMENT) is None:
+        where = None
+        if uri.startswith("sqlite:///"):
+            folder = Path(uri.removeprefix("sqlite:///")).absolute().parent / "mlflow-artifacts"
+            where = folder.as_uri()
+        mlflow.create_experiment(EXPERIMENT, artifact_location=where)
+    mlflow.set_experiment(EXPERIMENT)
+
+
+def registered_name(metadata: ModelMetadata) -> str:
+    """One registered model a kind and platform: its versions compete."""
+    return f"osml-{metadata.kind}-{metadata.platforms[0]}"
+
+
+def _metrics(metadata: ModelMetadata) -> dict[str, float]:
+    out: dict[str, float] = {}
+    for row in metadata.metrics.get("rows", []):
+        for key in ("core_mae", "way_mae", "off_cliff_share"):
+            if row.get(key) is not None:
+                out[f"{row['split']}.{row['output']}.{key}"] = float(row[key])
+    for key in ("coverage", "coverage_unseen"):
+        out |= {f"{key}.{c}": float(share) for c, share in metadata.metrics.get(key, {}).items()}
+    return out
+
+
+def _signature(metadata: ModelMetadata) -> Any:
+    from mlflow.models import ModelSignature  # noqa: PLC0415
+    from mlflow.types import Schema, TensorSpec  # noqa: PLC0415
+
+    kind: Any = np.dtype("float32")
+    inputs = Schema([TensorSpec(kind, (-1, len(metadata.features)), "features")])
+    outputs = Schema([TensorSpec(kind, (-1, len(metadata.outputs)), name) for name in ("points", "spread")])
+    return ModelSignature(inputs=inputs, outputs=outputs)
+
+
+def store(uri: str, metadata: ModelMetadata, epochs: list[Epoch], folder: Path) -> str:
+    """Store one trained model as a run and a new version, alias `challenger`; returns the version."""
+    import onnx  # noqa: PLC0415
+
+    loaded: Any = onnx.load(str(folder / ONNX))
+    with connected(uri) as mlflow:
+        _experiment(mlflow, uri)
+        with mlflow.start_run(run_name=metadata.name):
+            config = {f"config.{key}": str(value)[:500] for key, value in metadata.training.items()}
+            mlflow.log_params(config | {"command": metadata.command[:500], "dataset": metadata.dataset_fingerprint})
+            for epoch in epochs:
+                curve = dict(zip(metadata.answers, epoch.validation_mae, strict=True))
+                named = {f"validation_mae.{name}": value for name, value in curve.items()}
+                mlflow.log_metrics(named | {"loss": epoch.loss}, step=epoch.number)
+            mlflow.log_metrics(_metrics(metadata))
+            mlflow.log_dict(metadata.metrics, "table5.json")
+            info = mlflow.onnx.log_model(
+                loaded, name="model", signature=_signature(metadata), save_as_external_data=False,
+                registered_model_name=registered_name(metadata), pip_requirements=["onnxruntime"],
+                onnx_execution_providers=["CPUExecutionProvider"],
+            )  # fmt: skip
+            mlflow.log_artifacts(str(folder), "bundle")
+            run: str = mlflow.active_run().info.run_id
+        client = mlflow.MlflowClient()
+        version = str(info.registered_model_version)
+        tags = {
+            "dataset_fingerprint": metadata.dataset_fingerprint, "commit": metadata.commit, "run": run,
+            "platform": metadata.platforms[0], "name": metadata.name, "version": metadata.version,
+        }  # fmt: skip
+        for key, value in tags.items():  # before the alias: who follows it finds all of them
+            client.set_model_version_tag(registered_name(metadata), version, key, value)
+        client.set_registered_model_alias(registered_name(metadata), "challenger", version)
+        return version
+
+
+def track(uri: str, trained: Trained, metadata: ModelMetadata, folder: Path, pending: Path = PENDING) -> list[str]:
+    """Store a training; where that fails keep it in `pending`. Returns what the user should know."""
+    try:
+        store(uri, metadata, trained.epochs, folder)
+    except Failure as failure:
+        kept = pending / f"{metadata.name}-{metadata.version}-{metadata.dataset_fingerprint[:8]}-{metadata.seed}"
+        shutil.copytree(folder, kept, dirs_exist_ok=True)
+        (kept / _CURVES).write_bytes(msgspec.json.encode(Curve(trained.epochs)))
+        return [f"not tracked ({failure}); the run is kept in {kept}, store it by `osml models sync --uri {uri}`"]
+    return []
+
+
+def synchronise(uri: str, pending: Path = PENDING) -> list[str]:
+    """Store all runs that are pending; returns their names. Failure leaves the rest where it is."""
+    stored: list[str] = []
+    for kept in sorted(path.parent for path in pending.glob(f"*/{METADATA}")):
+        metadata = msgspec.json.decode((kept / METADATA).read_bytes(), type=ModelMetadata)
+        curve = msgspec.json.decode((kept / _CURVES).read_bytes(), type=Curve)
+        store(uri, metadata, curve.epochs, kept)
+        shutil.rmtree(kept)
+        stored.append(metadata.name)
+    return stored

@@ -1,0 +1,1 @@
+"""Training of A, A', B and B': configs, splits, batches, the loop, margins."""

@@ -1,0 +1,156 @@
+"""The training loop: Adam, early stopping on runs that were held out, hidden counters. Same seed, same weights."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# torch's and scikit-learn's own annotations have gaps.
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from osml.failure import Failure
+from osml_training.data.examples import ExampleSource
+from osml_training.networks import Network
+from osml_training.train.config import Config
+from osml_training.train.groups import membership
+from osml_training.train.loss import label_weight, loss_of
+from osml_training.train.table import Floats32, Rows, columns_of
+
+GROUP_HIDDEN = 0.35
+"""In a row from which something is hidden, each group of counters is, with this probability."""
+
+Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]
+
+
+class Epoch(NamedTuple):
+    """One pass: mean training loss, mean absolute error of each output in validation, rows and seconds."""
+
+    number: int
+    loss: float
+    validation_mae: tuple[float, ...]
+    rows: int
+    seconds: float
+
+
+def deterministic() -> None:
+    """One thread and no algorithm that may differ from run to run; on so small networks it is the fastest, too."""
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+
+
+def from_memory(network: Network, rows: Rows, config: Config) -> Batches:
+    """Shuffled batches of rows in memory, scaled once."""
+    with torch.no_grad():
+        x = torch.cat([network.scale(part) for part in torch.from_numpy(rows.x).split(65_536)])
+        y = (torch.from_numpy(rows.y) - network.y_mean) / network.y_std
+        y = torch.where(label_weight(torch.from_numpy(rows.y), config) > 0, y, torch.nan)
+
+    def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        order = torch.from_numpy(np.random.default_rng([config.seed, 2, epoch]).permutation(len(x)))
+        for places in order.split(config.batch):
+            yield x[places], y[places]
+
+    return batches
+
+
+def from_disk(network: Network, source: ExampleSource, config: Config) -> Batches:
+    """Every row of a data set that is larger than memory, through a shuffle buffer."""
+    pick = columns_of(source, config.inputs)
+
+    def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
+        for batch in source.batches(config.batch, epoch=epoch):
+            y = torch.from_numpy(batch.y)
+            scaled = (y - network.y_mean) / network.y_std
+            with torch.no_grad():
+                x = network.scale(torch.from_numpy(pick(batch)))
+            yield x, torch.where(label_weight(y, config) > 0, scaled, torch.nan)
+
+    return batches
+
+
+def predict(network: Network, x: Floats32) -> tuple[Floats32, Floats32]:
+    """Points and spread for raw rows, in the units of the labels."""
+    network.eval()
+    points: list[Floats32] = []
+    spread: list[Floats32] = []
+    with torch.no_grad():
+        for part in torch.from_numpy(np.ascontiguousarray(x)).split(65_536):
+            found = network(part)
+            points.append(found[0].numpy())
+            spread.append(found[1].numpy())
+    return np.concatenate(points), np.concatenate(spread)
+
+
+def mean_absolute_error(network: Network, rows: Rows, config: Config) -> tuple[float, ...]:
+    """Of each output, over the rows that have the label (for the paper's B: a label above 0)."""
+    points, _ = predict(network, rows.x)
+    weight = label_weight(torch.from_numpy(rows.y), config).numpy() > 0
+    error = np.abs(points - rows.y)
+    return tuple(float(error[weight[:, k], k].mean()) if weight[:, k].any() else 0.0 for k in range(error.shape[1]))
+
+
+def fit(
+    network: Network, batches: Batches, validation: Rows, config: Config, steps_an_epoch: int,
+    heard: Callable[[Epoch], None] | None = None,
+) -> list[Epoch]:  # fmt: skip
+    """Train in place; the network ends with the weights of its best epoch in validation. Returns all epochs.
+
+    `steps_an_epoch` sets the cosine along which the learning rate falls. Raises Failure where the loss is not finite.
+    """
+    trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
+    optimiser = torch.optim.AdamW(trained, config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    total = max(1, steps_an_epoch * config.epochs)
+    schedule = torch.optim.lr_scheduler.LambdaLR(
+        optimiser, lambda step: 0.5 * (1 + np.cos(np.pi * min(step / total, 1.0)))
+    )
+    torch.manual_seed(config.seed)  # dropout
+    generator = torch.Generator().manual_seed(config.seed + 1)
+    members = torch.from_numpy(membership(config.inputs))
+    loss_function = loss_of(config)
+    epochs: list[Epoch] = []
+    best, best_score = -1, float("inf")
+    kept = {name: value.clone() for name, value in network.state_dict().items()}
+    scale = network.y_std.numpy()
+    for number in range(config.epochs):
+        network.train()
+        started, summed, steps, rows = time.monotonic(), 0.0, 0, 0
+        for x, y in batches(number):
+            inputs = _hide(x, members, config.drop_counters, generator) if config.drop_counters else x
+            weight = (~torch.isnan(y)).float()
+            points, spread = network.answer(inputs)
+            loss = loss_function(points, spread, torch.nan_to_num(y), weight)
+            optimiser.zero_grad()
+            loss.backward()
+            optimiser.step()
+            schedule.step()
+            summed += float(loss.detach())
+            steps, rows = steps + 1, rows + len(x)
+        if not np.isfinite(summed):
+            raise Failure(
+                f"the loss of epoch {number + 1} is {summed}: lower learning_rate (now {config.learning_rate:g})"
+            )
+        errors = mean_absolute_error(network, validation, config)
+        epochs.append(Epoch(number, summed / max(steps, 1), errors, rows, time.monotonic() - started))
+        if heard is not None:
+            heard(epochs[-1])
+        score = float(np.mean(np.array(errors) / scale))
+        if score < best_score:
+            best, best_score = number, score
+            kept = {name: value.clone() for name, value in network.state_dict().items()}
+        elif number - best >= config.patience:
+            break
+    network.load_state_dict(kept)
+    network.eval()
+    return epochs
+
+
+def _hide(x: Tensor, members: Tensor, probability: float, generator: torch.Generator) -> Tensor:
+    """Scaled values and mask (rows, 2 x inputs); in the share `probability` of rows random groups are missing."""
+    some = torch.rand((len(x), 1), generator=generator) < probability
+    gone = (some & (torch.rand((len(x), len(members)), generator=generator) < GROUP_HIDDEN)).float()  # (rows, groups)
+    keep = 1.0 - (gone @ members).clamp(max=1.0)  # (rows, inputs)
+    return x * torch.cat([keep, keep], 1)

@@ -1,0 +1,35 @@
+"""Which run is for what: training, validation, calibration, test of seen services, test of unseen ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+from osml_training.data.examples import RunKey, fold_of
+from osml_training.train.config import Split
+
+Part = Literal["train", "validation", "calibration", "test", "unseen"]
+_FOLDS = 10_000
+
+
+def part_of(key: RunKey, split: Split) -> Part:
+    """The part that a run belongs to; the same for all runs of a service in one band of load on one platform."""
+    if key.service in split.unseen:
+        return "unseen"
+    band = "?" if key.load is None else str(round(key.load / split.band))
+    if key.neighbours:  # beside others no two runs are alike: each is its own band
+        band = key.run
+    place = fold_of(f"{key.platform}/{key.service}/{band}", _FOLDS, split.seed) / _FOLDS
+    held: tuple[tuple[Part, float], ...] = (
+        ("test", split.test), ("calibration", split.calibration), ("validation", split.validation),
+    )  # fmt: skip
+    for name, share in held:
+        if place < share:
+            return name
+        place -= share
+    return "train"
+
+
+def chooses(part: Part, split: Split) -> Callable[[RunKey], bool]:
+    """A selection for `ExampleSource`: the runs of one part."""
+    return lambda key: part_of(key, split) == part

@@ -1,0 +1,136 @@
+"""Rows of a part of a data set in memory: a uniform sample of at most so many."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.failure import InputError
+from osml_training.data.examples import Examples, ExampleSource, RunKey
+from osml_training.data.features import OUTPUTS
+from osml_training.train.config import Config
+
+Floats32 = NDArray[np.float32]
+
+
+class Rows(NamedTuple):
+    """Examples with the inputs of a config: `x` (rows, inputs), `y` (rows, outputs), NaN where missing.
+
+    `service` and `platform` index `services` and `platforms`; `run` is the same for the rows of a run.
+    """
+
+    x: Floats32
+    y: Floats32
+    service: NDArray[np.int32]
+    platform: NDArray[np.int32]
+    run: NDArray[np.int64]
+    load: Floats32
+    services: tuple[str, ...]
+    platforms: tuple[str, ...]
+
+    def taken(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Rows:
+        """Some of the rows."""
+        return Rows(
+            self.x[which], self.y[which], self.service[which], self.platform[which], self.run[which], self.load[which],
+            self.services, self.platforms,
+        )  # fmt: skip
+
+
+def columns_of(source: ExampleSource, inputs: Sequence[str]) -> Callable[[Examples], Floats32]:
+    """Picks the inputs out of a batch of examples."""
+    names = source.inputs + source.context
+    places = [names.index(name) for name in inputs]
+    return lambda batch: np.concatenate([batch.x, batch.context], axis=1)[:, places]
+
+
+def source_of(
+    dataset: Path, config: Config, select: Callable[[RunKey], bool] | None, *,
+    platforms: tuple[str, ...] | None = None, labels: str = "labels",
+) -> ExampleSource:  # fmt: skip
+    """The examples of a config's model."""
+    return ExampleSource(
+        dataset, config.model, platforms=platforms, select=select, labels=labels, seed=config.seed
+    )  # fmt: skip
+
+
+def _some(batch: Examples, which: NDArray[np.int64]) -> Examples:
+    """Some rows of a batch, without the inputs, which have been picked."""
+    none = np.empty((len(which), 0), np.float32)
+    return Examples(
+        none, none, batch.y[which], batch.platform[which], batch.service[which], batch.run[which], batch.load[which]
+    )  # fmt: skip
+
+
+def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows:
+    """A uniform sample of at most `rows` rows (None: the config's) in the order of the files. Same seed, same rows.
+
+    What is held is thinned to a half whenever it passes twice the aim, so memory does not grow with the data set.
+    Raises InputError where there is no row.
+    """
+    aim = config.rows if rows is None else rows
+    rng = np.random.default_rng([config.seed, 1])
+    pick = columns_of(source, config.inputs)
+    held: list[Examples] = []
+    picked: list[Floats32] = []
+    count, share = 0, 1.0
+    for batch in source.batches(65_536, shuffle=False):
+        kept = np.nonzero(rng.random(len(batch.x)) < share)[0]
+        picked.append(pick(batch)[kept])
+        held.append(_some(batch, kept))
+        count += len(kept)
+        if count > 2 * aim:
+            share /= 2
+            count = 0
+            for k in range(len(held)):
+                half = np.nonzero(rng.random(len(held[k].y)) < 0.5)[0]
+                held[k], picked[k] = _some(held[k], half), picked[k][half]
+                count += len(half)
+    if not count:
+        raise InputError(
+            f"data set '{source.dataset}' has no examples for model {source.model} in the wanted services, platforms "
+            "and loads: collect more runs, or hold out less"
+        )
+    whole = Rows(
+        np.concatenate(picked), np.concatenate([batch.y for batch in held]),
+        np.concatenate([batch.service for batch in held]), np.concatenate([batch.platform for batch in held]),
+        np.concatenate([batch.run for batch in held]), np.concatenate([batch.load for batch in held]),
+        source.services, source.platforms,
+    )  # fmt: skip
+    if count <= aim:
+        return whole
+    return whole.taken(np.sort(rng.choice(count, aim, replace=False)))
+
+
+def check_rows(rows: Rows, config: Config) -> list[str]:
+    """Warnings about rows that can be trained on but hardly should; InputError for rows that can't."""
+    for k, name in enumerate(OUTPUTS[config.model]):
+        if np.isnan(rows.y[:, k]).all():
+            raise InputError(f"label '{name}' is missing in all {len(rows.y)} rows, label the data set first")
+    warnings: list[str] = []
+    for k, name in enumerate(config.inputs):
+        known = rows.x[:, k][~np.isnan(rows.x[:, k])]
+        if len(known) == 0:
+            warnings.append(f"input '{name}' is missing in all rows: the model will not use it")
+        elif config.variant == "paper" and len(known) < len(rows.x):
+            raise InputError(
+                f"input '{name}' is missing in {len(rows.x) - len(known)} of {len(rows.x)} rows, which variant paper "
+                "can't train on; use --variant masked"
+            )
+        elif known.min() == known.max() and len(known) > 1 and name in _MOVING:
+            warnings.append(f"input '{name}' is {known[0]:g} in all rows: a broken counter?")
+    for service in np.unique(rows.service):
+        loads = np.unique(rows.load[rows.service == service])
+        if len(loads) == 1 and len(rows.y) > 1:
+            warnings.append(
+                f"service '{rows.services[service]}' has one load only ({loads[0]:g}): the model will know no other"
+            )
+    return warnings
+
+
+_MOVING = {
+    "ipc", "llc_misses_per_s", "bandwidth_gbps", "cpu_usage_cores", "llc_occupancy_mib", "requests_per_s", "latency_ms",
+}  # fmt: skip

@@ -1,0 +1,94 @@
+"""From a data set and a config to a trained network with its margins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from osml.predictors import Margin
+from osml_training.networks import Network, Scaling, initialise
+from osml_training.train import loop
+from osml_training.train.config import Config
+from osml_training.train.conformal import margins_of
+from osml_training.train.scaling import label_range, scaling_of
+from osml_training.train.splits import Part, chooses
+from osml_training.train.table import Rows, check_rows, load, source_of
+
+
+@dataclass
+class Trained:
+    """A network, how it got there, and the ranges of its inputs in training (`low`, `high`: 1st, 99th percentile)."""
+
+    config: Config
+    network: Network
+    epochs: list[loop.Epoch]
+    margins: dict[str, Margin]
+    low: np.ndarray[tuple[int], np.dtype[np.float64]]
+    high: np.ndarray[tuple[int], np.dtype[np.float64]]
+    platforms: tuple[str, ...]
+    services: tuple[str, ...]
+    rows: int
+    warnings: list[str]
+
+
+def load_part(
+    dataset: Path, config: Config, part: Part, *, rows: int | None = None, platforms: tuple[str, ...] | None = None
+) -> Rows:
+    """The rows of one part of a data set."""
+    return load(source_of(dataset, config, chooses(part, config.split), platforms=platforms), config, rows)
+
+
+def new_network(config: Config, scaling: Scaling, rows: Rows) -> Network:
+    """An untrained network for these rows."""
+    masked = config.variant == "masked"
+    network = Network(
+        scaling, label_range(rows), hidden=config.hidden, dropout=config.dropout, masked=masked, spread=masked
+    )  # fmt: skip
+    initialise(network, config.seed)
+    return network
+
+
+def train(
+    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
+    heard: Callable[[loop.Epoch], None] | None = None,
+) -> Trained:  # fmt: skip
+    """Train on the runs of the part `train`, stop by `validation`, make margins of `calibration`.
+
+    With a `network` that one is trained further (transfer), with its own scaling. Raises InputError where a part has
+    no rows.
+    """
+    loop.deterministic()
+    rows = load_part(dataset, config, "train", platforms=platforms)
+    warnings = check_rows(rows, config)
+    held = max(20_000, config.rows // 4)
+    validation = load_part(dataset, config, "validation", rows=held, platforms=platforms)
+    calibration = load_part(dataset, config, "calibration", rows=held, platforms=platforms)
+    found = network or new_network(config, scaling_of(rows.x, config), rows)
+    steps = -(-len(rows.x) // config.batch)
+    if config.stream:
+        source = source_of(dataset, config, chooses("train", config.split), platforms=platforms)
+        batches = loop.from_disk(found, source, config)
+        steps = sum(1 for _ in source.batches(config.batch, shuffle=False))
+    else:
+        batches = loop.from_memory(found, rows, config)
+    epochs = loop.fit(found, batches, validation, config, steps, heard)
+    points, spread = loop.predict(found, calibration.x)
+    y = calibration.y
+    margins = margins_of(points, spread, y, calibration.run)
+    low, high = _ranges(rows)
+    seen = tuple(rows.services[int(k)] for k in np.unique(rows.service))
+    return Trained(
+        config, found, epochs, margins, low, high, rows.platforms, seen, sum(e.rows for e in epochs[:1]), warnings
+    )
+
+
+def _ranges(rows: Rows) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
+    low, high = np.zeros(rows.x.shape[1]), np.zeros(rows.x.shape[1])
+    for k in range(rows.x.shape[1]):
+        known = rows.x[:, k][np.isfinite(rows.x[:, k])]
+        if len(known):
+            low[k], high[k] = np.percentile(known, (1, 99))
+    return low, high
