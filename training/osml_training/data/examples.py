@@ -28,8 +28,8 @@ class Examples(NamedTuple):
     """A batch. Floats are float32, NaN where something was not measured or has no label.
 
     `x` (rows, INPUTS[model]), `context` (rows, CONTEXT), `y` (rows, OUTPUTS[model]). `platform` and `service` index
-    `ExampleSource.platforms` and `.services`; `run` (`run_number` of the run's id) is the same for all rows of one surface (hold out
-    by it, never by rows); `load` is the share of max load, NaN where it is not known.
+    `ExampleSource.platforms` and `.services`; `run` is the `run_number` of the surface that a row belongs
+    to (hold out by it, never by rows); `load` is the share of max load, NaN where it is not known.
     """
 
     x: Floats32

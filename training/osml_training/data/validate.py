@@ -88,6 +88,7 @@ class Validator:
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
         found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, place)]
+        found += self._leaks(table, place)
         self.report.add(found)
         constants.add(table)
         if any(finding.severity == "error" for finding in found):
@@ -99,10 +100,14 @@ class Validator:
             self.report.add([place.error(None, str(error).removeprefix(f"{place.file}, "))])
         self._count_loads(table)
 
+    def _leaks(self, table: Any, place: Place) -> Iterator[Finding]:
+        """Runs that were in an earlier file."""
+        for run in pc.unique(table.column("run")).to_pylist():
+            first = self._file_of_run.setdefault(run, place.file)
+            if first != place.file:
+                yield place.error("run", f"run {run} is in {first}, too: a split by files or runs would leak")
+
     def _run(self, surface: Surface, place: Place) -> Iterator[Finding]:
-        first = self._file_of_run.setdefault(surface.run, place.file)
-        if first != place.file:
-            yield place.error("run", f"run {surface.run} is in {first}, too: a split by files or runs would leak")
         if surface.facts["target_ms"] is None:
             yield place.warning("target_ms", f"run {surface.run} has no target, it can't be labelled")
         yield from check_surface(surface, place)

@@ -72,7 +72,7 @@ def check_rows(table: Any, platform: Fingerprint, place: Place) -> Iterator[Find
             worst = int(beyond[np.argmax(values[beyond] - most[beyond])])
             value, allowed = float(values[worst]), float(most[worst])
             message = f"{len(beyond)} rows are above the {limit.what}, such as {value:g} above {allowed:g}"
-            message += unit_hint(value, allowed * 1e-4, allowed)
+            message += unit_hint(limit.column, value, allowed * 1e-4, allowed)
             yield Finding(limit.severity, place.file, place.row_group, limit.column, message)
     yield from _products(read, platform, place)
 
@@ -94,7 +94,7 @@ def _equal(
         first = int(off[0])
         yield place.error(
             column, f"{len(off)} rows are not {what}, such as {found[first]:g} against {wanted[first]:g}"
-            + unit_hint(float(found[first]), 0.9 * float(wanted[first]), 1.1 * float(wanted[first])),
+            + unit_hint(column, float(found[first]), 0.9 * float(wanted[first]), 1.1 * float(wanted[first])),
         )  # fmt: skip
 
 

@@ -9,19 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml_training.data.checks.finding import Finding, Place
-from osml_training.data.schema import Column, arrow_schema
+from osml_training.data.schema import LABEL_COLUMNS, TRACE_COLUMNS, Column, arrow_schema
 
 Floats = NDArray[np.float64]
 
-_WRAPS = (24, 32, 44, 48, 64)
-_FACTORS = {
-    "1024 (KiB for MiB, MiB for GiB)": 1024.0,
-    "1000 (MHz for GHz, MB/s for GB/s, µs for ms)": 1000.0,
-    "1024² (bytes for MiB)": 2.0**20,
-    "1e6 (ns for ms)": 1e6,
-    "1e9 (bytes/s for GB/s)": 1e9,
-    "100 (percent for CPUs)": 100.0,
+_WRAPS = (44, 48, 64)
+_FACTORS: dict[str | None, dict[str, float]] = {
+    "MiB": {"KiB": 1024.0, "bytes": 2.0**20},
+    "GHz": {"MHz": 1e3, "Hz": 1e9},
+    "GB/s": {"MB/s": 1e3, "bytes/s": 1e9},
+    "ms": {"µs": 1e3, "ns": 1e6},
+    "logical CPUs": {"percent": 100.0},
+    "s": {"ms": 1e3, "ns": 1e9},
 }
+"""Units in which people have such a number, as multiples of ours."""
+
+_UNITS = {column.name: column.unit for column in (*TRACE_COLUMNS, *LABEL_COLUMNS)}
 
 
 def check_schema(schema: Any, wanted: tuple[Column, ...], place: Place) -> Iterator[Finding]:
@@ -53,14 +56,14 @@ def numbers(table: Any, name: str) -> Floats:
     return values
 
 
-def unit_hint(value: float, low: float, high: float) -> str:
-    """What the number may be instead: a counter that wrapped, or another unit."""
+def unit_hint(column: str, value: float, low: float, high: float) -> str:
+    """What the number may be instead: a counter that wrapped, or another unit in which it would be in range."""
     for bits in _WRAPS:
-        if bits >= 44 and abs(value) > 0 and abs(value / 2.0**bits - 1) < 1e-3:
+        if abs(value / 2.0**bits - 1) < 1e-3:
             return f"; close to 2^{bits}: a counter that ran backwards?"
-    for text, factor in _FACTORS.items():
+    for unit, factor in _FACTORS.get(_UNITS.get(column), {}).items():
         if low <= value / factor <= high:
-            return f"; a factor of {text}?"
+            return f"; is it in {unit}?"
     return ""
 
 
@@ -87,5 +90,5 @@ def check_ranges(table: Any, columns: tuple[Column, ...], place: Place) -> Itera
             yield place.error(
                 column.name,
                 f"{len(beyond)} rows are beyond {low:g} to {high:g} {column.unit or ''}".rstrip()
-                + f", such as {worst:g}{unit_hint(worst, low, high)}",
+                + f", such as {worst:g}{unit_hint(column.name, worst, low, high)}",
             )

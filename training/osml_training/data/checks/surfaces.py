@@ -12,41 +12,43 @@ from osml_training.data.surfaces import Surface
 _RISE = 1.25
 """A step to more resources that multiplies the latency by more than this, and beyond four standard errors, is odd."""
 
-_WARN, _ERROR = 0.10, 0.30
+_WARN = 0.10
 """Share of odd steps. Hyperthreads and the clock make some real ones: a second thread on a core slows the first."""
+
+_ENOUGH = 10
 
 _NOISY = 0.5
 
 
-def odd_steps(surface: Surface) -> tuple[int, int]:
-    """(odd steps, all steps) between neighbouring cells that were both measured."""
+def clear_steps(surface: Surface) -> tuple[int, int, int]:
+    """Steps between neighbouring measured cells: (slower with more, faster with more, all). Clear ones only."""
     latency = surface.latency_ms
     mean = np.where(np.isfinite(latency), latency, np.nan)
     with np.errstate(invalid="ignore", divide="ignore"):
         n = surface.answered
-        variance = np.maximum(surface.squares / n - mean**2, 0.0) / np.maximum(n - 1, 1)
-    error = np.sqrt(variance)
-    odd = steps = 0
+        error = np.sqrt(np.maximum(surface.squares / n - mean**2, 0.0) / np.maximum(n - 1, 1))
+    slower = faster = steps = 0
     for axis in (0, 1):
-        less, more = (np.take(mean, range(k, mean.shape[axis] - 1 + k), axis) for k in (0, 1))
-        noise = np.hypot(*(np.take(error, range(k, mean.shape[axis] - 1 + k), axis) for k in (0, 1)))
-        known = ~np.isnan(less) & ~np.isnan(more)
-        steps += int(known.sum())
-        odd += int((known & (more > _RISE * less) & (more - less > 4.0 * noise)).sum())
-    return odd, steps
+        (less, more), (noise, other) = ((a.take(range(a.shape[axis] - 1), axis), a.take(range(1, a.shape[axis]), axis))
+                                        for a in (mean, error))  # fmt: skip
+        clear = np.abs(more - less) > 4.0 * np.hypot(noise, other)
+        steps += int((~np.isnan(less + more)).sum())
+        slower += int((clear & (more > _RISE * less)).sum())
+        faster += int((clear & (less > _RISE * more)).sum())
+    return slower, faster, steps
 
 
 def check_surface(surface: Surface, place: Place) -> Iterator[Finding]:
     """Findings about one run."""
     kind = surface.facts["percentile"] or "p99"
     column = "mean_ms" if kind == "mean" else f"{kind}_ms"
-    odd, steps = odd_steps(surface)
-    if steps >= 10 and odd > _WARN * steps:
+    odd, right, steps = clear_steps(surface)
+    if odd >= _ENOUGH and (odd > _WARN * steps or odd > right):
         message = (
             f"run {surface.run}: {odd} of {steps} steps to one core or way more make the latency more than "
-            f"{_RISE:g} times longer"
+            f"{_RISE:g} times longer, {right} shorter"
         )
-        if odd > _ERROR * steps:
+        if odd > right:
             yield place.error(column, message + ": are cores, ways or latencies mixed up?")
         else:
             yield place.warning(column, message)
