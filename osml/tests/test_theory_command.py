@@ -83,6 +83,8 @@ def test_tlt_reads_measured_latencies(name: str, tmp_path: Path) -> None:
     found = document("tlt", str(path), "--throughput", "100")
     assert (found["simulated"], found["requests"], found["mean_ms"]) == (False, 100, 50.5)
     assert found["outstanding"] == pytest.approx(5.05)
+    assert found["little_ratio"] is None  # only one of the two was measured
+    assert "Little's law is taken for granted" in run("tlt", str(path), "--throughput", "100")
     alone = document("tlt", str(path))
     assert alone["per_outstanding_request"] is True
     assert alone["throughput_per_s"] == pytest.approx(1000 / 50.5)
@@ -152,6 +154,7 @@ def test_equivalence_as_json() -> None:
         (["tlt", "--service", "doom"], "unknown LC service 'doom'"),
         (["tlt", "/nowhere/at/all.txt"], "/nowhere/at/all.txt can't be read"),
         (["tlt", "/"], "/ is no file"),
+        ([*TLT, "--requests", "7"], "requests is 7, expected 100"),
         (["dip", "--policies", "best"], "policy 'best' is unknown"),
         (["dip", "--applications", "mysql,mysql"], "--applications is 'mysql,mysql', expected different names"),
         (["inversions"], "either a LOG of requests or --mix"),

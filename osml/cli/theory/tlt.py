@@ -25,7 +25,7 @@ def _row(row: TltRow) -> dict[str, Any]:
     return fields | {"holds": row.holds, "holds_as_text": row.holds_as_text, "looseness": row.looseness}
 
 
-def _show(found: Tlt, forecast: list[TltRow], source: str, unit: str) -> None:
+def _show(found: Tlt, forecast: list[TltRow], source: str, unit: str, little: bool) -> None:
     console = Console()
     table = Table(title=f"TLT theorem on {found.requests} latencies: {source}", title_justify="left")
     for heading in ("theta", "tail ms", "f", f"bound {unit}", "over observed", "holds", "text's f", "forecast"):
@@ -37,12 +37,16 @@ def _show(found: Tlt, forecast: list[TltRow], source: str, unit: str) -> None:
             "holds" if ahead.holds else f"off {1.0 / ahead.looseness - 1.0:.1%}",
         )  # fmt: skip
     console.print(table)
+    law = (
+        f"RLP / (phi AL) = {found.little_ratio:.5f}, 1 by Little's law"
+        if little
+        else "Little's law is taken for granted"
+    )
     console.print(
         f"observed {found.throughput_per_s:.5g} {unit} at a mean latency of {found.mean_ms:.4g} ms and "
-        f"{found.outstanding:.4g} outstanding; RLP / (phi AL) = {found.little_ratio:.5f}, 1 by Little's law",
-        highlight=False,
-        soft_wrap=True,
-    )
+        f"{found.outstanding:.4g} outstanding; {law}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip
     console.print(
         "the bound holds at every theta" if found.holds else "THE BOUND FAILS: Little's law does not hold here",
         highlight=False,
@@ -83,7 +87,8 @@ def tlt(
     notes: list[str] = []
     if latencies is not None:
         samples, counted, present = read_latencies(latencies, column)
-        throughput, outstanding = throughput or counted, outstanding or present
+        throughput = counted if throughput is None else throughput
+        outstanding = present if outstanding is None else outstanding
         source = str(latencies)
     else:
         fraction = checked_load(load, "--load")
@@ -100,14 +105,15 @@ def tlt(
         typer.echo(f"note: {note}", err=True)
     found = check_tlt(samples, thetas, throughput_per_s=throughput, outstanding=outstanding)
     forecast = predicted(*_halves(samples), thetas)
+    little = throughput is not None and outstanding is not None
     unit = "1/s" if throughput or outstanding else "1/s per outstanding request"
     if json:
         print_json({
             "simulated": latencies is None, "source": source, "requests": found.requests, "mean_ms": found.mean_ms,
             "throughput_per_s": found.throughput_per_s, "outstanding": found.outstanding,
-            "per_outstanding_request": unit != "1/s", "little_ratio": found.little_ratio, "holds": found.holds,
-            "rows": [_row(row) for row in found.rows], "forecast": [_row(row) for row in forecast], "notes": notes,
+            "per_outstanding_request": unit != "1/s", "little_ratio": found.little_ratio if little else None,
+            "holds": found.holds, "rows": [_row(row) for row in found.rows], "forecast": [_row(row) for row in forecast], "notes": notes,
         })  # fmt: skip
     else:
-        _show(found, forecast, source, unit)
+        _show(found, forecast, source, unit, little)
     draw(plot, "draw_tlt", found, samples, source, unit)
