@@ -109,8 +109,8 @@ class Parties:
 
 
 def _without_the_gone(state: PartiesState, observation: Observation) -> PartiesState:
-    """State of the services that are still here, and no timer of another clock."""
-    here = {service.name for service in observation.services}
+    """State of the LC services that are still here, and no timer of another clock."""
+    here = {service.name for service in observation.services if service.kind == "lc"}
     trial = state.trial
     if trial is not None and (trial.service not in here or trial.other not in {*here, POOL}):
         trial = None

@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from osml.domain import Counters, Latency, MbaRange, Observation, Outcome, Platform, Service, partition_error
+from osml.domain import Counters, KnobRange, Latency, MbaRange, Observation, Outcome, Platform, Service, partition_error
 from osml.policies.arq import ArqState
 from osml.policies.decide import decide
 from osml.policies.parties import PartiesState
@@ -15,6 +15,15 @@ from osml.tests.test_policies_toy_node import Tenant, ToyNode, demo_tenants
 
 SHARE_ALL = {"unmanaged", "lc_first", "round_robin"}  # limits of the operator do not apply
 NAMES = ["a", "b", "c", "d", "e", "f", "g", "h"]
+amounts = st.one_of(st.none(), st.floats(0, 2e5))
+knob_ranges = {
+    "frequency_ghz": 2.2,
+    "frequency_mhz": KnobRange(1200, 3600, 100),
+    "memory_mib": KnobRange(1024, 120 * 1024, 1024),
+    "disk_iops": KnobRange(13, 256, 13),
+    "network_mbps": KnobRange(500, 3000, 500),
+    "realtime": True,
+}
 latencies = st.one_of(st.none(), st.floats(0, 1e5), st.floats(8, 12))
 
 
@@ -34,7 +43,10 @@ def tenants(draw: st.DrawFn) -> list[Service]:
         if draw(st.booleans()):
             target_ms = draw(st.sampled_from([1.0, 10.0, 100.0]))
             latency = Latency(p99_ms=draw(latencies))
-            services.append(Service(name=name, kind="lc", target_ms=target_ms, latency=latency, **limits))
+            counters = Counters(rss_mib=draw(amounts), disk_iops=draw(amounts), network_mbps=draw(amounts))
+            services.append(
+                Service(name=name, kind="lc", target_ms=target_ms, latency=latency, counters=counters, **limits)
+            )
         else:
             counters = Counters(ipc=draw(st.one_of(st.none(), st.floats(0, 3))))
             services.append(Service(name=name, kind="be", ipc_solo=1.0, counters=counters, **limits))
@@ -42,7 +54,7 @@ def tenants(draw: st.DrawFn) -> list[Service]:
 
 
 platforms = st.builds(
-    lambda n_cpus, ways, floor, quantum, smt, groups, mba: Platform(
+    lambda n_cpus, ways, floor, quantum, smt, groups, mba, knobs: Platform(
         id="p",
         cores=round(n_cpus / quantum),
         cpus=f"0-{n_cpus - 1}",
@@ -52,6 +64,7 @@ platforms = st.builds(
         min_way_bits=floor,
         max_groups=groups,
         mba=mba,
+        **(knob_ranges if knobs else {}),
     ),
     st.integers(1, 12),
     st.one_of(st.none(), st.integers(1, 20)),
@@ -60,6 +73,7 @@ platforms = st.builds(
     st.booleans(),
     st.sampled_from([None, 4, 16]),
     st.sampled_from([None, MbaRange(10, 100, 10)]),
+    st.booleans(),
 )
 
 
@@ -117,7 +131,9 @@ def test_no_best_effort_job_one_service_and_eight(policy: str, count: int) -> No
     node = ToyNode([Tenant(name, load=1.0) for name in NAMES[:count]], policy=policy)
     node.run(10)
     assert node.decision is not None
-    assert (node.decision.infeasible is None) is (policy != "ombm")  # knows services that were profiled, and one of them
+    assert (node.decision.infeasible is None) is (
+        policy != "ombm"
+    )  # knows services that were profiled, and one of them
 
 
 @pytest.mark.parametrize("policy", ["even", "parties"])

@@ -185,6 +185,12 @@ def test_a_vanished_service_gives_back_and_a_newcomer_gets_a_part() -> None:
     assert counts(plan.partition, "a") == (4, 4)
 
 
+def test_a_service_that_became_a_best_effort_job_is_forgotten() -> None:
+    state = after(START, trial=Trial("a", Action("up", "cores"), POOL, 20.0), actions={"a": Action("up", "cores")})
+    _, state = Parties().decide(observed([be("a"), lc("b", 9.0), be()], None), state)
+    assert (state.trial, state.actions) == (None, {})
+
+
 def test_a_refused_decision_goes_on_with_the_other_resource() -> None:
     wanted = divided(a=(5, 4), b=(4, 4), job=(3, 4))
     state = after(wanted, trial=Trial("a", Action("up", "cores"), POOL, 20.0), actions={"a": Action("up", "cores")})
