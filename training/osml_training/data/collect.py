@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import multiprocessing
 import os
@@ -148,12 +149,11 @@ def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Itera
     # Under `uv run` Ray would build an environment for its workers out of the project: ours have one.
     os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
     try:
-        import ray as imported  # noqa: PLC0415
+        ray: Any = importlib.import_module("ray")
     except ImportError:
         raise Failure(
             "--ray needs Ray: install it by `uv sync --inexact --package osml-training --extra ray`"
         ) from None
-    ray: Any = imported
     try:
         ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
