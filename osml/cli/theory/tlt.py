@@ -112,7 +112,8 @@ def tlt(
             "simulated": latencies is None, "source": source, "requests": found.requests, "mean_ms": found.mean_ms,
             "throughput_per_s": found.throughput_per_s, "outstanding": found.outstanding,
             "per_outstanding_request": unit != "1/s", "little_ratio": found.little_ratio if little else None,
-            "holds": found.holds, "rows": [_row(row) for row in found.rows], "forecast": [_row(row) for row in forecast], "notes": notes,
+            "holds": found.holds, "rows": [_row(row) for row in found.rows],
+            "forecast": [_row(row) for row in forecast], "notes": notes,
         })  # fmt: skip
     else:
         _show(found, forecast, source, unit, little)
