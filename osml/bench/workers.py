@@ -5,10 +5,12 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
+from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from osml.bench.scenario import Scenario
@@ -57,7 +59,7 @@ def processes(count: int) -> Workers:
 
 def _pool(count: int, tasks: Sequence[Task], died: list[Task]) -> Iterator[Done]:
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_leave_interrupts_to_the_parent)
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
     waiting = iter(tasks)
     running: dict[Future[Done], Task] = {}
     try:
@@ -78,8 +80,17 @@ def _pool(count: int, tasks: Sequence[Task], died: list[Task]) -> Iterator[Done]
         pool.shutdown(wait=False, cancel_futures=True)
 
 
-def _leave_interrupts_to_the_parent() -> None:
+def _begin_worker() -> None:
+    """Leave interrupts to the parent, and end with it however it ends: nobody would fetch the results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
 
 
 def ray_cluster(address: str) -> Workers:

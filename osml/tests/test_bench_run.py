@@ -1,6 +1,9 @@
 """A run of the bench from its settings to the files of its report, on a small suite."""
 
 import json
+import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -248,3 +251,21 @@ def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:
         assert [s.key for s in suite(name).scenarios()] == keys
     with pytest.raises(InputError, match="suite 'x' is unknown; known are osml-302"):
         suite("x")
+
+
+def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "osml", "bench", "run", "case-a", "--policies", "even,arq", "--seeds", "500",
+               "--workers", "2", "--out", str(tmp_path / "out")]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
+        children: list[str] = []
+        deadline = time.monotonic() + 60
+        while not children and time.monotonic() < deadline:
+            time.sleep(0.2)
+            command = ["pgrep", "-P", str(parent.pid), "-f", "spawn_main"]
+            children = subprocess.run(command, check=False, capture_output=True, text=True).stdout.split()
+        assert children
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
