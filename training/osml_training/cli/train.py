@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import typer
 
-from osml_training.cli import train_evaluate, train_model
+from osml_training.cli import train_evaluate, train_model, train_transfer
 from osml_training.data.features import MODELS
 
 app = typer.Typer(
@@ -14,3 +14,4 @@ app = typer.Typer(
 for _model in MODELS:
     app.command(_model, help=train_model.HELP[_model])(train_model.command_for(_model))
 app.command("evaluate")(train_evaluate.evaluate_command)
+app.command("transfer")(train_transfer.transfer_command)

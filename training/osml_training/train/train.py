@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from osml.predictors import Margin
+from osml_training.data.examples import RunKey
 from osml_training.networks import Network, Scaling, initialise
 from osml_training.train import loop
 from osml_training.train.config import Config
@@ -16,6 +17,8 @@ from osml_training.train.conformal import margins_of
 from osml_training.train.scaling import label_range, scaling_of
 from osml_training.train.splits import Part, chooses
 from osml_training.train.table import Rows, check_rows, load, source_of
+
+Keep = Callable[[RunKey], bool]
 
 
 @dataclass
@@ -35,10 +38,16 @@ class Trained:
 
 
 def load_part(
-    dataset: Path, config: Config, part: Part, *, rows: int | None = None, platforms: tuple[str, ...] | None = None
-) -> Rows:
-    """The rows of one part of a data set."""
-    return load(source_of(dataset, config, chooses(part, config.split), platforms=platforms), config, rows)
+    dataset: Path, config: Config, part: Part, *, rows: int | None = None, platforms: tuple[str, ...] | None = None,
+    keep: Keep | None = None,
+) -> Rows:  # fmt: skip
+    """The rows of one part of a data set, of the runs that `keep` says (None: all)."""
+    chosen = chooses(part, config.split)
+
+    def both(key: RunKey) -> bool:
+        return chosen(key) and (keep is None or keep(key))
+
+    return load(source_of(dataset, config, both, platforms=platforms), config, rows)
 
 
 def new_network(config: Config, scaling: Scaling, rows: Rows) -> Network:
@@ -53,23 +62,26 @@ def new_network(config: Config, scaling: Scaling, rows: Rows) -> Network:
 
 def train(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
-    heard: Callable[[loop.Epoch], None] | None = None,
+    keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
 ) -> Trained:  # fmt: skip
     """Train on the runs of the part `train`, stop by `validation`, make margins of `calibration`.
 
-    With a `network` that one is trained further (transfer), with its own scaling. Raises InputError where a part has
-    no rows.
+    With a `network` that one is trained further (transfer), with its own scaling. `keep` limits the runs that are
+    looked at at all. Raises InputError where a part has no rows.
     """
     loop.deterministic()
-    rows = load_part(dataset, config, "train", platforms=platforms)
+    rows = load_part(dataset, config, "train", platforms=platforms, keep=keep)
     warnings = check_rows(rows, config)
     held = max(20_000, config.rows // 4)
-    validation = load_part(dataset, config, "validation", rows=held, platforms=platforms)
-    calibration = load_part(dataset, config, "calibration", rows=held, platforms=platforms)
+    validation = load_part(dataset, config, "validation", rows=held, platforms=platforms, keep=keep)
+    calibration = load_part(dataset, config, "calibration", rows=held, platforms=platforms, keep=keep)
     found = network or new_network(config, scaling_of(rows.x, config), rows)
     steps = -(-len(rows.x) // config.batch)
     if config.stream:
-        source = source_of(dataset, config, chooses("train", config.split), platforms=platforms)
+        chosen = chooses("train", config.split)
+        source = source_of(
+            dataset, config, lambda key: chosen(key) and (keep is None or keep(key)), platforms=platforms
+        )  # fmt: skip
         batches = loop.from_disk(found, source, config)
         steps = sum(1 for _ in source.batches(config.batch, shuffle=False))
     else:

@@ -1,0 +1,70 @@
+"""`osml train transfer` without its command line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.failure import InputError
+from osml.predictors import load_predictor
+from osml_training.data.store import trace_files
+from osml_training.evaluate.evaluate import evaluate
+from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.jobs.evaluation import folder_of
+from osml_training.jobs.training import command_line
+from osml_training.train.config import Config
+from osml_training.transfer.transfer import curve, transfer
+
+
+def _platform(traces: Path, platform: str | None) -> str:
+    found = {file.parent.parent.name.removeprefix("platform=") for file in trace_files(traces)}
+    if platform is not None:
+        if platform not in found:
+            raise InputError(f"--platform is '{platform}', but the traces are of {', '.join(sorted(found))}")
+        return platform
+    if len(found) > 1:
+        raise InputError(f"the traces are of {', '.join(sorted(found))}: name one by --platform")
+    return found.pop()
+
+
+def _changed(changes: dict[str, Any]) -> Callable[[Config], Config]:
+    return lambda config: msgspec.structs.replace(config, **changes).checked()
+
+
+def transfer_job(
+    source: str, traces: Path, platform: str | None, share: float, changes: dict[str, Any], models: Path | None,
+    out: Path,
+) -> dict[str, Any]:  # fmt: skip
+    """Transfer, export, evaluate; returns the document with `folder`."""
+    where = _platform(traces, platform)
+    parent = folder_of(source, models)
+    trained = transfer(parent, traces, where, share=share, changes=_changed(changes))
+    name = f"{trained.config.model}-{trained.config.variant}-{where}"
+    metadata = describe(
+        trained, traces, name=name, version="1", command=command_line(), metrics={},
+        parent=load_predictor(parent).metadata.name,
+    )  # fmt: skip
+    folder = write_bundle(trained, metadata, out / name)
+    document = evaluate(load_predictor(folder), traces, platforms=(where,), transferred=True)
+    metrics = {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
+    whole = msgspec.structs.replace(metadata, metrics=metrics)
+    write_bundle(trained, whole, folder)
+    add_to_manifest(out, entry_of(folder, whole))
+    return document | {"folder": str(folder)}
+
+
+def draw_curve(
+    source: str, traces: Path, platform: str | None, shares: list[float], changes: dict[str, Any],
+    models: Path | None, plot: Path | None, heard: Callable[[float], None] | None,
+) -> dict[str, Any]:  # fmt: skip
+    """The curve of a transfer, and its picture where one is wanted."""
+    where = _platform(traces, platform)
+    document = curve(folder_of(source, models), traces, where, shares=shares, changes=_changed(changes), heard=heard)
+    if plot is not None:
+        from osml_training.evaluate.plots import plot_transfer  # noqa: PLC0415
+
+        plot_transfer(document, plot)
+    return document

@@ -1,0 +1,100 @@
+"""Transfer of a model, and the curve of its error against the amount of traces."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# torch's own annotations have gaps.
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from osml.failure import InputError
+from osml.predictors import load_predictor
+from osml_training.evaluate.errors import table_rows
+from osml_training.evaluate.evaluate import config_of
+from osml_training.export.load import load_network
+from osml_training.networks import Network, freeze_first
+from osml_training.train.config import Config
+from osml_training.train.loop import predict
+from osml_training.train.table import Rows, source_of
+from osml_training.train.train import Trained, load_part, train
+from osml_training.transfer.amounts import share_of_runs
+
+SHARES = (0.02, 0.05, 0.1, 0.25, 1.0)
+
+
+Change = Callable[[Config], Config]
+
+
+def transferable(parent: Path, config: Config, rows: Rows) -> Network:
+    """The parent's network with its first hidden layer frozen and room for the labels of the new machine."""
+    network = load_network(parent, dropout=config.dropout)
+    if network.outputs != rows.y.shape[1] or len(network.scaler.low) != rows.x.shape[1]:
+        raise InputError(
+            f"model '{parent}' has {len(network.scaler.low)} inputs and {network.outputs} outputs, the traces give "
+            f"{rows.x.shape[1]} and {rows.y.shape[1]}"
+        )
+    freeze_first(network)
+    with torch.no_grad():
+        network.y_low.copy_(torch.minimum(network.y_low, torch.from_numpy(np.nanmin(rows.y, axis=0))))
+        network.y_high.copy_(torch.maximum(network.y_high, torch.from_numpy(np.nanmax(rows.y, axis=0))))
+    return network
+
+
+def transfer(
+    parent: Path, dataset: Path, platform: str, *, share: float = 1.0, changes: Change | None = None,
+) -> Trained:  # fmt: skip
+    """Retrain a model on a share of the traces of a platform. Raises InputError where there are none of it."""
+    config = config_of(load_predictor(parent))
+    config = config if changes is None else changes(config)
+    keep = _keep(dataset, config, platform, share)
+    rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep, rows=20_000)
+    network = transferable(parent, config, rows)
+    return train(dataset, config, platforms=(platform,), network=network, keep=keep)
+
+
+def _keep(dataset: Path, config: Config, platform: str, share: float) -> Callable[[Any], bool]:
+    if not 0 < share <= 1:
+        raise InputError(f"share is {share}, expected more than 0 and at most 1")
+    keys = source_of(dataset, config, None, platforms=(platform,)).runs()
+    return share_of_runs(keys, share, config.split)
+
+
+def _errors(network: Network, test: Rows, config: Config) -> dict[str, Any]:
+    """Of the last row of the table (the OAA of A and A'), and all rows."""
+    rows = table_rows(config.model, "transfer", predict(network, test.x)[0], test, config.inputs)
+    return {"core_mae": rows[-1]["core_mae"], "way_mae": rows[-1]["way_mae"], "rows": rows}
+
+
+def curve(
+    parent: Path, dataset: Path, platform: str, *, shares: Sequence[float] = SHARES,
+    changes: Callable[[Config], Config] | None = None, heard: Callable[[float], None] | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Errors on held-out runs of the new platform by share of its traces: transferred and from scratch.
+
+    `not_retrained` is the parent as it is.
+    """
+    predictor = load_predictor(parent)
+    config = config_of(predictor)
+    config = config if changes is None else changes(config)
+    test = load_part(dataset, config, "test", platforms=(platform,), rows=100_000)
+    document: dict[str, Any] = {
+        "model": predictor.metadata.name, "source": predictor.metadata.platforms[0], "platform": platform,
+        "simulated": predictor.metadata.simulated, "not_retrained": _errors(load_network(parent), test, config),
+        "curve": [],
+    }  # fmt: skip
+    for share in shares:
+        keep = _keep(dataset, config, platform, share)
+        found = transfer(parent, dataset, platform, share=share, changes=changes)
+        scratch = train(dataset, config, platforms=(platform,), keep=keep)
+        rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep)
+        document["curve"].append({
+            "share": share, "runs": len(np.unique(rows.run)), "transferred": _errors(found.network, test, config),
+            "scratch": _errors(scratch.network, test, config),
+        })  # fmt: skip
+        if heard is not None:
+            heard(share)
+    return document
