@@ -78,9 +78,10 @@ class FailedPair:
 
 @dataclass(frozen=True)
 class Results:
-    """All combinations that were run, those that failed, the LC services, and TA of each combination's services.
+    """All combinations that were run, those that failed, and what is known of the LC services.
 
-    `tolerances` are A_i = 1 - TL_i0 / M_i of each LC service alone on the node (equations 1 and 11).
+    `ideals_ms` are tail latencies alone on the node (TL_i0), `targets_ms` what is tolerated (M_i); `notes` say how
+    loads were found that nobody published for this platform.
     """
 
     setup: Setup
