@@ -36,7 +36,7 @@ class Division:
         self.holdings: dict[Resource, Holding] = {}
         self.common: dict[Resource, int] = {}  # can't be divided: one region of all services
         self.clocks: Clocks | None = None
-        self.obstacles: list[str] = []
+        self.obstacles: list[str] = []  # what can't be given to everybody
         self.notes: list[str] = []
         self.started = False  # True where there was nothing to take up again
 
@@ -61,15 +61,6 @@ class Division:
         partition = partition_of(self.holdings.values(), self.common, self.names)
         return partition if self.clocks is None else with_knob(partition, "frequency_mhz", self.clocks.limits())
 
-    def _clock(self, giver: str, taker: str) -> bool:
-        after = None
-        if self.clocks is not None and POOL in (giver, taker):
-            after = self.clocks.moved(taker, 1) if giver == POOL else self.clocks.moved(giver, -1)
-        if after is None:
-            return False
-        self.clocks = after
-        return True
-
     def reasons(self) -> list[Reason]:
         """What can't be divided, what does not fit, and who came or went."""
         return [Reason(text=text) for text in (*self.obstacles, *self.notes)]
@@ -88,6 +79,15 @@ class Division:
             listed = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
             parts.append(f"{_UNITS.get(resource, resource)}: {listed}")
         return "; ".join(parts) or "everybody shares everything"
+
+    def _clock(self, giver: str, taker: str) -> bool:
+        after = None
+        if self.clocks is not None and POOL in (giver, taker):
+            after = self.clocks.moved(taker, 1) if giver == POOL else self.clocks.moved(giver, -1)
+        if after is None:
+            return False
+        self.clocks = after
+        return True
 
 
 def same_division(applied: Partition | None, wanted: Partition | None) -> bool:
@@ -141,7 +141,8 @@ def divide(
         obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups)
         if obstacle is not None:
             division.common[budget.resource] = budget.total
-            division.obstacles.append(f"{obstacle}; all share the {budget.resource}")
+            said = division.obstacles if budget.resource in CORES_AND_WAYS else division.notes
+            said.append(f"{obstacle}; all share the {budget.resource}")
             continue
         holding = _holding(_fitting(budget, owning, sharers, division), owning, sharers)
         after = None
@@ -150,7 +151,8 @@ def divide(
             after = resumed(holding, owned_alone(before, budget.resource, owning, budget.scale))
         division.holdings[budget.resource] = fair_holding(holding) if after is None else after
     if "frequency" in resources:
-        division.clocks = clocks_of(observation.platform, names, observation.partition or state.wanted)
+        before = None if state.wanted is None else observation.partition or state.wanted
+        division.clocks = clocks_of(observation.platform, names, before)
     if state.wanted is not None:
         division.notes += _arrivals(state.wanted, names)
     return division

@@ -73,12 +73,14 @@ class Wheels:
         self.actions[name] = action
 
     def advance(self, name: str, action: Action, *, storage_short: bool) -> None:
-        """The next state after an action that was of no use (next_action of algorithms 2 to 4)."""
+        """The next state after an action that was of no use (next_action of algorithms 2 to 4).
+
+        Its resource must be one of the wheels'.
+        """
         wheel, other = self._wheels(action.resource)
         began = self.turn_from.setdefault(name, action.resource)
-        following = (_from(wheel, action.resource)[1:] or wheel)[0]
-        done = following == began or action.resource not in wheel
-        if done and other and not self._another_round(wheel, action.direction, storage_short):
+        following = wheel[(wheel.index(action.resource) + 1) % len(wheel)]
+        if following == began and other and not self._another_round(wheel, action.direction, storage_short):
             following = self.turn_from[name] = self._entry(name, other)
         self.actions[name] = Action(action.direction, following)
 

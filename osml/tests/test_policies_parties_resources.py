@@ -211,6 +211,18 @@ def test_a_newcomer_gets_parts_of_memory_and_network_and_the_nominal_clock() -> 
     assert gib(found, "job") == 25
 
 
+def test_a_trial_of_what_the_node_can_not_divide_any_more_is_dropped() -> None:
+    trial = Trial("a", Action("up", "memory"), POOL, 20.0)
+    bare = replace(PLATFORM, memory_mib=None, disk_iops=None)
+    given = {name: replace(each, memory_mib=None, disk_iops=None) for name, each in START.knobs.items()}
+    state = PartiesState(seed=1, wanted=parts(**given), trial=trial, actions={"a": trial.action}, time_s=9.5)
+    observation = replace(observed([lc("a", 21.0), lc("b", 9.0), JOB], parts(**given)), platform=bare)
+    plan, state = Parties().decide(observation, state)
+    assert state.trial is not None
+    assert state.trial.action.resource in ("cores", "ways", "frequency")
+    assert plan.partition.knobs["a"].memory_mib is None
+
+
 def test_best_effort_jobs_have_equal_parts_of_what_is_theirs() -> None:
     services = [lc("a", 9.0), JOB, replace(JOB, name="other")]
     found, _, _ = decided(services, parts(a=knobs(20), job=knobs(20), other=knobs(20)))

@@ -78,6 +78,19 @@ def test_the_link_goes_to_who_sends_more(monkeypatch: pytest.MonkeyPatch) -> Non
     assert network_mix() is None
 
 
+@pytest.mark.parametrize("policy", ["parties", "heracles", "arq", "lc_first", "round_robin"])
+def test_the_same_seed_gives_the_same_decisions_with_knobs(policy: str) -> None:
+    node = Node(PLATFORM, (MEMCACHED, XAPIAN, MONGODB), (catalogs.job("stream"),))
+    loads = {"memcached": 0.3, "xapian": 0.3, "mongodb": 0.5}
+
+    def decisions(seed: int) -> list:
+        loop = ClosedLoop(node, loads, policy, interval_s=0.5, knobs=True, delay_s=0.1, seed=seed)
+        return [interval.decision for interval in loop.run(10)]
+
+    assert decisions(1) == decisions(1)
+    assert decisions(1) != decisions(2)
+
+
 def moses_p99_ms(cores: int, ways: int, ghz: float | None, load: float) -> float:
     """Alone, on so many physical cores (PARTIES counts those), ways and clock."""
     grant = Grant(first_cpus(PLATFORM, 2 * cores), (1 << ways) - 1, frequency_ghz=ghz)

@@ -103,7 +103,8 @@ def test_more_services_than_parts_of_a_knob_share_it_without_a_limit() -> None:
     narrow = Platform(id="p", cores=24, cpus="0-23", network_mbps=KnobRange(500, 2000, 500))
     division, _ = division_of("network", platform=narrow)
     assert division.partition().knobs == {}
-    assert "5 parts of at least 1 don't fit in 4 network; all share the network" in division.obstacles[0]
+    assert "5 parts of at least 1 don't fit in 4 network; all share the network" in division.notes[0]
+    assert division.infeasible() is None
 
 
 def test_clocks_start_at_the_nominal_one_and_end_in_turbo() -> None:
@@ -117,6 +118,15 @@ def test_clocks_start_at_the_nominal_one_and_end_in_turbo() -> None:
     assert up.moved("a", 1) is None
     assert clocks.moved("a", -11) is None
     assert clocks.moved("unknown", -1) is None
+
+
+def test_clocks_of_another_policy_are_not_taken_over_at_the_start() -> None:
+    services = [*LC, *JOBS]
+    foreign = Partition([Region([s.name for s in services], 24, 20)], knobs={"a": Knobs(frequency_mhz=1200)})
+    observed = Observation("n", 0, 1.0, 1.0, PLATFORM, services, partition=foreign)
+    division = divide(observed, NAMES, lambda _: ("x", "y"), Before(), ("frequency",))
+    assert division.clocks is not None
+    assert division.clocks.mhz("a") == 2200
 
 
 def test_clocks_are_read_back_and_newcomers_start_at_the_nominal_one() -> None:
