@@ -14,7 +14,7 @@ from pathlib import Path
 from benchmarks.harness import rate, take
 
 
-def main() -> None:
+def run() -> None:
     """All figures of one data set of eleven services, about 200,000 rows."""
     if importlib.util.find_spec("osml_training") is None:
         print("bench_data: osml-training isn't installed, nothing is measured", file=sys.stderr)
@@ -54,4 +54,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    run()
