@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from osml.bandwidth.curve import Curve
 from osml.bandwidth.profile import Profile
@@ -24,8 +25,7 @@ _SEARCHES = 48
 _NOISE = 1.1  # times a latency: no rise yet
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(Struct, frozen=True, gc=False):
     """The least bandwidth that meets the SLO, and the tail predicted with it.
 
     Where none meets it `bandwidth_gbps` is None and `predicted_ms` is the tail with the most. `qps` is the rate of the
@@ -81,19 +81,18 @@ class Predictor:
         if not (0.0 < slo_ms < math.inf and 0.0 < qps < math.inf):
             raise InputError(f"rate {qps:g}/s and SLO {slo_ms:g} ms: expected two numbers above 0")
         wanted, clamped = self._within(qps)
-        line = self._lines.get(wanted) or self._line(wanted)
-        i = bisect_left(line.falling, -slo_ms)
-        if i < len(line.falling) and qps > self.most_qps:  # nothing is known there: all of it, if that is enough below
-            i = len(line.falling) - 1
-            return Prediction(*line.points[i], wanted, clamped, line.points)
-        if i == len(line.falling):
-            return Prediction(None, line.points[-1][1], wanted, clamped, line.points)
-        gbps, tail_ms = line.points[i]
-        if i == 0:
-            return Prediction(gbps, tail_ms, wanted, clamped, line.points)
-        before_gbps, before_ms = line.points[i - 1]
+        points, falling = self._lines.get(wanted) or self._line(wanted)
+        i = bisect_left(falling, -slo_ms)
+        if i == len(falling):
+            return Prediction(None, points[-1][1], wanted, clamped, points)
+        if qps > self.most_qps:  # nothing is known there: all of it, if that is enough at the highest rate
+            i = len(falling) - 1
+        gbps, tail_ms = points[i]
+        if i == 0 or qps > self.most_qps:
+            return Prediction(gbps, tail_ms, wanted, clamped, points)
+        before_gbps, before_ms = points[i - 1]
         share = (before_ms - slo_ms) / (before_ms - tail_ms)
-        return Prediction(before_gbps + (gbps - before_gbps) * share, slo_ms, wanted, clamped, line.points)
+        return Prediction(before_gbps + (gbps - before_gbps) * share, slo_ms, wanted, clamped, points)
 
     def tail_ms(self, qps: float, bandwidth_gbps: float) -> float:
         """The predicted tail in ms at a rate with so much bandwidth; both are clamped to the profile."""

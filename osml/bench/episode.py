@@ -84,7 +84,7 @@ def _once(scenario: Scenario, policy: str, seed: int, oracle: Callable[[], BestF
         given = Oracle(known)
     loop = ClosedLoop(
         node, scenario.loads, given, interval_s=scenario.interval_s, seed=seed, delay_s=scenario.delay_s,
-        knobs=scenario.knobs, tolerant=True,
+        knobs=scenario.knobs, regulator=policy == "ombm", tolerant=True,
     )  # fmt: skip
     judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
     intervals: list[Interval] = []

@@ -170,7 +170,7 @@ def test_adaptive_sampling_spends_exactly_what_it_may(per_gbps, most, profilings
     assert all(1000.0 <= qps <= 10_000.0 and 0.8 <= gbps <= 24.8 for gbps, qps in seen)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.floats(420.0, 2000.0), st.floats(10_500.0, 30_000.0), st.floats(2000.0, 9500.0))
 def test_adaptive_predictions_are_close_to_the_true_need(per_gbps, most, qps):
     service = a_service(per_gbps, most)
@@ -178,7 +178,7 @@ def test_adaptive_predictions_are_close_to_the_true_need(per_gbps, most, qps):
     need = qps / per_gbps / 0.99
     found = predictor.predict(qps, 200.0).bandwidth_gbps
     assert found is not None
-    assert abs(found - max(need, 0.8)) < 1.0
+    assert -0.4 < found - max(need, 0.8) < 1.6
 
 
 def test_adaptive_sampling_wastes_less_than_half_of_classic_with_the_same_profilings():
