@@ -1,4 +1,4 @@
-"""The exact best partition on 36 x 20: three services that fit, and three that don't; one whole node settled."""
+"""The exact best partition on 36 x 20: mixes of three that fit, that don't, and at the edge; one whole node settled."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ from osml.virtual.mix import node_of, parse_mix
 from osml.virtual.oracle import best_partition
 from osml.virtual.oracle.partitions import Evaluator
 
-_MIXES = {"feasible": "moses=0.2,img-dnn=0.2,xapian=0.2", "infeasible": "moses=1.5,img-dnn=1.5,xapian=1.5"}
+_MIXES = {
+    "feasible": "moses=0.2,img-dnn=0.2,xapian=0.2",
+    "infeasible": "moses=1.5,img-dnn=1.5,xapian=1.5",
+    "edge": "login=0.9,masstree=0.6,mongodb=1",
+}
 _NODES = 200
 
 

@@ -14,11 +14,16 @@ from osml.domain.cpulist import parse_cpulist
 from osml.failure import InputError
 from osml.layout import assign
 from osml.virtual import catalogs
+from osml.virtual import columns as c
+from osml.virtual.mix import node_of, parse_mix
 from osml.virtual.models import JobModel, PlatformModel, ServiceModel, on_platform
 from osml.virtual.oracle import best_partition
 from osml.virtual.oracle.bounds import Bounds
+from osml.virtual.oracle.demands import demands
 from osml.virtual.oracle.enumerate import of_cost
+from osml.virtual.oracle.environment import pair_off, times_of
 from osml.virtual.oracle.partitions import Evaluator, Outcome
+from osml.virtual.oracle.settled import SettledNode
 from osml.virtual.oracle.stand_ins import shares_of_jobs
 from osml.virtual.state import Grant, Node
 from osml.virtual.steady import steady
@@ -52,7 +57,7 @@ def jobs(platform: PlatformModel, *names: str) -> tuple[JobModel, ...]:
 
 def splits(total: int, parts: int) -> Iterator[tuple[int, ...]]:
     """All ways to give each part at least one, in lexicographic order."""
-    return (c for c in itertools.product(range(1, total + 1), repeat=parts) if sum(c) <= total)
+    return (split for split in itertools.product(range(1, total + 1), repeat=parts) if sum(split) <= total)
 
 
 def brute_force(node: Node, loads: dict[str, float]) -> tuple[list[list[int]], Outcome]:
@@ -178,6 +183,86 @@ def test_a_whole_node_is_settled_as_layout_places_it() -> None:
     flows = steady(node, grants, loads)
     tails = [tail_ms(flow, s.percentile) for flow, s in zip(flows, services, strict=False)]
     assert found.tails_ms == pytest.approx(tails)
+
+
+@pytest.mark.parametrize("name", ["e5-2697v4", "gold-5220r"])
+def test_the_kindest_environment_is_never_slower_than_the_node_and_close_to_it(name: str) -> None:
+    rng, platform = np.random.default_rng(3), catalogs.platform(name)
+    ratios: list[float] = []
+    for _ in range(60):
+        services = tuple(catalogs.service(str(s), name) for s in rng.choice(catalogs.service_names(), 3, replace=False))
+        be = jobs(platform, *rng.choice(catalogs.job_names(), int(rng.integers(0, 2)), replace=False))
+        rows = 3 + bool(be)
+        totals = (platform.cpus, platform.ways)
+        cuts = [np.sort(rng.choice(np.arange(1, total), rows - 1, replace=False)) for total in totals]
+        partition = np.stack([np.diff([0, *cut, total]) for cut, total in zip(cuts, totals, strict=True)], 1)
+        whole = partition if be else np.vstack([partition, [[0, 0]]])
+        loads = {s.name: float(rng.uniform(0.1, 0.9) * whole[i, 0] / platform.cpus) for i, s in enumerate(services)}
+        node = Node(platform, services, be)
+        settled = SettledNode(node, loads)
+        flows = settled.flows(*Evaluator(node, loads).placement(whole))[:3]
+        if np.any(flows[:, c.F_UTILISATION] > 1.0):
+            continue  # they do not answer all
+        rates = np.array([loads[s.name] * s.max_load for s in services])
+        least = np.zeros((1, 3))
+        times_of(demands(node, rates, True), partition[None], False, least)
+        ratios += (least[0] / (flows[:, c.F_CPU_S] / flows[:, c.F_COMPLETED])).tolist()
+    assert len(ratios) > 60
+    assert max(ratios) < 1.0 + 5e-4
+    assert np.median(ratios) > 0.99
+
+
+@pytest.mark.parametrize("rows", [2, 3, 4])
+def test_odd_cpus_stand_beside_each_other_as_layout_places_them(rows: int) -> None:
+    platform = catalogs.platform("e5-2697v4")
+    services = tuple(catalogs.service(name, platform.id) for name in NAMES[:rows])
+    node = Node(platform, services)
+    evaluate, table = Evaluator(node, {}), demands(node, np.zeros(rows), True)
+    rng = np.random.default_rng(rows)
+    for _ in range(60):
+        cores = rng.integers(1, platform.cpus // rows + 1, rows)
+        if rng.integers(2):
+            cores[-1] = platform.cpus - cores[:-1].sum()  # nothing idle
+        whole = np.vstack([np.stack([cores, np.ones(rows, np.int64)], 1), [[0, 0]]])
+        users, _ = evaluate.placement(whole)
+        pair_off(table, whole, rows)
+        for i in range(rows):
+            on = [users[sibling] for first, second in platform.siblings for cpu, sibling in
+                  ((first, second), (second, first)) if users[cpu] == 1 << i]  # fmt: skip
+            assert on.count(1 << i) == cores[i] // 2 * 2
+            others = [int(who).bit_length() - 1 for who in on if who not in (0, 1 << i)]
+            assert others == ([table.beside[i]] if table.beside[i] >= 0 else [])
+
+
+def test_an_overloaded_service_whose_tail_falls_as_it_slows_down_does_not_mislead_the_bound() -> None:
+    # At saturation the queue of sphinx turns into a backlog: there a slower partition can have the lower tail.
+    for mix, partition in (
+        ("img-dnn=0.8,sphinx=0.9,ads=0.2", [[7, 1], [25, 18], [4, 1], [0, 0]]),
+        ("sphinx=1,login=0.8,xapian=0.3", [[28, 17], [4, 2], [4, 1], [0, 0]]),
+        ("sphinx=0.3,ads=0.9,memcached=0.6", [[9, 6], [10, 8], [17, 6], [0, 0]]),
+    ):
+        parsed = parse_mix(mix)
+        node = node_of(parsed, "e5-2697v4")
+        known = Evaluator(node, parsed.loads)(np.array(partition)).e_s
+        assert best_partition(node, parsed.loads).outcome.e_s <= known
+
+
+def test_when_the_time_is_up_the_best_so_far_is_not_proven() -> None:
+    platform = small(12, 10, True)
+    for load in (0.25, 1.5):
+        loads = {"img-dnn": load, "xapian": load}
+        node = Node(platform, tuple(fitted(name, platform) for name in loads))
+        said: list[str] = []
+        late, whole = best_partition(node, loads, 0.0, said.append), best_partition(node, loads, 600.0)
+        assert not late.proven
+        assert whole.proven
+        assert whole.outcome == best_partition(node, loads).outcome
+        assert late.cost >= whole.cost or not late.outcome.feasible
+        assert said
+        if not late.outcome.feasible:
+            assert any("not all were tried" in sentence or "misses" in sentence for sentence in late.missing)
+    with pytest.raises(InputError, match="limit_s is -1"):
+        best_partition(node, loads, -1.0)
 
 
 def test_an_evaluation_does_not_depend_on_the_one_before() -> None:

@@ -42,6 +42,7 @@ def _document(node: Node, mix: str, answer: Answer) -> dict[str, Any]:
             for job, slow in zip(node.jobs, answer.outcome.slowdowns, strict=True)
         ],
         "missing": answer.missing, "notes": scaling_notes(node),
+        "proven": answer.proven,
         "nodes_evaluated": answer.nodes, "bound_evaluations": answer.cells, "seconds": answer.seconds,
     }  # fmt: skip
 
@@ -70,9 +71,12 @@ def _show(node: Node, mix: str, answer: Answer) -> None:
             f"all targets are met with {answer.cost:.3f} of 2 (share of cores + share of ways)", highlight=False
         )
     else:
-        console.print("infeasible: this is the partition of the least E_S", highlight=False)
+        what = "infeasible: this is the partition of the least E_S"
+        console.print(what if answer.proven else "no feasible partition found; the least E_S so far", highlight=False)
         for sentence in answer.missing:
             console.print(f"  {sentence}", highlight=False, soft_wrap=True)
+    if not answer.proven:
+        console.print("the time was up before the search had ended: a better partition may exist", highlight=False)
     console.print(f"E_S {reached.e_s:.4f}", highlight=False)
     console.print(
         f"{answer.nodes} whole nodes and {answer.cells} bounds evaluated in {answer.seconds:.2f} s", highlight=False
@@ -82,6 +86,9 @@ def _show(node: Node, mix: str, answer: Answer) -> None:
 def oracle(
     mix: Annotated[str, typer.Argument(metavar="MIX", help="NAME=LOAD,NAME=LOAD[,be:NAME], loads as shares of max.")],
     platform: Annotated[str, typer.Option(help="Platform of the catalog.")],
+    limit_s: Annotated[
+        float | None, typer.Option("--limit-s", min=0.0, help="Seconds after which the best so far is the answer.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Find the exact best partition of a mix: the fewest resources that meet all targets, else the least E_S."""
@@ -90,8 +97,13 @@ def oracle(
     for note in scaling_notes(node):
         typer.echo(f"note: {note}", err=True)
     console = Console(stderr=True)
-    with console.status("searching (the first run compiles for about a minute)"):
-        answer = best_partition(node, parsed.loads)
+    with console.status("searching (the first run compiles for about a minute)") as status:
+        answer = best_partition(
+            node,
+            parsed.loads,
+            limit_s,
+            lambda what: status.update(f"{what} (the first run compiles for about a minute)"),
+        )
     if json:
         sys.stdout.write(msgspec.json.encode(_document(node, str(parsed), answer)).decode() + "\n")
     else:

@@ -79,15 +79,18 @@ class Evaluator:
             self._users[cores] = known
         return known
 
+    def placement(self, partition: IntArray) -> tuple[IntArray, IntArray]:
+        """Tenants on each CPU as bits and way masks of each tenant; the next call overwrites the masks."""
+        n, below = len(self.node.services), 0
+        for i, ways in enumerate(partition[:, 1].tolist()):
+            self._masks[i : i + 1 if i < n else None] = ((1 << ways) - 1) << below
+            below += ways
+        return self._placed(tuple(partition[:, 0].tolist())), self._masks
+
     def __call__(self, partition: IntArray) -> Outcome:
         """The outcome of one partition."""
         n = len(self.node.services)
-        below = 0
-        for i, ways in enumerate(partition[:, 1].tolist()):
-            mask = ((1 << ways) - 1) << below
-            self._masks[i : i + 1 if i < n else None] = mask
-            below += ways
-        flows = self._settled.flows(self._placed(tuple(partition[:, 0].tolist())), self._masks)
+        flows = self._settled.flows(*self.placement(partition))
         tails = [float(flows[i, column]) for i, column in enumerate(self._columns)]
         tails = [math.inf if math.isnan(tail) else tail for tail in tails]  # NaN: nothing was completed
         slow = [

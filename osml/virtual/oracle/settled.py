@@ -26,7 +26,7 @@ _TAIL = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS}
 
 
 @compiled
-def _place_first(
+def place_first(
     users: IntArray, masks: IntArray, order: IntArray, cores: int, ways: int, last_way: int
 ) -> None:  # fmt: skip
     """Tenant 0 on the first cores and ways, all others together on the last CPU and the last way."""
@@ -50,7 +50,7 @@ def _grid(
     last_way = int(platform[c.P_WAYS]) - 1
     for row in range(found.shape[0]):
         for column in range(found.shape[1]):
-            _place_first(users, masks, order, row + 1, column + 1, last_way)
+            place_first(users, masks, order, row + 1, column + 1, last_way)
             settle_node(
                 platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work
             )
@@ -73,7 +73,7 @@ def _staircase(
     for ways in range(len(need), 0, -1):
         need[ways - 1] = 0
         while cores <= most_cores:
-            _place_first(users, masks, order, cores, ways, last_way)
+            place_first(users, masks, order, cores, ways, last_way)
             settle_node(
                 platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work
             )
@@ -104,6 +104,16 @@ class SettledNode:
         )
         self._order = np.array(node.platform.cpu_order(), np.int64)
 
+    @property
+    def arguments(
+        self,
+    ) -> tuple[
+        FloatArray, FloatArray, FloatArray, FloatArray, IntArray, FloatArray, float, FloatArray, FloatArray, FloatArray,
+        Work,
+    ]:  # fmt: skip
+        """What compiled functions over many allocations need: the node, limits, CPUs in order, loads, time, room."""
+        return *self._given, self.limits, self._order, self._arrivals, self.seconds, *self._room
+
     def flows(self, users: IntArray, masks: IntArray) -> FloatArray:
         """Flows (tenants, FLOW_COLUMNS) for the tenants of each CPU as bits and way masks; the next call overwrites."""
         self.evaluations += 1
@@ -114,19 +124,14 @@ class SettledNode:
         """Flows of the first tenant on 1..cores x 1..ways, (cores, ways, FLOW_COLUMNS); the others on the last."""
         found = np.empty((cores, ways, c.FLOW_COLUMNS))
         self.evaluations += cores * ways
-        _grid(
-            *self._given, self.limits, self._order, self._arrivals, self.seconds, *self._room, found,
-        )  # fmt: skip
+        _grid(*self.arguments, found)
         return found
 
     def fewest_cores(self, limit_ms: float, cores: int, ways: int) -> IntArray:
         """For 1..ways ways the fewest of 1..cores cores with which the first tenant stays within limit_ms; 0 = none."""
         need = np.zeros(ways, np.int64)
         column = tail_column(self.node, 0)
-        self.evaluations += _staircase(
-            *self._given, self.limits, self._order, self._arrivals, self.seconds, *self._room, column, limit_ms,
-            cores, need,
-        )  # fmt: skip
+        self.evaluations += _staircase(*self.arguments, column, limit_ms, cores, need)
         return need
 
 
