@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
 import time
@@ -147,9 +148,25 @@ def _row(scenario: Scenario, judged: Sequence[Judged]) -> Row:
             [tail_ms / s.target_ms for one in measured for tail_ms, s in zip(one.tails_ms, node.services, strict=True)]
         ),
         "be_speed": _mean([1.0 / slow for one in measured for slow in one.slowdowns]),
+        "utilisation": _mean([one.busy for one in measured]),
+        "tenants": json.dumps(_tenants(scenario, measured)),
         "faults": len(faults),
         "fault": faults[0][:MAX_FAULT_CHARS] if faults else None,
     }
+
+
+def _tenants(scenario: Scenario, measured: Sequence[Judged]) -> dict[str, dict[str, float]]:
+    """Median tail of each LC service; speed over solo and IPC of each BE job."""
+    node = scenario.node
+    found: dict[str, dict[str, float]] = {}
+    for i, service in enumerate(node.services):
+        tails = [one.tails_ms[i] for one in measured if not math.isnan(one.tails_ms[i])]
+        if tails:
+            found[service.name] = {"tail_ms": statistics.median(tails)}
+    for i, job in enumerate(node.jobs):
+        speeds, ipcs = ([1.0 / one.slowdowns[i] for one in measured], [one.ipcs[i] for one in measured])
+        found[job.name] = {"speed": statistics.fmean(speeds), "ipc": statistics.fmean(ipcs)}
+    return found
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

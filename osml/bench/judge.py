@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from osml.domain import Partition
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
@@ -41,6 +41,10 @@ class Judged:
     used: tuple[int, int]
     changed: bool
     fault: str | None
+    busy: float = 0.0
+    """Share of all CPU time that was used."""
+    ipcs: list[float] = field(default_factory=list[float])
+    """Of BE jobs, as their slowdowns."""
 
 
 class Judge:
@@ -88,6 +92,8 @@ class Judge:
             used=self._used(partition),
             changed=changed,
             fault=interval.fault,
+            busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / node.platform.cpus,
+            ipcs=[flow.instructions / flow.cycles if flow.cycles else 0.0 for flow in jobs],
         )
 
     def _used(self, partition: Partition | None) -> tuple[int, int]:

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from osml.bench.theory.cut_down import cut_down, resized_service
 from osml.virtual import catalogs
 from osml.virtual.load_traces import Churn, Trace
 from osml.virtual.mix import Mix
-from osml.virtual.models import PlatformModel, on_platform
+from osml.virtual.models import on_platform
 from osml.virtual.state import Node
 
 CONVERGE_WITHIN_S = 180.0
@@ -32,7 +33,8 @@ class Scenario:
     entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
     `window` judges a load that is searched by the tail over the last `tail_s` as a whole, as PARTIES does
     (section 5.1), instead of convergence. `cut` is (cores, ways) of the platform, `threads` of a service or job;
-    `seeds`: no more than so many, for what is only a picture.
+    loads are shares of what a service bears on the whole platform, or, if `resized`, on the cut one. `seeds`: no more
+    than so many, for what is only a picture.
     """
 
     suite: str
@@ -52,6 +54,7 @@ class Scenario:
     search: Search | None = None
     cut: tuple[int, int] | None = None
     threads: Mapping[str, int] = field(default_factory=dict[str, int])
+    resized: bool = False
     seeds: int | None = None
 
     @property
@@ -86,9 +89,11 @@ class Scenario:
     def node(self) -> Node:
         """The virtual node. CatalogError for names that nobody knows."""
         model = catalogs.platform(self.platform)
-        services = [catalogs.service(name, model.id) for name in self.names]
+        cut = model if self.cut is None else cut_down(model, *self.cut)
+        services = [
+            resized_service(name, cut) if self.resized else catalogs.service(name, model.id) for name in self.names
+        ]
         jobs = [on_platform(catalogs.job(name), model) for name in self.mix.jobs]
-        cut = model if self.cut is None else _cut(model, *self.cut)
         return Node(
             cut,
             tuple(replace(s, threads=self.threads.get(s.name, s.threads)) for s in services),
@@ -106,8 +111,3 @@ class Scenario:
     def constant(self) -> bool:
         """True where no load changes."""
         return self.traces is None
-
-
-def _cut(model: PlatformModel, cores: int, ways: int) -> PlatformModel:
-    """The platform with fewer cores and ways (Ah-Q, section VII: cores switched off, ways masked)."""
-    return replace(model, cpus=cores, physical_cores=min(cores, model.physical_cores), ways=ways)

@@ -30,7 +30,8 @@ _ROW: Columns = {
     "oracle_cores": _COUNT, "oracle_ways": _COUNT, "oracle_e_s": _REAL, "intervals": _COUNT, "violations": _COUNT,
     "intervals_after": _COUNT, "violations_after": _COUNT, "downward": _COUNT, "cliff_falls": _COUNT,
     "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "e_be_ipc": _REAL, "e_s_ipc": _REAL, "e_s_run": _REAL,
-    "tail_over_target": _REAL, "be_speed": _REAL, "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
+    "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
+    "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
     "wall_s": _REAL,
 }  # fmt: skip
 _TIMELINE: Columns = {

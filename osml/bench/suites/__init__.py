@@ -5,6 +5,7 @@ from __future__ import annotations
 from osml.bench.suite import Suite
 from osml.bench.suites import (
     ahq_constant,
+    ahq_dip,
     ahq_equivalence,
     ahq_fluctuating,
     case_a,
@@ -20,7 +21,7 @@ SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
     for module in (
         osml_302, case_a, osml_churn, osml_unseen, parties_emu, parties_diurnal, ahq_constant, ahq_fluctuating,
-        ahq_equivalence,
+        ahq_equivalence, ahq_dip,
     )
 }  # fmt: skip
 
