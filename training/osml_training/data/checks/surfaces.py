@@ -15,7 +15,8 @@ _RISE = 1.25
 _WARN = 0.10
 """Share of odd steps. Hyperthreads and the clock make some real ones: a second thread on a core slows the first."""
 
-_ENOUGH = 10
+_ENOUGH, _TIMES = 10, 2
+"""So many odd steps, and so many times as many as right ones, are no accident."""
 
 _NOISY = 0.5
 
@@ -27,6 +28,8 @@ def clear_steps(surface: Surface) -> tuple[int, int, int]:
     with np.errstate(invalid="ignore", divide="ignore"):
         n = surface.answered
         error = np.sqrt(np.maximum(surface.squares / n - mean**2, 0.0) / np.maximum(n - 1, 1))
+    # The spread of two samples may be small by chance: no cell is taken to be better known than half of the cells are.
+    error = np.fmax(error, (surface.spread or 0.0) * mean)
     slower = faster = steps = 0
     for axis in (0, 1):
         (less, more), (noise, other) = ((a.take(range(a.shape[axis] - 1), axis), a.take(range(1, a.shape[axis]), axis))
@@ -43,12 +46,12 @@ def check_surface(surface: Surface, place: Place) -> Iterator[Finding]:
     kind = surface.facts["percentile"] or "p99"
     column = "mean_ms" if kind == "mean" else f"{kind}_ms"
     odd, right, steps = clear_steps(surface)
-    if odd >= _ENOUGH and (odd > _WARN * steps or odd > right):
+    if odd >= _ENOUGH and (odd > _WARN * steps or odd > _TIMES * right):
         message = (
             f"run {surface.run}: {odd} of {steps} steps to one core or way more make the latency more than "
             f"{_RISE:g} times longer, {right} shorter"
         )
-        if odd > right:
+        if odd > _TIMES * right:
             yield place.error(column, message + ": are cores, ways or latencies mixed up?")
         else:
             yield place.warning(column, message)
