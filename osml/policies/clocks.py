@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from osml.domain import Partition, Platform
 
+_MAX_RUNGS = 256
+
 
 class Clocks(NamedTuple):
     """A rung of the ladder for each service. `ladder` is in MHz, slow to fast; its top, None, is no limit (turbo)."""
@@ -44,7 +46,8 @@ def clocks_of(
         return None
     nominal = limits.max if platform.frequency_ghz is None else round(platform.frequency_ghz * 1000)
     nominal = max(limits.min, min(limits.max, nominal))
-    ladder = (*range(limits.min, nominal, limits.step), nominal, None)
+    step = max(limits.step, -(-(nominal - limits.min) // _MAX_RUNGS))
+    ladder = (*range(limits.min, nominal, step), nominal, None)
     start = len(ladder) - (1 if turbo else 2)
     known = {owner for region in (before.regions if before is not None else []) for owner in region.owners}
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from osml.domain import KnobRange, MbaRange, Observation, Platform, Resource, Service
 
 CORES_AND_WAYS: tuple[Resource, ...] = ("cores", "ways")
+_MAX_UNITS = 4096  # of a knob: finer ranges are moved in steps of several
 _MBA_SLICES = 10  # Intel's own granularity, 10 %; finer throttles (AMD: 1/8 GB/s) are moved in as many steps
 
 
@@ -70,8 +71,8 @@ def _budget(resource: Resource, observation: Observation) -> Budget | None:
     limits = _knob_range(resource, platform)
     if limits is None:
         return None
-    scale = Scale(limits.step, limits.max)
-    floor = max(1, -(-limits.min // limits.step))
+    scale = Scale(limits.step * max(1, -(-limits.max // (limits.step * _MAX_UNITS))), limits.max)
+    floor = max(1, -(-limits.min // scale.step))
     return Budget(resource, scale.total(), floor, {s.name: Limits(floor, scale.total()) for s in services}, scale)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from osml.domain import Observation, Platform, Service
+from osml.domain import KnobRange, Observation, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 
 MAX_UNITS = 16_384  # core units of a node
@@ -86,6 +86,14 @@ def _check_platform(platform: Platform) -> None:
         )
     if platform.mba is not None and platform.mba.min > platform.mba.max:
         raise RequestError(f"platform.mba: min {platform.mba.min} is above max {platform.mba.max}", "platform.mba")
+    for knob in ("frequency_mhz", "memory_mib", "disk_iops", "network_mbps"):
+        limits: KnobRange | None = getattr(platform, knob)
+        if limits is not None and limits.min > limits.max:
+            raise RequestError(
+                f"platform.{knob}: min {limits.min} is above max {limits.max}; give the range that the node can set, "
+                "or null where it can't",
+                f"platform.{knob}",
+            )
 
 
 def _cpus(text: str, field: str) -> list[int]:

@@ -3,9 +3,11 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from osml.domain import KnobRange, Knobs, MbaRange, Observation, Partition, Platform, Region, Service, partition_error
 from osml.policies.clocks import clocks_of
+from osml.policies.decide import RequestError, decide
 from osml.policies.division import divide
 from osml.policies.limits import Scale, budgets
 from osml.policies.regions import owned_alone, partition_of, with_knob
@@ -105,6 +107,36 @@ def test_more_services_than_parts_of_a_knob_share_it_without_a_limit() -> None:
     assert division.partition().knobs == {}
     assert "5 parts of at least 1 don't fit in 4 network; all share the network" in division.notes[0]
     assert division.infeasible() is None
+
+
+@pytest.mark.parametrize("policy", ["parties", "heracles"])
+def test_absurdly_fine_ranges_are_moved_in_coarser_steps(policy: str) -> None:
+    fine = KnobRange(0, 2**62, 1)
+    platform = Platform(
+        id="p", cores=24, cpus="0-23", ways=20, frequency_ghz=1e9, frequency_mhz=fine, memory_mib=fine, disk_iops=fine,
+        network_mbps=fine,
+    )  # fmt: skip
+    [budget] = budgets(Observation("n", 0, 1.0, 1.0, platform, LC), ("memory",))
+    assert budget.total == 4096
+    observed = Observation("n", 0, 1.0, 1.0, platform, [*LC, *JOBS], policy=policy)
+    decision = decide(observed)
+    newcomer = Service(name="new", kind="lc", target_ms=1.0)
+    again = decide(
+        replace(
+            observed,
+            seq=1,
+            services=[*LC, newcomer, *JOBS],
+            partition=decision.partition,
+            policy_state=decision.policy_state,
+        )
+    )
+    assert again.partition.cores_of("new") > 0
+
+
+def test_a_range_upside_down_is_refused_by_name() -> None:
+    platform = Platform(id="p", cores=24, cpus="0-23", disk_iops=KnobRange(20, 10, 1))
+    with pytest.raises(RequestError, match=r"platform\.disk_iops: min 20 is above max 10"):
+        decide(Observation("n", 0, 1.0, 1.0, platform, LC))
 
 
 def test_clocks_start_at_the_nominal_one_and_end_in_turbo() -> None:
