@@ -14,6 +14,7 @@ from osml.policies.heracles_best_effort import BestEffort, total
 from osml.policies.policy import latency_text
 
 TOP_S, GROW_S, POWER_S, NETWORK_S = 15.0, 2.0, 2.0, 1.0  # periods of algorithms 1 to 4
+MOST_TAILS = 300  # of the intervals since the last poll: a state has to stay small
 COOLDOWN_S = 300.0  # best effort stays suspended for five minutes after a missed target
 LOAD_OFF, LOAD_ON = 0.85, 0.80  # of the LC service's peak: above the one without best effort, below the other with
 GROW_SLACK, SHRINK_SLACK = 0.10, 0.05
@@ -76,7 +77,7 @@ class Round:
         self.growth, self.before_gbps = state.growth, state.bandwidth_gbps
         self.too_much = {key: it for key, it in state.too_much.items() if it.until_s > self.now_s}
         self.due_s = dict(state.due_s)
-        self.tails_ms = list(state.tails_ms)
+        self.tails_ms = state.tails_ms[-MOST_TAILS:]
         if lc.latency_ms is not None and not division.started:
             self.tails_ms.append(lc.latency_ms)
         self.reasons: list[Reason] = []

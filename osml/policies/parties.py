@@ -149,8 +149,8 @@ class _Round:
         self.slack = {name: s.slack for name, s in self.services.items() if s.slack is not None}
         self.wheels = Wheels(division.resources, state.seed, state.draws, state.actions, state.turn_from)
         self.memory = Memory(observation, division, tests)
-        judged = state.trial is not None and state.trial.action.resource in division.resources
-        self.trial = state.trial if judged else None
+        traded = {*self.wheels.compute, *self.wheels.storage}
+        self.trial = state.trial if state.trial is not None and state.trial.action.resource in traded else None
         self.paused_until_s = {n: until for n, until in state.paused_until_s.items() if until > self.now_s}
         self.violated_since_s = state.violated_since_s
         self.reasons: list[Reason] = []

@@ -223,6 +223,13 @@ def test_a_trial_of_what_the_node_can_not_divide_any_more_is_dropped() -> None:
     assert plan.partition.knobs["a"].memory_mib is None
 
 
+def test_a_trial_of_what_is_not_traded_is_dropped() -> None:
+    trial = Trial("a", Action("up", "network"), POOL, 20.0)
+    _, state, _ = decided([lc("a", 21.0), lc("b", 9.0), JOB], trial=trial)
+    assert state.trial is not None
+    assert state.trial.action.resource != "network"
+
+
 def test_best_effort_jobs_have_equal_parts_of_what_is_theirs() -> None:
     services = [lc("a", 9.0), JOB, replace(JOB, name="other")]
     found, _, _ = decided(services, parts(a=knobs(20), job=knobs(20), other=knobs(20)))
