@@ -105,6 +105,14 @@ def test_traces_of_osml_live_become_the_same_cases(tmp_path: Path) -> None:
     assert one == other
 
 
+def test_what_was_simulated_says_so(tmp_path: Path) -> None:
+    for simulated, kind in ((False, "real"), (True, "virtual")):
+        live.take_over(tmp_path / kind, [record(tmp_path / "r", PLAIN, [1.0])], simulated=simulated)
+        for file in (tmp_path / kind).rglob("*.parquet"):
+            about = description.described(pq.read_schema(file).metadata, "f")
+            assert about.provenance.kind == kind
+
+
 def test_wrong_files_are_refused_with_a_sentence(tmp_path: Path, made: Path) -> None:
     (tmp_path / "x").write_text('{"no": "record"}\n')
     with pytest.raises(InputError, match="line 1 is no record"):

@@ -63,6 +63,9 @@ def collect_command(
     here: Annotated[
         bool, typer.Option("--here", help="With --live: they were taken on this machine, describe it.")
     ] = False,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="With --live: the agent drove a virtual node, not a machine.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Collect allocation cases: threads x cores x ways x loads x neighbours, as Parquet by platform and service.
@@ -70,7 +73,7 @@ def collect_command(
     The virtual node is a simulation, and every file says so. An interrupted collection carries on where it was.
     """
     if live:
-        _take_over(out, live, here, json)
+        _take_over(out, live, here, simulated, json)
         return
     # Compiled code: a second to load, not for `osml --help`.
     from osml.virtual import catalogs  # noqa: PLC0415
@@ -105,7 +108,7 @@ def collect_command(
     _report(out, total, resumed, len(parts), time.monotonic() - started, json)
 
 
-def _take_over(out: Path, files: list[Path], here: bool, json: bool) -> None:
+def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: bool) -> None:
     """`--live`: what an agent observed."""
     from osml_training.data.live import describe_live, take_over  # noqa: PLC0415
     from osml_training.data.machine import this_machine  # noqa: PLC0415
@@ -116,9 +119,10 @@ def _take_over(out: Path, files: list[Path], here: bool, json: bool) -> None:
             del file, count
             progress.advance(progress.task_ids[0])
 
-        rows, platforms = take_over(out, files, this_machine("here") if here else None, done)
-    describe_live(out, platforms)
-    document = {"dataset": str(out), "simulated": False, "rows": rows, "platforms": [p.id for p in platforms]}
+        machine = this_machine("here") if here else None
+        rows, platforms = take_over(out, files, machine, done, simulated=simulated)
+    describe_live(out, platforms, simulated=simulated)
+    document = {"dataset": str(out), "simulated": simulated, "rows": rows, "platforms": [p.id for p in platforms]}
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:

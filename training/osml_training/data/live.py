@@ -175,16 +175,25 @@ _RUN = ("platform", "service", "offered_per_s", "threads", "target_ms", "percent
 
 
 def take_over(
-    folder: Path, files: list[Path], machine: Fingerprint | None = None, done: Callable[[Path, int], None] | None = None
+    folder: Path,
+    files: list[Path],
+    machine: Fingerprint | None = None,
+    done: Callable[[Path, int], None] | None = None,
+    *,
+    simulated: bool = False,
 ) -> tuple[int, list[Fingerprint]]:
-    """Write the cases of live files into `folder`/traces; returns rows and the platforms. Same files, same output."""
+    """Write the cases of live files into `folder`/traces; returns rows and the platforms. Same files, same output.
+
+    `simulated`: the agent drove a virtual node, which its record can't tell from a machine.
+    """
     rows_total, platforms = 0, dict[str, Fingerprint]()
     for file in files:
         live = read_live(file)
         if machine is not None:
             live.platform = agreed(live.platform, machine)
         settings = live.provenance.settings | {"core_quantum": live.quantum}
-        provenance = msgspec.structs.replace(live.provenance, settings=settings)
+        kind = "virtual" if simulated else "real"
+        provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind)
         schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
         salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
         by_service: dict[str, list[Row]] = {}
@@ -202,7 +211,7 @@ def take_over(
     return rows_total, list(platforms.values())
 
 
-def describe_live(folder: Path, platforms: list[Fingerprint]) -> None:
+def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:
     """Write dataset.json."""
-    provenance = Provenance("real", "osml data collect --live")
+    provenance = Provenance("virtual" if simulated else "real", "osml data collect --live")
     write_description(folder, DatasetDescription(folder.name, provenance, platforms))
