@@ -47,7 +47,8 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Features, outputs, margins and origin of a model. `simulated`: its traces come from the virtual node.
 
     `command` makes the model anew, `training` is its config; `parent` is the model that it was transferred from;
-    `metrics` are those of its evaluation on runs that were held out; `margins` has the coverage ("0.9") as key.
+    `metrics` are those of its evaluation on runs that were held out. Margins have the coverage ("0.9") as key:
+    `margins` for the `services` of the training, `margins_unseen` for others (empty: not known).
     """
 
     name: str
@@ -65,6 +66,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int
     command: str
     licence: str
+    margins_unseen: dict[str, Margin] = {}
     parent: str | None = None
     training: dict[str, Any] = {}
     metrics: dict[str, Any] = {}
@@ -90,7 +92,7 @@ def read_metadata(folder: Path) -> ModelMetadata:
         raise InputError(f"{file} can't be read ({error.strerror}), expected the folder of a model") from None
     except msgspec.MsgspecError as error:
         raise InputError(f"{file}: {error}") from None
-    for coverage, margin in found.margins.items():
+    for coverage, margin in (*found.margins.items(), *found.margins_unseen.items()):
         for side in (margin.two_sided, margin.upper):
             if len(side) != len(found.outputs):
                 raise InputError(

@@ -26,18 +26,24 @@ class Prediction:
     spread: Floats32
     metadata: ModelMetadata
 
-    def margin(self, coverage: float) -> Floats32:
-        """Half the width of the interval that holds the truth in the share `coverage`; shape (rows, outputs)."""
-        return np.asarray(self.spread * np.array(self._factors(coverage).two_sided, np.float32), np.float32)
+    def margin(self, coverage: float, *, seen: bool = True) -> Floats32:
+        """Half the width of the interval that holds the truth in the share `coverage`; shape (rows, outputs).
 
-    def upper(self, coverage: float) -> Floats32:
+        `seen`: of services like those in training; else of services that the model does not know.
+        """
+        return np.asarray(self.spread * np.array(self._factors(coverage, seen).two_sided, np.float32), np.float32)
+
+    def upper(self, coverage: float, *, seen: bool = True) -> Floats32:
         """What the truth exceeds in the share 1 - `coverage` at most; shape (rows, outputs)."""
-        return np.asarray(self.points + self.spread * np.array(self._factors(coverage).upper, np.float32), np.float32)
+        factors = np.array(self._factors(coverage, seen).upper, np.float32)
+        return np.asarray(self.points + self.spread * factors, np.float32)
 
-    def _factors(self, coverage: float) -> Margin:
-        found = self.metadata.margins.get(f"{coverage:g}")
+    def _factors(self, coverage: float, seen: bool) -> Margin:
+        metadata = self.metadata
+        margins = metadata.margins if seen or not metadata.margins_unseen else metadata.margins_unseen
+        found = margins.get(f"{coverage:g}")
         if found is None:
-            known = ", ".join(self.metadata.margins) or "none"
+            known = ", ".join(margins) or "none"
             raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for: {known}")
         return found
 

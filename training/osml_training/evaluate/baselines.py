@@ -16,9 +16,9 @@ from sklearn.neighbors import KNeighborsRegressor
 
 from osml_training.evaluate.errors import table_rows
 from osml_training.train.config import Config
+from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import Floats32, Rows
-from osml_training.train.train import new_network
 
 NEIGHBOURS = 5
 Predict = Callable[[Floats32], Floats32]

@@ -61,12 +61,13 @@ def evaluate(
         if found is None:
             continue
         answers = predictor.predict(found.x)
-        upper = answers.upper(0.95) if "0.95" in predictor.metadata.margins else None
+        upper = answers.upper(0.95, seen=part == "test") if "0.95" in predictor.metadata.margins else None
         document["rows"] += table_rows(model, split, answers.points, found, config.inputs, grids, upper)
         document["by_service"] |= by_service(answers.points, found, model)
         key = "coverage" if part == "test" else "coverage_unseen"
         for coverage in predictor.metadata.margins:
-            shares = covered(answers.margin(float(coverage)), answers.points, found.y, found.run)
+            margin = answers.margin(float(coverage), seen=part == "test")
+            shares = covered(margin, answers.points, found.y, found.run)
             document[key][coverage] = float(np.mean(shares))
             document[key + "_by_output"] = document.get(key + "_by_output", {}) | {
                 coverage: dict(zip(OUTPUTS[model], shares, strict=True))

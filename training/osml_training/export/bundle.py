@@ -71,8 +71,10 @@ def describe(
         name=name, version=version, kind=config.model, variant=config.variant, platforms=list(trained.platforms),
         services=list(trained.services), features=features,
         outputs=[OutputSpec(output, unit_of(output)) for output in OUTPUTS[config.model]], margins=trained.margins,
+        margins_unseen=trained.margins_unseen,
         simulated=about.provenance.kind == "virtual", dataset_fingerprint=dataset_fingerprint(dataset),
-        commit=commit(), seed=config.seed, command=command, licence="Apache-2.0", parent=parent, metrics=metrics,
+        commit=commit(), seed=config.seed, command=command, licence="Apache-2.0", parent=parent,
+        metrics=metrics | {"service_fold_mae": trained.service_fold_errors},
         training=msgspec.to_builtins(config),
     )  # fmt: skip
 

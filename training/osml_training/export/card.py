@@ -56,6 +56,8 @@ def card(metadata: ModelMetadata) -> str:
     )
     coverage = m.metrics.get("coverage", {})
     told = ", ".join(f"{float(k):.0%}: {v:.1%}" for k, v in coverage.items()) or "not measured"
+    strange = ", ".join(f"{float(k):.0%}: {v:.1%}" for k, v in m.metrics.get("coverage_unseen", {}).items())
+    strange = f" Unseen ones, within the wider margins for them: {strange}." if strange else ""
     missing = (
         "Every input may be missing (NaN); the margins grow where it matters."
         if m.variant == "masked"
@@ -97,7 +99,7 @@ machine. "Off the cliff": share of answers that, rounded, would miss the latency
 
 {_errors(m)}
 
-Share of held-out truth within the margins, seen services: {told}.
+Share of held-out truth within the margins, seen services: {told}.{strange}
 
 ## Inputs
 

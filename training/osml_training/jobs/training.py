@@ -61,7 +61,7 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
     folder = write_bundle(trained, first, job.out / name)
     document = evaluate(load_predictor(folder), job.dataset, platforms=platforms)
-    metrics = {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
+    metrics = first.metrics | {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
     metadata = msgspec.structs.replace(first, metrics=metrics)
     write_bundle(trained, metadata, folder)
     add_to_manifest(job.out, entry_of(folder, metadata))

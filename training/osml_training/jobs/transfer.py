@@ -49,7 +49,9 @@ def transfer_job(
     )  # fmt: skip
     folder = write_bundle(trained, metadata, out / name)
     document = evaluate(load_predictor(folder), traces, platforms=(where,), transferred=True)
-    metrics = {key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")}
+    metrics = metadata.metrics | {
+        key: document[key] for key in ("rows", "coverage", "coverage_unseen", "hidden_counters")
+    }
     whole = msgspec.structs.replace(metadata, metrics=metrics)
     write_bundle(trained, whole, folder)
     add_to_manifest(out, entry_of(folder, whole))

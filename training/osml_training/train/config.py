@@ -64,6 +64,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Read every row in every pass, from disk: for data larger than memory."""
     drop_counters: float = 0.0
     """Share of the rows in training from which groups of counters (PMU, LLC, memory, latency, ...) are hidden."""
+    service_folds: int = 0
+    """Groups of services that are held out in turn to make margins for unseen ones; 0: no such margins."""
     seed: int = 0
     """Weights, batches, hidden counters."""
     split: Split = Split()
@@ -78,7 +80,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "dropout": (self.dropout, 0, 0.95), "learning_rate": (self.learning_rate, 1e-8, 1),
             "weight_decay": (self.weight_decay, 0, 10), "batch": (self.batch, 1, 10**7),
             "epochs": (self.epochs, 1, 10**5), "patience": (self.patience, 1, 10**5), "rows": (self.rows, 1, 10**9),
-            "drop_counters": (self.drop_counters, 0, 0.95), "seed": (self.seed, 0, 2**31),
+            "drop_counters": (self.drop_counters, 0, 0.95),
+            "service_folds": (self.service_folds, 0, 100), "seed": (self.seed, 0, 2**31),
             "split.band": (self.split.band, 1e-3, 2), "split.test": (self.split.test, 0.01, 0.9),
             "split.validation": (self.split.validation, 0.01, 0.9),
             "split.calibration": (self.split.calibration, 0.01, 0.9),

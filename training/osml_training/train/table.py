@@ -110,6 +110,9 @@ def check_rows(rows: Rows, config: Config) -> list[str]:
     for k, name in enumerate(OUTPUTS[config.model]):
         if np.isnan(rows.y[:, k]).all():
             raise InputError(f"label '{name}' is missing in all {len(rows.y)} rows, label the data set first")
+        infinite = int(np.isinf(rows.y[:, k]).sum())
+        if infinite:
+            raise InputError(f"label '{name}' is infinite in {infinite} of {len(rows.y)} rows, expected numbers")
     warnings: list[str] = []
     for k, name in enumerate(config.inputs):
         known = rows.x[:, k][~np.isnan(rows.x[:, k])]

@@ -10,25 +10,32 @@ import numpy as np
 
 from osml.predictors import Margin
 from osml_training.data.examples import RunKey
-from osml_training.networks import Network, Scaling, initialise
+from osml_training.networks import Network
 from osml_training.train import loop
 from osml_training.train.config import Config
 from osml_training.train.conformal import margins_of
-from osml_training.train.scaling import label_range, scaling_of
+from osml_training.train.network import new_network
+from osml_training.train.scaling import scaling_of
 from osml_training.train.splits import Part, chooses
 from osml_training.train.table import Rows, check_rows, load, source_of
+from osml_training.train.unseen import unseen_margins
 
 Keep = Callable[[RunKey], bool]
 
 
 @dataclass
 class Trained:
-    """A network, how it got there, and the ranges of its inputs in training (`low`, `high`: 1st, 99th percentile)."""
+    """A network, how it got there, and the ranges of its inputs in training (`low`, `high`: 1st, 99th percentile).
+
+    `service_fold_errors` are mean absolute errors for services that were held out in turn, one an output.
+    """
 
     config: Config
     network: Network
     epochs: list[loop.Epoch]
     margins: dict[str, Margin]
+    margins_unseen: dict[str, Margin]
+    service_fold_errors: list[float]
     low: np.ndarray[tuple[int], np.dtype[np.float64]]
     high: np.ndarray[tuple[int], np.dtype[np.float64]]
     platforms: tuple[str, ...]
@@ -50,21 +57,11 @@ def load_part(
     return load(source_of(dataset, config, both, platforms=platforms), config, rows)
 
 
-def new_network(config: Config, scaling: Scaling, rows: Rows) -> Network:
-    """An untrained network for these rows."""
-    masked = config.variant == "masked"
-    network = Network(
-        scaling, label_range(rows), hidden=config.hidden, dropout=config.dropout, masked=masked, spread=masked
-    )  # fmt: skip
-    initialise(network, config.seed)
-    return network
-
-
 def train(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
     keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
 ) -> Trained:  # fmt: skip
-    """Train on the runs of the part `train`, stop by `validation`, make margins of `calibration`.
+    """Train on the runs of the part `train`, stop by `validation`, make margins of `calibration` and of service folds.
 
     With a `network` that one is trained further (transfer), with its own scaling. `keep` limits the runs that are
     looked at at all. Raises InputError where a part has no rows.
@@ -88,12 +85,23 @@ def train(
         batches = loop.from_memory(found, rows, config)
     epochs = loop.fit(found, batches, validation, config, steps, heard)
     points, spread = loop.predict(found, calibration.x)
-    y = calibration.y
-    margins = margins_of(points, spread, y, calibration.run)
+    margins = margins_of(points, spread, calibration.y, calibration.run)
+    strange, strange_errors = unseen_margins(rows, validation, config) if config.service_folds > 1 else ({}, [])
     low, high = _ranges(rows)
     seen = tuple(rows.services[int(k)] for k in np.unique(rows.service))
     return Trained(
-        config, found, epochs, margins, low, high, rows.platforms, seen, sum(e.rows for e in epochs[:1]), warnings
+        config,
+        found,
+        epochs,
+        margins,
+        strange,
+        strange_errors,
+        low,
+        high,
+        rows.platforms,
+        seen,
+        sum(e.rows for e in epochs[:1]),
+        warnings,
     )
 
 

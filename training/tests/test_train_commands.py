@@ -1,0 +1,183 @@
+"""`osml train` and `osml models` from the command line to the folder of a model, on a data set of seconds."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("osml_training")
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from osml_training.cli import models, train
+from osml_training.data.features import CONTEXT, INPUTS
+from osml_training.evaluate.floor import label_noise
+from osml_training.evaluate.published import PAIRS, TABLE_5
+
+from osml.failure import InputError, MachineError
+from osml.predictors import FEATURES, PARAMETERS, find_model, load_predictor, read_metadata
+
+PLATFORM = "e5-2630v4"
+
+
+def _run(app: Any, *arguments: str) -> dict[str, Any]:
+    found = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    document: dict[str, Any] = json.loads(found.stdout)
+    return document
+
+
+@pytest.fixture(scope="module")
+def sweep(tmp_path_factory: pytest.TempPathFactory, small_sweep: Callable[..., Any]) -> Path:
+    """Runs of three services at many loads, one of them unseen, alone and beside others."""
+    from osml_training.data.collect import collect_labelled
+
+    loads = tuple(round(0.1 + 0.05 * k, 2) for k in range(17))
+    services = ("img-dnn", "moses", "silo")
+    wanted = small_sweep(services=services, neighbours=services, loads=loads, rows=30_000, samples=1)
+    return collect_labelled(tmp_path_factory.mktemp("train") / "set", wanted)
+
+
+@pytest.fixture(scope="module")
+def trained(sweep: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    """A folder of models with one A."""
+    out = tmp_path_factory.mktemp("models")
+    return out, _run(train.app, "a", str(sweep), "--out", str(out), "--epochs", "2", "--rows", "5000", "--seed", "3")
+
+
+def test_every_feature_of_training_can_be_read_from_an_observation() -> None:
+    names = {*CONTEXT, *(name for inputs in INPUTS.values() for name in inputs)}
+    assert names <= {*FEATURES, *PARAMETERS}
+
+
+def test_a_training_leaves_a_model_that_answers(trained: tuple[Path, dict[str, Any]]) -> None:
+    out, document = trained
+    assert {row["split"] for row in document["rows"]} == {"seen", "unseen"}
+    assert {row["output"] for row in document["rows"]} == {"rcliff", "oaa"}
+    assert set(document["coverage"]) == {"0.9", "0.95"}
+    metadata = read_metadata(find_model(out, "a", PLATFORM))
+    assert metadata.simulated
+    assert metadata.services == ["img-dnn", "moses"]
+    assert metadata.metrics["rows"] == document["rows"]
+    card = (out / metadata.name / "card.md").read_text("utf-8")
+    for word in ("not a real machine", "## Limits", metadata.dataset_fingerprint[:16], "osml train"):
+        assert word in card or word == "osml train"
+
+
+def test_the_same_command_gives_the_same_file(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out, _ = trained
+    _run(train.app, "a", str(sweep), "--out", str(tmp_path), "--epochs", "2", "--rows", "5000", "--seed", "3")
+    first, second = (folder / f"a-masked-{PLATFORM}" / "model.onnx" for folder in (out, tmp_path))
+    assert first.read_bytes() == second.read_bytes()
+
+
+@pytest.mark.parametrize("model", ["a2", "b", "b2"])
+def test_the_other_models_train_too(model: str, sweep: Path, tmp_path: Path) -> None:
+    arguments = ("--out", str(tmp_path), "--epochs", "1", "--rows", "3000", "--variant", "paper")
+    document = _run(train.app, model, str(sweep), *arguments)
+    assert {row["output"] for row in document["rows"]} == {pair[0] for pair in PAIRS[model]}
+    for row in document["rows"]:
+        published = getattr(TABLE_5[model, row["output"]], row["split"])
+        assert (row["published_core"], row["published_way"]) == published
+        assert np.isfinite(row["core_mae"])
+
+
+def test_evaluation_of_a_stored_model_repeats_the_training_s(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out, document = trained
+    name = f"a-masked-{PLATFORM}"
+    picture = tmp_path / "c.png"
+    found = _run(
+        train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(sweep), "--baselines",
+        "--importance", "--plot", str(picture),
+    )  # fmt: skip
+    assert found["rows"] == document["rows"]
+    assert set(found["baselines"]) == {"linear", "boosted_trees", "nearest_neighbours"}
+    assert found["baselines"]["nearest_neighbours"]["bytes"] > 0
+    assert set(found["importance"]) == set(load_predictor(out / name).metadata.inputs)
+    assert [line["published"] for line in found["spearman"]] == [0.571, 0.499, -0.457]
+    assert picture.stat().st_size > 10_000
+
+
+def test_transfer_keeps_the_first_layer_and_says_its_parent(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    from osml_training.export.load import load_network
+
+    out, _ = trained
+    parent = out / f"a-masked-{PLATFORM}"
+    found = _run(
+        train.app, "transfer", "--from", str(parent), "--traces", str(sweep), "--share", "0.5", "--epochs", "2",
+        "--rows", "3000", "--out", str(tmp_path),
+    )  # fmt: skip
+    assert {row["split"] for row in found["rows"]} == {"transfer", "unseen"}
+    before, after = load_network(parent), load_network(Path(found["folder"]))
+    assert np.array_equal(before.linears()[0].weight.detach(), after.linears()[0].weight.detach())
+    assert not np.array_equal(before.linears()[1].weight.detach(), after.linears()[1].weight.detach())
+    assert read_metadata(Path(found["folder"])).parent == parent.name
+
+
+def test_the_curve_has_all_shares(sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
+    found = _run(
+        train.app, "transfer", "--from", str(trained[0] / f"a-masked-{PLATFORM}"), "--traces", str(sweep), "--curve",
+        "--shares", "0.1,1", "--epochs", "1", "--rows", "2000", "--plot", str(tmp_path / "t.png"),
+    )  # fmt: skip
+    assert [point["share"] for point in found["curve"]] == [0.1, 1.0]
+    assert found["curve"][0]["runs"] < found["curve"][1]["runs"]
+    assert (tmp_path / "t.png").stat().st_size > 10_000
+
+
+def test_list_and_show_know_the_model_and_notice_a_changed_file(
+    trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    out = Path(shutil.copytree(trained[0], tmp_path / "m"))
+    listed = _run(models.app, "list", "--models", str(out))["models"]
+    assert [set(model) >= {"name", "version", "aliases", "platform", "sha256", "metrics"} for model in listed] == [True]
+    assert _run(models.app, "show", listed[0]["name"], "--models", str(out))["kind"] == "a"
+    (out / listed[0]["name"] / "model.onnx").write_bytes(b"")
+    with pytest.raises(InputError, match="has sha256"):
+        _run(models.app, "list", "--models", str(out))
+
+
+def test_label_noise_is_the_difference_to_the_runs_without_noise(sweep: Path, tmp_path: Path) -> None:
+    found = label_noise(sweep, PLATFORM, tmp_path / "twin")
+    assert found["runs"] > 10
+    assert 0 <= found["mae"]["rcliff_cores"] < 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("a", "{sweep}", "--platform", "vax"), "has no traces"),
+        (("evaluate", "--model", "nobody"), "model 'nobody' is no folder with a metadata.json"),
+        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--platform", "vax"), "the traces are of e5-2630v4"),
+        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--share", "0"), "share is 0.0"),
+        (("a", "/nowhere"), "is no folder"),
+    ],
+)
+def test_wrong_input_is_named(
+    arguments: tuple[str, ...], text: str, sweep: Path, trained: tuple[Path, dict[str, Any]]
+) -> None:
+    model = trained[0] / f"a-masked-{PLATFORM}"
+    filled = [part.format(sweep=sweep, model=model) for part in arguments]
+    with pytest.raises(InputError, match=text):
+        CliRunner().invoke(train.app, filled, catch_exceptions=False)
+
+
+def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    from osml_training.cli import train_extra
+
+    monkeypatch.setattr(train_extra, "find_spec", lambda name: None if name == "torch" else object())
+    with pytest.raises(MachineError, match="needs torch: install by"):
+        train_extra.need()
