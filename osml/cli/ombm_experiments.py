@@ -49,9 +49,9 @@ def accuracy_command(service: ServiceOption = None, seed: SeedOption = 0, as_jso
 
 def _show_accuracies(rows: Sequence[Accuracy]) -> None:
     table = Table(title="Predictions beside STREAM on i7-4770k (simulated)", title_justify="left")
-    for heading in ("service", "samples"):
-        table.add_column(heading)
-    for heading in ("runs", "accuracy %", "paper %", "over all rates %", "GB/s too much", "GB/s too little"):
+    for heading in ("service", "figure: samples"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("runs", "%", "paper", "% all rates", "GB/s over", "under"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
@@ -76,9 +76,9 @@ def assurance_command(service: ServiceOption = None, seed: SeedOption = 0, as_js
 
 def _show_assurances(rows: Sequence[Assurance]) -> None:
     table = Table(title="OMBM beside batch jobs on i7-4770k (simulated)", title_justify="left")
-    for heading in ("service", "jobs", "load", "policy"):
-        table.add_column(heading)
-    for heading in ("SLO held %", "GB/s given", "needed", "too much", "CPU % alone", "with jobs", "times", "paper"):
+    for heading in ("service", "BE", "load", "policy"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("SLO %", "GB/s", "need", "over", "CPU %", "with BE", "times", "paper"):
         table.add_column(heading, justify="right")
     for row in rows:
         alone, used = row.published_cpu_pct

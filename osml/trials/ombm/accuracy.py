@@ -144,15 +144,11 @@ def accuracies(seed: int = 0, services: Sequence[str] = SERVICES) -> Iterable[Ac
     """Figure 7 (classic beside adaptive), 8 (other samples), 9 (more samples) and 10 (exit thresholds)."""
     for name in services:
         truth = truth_of(name)
-        classic = judge(profile_of(name, "classic", seed), truth, "figure 7: classic", PUBLISHED_PCT.get(name))
+        classic = judge(profile_of(name, "classic", seed), truth, "7: classic", PUBLISHED_PCT.get(name))
         yield classic
-        yield judge(profile_of(name, "adaptive", seed), truth, "figure 7: adaptive")
-        yield judge(
-            profile_of(name, "classic", seed, SECOND_SAMPLES_GBPS), truth, "figure 8: second sample of bandwidths"
-        )
+        yield judge(profile_of(name, "adaptive", seed), truth, "7: adaptive")
+        yield judge(profile_of(name, "classic", seed, SECOND_SAMPLES_GBPS), truth, "8: second sample")
         for count, samples in COUNTS_GBPS.items():
-            yield judge(profile_of(name, "classic", seed, samples), truth, f"figure 9: {count} bandwidths")
+            yield judge(profile_of(name, "classic", seed, samples), truth, f"9: {count} bandwidths")
         for share in EXIT_SHARES:
-            yield judge(
-                profile_of(name, "classic", seed, exit_share=share), truth, f"figure 10: exit threshold {share:.1%}"
-            )
+            yield judge(profile_of(name, "classic", seed, exit_share=share), truth, f"10: threshold {share:.1%}")
