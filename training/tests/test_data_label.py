@@ -133,6 +133,7 @@ def test_cells_that_were_not_measured_are_unknown(tmp_path: Path) -> None:
         (np.full((CORES, WAYS, 1), 50.0), {}, "never_met"),
         (np.full((CORES, WAYS, 1), 5.0), {}, "always_met"),
         (cliff(), {"target_ms": None}, "no_target"),
+        (cliff(), {"offered_per_s": None}, "no_load"),
         (np.full((3, 1, 1), 5.0), {}, "too_few_cells"),
         (np.where(np.arange(1, CORES + 1)[:, None, None] >= CORES, 5.0, 50.0) * np.ones((1, WAYS, 1)), {}, "no_oaa"),
     ],

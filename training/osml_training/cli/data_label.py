@@ -64,16 +64,19 @@ def label_command(
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
-    table = Table(title=f"Labels of {dataset} ({labelling}, in {folder}/)", title_justify="left")
+    console = Console()
+    console.print(f"labels of {dataset} ({labelling}, in {folder}/)", highlight=False, soft_wrap=True)
+    table = Table()
     table.add_column("outcome")
     table.add_column("runs", justify="right")
     for outcome, count in sorted(outcomes.items()):
         table.add_row(outcome, f"{count:,}")
-    Console().print(table)
+    console.print(table)
     if agreements:
-        beside = Table(title=f"Against {against}", title_justify="left")
+        console.print(f"against {against}", highlight=False, soft_wrap=True)
+        beside = Table()
         for heading in ("label", "runs", "mean |difference|", "worst", "equal"):
             beside.add_column(heading, justify="left" if heading == "label" else "right")
         for found in agreements:
             beside.add_row(found.label, f"{found.runs:,}", f"{found.mean:.3f}", f"{found.worst:g}", f"{found.same:.0%}")
-        Console().print(beside)
+        console.print(beside)

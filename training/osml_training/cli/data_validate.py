@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +15,9 @@ from rich.table import Table
 from osml_training.cli.data_progress import bar
 
 if TYPE_CHECKING:
-    from osml_training.data.checks.finding import Report
+    from osml_training.data.checks.finding import Finding, Report
 
+_NUMBERS = re.compile(r"\b(?:[0-9a-f]{12,}|[0-9][0-9.e+]*)")
 _COLOURS = {"error": "red", "warning": "yellow", "note": "cyan"}
 
 
@@ -27,17 +29,29 @@ def document(report: Report) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _grouped(report: Report) -> list[list[Finding]]:
+    """Findings that differ in numbers and names of runs only, errors first."""
+    groups: dict[tuple[str, str | None, str], list[Finding]] = {}
+    for found in report.findings:
+        key = (found.severity, found.column, _NUMBERS.sub("#", found.message))
+        groups.setdefault(key, []).append(found)
+    order = list(_COLOURS)
+    return sorted(groups.values(), key=lambda alike: order.index(alike[0].severity))
+
+
 def show(report: Report) -> None:
     """A table for people."""
     console = Console()
     if report.findings:
-        table = Table(title="Findings", title_justify="left")
-        for heading in ("severity", "file", "row group", "column", "what"):
-            table.add_column(heading, overflow="fold")
-        for found in report.findings:
-            group = "" if found.row_group is None else str(found.row_group)
-            severity = f"[{_COLOURS[found.severity]}]{found.severity}[/]"
-            table.add_row(severity, found.file or "", group, found.column or "", found.message.replace("[", "\\["))
+        table = Table(title="Findings (each place: --json)", title_justify="left")
+        for heading in ("", "places", "column", "what", "first place"):
+            table.add_column(heading, overflow="fold", justify="right" if heading == "places" else "left")
+        for alike in _grouped(report):
+            first = alike[0]
+            group = "" if first.row_group is None else f", row group {first.row_group}"
+            severity = f"[{_COLOURS[first.severity]}]{first.severity}[/]"
+            what = first.message.replace("[", "\\[")
+            table.add_row(severity, str(len(alike)), first.column or "", what, f"{first.file or ''}{group}")
         console.print(table)
     verdict = "accepted" if report.accepted else "NOT accepted"
     console.print(f"{report.rows:,} rows of {report.runs:,} runs in {report.files} files: {verdict}", highlight=False)

@@ -32,10 +32,12 @@ def _reference(surface: Floats, target_ms: float, slowdowns: Sequence[float]) ->
     return rcliff, oaa, 0, points
 
 
-def _outcome(surface: Floats, target_ms: float | None, oaa: Ints) -> str:
+def _outcome(surface: Floats, target_ms: float | None, has_load: bool, oaa: Ints) -> str:
     known = ~np.isnan(surface)
     if target_ms is None or not (np.isfinite(target_ms) and target_ms > 0):
         return "no_target"
+    if not has_load:
+        return "no_load"  # cells of different loads are no surface
     if known.sum() < _FEWEST_CELLS:
         return "too_few_cells"
     if not (surface[known] <= target_ms).any():
@@ -56,13 +58,14 @@ def label_row(
     target = found.facts["target_ms"]
     rcliff, oaa, kind = np.zeros(2, np.int64), np.zeros(2, np.int64), 0
     points = np.zeros((len(slowdowns), len(DIRECTIONS), 2), np.int64)
-    if _outcome(surface, target, oaa) not in ("no_target", "too_few_cells"):
+    has_load = bool(found.expected.sum() > 0)
+    if _outcome(surface, target, has_load, oaa) not in ("no_target", "no_load", "too_few_cells"):
         if labelling == "reference":
             rcliff, oaa, kind, points = _reference(surface, target, slowdowns)
         else:
             labels = label(surface, target, slowdowns, total)
             rcliff, oaa, kind, points = labels.rcliff, labels.oaa, int(labels.kind), labels.b_points
-    outcome = _outcome(surface, target, oaa)
+    outcome = _outcome(surface, target, has_load, oaa)
     has_rcliff, has_oaa = bool(rcliff[0] > 0), bool(oaa[0] > 0)
     inside = has_oaa and oaa[0] <= rows and oaa[1] <= columns
     bandwidth = found.bandwidth_gbps[oaa[0] - 1, oaa[1] - 1] if inside else np.nan

@@ -86,7 +86,7 @@ LABEL_COLUMNS = (
     Column("neighbours", "int32", None, "services and jobs beside it; null: some, unknown how many", True, 0, 64),
     Column("labelling", "string", None, "rule: frontier (this project's) or reference (the published one)", False),
     Column("outcome", "string", None, "labelled; always_met (nothing to fall off); no_oaa, never_met, too_few_cells, "
-           "no_target (then labels are null)", False),
+           "no_target, no_load (offered load unknown): then labels are null", False),
     Column("rcliff_cores", "float32", "logical CPUs", "cores at RCliff; null where there is none", True, 1e-3, 4096),
     Column("rcliff_ways", "int32", "ways", "ways at RCliff", True, 1, 64),
     Column("oaa_cores", "float32", "logical CPUs", "cores at OAA; null where there is none", True, 1e-3, 4096),
