@@ -182,6 +182,12 @@ def test_damaged_row_group_is_named(traces: Path) -> None:
         labelling.label_file(traces.parents[3], traces)
 
 
+def test_row_group_beyond_memory_is_refused_unread(traces: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store, "MAX_GROUP_BYTES", 1000)
+    with pytest.raises(InputError, match=r"row group 0 has .* GiB, expected at most .*: write smaller row groups"):
+        labelling.label_file(traces.parents[3], traces)
+
+
 @pytest.mark.parametrize("value", [-1.0, math.inf])
 def test_impossible_latency_is_located(traces: Path, rewrite: Callable[..., None], value: float) -> None:
     def spoil(columns: dict[str, Any]) -> None:

@@ -46,5 +46,7 @@ def compare(dataset: Path, folder: str, other: Path, other_folder: str = LABELS)
         if len(off):
             found.append(Agreement(name, len(off), float(off.mean()), float(off.max()), float((off == 0).mean())))
     equal = [ours[run]["outcome"] == theirs[run]["outcome"] for run in common]
-    found.append(Agreement("outcome", len(common), float(np.mean(np.logical_not(equal))), 1.0, float(np.mean(equal))))
+    found.append(
+        Agreement("outcome", len(common), 1.0 - float(np.mean(equal)), float(not all(equal)), float(np.mean(equal)))
+    )
     return found

@@ -18,6 +18,9 @@ from osml.failure import InputError
 from osml_training.data.arrow import pa, pq
 from osml_training.data.schema import TRACE_NAMES
 
+MAX_GROUP_BYTES = 2**30
+"""Unpacked size of a row group; those of `osml data` have about 1 MiB."""
+
 TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 
 
@@ -75,7 +78,13 @@ def read_groups(file: Path, columns: list[str] | None = None) -> Iterator[tuple[
 
 
 def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None = None) -> Any:
-    """One row group as a table."""
+    """One row group as a table. A larger one than MAX_GROUP_BYTES is refused: memory stays bounded, whoever wrote it."""
+    size = int(parquet.metadata.row_group(group).total_byte_size)
+    if size > MAX_GROUP_BYTES:
+        raise InputError(
+            f"{file}: row group {group} has {size / 2**30:.1f} GiB, expected at most {MAX_GROUP_BYTES / 2**30:.1f}: "
+            "write smaller row groups"
+        )
     try:
         return parquet.read_row_group(group, columns=columns)
     except (OSError, pa.ArrowException) as error:

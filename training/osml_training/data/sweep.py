@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 
@@ -89,12 +89,9 @@ class Sweep:
         """This sweep, or InputError for one that cannot be collected."""
         if not self.platforms or not self.services:
             raise InputError("the sweep has no platform or no service, name at least one of each")
-        for name in self.platforms:
-            _known(lambda name=name: catalogs.platform(name))
-        for name in {*self.services, *self.neighbours}:
-            _known(lambda name=name: catalogs.service(name))
-        for name in self.jobs:
-            _known(lambda name=name: catalogs.job(name))
+        _known(catalogs.platform, self.platforms)
+        _known(catalogs.service, (*self.services, *self.neighbours))
+        _known(catalogs.job, self.jobs)
         if not self.loads or not all(0 < load <= MAX_LOAD for load in self.loads):
             raise InputError(
                 f"loads are {list(self.loads)}, expected shares of max load above 0 and up to {MAX_LOAD:g}"
@@ -112,11 +109,13 @@ class Sweep:
         return self
 
 
-def _known(look_up: object) -> None:
-    try:
-        look_up()  # pyright: ignore[reportCallIssue, reportUnknownVariableType]
-    except catalogs.CatalogError as error:
-        raise InputError(str(error)) from None
+def _known(look_up: Callable[[str], object], names: Iterable[str]) -> None:
+    """InputError for a name that the catalog doesn't have."""
+    for name in names:
+        try:
+            look_up(name)
+        except catalogs.CatalogError as error:
+            raise InputError(str(error)) from None
 
 
 def runs_of(sweep: Sweep, platform: str, service: str) -> Iterator[Run]:
