@@ -19,6 +19,7 @@ struct Arguments {
   std::optional<osml::fs::path> stats;
   std::optional<osml::fs::path> record;
   bool once = false;
+  osml::cli::Calibration calibration;
 };
 
 void add_common(CLI::App& command, Options& options) {
@@ -69,7 +70,24 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   apply->add_option("FILE", arguments.decision, "The decision, JSON")->required();
   CLI::App* restore = subcommand("restore", "Put back what was found before the first change",
                                  [&] { return osml::cli::restore(arguments.options, std::cout); });
-  for (CLI::App* command : {daemon, apply, restore}) {
+  CLI::App* calibrate =
+      subcommand("calibrate-mba", "Measure what each throttle of memory bandwidth gives, with an antagonist",
+                 [&] { return osml::cli::calibrate_mba(arguments.options, arguments.calibration, std::cout); });
+  osml::cli::Calibration& calibration = arguments.calibration;
+  calibrate
+      ->add_option("--service", calibration.service, "Configured job that takes all bandwidth it gets, like stream")
+      ->required();
+  calibrate->add_option("--out", calibration.file, "File of the curve")->capture_default_str();
+  calibrate->add_option("--settle-s", calibration.settle_s, "Wait after each setting")
+      ->capture_default_str()
+      ->check(CLI::Range(0.0, 600.0));
+  calibrate->add_option("--measure-s", calibration.measure_s, "Length of each measurement")
+      ->capture_default_str()
+      ->check(CLI::Range(0.05, 600.0));
+  calibrate->add_option("--points", calibration.points, "Settings to measure, at most")
+      ->capture_default_str()
+      ->check(CLI::Range(2, 1000));
+  for (CLI::App* command : {daemon, apply, restore, calibrate}) {
     command->add_flag("--dry-run", arguments.options.dry_run, "Say what would be done, write nothing");
   }
   return [chosen] { return (*chosen)(); };

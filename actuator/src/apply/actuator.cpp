@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
 
 #include "apply/even.h"
 #include "apply/node_state.h"
@@ -23,6 +24,11 @@ std::string lines_of(const std::vector<Prepared>& changes, const std::vector<Ste
   std::string lines;
   for (const Step& step : steps) lines += (lines.empty() ? "" : "\n") + describe(changes[step.change].change, step);
   return lines;
+}
+
+unsigned mbps(double gbps) {
+  constexpr double mb_per_gb = 1000;
+  return static_cast<unsigned>(std::llround(gbps * mb_per_gb));
 }
 
 // One value of a service in the decision's terms; empty where it is not set or cannot be told.
@@ -72,7 +78,10 @@ Result<std::vector<Assignment>> Actuator::read() {
       }
     }
     if (const auto mask = parse_unsigned(value_of(set, Aspect::Ways), 16)) assignment.way_mask = *mask;
-    if (const auto mba = parse_unsigned(value_of(set, Aspect::Mba))) assignment.mba = static_cast<unsigned>(*mba);
+    if (const auto mba = parse_unsigned(value_of(set, Aspect::Mba))) {
+      assignment.mba = static_cast<unsigned>(*mba);
+      if (state_->curve) assignment.mba = mbps(state_->curve->gbps_of(*assignment.mba));
+    }
     assignments.push_back(std::move(assignment));
   }
   return assignments;

@@ -1,5 +1,6 @@
 #include "apply/knobs.h"
 
+#include "bandwidth/regulator_knob.h"
 #include "cpu/affinity.h"
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
@@ -87,6 +88,9 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   if (name.backend == "resctrl") return make_resctrl_knob(name, roots, info.value_or(resctrl::Info{}));
   if (name.backend == "cgroup2") return make_cgroup2_knob(name, roots);
   if (name.backend == "cgroup1") return make_cgroup1_knob(name, roots);
+  if (name.backend == "regulator" && name.aspect == Aspect::Mba) {
+    return std::make_unique<RegulatorKnob>(roots, name.service, name.match, info);
+  }
   if (name.backend == "affinity" && name.aspect == Aspect::Cpus) {
     return std::make_unique<AffinityKnob>(roots, name.match);
   }
@@ -97,9 +101,11 @@ KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const R
   KnobSet set{service.spec.name, service.match, is_absent(config.roots, service.match), {}, {}};
   const std::optional<resctrl::Info> info = resctrl ? std::optional(*resctrl) : std::nullopt;
   if (info) {
-    for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks}) {
+    for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Tasks}) {
       choose(set, aspect, {"resctrl"}, config.roots, info);
     }
+    const bool software = !info->mb && config.bandwidth.regulator;
+    choose(set, Aspect::Mba, {software ? "regulator" : "resctrl"}, config.roots, info);
   } else {
     set.missing[Aspect::Ways] = set.missing[Aspect::Mba] = resctrl.error().message;
   }

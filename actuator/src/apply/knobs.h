@@ -28,7 +28,7 @@ struct KnobSet {
 struct KnobName {
   std::string service;
   Aspect aspect = Aspect::Cpus;
-  std::string backend;  // cgroup2 | cgroup1 | affinity | resctrl
+  std::string backend;  // cgroup2 | cgroup1 | affinity | resctrl | regulator
   Match match;
 };
 

@@ -1,5 +1,8 @@
 #include "apply/mechanisms.h"
 
+#include <algorithm>
+
+#include "bandwidth/regulator_knob.h"
 #include "cpu/affinity.h"
 #include "cpu/members.h"
 
@@ -65,14 +68,44 @@ Mechanism ways(const Result<resctrl::Info>& info) {
           ""};
 }
 
-Mechanism bandwidth(const Result<resctrl::Info>& info) {
+bool software_throttle(const std::vector<KnobSet>& knobs) {
+  return std::any_of(knobs.begin(), knobs.end(), [](const KnobSet& set) {
+    const Knob* knob = set.find(Aspect::Mba);
+    return knob != nullptr && knob->backend() == "regulator";
+  });
+}
+
+// What stands in for MBA: budgets that the agent enforces itself.
+Mechanism regulator(const Config& config, const Result<resctrl::Info>& info, const std::vector<KnobSet>& knobs) {
+  constexpr const char* name = "mba_regulator";
+  if (info && info->mb) return unavailable(name, "not needed: the hardware throttles (mba)");
+  const std::optional<resctrl::Info> counters = info ? std::optional(*info) : std::nullopt;
+  Roots roots = config.roots;
+  if (roots.budgets.empty()) roots.budgets = config.state_dir / "budgets";  // what the machine could do, if it were on
+  if (const auto why = regulator_obstacle(roots, counters)) {
+    return unavailable(name, info ? *why : *why + " (" + info.error().message + ")");
+  }
+  if (!config.bandwidth.regulator) {
+    return {name, false, "the software regulator is switched off", "set bandwidth.regulator: on"};
+  }
+  return knobs.empty() ? Mechanism{name, true, "resctrl counters, cgroup.freeze", ""}
+                       : of_services(name, Aspect::Mba, knobs);
+}
+
+Mechanism bandwidth(const Config& config, const Result<resctrl::Info>& info, const std::vector<KnobSet>& knobs) {
+  if (software_throttle(knobs)) return {"mba", true, "software regulator, in MB/s", ""};
   if (!info) return unavailable("mba", info.error().message);
-  if (!info->mb) return unavailable("mba", "resctrl is mounted, but memory bandwidth cannot be throttled here");
+  if (!info->mb) {
+    return unavailable("mba", "resctrl is mounted, but memory bandwidth cannot be throttled here; " +
+                                  regulator(config, info, knobs).reason);
+  }
   const resctrl::BandwidthInfo& mb = *info->mb;
   const char* unit = mb.unit == resctrl::BandwidthUnit::Percent ? "percent"
                      : mb.unit == resctrl::BandwidthUnit::Mbps  ? "MB/s"
                                                                 : "1/8 GB/s";
-  return {"mba", true, std::string("resctrl, in ") + unit + ", " + domains(mb.domains), ""};
+  const bool translated = config.bandwidth.curve && mb.unit == resctrl::BandwidthUnit::Percent;
+  const std::string how = std::string("resctrl, in ") + unit + (translated ? " (asked for in MB/s, by the curve)" : "");
+  return {"mba", true, how + ", " + domains(mb.domains), ""};
 }
 
 Mechanism monitoring(const Result<resctrl::Info>& info) {
@@ -92,7 +125,8 @@ std::vector<Mechanism> probe_mechanisms(const Config& config, const Result<resct
           cpu_mechanism("cpu_quota", "cpu", Aspect::Quota, config, knobs),
           cpu_mechanism("cpu_weight", "cpu", Aspect::Weight, config, knobs),
           ways(info),
-          bandwidth(info),
+          bandwidth(config, info, knobs),
+          regulator(config, info, knobs),
           monitoring(info)};
 }
 

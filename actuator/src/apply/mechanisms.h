@@ -12,7 +12,7 @@ namespace osml {
 
 // One line of `osml-agent probe`.
 struct Mechanism {
-  std::string name;  // cpuset | affinity | cpu_quota | cpu_weight | llc_ways | mba | llc_monitoring
+  std::string name;  // cpuset | affinity | cpu_quota | cpu_weight | llc_ways | mba | mba_regulator | llc_monitoring
   bool available = false;
   std::string reason;         // how it is reached ("cgroup2"), or why it is not
   std::string how_to_enable;  // empty where available or where nothing helps

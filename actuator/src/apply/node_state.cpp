@@ -5,6 +5,7 @@
 #include "apply/restore.h"
 #include "base/lock.h"
 #include "base/trust.h"
+#include "config/trusted_file.h"
 
 namespace osml {
 
@@ -19,7 +20,8 @@ std::map<std::string, std::string> missing_of(const std::vector<Mechanism>& mech
   const bool cpuset = std::any_of(mechanisms.begin(), mechanisms.end(),
                                   [](const Mechanism& one) { return one.name == "cpuset" && one.available; });
   for (const Mechanism& one : mechanisms) {
-    if (one.available || (one.name == "affinity" && cpuset)) continue;
+    // A regulator is wanted only where mba is missing, whose reason names it.
+    if (one.available || one.name == "mba_regulator" || (one.name == "affinity" && cpuset)) continue;
     missing[one.name] = one.reason;
   }
   return missing;
@@ -43,6 +45,8 @@ Result<bool> Actuator::State::refresh() {
   if (!cpus) return cpus.error();
   if (topology.cpus != *cpus) topology = read_topology(*config, *cpus);
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
+  if (const Status read = read_curve(); !read) return read.error();
+  set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
   const bool changed = now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform);
@@ -93,7 +97,7 @@ Result<std::vector<Prepared>> Actuator::State::prepare(const Decision& decision)
   for (const Assignment& assignment : decision.assignments) {
     const auto set = std::find_if(knobs.begin(), knobs.end(),
                                   [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
-    for (const auto& [aspect, wanted] : wanted_values(assignment)) {
+    for (const auto& [aspect, wanted] : wanted_of(assignment)) {
       Knob* knob = set->find(aspect);
       if (knob == nullptr) continue;  // the service is not there at the moment (see validate)
       const auto now = knob->read();
@@ -108,7 +112,49 @@ Result<std::vector<Prepared>> Actuator::State::prepare(const Decision& decision)
 }
 
 void Actuator::State::remember(const Decision& decision) {
-  for (const Assignment& assignment : decision.assignments) applied[assignment.service] = wanted_values(assignment);
+  for (const Assignment& assignment : decision.assignments) applied[assignment.service] = wanted_of(assignment);
+}
+
+Status Actuator::State::read_curve() {
+  if (curve || !config->bandwidth.curve || !resctrl || !resctrl->mb) return done();
+  const auto text = read_trusted(*config->bandwidth.curve, "bandwidth.curve");
+  if (!text) return text.error().wrap("bandwidth.curve");
+  auto read = parse_curve(*text, config->bandwidth.curve->string());
+  if (!read) return read.error();
+  const bool percent = resctrl->mb->unit == osml::resctrl::BandwidthUnit::Percent;
+  if (!percent || read->unit() != "percent") {
+    return Error{ErrorKind::Input,
+                 config->bandwidth.curve->string() + ": a curve of " + read->unit() + ", this machine throttles in " +
+                     (percent ? "percent" : "bandwidth already") + "; take bandwidth.curve out or measure it here",
+                 0};
+  }
+  curve = std::move(*read);
+  return done();
+}
+
+void Actuator::State::set_throttle(Platform& now) const {
+  if (curve) {
+    now.mba = curve->range();
+    return;
+  }
+  const bool software = std::any_of(knobs.begin(), knobs.end(), [](const KnobSet& set) {
+    const Knob* knob = set.find(Aspect::Mba);
+    return knob != nullptr && knob->backend() == "regulator";
+  });
+  if (!software) return;
+  constexpr double mb_per_gb = 1000;
+  constexpr double any_gbps = 1000;
+  constexpr unsigned least_mbps = 100;
+  const double most = config->platform.bandwidth_gbps.value_or(any_gbps) * mb_per_gb;
+  now.mba = MbaRange{least_mbps, std::max(least_mbps, static_cast<unsigned>(most)), 0, "mbps"};
+}
+
+Wanted Actuator::State::wanted_of(const Assignment& assignment) const {
+  if (!curve || !assignment.mba) return wanted_values(assignment);
+  constexpr double mb_per_gb = 1000;
+  Assignment translated = assignment;
+  translated.mba = curve->setting_for(*assignment.mba / mb_per_gb);
+  return wanted_values(translated);
 }
 
 }  // namespace osml

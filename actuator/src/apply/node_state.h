@@ -13,6 +13,7 @@
 #include "apply/platform.h"
 #include "apply/transaction.h"
 #include "apply/wanted.h"
+#include "bandwidth/mba_curve.h"
 
 namespace osml {
 
@@ -30,6 +31,7 @@ struct Actuator::State {
   Journal journal;
   std::map<std::string, Wanted> applied;  // service -> what the last decision set
   CrashPoint crash;
+  std::optional<MbaCurve> curve;  // decisions are in MB/s, the kernel's settings are not
 
   // Looks at the machine again: resctrl, knobs, platform. True where CPUs or cache domains have come or gone.
   Result<bool> refresh();
@@ -40,6 +42,12 @@ struct Actuator::State {
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
+  // Reads bandwidth.curve, where one is configured and the kernel's unit is the curve's.
+  Status read_curve();
+  // The range of throttles that decisions may use.
+  void set_throttle(Platform& now) const;
+  // What the knobs get: an assignment in the kernel's units.
+  [[nodiscard]] Wanted wanted_of(const Assignment& assignment) const;
 
   Result<std::vector<Prepared>> prepare(const Decision& decision);
   // Writes the journal, executes, settles the journal.

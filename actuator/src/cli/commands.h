@@ -29,6 +29,15 @@ Status probe(const Options& options, std::ostream& out);
 Status show(const Options& options, std::ostream& out);
 // One decision by hand.
 Status apply(const Options& options, const fs::path& decision, std::ostream& out);
+// What each throttle of memory bandwidth gives `service`, a job that takes all it can get; the curve goes to `file`.
+struct Calibration {
+  std::string service;
+  fs::path file = "mba-curve.json";
+  double settle_s = 1;
+  double measure_s = 3;
+  unsigned points = 20;
+};
+Status calibrate_mba(const Options& options, const Calibration& calibration, std::ostream& out);
 // Back to what was found.
 Status restore(const Options& options, std::ostream& out);
 

@@ -24,6 +24,8 @@ struct Roots {
   fs::path cgroup = "/sys/fs/cgroup";
   fs::path proc = "/proc";
   fs::path sysfs = "/sys";
+  // Where the budgets of the software regulator are kept (below state_dir); empty = it is off.
+  fs::path budgets = {};
 
   bool operator==(const Roots&) const = default;
 };
@@ -34,6 +36,13 @@ struct CpuConfig {
   std::optional<std::string> cpus;  // kernel CPU list that may be handed out; absent = all
 
   bool operator==(const CpuConfig&) const = default;
+};
+
+// Memory bandwidth: how MBA percentages are translated, and what stands in for MBA where there is none.
+struct BandwidthConfig {
+  std::optional<fs::path> curve;  // from calibrate-mba
+  bool regulator = false;
+  double period_ms = 20;  // node time
 };
 
 // What sysfs does not tell about the machine.
@@ -93,6 +102,7 @@ struct Config {
   Roots roots;
   CpuConfig cpu;
   PlatformHints platform;
+  BandwidthConfig bandwidth;
   LogConfig log;
   std::vector<ServiceConfig> services;
 };

@@ -9,6 +9,7 @@ namespace {
 
 constexpr NumberRange timeout_range{0, 60, true, "seconds above 0 and at most 60"};
 constexpr NumberRange quantum_range{0.01, 1, false, "auto, or logical CPUs from 0.01 to 1"};
+constexpr NumberRange period_range{2, 1000, false, "milliseconds from 2 to 1000"};
 constexpr NumberRange hint_range{0, 1e9, true, "a number above 0"};
 
 }  // namespace
@@ -62,6 +63,15 @@ PlatformHints read_platform_hints(const YAML::Node& node, Problems& problems) {
   hints.memory_gib = section.number("memory_gib", hint_range);
   hints.frequency_ghz = section.number("frequency_ghz", hint_range);
   return hints;
+}
+
+BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  YamlSection section(node, "bandwidth", problems, {"curve", "regulator", "period_ms"});
+  BandwidthConfig bandwidth;
+  bandwidth.curve = section.file("curve", base);
+  bandwidth.regulator = section.choice("regulator", {"on", "off"}).value_or("off") == "on";
+  bandwidth.period_ms = section.number("period_ms", period_range).value_or(bandwidth.period_ms);
+  return bandwidth;
 }
 
 LogConfig read_log(const YAML::Node& node, Problems& problems) {

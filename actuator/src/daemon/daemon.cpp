@@ -56,6 +56,7 @@ class Daemon {
 };
 
 Status Daemon::start_timer(double delay_s) {
+  if (Status polls = wakeups_.start_polls(session_->poll_interval_s()); !polls) return polls;
   return wakeups_.start_timer(delay_s, wall_interval_s(session_->config()));
 }
 
@@ -72,7 +73,9 @@ Status Daemon::run() {
     const auto wakeup = wakeups_.wait();
     if (!wakeup) return wakeup.error();
     if (wakeup->kind == Wakeup::Kind::Stop) break;
-    if (wakeup->kind == Wakeup::Kind::Reload) {
+    if (wakeup->kind == Wakeup::Kind::Poll) {
+      session_->poll();
+    } else if (wakeup->kind == Wakeup::Kind::Reload) {
       if (Status reloaded = reload(); !reloaded) return reloaded;
     } else {
       turn(wakeup->ticks);

@@ -86,6 +86,11 @@ Observation Loop::observe(double now_s) {
   const Interval interval{observation.seq, now_s, observation.interval_s};
   observation.services = sensors_->read(interval, observation.assignments, observation.missing);
   note_missing(observation.missing);
+  for (const std::string& excess :
+       bandwidth_watch_.look(observation.platform, observation.assignments, observation.services)) {
+    spdlog::warn("{}", excess);
+  }
+  assignments_ = observation.assignments;
   return observation;
 }
 
@@ -112,6 +117,7 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
   Outcome outcome = machine_->apply(decision, dry_run_);
   outcome.seq = decision.seq;
   std::vector<Assignment> after = outcome.status == "unchanged" || dry_run_ ? before : read_back();
+  assignments_ = after;
   tell(decision, outcome, before, after);
   record(decision, outcome, before, after, now_s);
   if (took_effect(outcome)) {

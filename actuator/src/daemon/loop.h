@@ -10,6 +10,7 @@
 #include "client/decision_client.h"
 #include "config/config.h"
 #include "daemon/audit.h"
+#include "daemon/bandwidth_watch.h"
 #include "daemon/machine.h"
 #include "daemon/silence.h"
 #include "domain/types.h"
@@ -37,6 +38,8 @@ class Loop {
   // Wall time that the server took in the last turn; none where it was not asked.
   [[nodiscard]] std::optional<double> server_ms() const { return server_ms_; }
   [[nodiscard]] const Memory& memory() const { return memory_; }
+  // What the machine had at the end of the last turn.
+  [[nodiscard]] const std::vector<Assignment>& assignments() const { return assignments_; }
   void remember(Memory memory) { memory_ = std::move(memory); }
 
  private:
@@ -63,8 +66,10 @@ class Loop {
   Memory memory_;
   std::optional<double> server_ms_;
   std::map<std::string, std::string> missing_;  // as told last
-  std::string reconcile_error_;                 // as told last
-  std::string infeasible_;                      // as told last
+  std::vector<Assignment> assignments_;
+  BandwidthWatch bandwidth_watch_;
+  std::string reconcile_error_;  // as told last
+  std::string infeasible_;       // as told last
 };
 
 }  // namespace osml

@@ -2,6 +2,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 #include "base/cpuset.h"
 
 namespace osml {
@@ -26,6 +28,7 @@ Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string 
       sensors_(config_, cpus_of(actuator_.platform()),
                [this](const std::string& service) { return actuator_.monitor_group(service); }),
       audit_(config_.state_dir),
+      regulator_(config_, [this](const std::string& service) { return actuator_.monitor_group(service); }),
       clock_(clock),
       loop_(config_, machine_, source(), sensors_, audit_, options.dry_run, clock_.now_s()),
       dry_run_(options.dry_run) {}
@@ -49,7 +52,22 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
       new Session(std::move(owned), std::move(actuator).value(), std::move(token).value(), options, used));
 }
 
+void Session::turn() {
+  regulator_.release();
+  loop_.turn(clock_.now_s());
+  if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments());
+}
+
+double Session::poll_interval_s() const {
+  constexpr double polls_a_period = 5;
+  constexpr double ms_per_s = 1000;
+  constexpr double shortest_s = 0.0005;  // of wall time: a virtual node may be much faster
+  if (!config_.bandwidth.regulator || dry_run_) return 0;
+  return std::max(shortest_s, config_.bandwidth.period_ms / ms_per_s / polls_a_period / config_.time_scale);
+}
+
 Status Session::close() {
+  regulator_.release();
   if (dry_run_) return done();
   if (config_.on_exit == OnExit::Leave) {
     spdlog::info("on_exit leave: the allocation stays as it is");
@@ -62,6 +80,7 @@ Status Session::close() {
 
 bool same_tasks(const Config& a, const Config& b) {
   if (a.roots != b.roots || a.cpu != b.cpu || a.state_dir != b.state_dir) return false;
+  if (a.bandwidth.curve != b.bandwidth.curve) return false;
   if (a.services.size() != b.services.size()) return false;
   for (std::size_t i = 0; i < a.services.size(); ++i) {
     if (a.services[i].spec.name != b.services[i].spec.name || a.services[i].match != b.services[i].match) return false;

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "apply/actuator.h"
+#include "bandwidth/regulator.h"
 #include "client/decision_client.h"
 #include "config/config.h"
 #include "daemon/audit.h"
@@ -35,7 +36,12 @@ class Session {
   Session& operator=(Session&&) = delete;
   ~Session() = default;
 
-  void turn() { loop_.turn(clock_.now_s()); }
+  // Nobody stands still while the server is asked.
+  void turn();
+  // The software regulator, a few times a period.
+  void poll() { regulator_.poll(clock_.now_s()); }
+  // Wall time between two polls; 0 where there is nothing to regulate.
+  [[nodiscard]] double poll_interval_s() const;
   // Obeys on_exit.
   Status close();
 
@@ -57,6 +63,7 @@ class Session {
   std::optional<Recorder> recorder_;
   Sensors sensors_;
   Audit audit_;
+  Regulator regulator_;
   NodeClock clock_;
   Loop loop_;
   bool dry_run_;

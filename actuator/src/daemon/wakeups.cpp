@@ -50,12 +50,22 @@ Result<Wakeups> Wakeups::open() {
   if (::sigprocmask(SIG_BLOCK, &set, nullptr) != 0) return errno_error(errno, "sigprocmask");
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  Fd polls(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!epoll.valid() || !timer.valid() || !signals.valid()) return errno_error(errno, "epoll, timerfd or signalfd");
-  for (const Fd* fd : {&timer, &signals}) {
+  if (!epoll.valid() || !timer.valid() || !polls.valid() || !signals.valid()) {
+    return errno_error(errno, "epoll, timerfd or signalfd");
+  }
+  for (const Fd* fd : {&timer, &polls, &signals}) {
     if (Status watched = watch(epoll, *fd); !watched) return watched.error();
   }
-  return Wakeups(std::move(epoll), std::move(timer), std::move(signals));
+  return Wakeups(std::move(epoll), std::move(timer), std::move(polls), std::move(signals));
+}
+
+Status Wakeups::start_polls(double interval_s) {
+  itimerspec when{};
+  when.it_value = when.it_interval = to_timespec(interval_s);
+  if (::timerfd_settime(polls_.get(), 0, &when, nullptr) != 0) return errno_error(errno, "timerfd");
+  return done();
 }
 
 Status Wakeups::start_timer(double delay_s, double interval_s) {
@@ -70,13 +80,16 @@ Status Wakeups::start_timer(double delay_s, double interval_s) {
 
 Result<Wakeup> Wakeups::wait() {
   while (true) {
-    std::array<epoll_event, 2> events{};
+    std::array<epoll_event, 3> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) return errno_error(errno, "epoll_wait");
     if (const auto signal = pending_signal(signals_)) return *signal;
     std::uint64_t expired = 0;
     if (::read(timer_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
       return Wakeup{Wakeup::Kind::Tick, expired};
+    }
+    if (::read(polls_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
+      return Wakeup{Wakeup::Kind::Poll, expired};
     }
   }
 }

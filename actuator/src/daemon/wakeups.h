@@ -1,4 +1,4 @@
-// What wakes the daemon: the timer and signals, by one epoll. Between two wake-ups it costs nothing.
+// What wakes the daemon: the timers and signals, by one epoll. Between two wake-ups it costs nothing.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 namespace osml {
 
 struct Wakeup {
-  enum class Kind { Tick, Reload, Stop } kind = Kind::Tick;
+  enum class Kind { Tick, Poll, Reload, Stop } kind = Kind::Tick;
   std::uint64_t ticks = 1;  // turns that are due; more than one: the last turn took longer than the interval
 };
 
@@ -20,15 +20,18 @@ class Wakeups {
 
   // First turn after `delay_s`, then every `interval_s`, both wall time, on a fixed grid: no drift.
   Status start_timer(double delay_s, double interval_s);
-  // Sleeps until something is due. Signals come before turns, Stop before Reload.
+  // A second timer, for the software regulator; 0 stops it.
+  Status start_polls(double interval_s);
+  // Sleeps until something is due. Signals come before turns, turns before polls, Stop before Reload.
   Result<Wakeup> wait();
 
  private:
-  Wakeups(Fd epoll, Fd timer, Fd signals)
-      : epoll_(std::move(epoll)), timer_(std::move(timer)), signals_(std::move(signals)) {}
+  Wakeups(Fd epoll, Fd timer, Fd polls, Fd signals)
+      : epoll_(std::move(epoll)), timer_(std::move(timer)), polls_(std::move(polls)), signals_(std::move(signals)) {}
 
   Fd epoll_;
   Fd timer_;
+  Fd polls_;
   Fd signals_;
 };
 

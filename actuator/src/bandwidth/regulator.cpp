@@ -1,0 +1,114 @@
+#include "bandwidth/regulator.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "resctrl/monitor.h"
+
+namespace osml {
+
+namespace {
+
+constexpr double bytes_per_mb = 1e6;
+
+const ServiceConfig* best_effort(const Config& config, const std::string& name) {
+  const auto found = std::find_if(config.services.begin(), config.services.end(), [&](const ServiceConfig& service) {
+    return service.spec.name == name && service.spec.kind == "be";
+  });
+  return found == config.services.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+Regulator::Regulator(const Config& config, std::function<std::string(const std::string&)> monitor_group)
+    : config_(&config), monitor_group_(std::move(monitor_group)) {}
+
+void Regulator::follow(const std::vector<Assignment>& assignments) {
+  for (const Assignment& assignment : assignments) {
+    const auto known = groups_.find(assignment.service);
+    const ServiceConfig* service = best_effort(*config_, assignment.service);
+    if (service == nullptr || !assignment.mba) {
+      if (known != groups_.end()) {
+        let_go(assignment.service, *known->second);
+        groups_.erase(known);
+      }
+      continue;
+    }
+    auto& group = groups_[assignment.service];
+    if (!group) {
+      group = std::make_unique<Group>(Brake(config_->roots, service->match), config_->bandwidth.period_ms / 1000);
+      // An agent that was killed may have left it standing still.
+      if (Status gone_on = group->brake.release(); !gone_on) spdlog::warn("regulator: {}", gone_on.error().message);
+    }
+    group->budget.set_limit(*assignment.mba * bytes_per_mb);
+  }
+}
+
+void Regulator::open(const std::string& service, Group& group) {
+  const std::string directory = monitor_group_(service);
+  if (directory == group.directory && !group.counters.empty()) return;
+  group.directory = directory;
+  group.counters.clear();
+  group.budget.forget();
+  if (directory.empty()) return;
+  const auto domains = list_directory(fs::path(directory) / "mon_data");
+  if (!domains) return;
+  for (const std::string& domain : *domains) {
+    if (!domain.starts_with("mon_L3_")) continue;
+    const fs::path data = fs::path(directory) / "mon_data" / domain;
+    const fs::path total = data / "mbm_total_bytes";
+    group.counters.emplace_back(osml::exists(total) ? total : data / "mbm_local_bytes");
+  }
+}
+
+std::optional<std::uint64_t> Regulator::total_bytes(Group& group) {
+  if (group.counters.empty()) return std::nullopt;
+  std::uint64_t sum = 0;
+  for (KeptFile& counter : group.counters) {
+    const auto text = counter.read();
+    const auto reading = text ? resctrl::parse_reading(*text) : resctrl::Reading{};
+    if (reading.state != resctrl::ReadingState::Value) {
+      group.counters.clear();  // looked for anew at the next poll
+      return std::nullopt;
+    }
+    sum += reading.value;
+  }
+  return sum;
+}
+
+void Regulator::poll(double now_s) {
+  for (auto& [service, group] : groups_) {
+    open(service, *group);
+    const auto bytes = total_bytes(*group);
+    if (!bytes) {
+      if (!group->blind) spdlog::warn("regulator: the memory traffic of {} cannot be read, it is not limited", service);
+      group->blind = true;
+      group->budget.forget();
+      let_go(service, *group);
+      continue;
+    }
+    group->blind = false;
+    if (!group->budget.spent(now_s, *bytes)) {
+      let_go(service, *group);
+    } else if (!group->standing) {
+      const Status stopped = group->brake.engage();
+      if (!stopped) spdlog::debug("regulator: {}: {}", service, stopped.error().message);
+      group->standing = stopped.ok();
+      brakings_ += group->standing ? 1 : 0;
+    }
+  }
+}
+
+void Regulator::let_go(const std::string& service, Group& group) {
+  if (!group.standing) return;
+  const Status gone_on = group.brake.release();
+  if (!gone_on) spdlog::error("regulator: {} stands still: {}", service, gone_on.error().message);
+  group.standing = !gone_on.ok();
+}
+
+void Regulator::release() {
+  for (auto& [service, group] : groups_) let_go(service, *group);
+}
+
+}  // namespace osml

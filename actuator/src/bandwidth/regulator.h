@@ -1,0 +1,59 @@
+// The software regulator at work: a few times a period it reads the traffic of every best-effort group that has a
+// budget, and brakes those that have spent it. LC services are never braked: their reservation is what the others
+// leave.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "bandwidth/brake.h"
+#include "bandwidth/budget.h"
+#include "domain/types.h"
+#include "sense/kept_file.h"
+
+namespace osml {
+
+class Regulator {
+ public:
+  // `monitor_group` gives the resctrl group of a service, empty where it has none now. `config` must outlive this.
+  Regulator(const Config& config, std::function<std::string(const std::string&)> monitor_group);
+  Regulator(const Regulator&) = delete;
+  Regulator& operator=(const Regulator&) = delete;
+  Regulator(Regulator&&) = delete;
+  Regulator& operator=(Regulator&&) = delete;
+  ~Regulator() { release(); }
+
+  // Budgets in MB/s, as they stand on the machine; a service without one is let go.
+  void follow(const std::vector<Assignment>& assignments);
+  // Node time.
+  void poll(double now_s);
+  // Everybody goes on: before the loop waits for the server, and at the end.
+  void release();
+  [[nodiscard]] bool busy() const { return !groups_.empty(); }
+  // Times that a group was braked since the start, for the log.
+  [[nodiscard]] std::uint64_t brakings() const { return brakings_; }
+
+ private:
+  struct Group {
+    Group(Brake how, double period_s) : brake(std::move(how)), budget(period_s) {}
+    Brake brake;
+    Budget budget;
+    std::vector<KeptFile> counters;
+    std::string directory;
+    bool standing = false;
+    bool blind = false;  // told that its traffic cannot be read
+  };
+  void open(const std::string& service, Group& group);
+  std::optional<std::uint64_t> total_bytes(Group& group);
+  void let_go(const std::string& service, Group& group);
+
+  const Config* config_;
+  std::function<std::string(const std::string&)> monitor_group_;
+  std::map<std::string, std::unique_ptr<Group>> groups_;
+  std::uint64_t brakings_ = 0;
+};
+
+}  // namespace osml

@@ -1,0 +1,133 @@
+#include "bandwidth/calibrate.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <thread>
+
+#include "apply/actuator.h"
+#include "base/number.h"
+#include "cli/commands.h"
+#include "cli/table.h"
+#include "daemon/clock.h"
+#include "resctrl/monitor.h"
+
+namespace osml::cli {
+
+namespace {
+
+Error unsupported(const std::string& why) { return {ErrorKind::Unsupported, "calibrate-mba: " + why, 0}; }
+
+// The kernel's own unit: what is measured here is what the curve will say.
+Result<MbaRange> hardware_range(const Actuator& actuator) {
+  const auto& mechanisms = actuator.mechanisms();
+  const auto mba =
+      std::find_if(mechanisms.begin(), mechanisms.end(), [](const Mechanism& one) { return one.name == "mba"; });
+  if (mba == mechanisms.end() || !mba->available || !actuator.platform().mba) {
+    return unsupported(mba == mechanisms.end() ? "no mba" : mba->reason);
+  }
+  if (actuator.platform().mba->unit != "percent") {
+    return unsupported("throttles of this node are in " + actuator.platform().mba->unit +
+                       " already, there is nothing to calibrate");
+  }
+  return *actuator.platform().mba;
+}
+
+Decision throttle_decision(const Config& config, const std::string& service, unsigned setting) {
+  Decision decision;
+  decision.node = config.node;
+  decision.policy = "calibrate-mba";
+  for (const ServiceConfig& one : config.services) {
+    Assignment assignment;
+    assignment.service = one.spec.name;
+    if (one.spec.name == service) assignment.mba = setting;
+    decision.assignments.push_back(assignment);
+  }
+  return decision;
+}
+
+Result<std::uint64_t> traffic(const Actuator& actuator, const std::string& service) {
+  const std::string group = actuator.monitor_group(service);
+  if (group.empty()) return unsupported("no resctrl group of '" + service + "' to count in");
+  for (const char* event : {"mbm_total_bytes", "mbm_local_bytes"}) {
+    const resctrl::Reading reading = resctrl::read_event(group, event);
+    if (reading.state == resctrl::ReadingState::Value) return reading.value;
+  }
+  return unsupported("memory traffic is not counted here (mbm_total_bytes, mbm_local_bytes)");
+}
+
+CalibrationBench bench_of(Actuator& actuator, const Config& config, const Calibration& calibration,
+                          const NodeClock& clock) {
+  CalibrationBench bench;
+  bench.throttle = [&actuator, &config, &calibration](unsigned setting) -> Status {
+    const Outcome outcome = actuator.apply(throttle_decision(config, calibration.service, setting));
+    if (outcome.status == "applied" || outcome.status == "unchanged") return done();
+    return Error{outcome.status == "refused" ? ErrorKind::Input : ErrorKind::Io,
+                 outcome.status + ": " + outcome.message, 0};
+  };
+  bench.total_bytes = [&actuator, &calibration] { return traffic(actuator, calibration.service); };
+  bench.wait = [&config](double seconds) {
+    std::this_thread::sleep_for(std::chrono::duration<double>(seconds / config.time_scale));
+  };
+  bench.now_s = [&clock] { return clock.now_s(); };
+  bench.measured = [](const CurvePoint& point) { spdlog::info("{} %: {:.2f} GB/s", point.setting, point.gbps); };
+  return bench;
+}
+
+void print(const MbaCurve& curve, const Platform& platform, std::ostream& out) {
+  const double peak = platform.bandwidth_gbps.value_or(curve.points().back().gbps);
+  std::vector<std::vector<std::string>> rows{{"setting", "measured GB/s", "if it were linear"}};
+  const auto largest = static_cast<double>(curve.points().back().setting);
+  for (const CurvePoint& point : curve.points()) {
+    rows.push_back({std::to_string(point.setting) + " " + curve.unit(), fmt::format("{:.2f}", point.gbps),
+                    fmt::format("{:.2f}", peak * point.setting / largest)});
+  }
+  print_table(out, rows);
+}
+
+}  // namespace
+
+Status calibrate_mba(const Options& options, const Calibration& calibration, std::ostream& out) {
+  auto config = load(options);
+  if (!config) return config.error();
+  config->bandwidth.curve.reset();  // measured is what the kernel gives, not what an older curve says
+  const bool known = std::any_of(config->services.begin(), config->services.end(), [&](const ServiceConfig& one) {
+    return one.spec.name == calibration.service && one.spec.kind == "be";
+  });
+  if (!known) {
+    return Error{
+        ErrorKind::Input,
+        "--service '" + calibration.service + "' is no best-effort job (class be) of " + options.config.string(), 0};
+  }
+  auto actuator = Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
+  if (!actuator) return actuator.error();
+  const auto range = hardware_range(*actuator);
+  if (!range) return range.error();
+  const std::vector<unsigned> settings = settings_of(*range, calibration.points);
+  if (options.dry_run) {
+    out << "would set " << settings.size() << " throttles of " << calibration.service << " from " << settings.back()
+        << " down to " << settings.front() << " " << range->unit << ", measure each for "
+        << format_number(calibration.measure_s) << " s, restore, and write " << calibration.file.string() << '\n';
+    return done();
+  }
+  const NodeClock clock(config->time_scale);
+  const auto curve = calibrate(*range, settings, {calibration.settle_s, calibration.measure_s},
+                               bench_of(*actuator, *config, calibration, clock));
+  Status restored = actuator->restore();
+  if (!curve) return curve.error();
+  if (!restored) return restored;
+  const std::string text = format_curve(*curve, config->node, calibration.service);
+  if (Status written = write_atomically(calibration.file, text); !written) return written;
+  if (options.json) {
+    out << text;
+  } else {
+    print(*curve, actuator->platform(), out);
+    out << "wrote " << calibration.file.string() << "; name it as bandwidth.curve in " << options.config.string()
+        << '\n';
+  }
+  return done();
+}
+
+}  // namespace osml::cli

@@ -1,0 +1,49 @@
+#include "daemon/bandwidth_watch.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+namespace osml {
+
+namespace {
+
+constexpr double allowed_excess = 1.1;
+
+// GB/s of a throttle; none where it is no bandwidth.
+std::optional<double> wanted_gbps(const Platform& platform, const Assignment& assignment) {
+  if (!platform.mba || !assignment.mba || platform.mba->unit == "percent") return std::nullopt;
+  constexpr double mb_per_gb = 1000;
+  constexpr double eighths = 8;
+  return *assignment.mba / (platform.mba->unit == "mbps" ? mb_per_gb : eighths);
+}
+
+std::string sentence(const std::string& service, double wanted, double measured) {
+  std::array<char, 160> text{};
+  std::snprintf(text.data(), text.size(), "bandwidth of %s: wanted %.2f GB/s at most, measured %.2f GB/s",
+                service.c_str(), wanted, measured);
+  return text.data();
+}
+
+}  // namespace
+
+std::vector<std::string> BandwidthWatch::look(const Platform& platform, const std::vector<Assignment>& assignments,
+                                              const std::vector<Service>& services) {
+  std::vector<std::string> said;
+  for (const Assignment& assignment : assignments) {
+    const auto service = std::find_if(services.begin(), services.end(),
+                                      [&](const Service& one) { return one.name == assignment.service; });
+    if (service == services.end()) continue;
+    const Counters& counters = service->counters;
+    const auto measured = counters.bandwidth_total_gbps ? counters.bandwidth_total_gbps : counters.bandwidth_gbps;
+    const auto wanted = wanted_gbps(platform, assignment);
+    if (!measured || !wanted || *measured <= *wanted * allowed_excess) {
+      over_.erase(assignment.service);
+    } else if (over_.insert(assignment.service).second) {
+      said.push_back(sentence(assignment.service, *wanted, *measured));
+    }
+  }
+  return said;
+}
+
+}  // namespace osml
