@@ -20,6 +20,9 @@ PAPER_SERVICES = (
 )  # fmt: skip
 """Services of the paper's training set (OSML table 1); silo, shore, mysql, redis and nodejs are its unseen ones."""
 
+_WORTH_A_PROCESS = 1_000_000
+"""Rows in the time that another process takes to start and to load the compiled code."""
+
 
 def _list(text: str, option: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -54,7 +57,9 @@ def collect_command(
     warmup: Annotated[float, typer.Option(help="Seconds before the first of them.")] = 20.0,
     noise: Annotated[bool, typer.Option(help="Measurement noise of finite samples.")] = True,
     seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
-    workers: Annotated[int | None, typer.Option(help="Processes.", show_default="one a CPU")] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes.", show_default="one a million rows, at most one a CPU")
+    ] = None,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, `auto`, or `local`.")] = None,
     live: Annotated[
         list[Path] | None,
@@ -92,7 +97,7 @@ def collect_command(
         threads=_numbers(threads, "--threads"),
         colocated=colocated, rows=rows, samples=samples, interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
     ).checked()  # fmt: skip
-    count = workers if workers is not None else len(os.sched_getaffinity(0))
+    count = workers if workers is not None else min(len(os.sched_getaffinity(0)), max(1, rows // _WORTH_A_PROCESS))
     if not 1 <= count <= 1024:
         raise InputError(f"--workers is {count}, expected 1 to 1024")
     parts = parts_of(sweep)

@@ -78,7 +78,7 @@ def read_groups(file: Path, columns: list[str] | None = None) -> Iterator[tuple[
 
 
 def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None = None) -> Any:
-    """One row group as a table. A larger one than MAX_GROUP_BYTES is refused: memory stays bounded, whoever wrote it."""
+    """One row group as a table. One beyond MAX_GROUP_BYTES is refused: memory stays bounded, whoever wrote it."""
     size = int(parquet.metadata.row_group(group).total_byte_size)
     if size > MAX_GROUP_BYTES:
         raise InputError(
