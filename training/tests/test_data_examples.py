@@ -163,3 +163,17 @@ def test_missing_counters_are_nan(dataset: Path, rewrite: Any) -> None:
     found = source.table()
     assert np.isnan(found.x[:, source.inputs.index("ipc")]).all()
     assert np.isfinite(found.x[:, source.inputs.index("cores")]).all()
+
+
+def test_broken_labels_are_refused_with_a_sentence(dataset: Path, rewrite: Any) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    content = file.read_bytes()
+    rewrite(file, lambda columns: columns.__setitem__("grid_ways", [n + 1 for n in columns["grid_ways"]]))
+    with pytest.raises(InputError, match="label it again"):
+        ExampleSource(dataset, "a2").table()
+    damaged = bytearray(content)
+    start = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset
+    damaged[start - 30 : start + 200] = b"\xff" * 230
+    file.write_bytes(bytes(damaged))
+    with pytest.raises(InputError, match="can't be read"):
+        ExampleSource(dataset, "a2").table()

@@ -306,3 +306,16 @@ def test_copies_are_found_in_bounded_memory() -> None:
         assert not list(known.add(table(values), place, True))
     assert sum(len(level) for level in known._levels) <= 1000
     assert any("repeat the measurements" in f.message for values in seen for f in known.add(table(values), place, True))
+
+
+def test_damaged_bytes_are_findings_never_a_traceback(dataset: Path, traces: Path) -> None:
+    content = traces.read_bytes()
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(40):
+        damaged = bytearray(content)
+        for place in rng.integers(0, len(content), 20).tolist():
+            damaged[place] ^= int(rng.integers(1, 256))
+        traces.write_bytes(bytes(damaged))
+        found += not validating.validate(traces).accepted
+    assert found >= 20

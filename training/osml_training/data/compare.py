@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
-from osml_training.data.store import LABELS, open_parquet
+from osml_training.data.store import LABELS, read_whole
 
 COMPARED = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways")
 
@@ -29,7 +29,7 @@ def _labels(dataset: Path, folder: str) -> dict[str, dict[str, Any]]:
     if not files:
         raise InputError(f"'{dataset / folder}' has no labels, run `osml data label` first")
     columns = ["run", "outcome", *COMPARED]
-    return {row["run"]: row for file in files for row in open_parquet(file).read(columns).to_pylist()}
+    return {row["run"]: row for file in files for row in read_whole(file).select(columns).to_pylist()}
 
 
 def compare(dataset: Path, folder: str, other: Path, other_folder: str = LABELS) -> list[Agreement]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.failure import InputError
 from osml.frontier import b_points
 from osml_training.data.description import Fingerprint
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, PLATFORM, Model
@@ -51,6 +52,10 @@ class RunLabels:
         self.unit = float(row["core_unit"])
         self.target_ms = _value(row["target_ms"])
         shape = (int(row["grid_cores"]), int(row["grid_ways"]))
+        if len(latency_ms) != shape[0] * shape[1]:
+            raise InputError(
+                f"labels of run {key.run}: {len(latency_ms)} latencies, {shape[0]} x {shape[1]} cells: label it again"
+            )
         self.latency_ms = latency_ms.astype(np.float64).reshape(shape)
         self.slowdowns = tuple(float(s) for s in row["slowdowns"])
         oaa_cores, oaa_ways = row["oaa_cores"], row["oaa_ways"]

@@ -17,7 +17,7 @@ from osml_training.data.description import described
 from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of, run_number
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
 from osml_training.data.schema import PERCENTILES
-from osml_training.data.store import labels_file, open_parquet, read_group, trace_files
+from osml_training.data.store import labels_file, open_parquet, read_group, read_whole, trace_files
 
 __all__ = ["ExampleSource", "Examples", "RunKey", "fold_of", "run_number"]
 
@@ -179,7 +179,7 @@ class ExampleSource:
         file = labels_file(self.dataset, traces, self.labels)
         if not file.exists():
             raise InputError(f"{traces}: no labels in '{self.labels}/', run `osml data label {self.dataset}` first")
-        table = open_parquet(file).read()
+        table = read_whole(file)
         surfaces = table.column("latency_ms").combine_chunks()
         flat, ends = surfaces.values.to_numpy(), surfaces.offsets.to_numpy()
         labels: dict[str, RunLabels] = {}

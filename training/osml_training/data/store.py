@@ -91,6 +91,13 @@ def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None =
         raise InputError(f"{file}: row group {group} can't be read ({_short(error)})") from None
 
 
+def read_whole(file: Path) -> Any:
+    """A small file (labels) as one table. InputError where a part of it can't be read."""
+    parquet = open_parquet(file)
+    groups = [read_group(parquet, file, group) for group in range(parquet.metadata.num_row_groups)]
+    return pa.concat_tables(groups) if groups else parquet.schema_arrow.empty_table()
+
+
 @contextmanager
 def whole_file(file: Path) -> Generator[Path]:
     """A temporary path that becomes `file` when all went well: nobody ever sees half a file."""
