@@ -227,6 +227,9 @@ class _Round:
         """Move one unit of the first resource that can be moved."""
         key = f"{victim}>{beneficiary}"
         for resource in self.resources(key):
+            # The shared region of one service alone is that service's: nothing would change.
+            if {victim, beneficiary} == {POOL, *self.division.holdings[resource].sharers}:
+                continue
             if not self.division.move(resource, victim, beneficiary):
                 continue
             self.turn[key] = resource

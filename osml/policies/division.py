@@ -148,7 +148,8 @@ def divide(
         after = None
         if state.wanted is not None:
             before = _taken_up(observation.partition, state.wanted, budget.resource, lc - set(sharers))
-            after = resumed(holding, owned_alone(before, budget.resource, owning, budget.scale))
+            own = owned_alone(before, budget.resource, owning, budget.scale)
+            after = resumed(holding, _without_only_sharer(own, before, holding))
         division.holdings[budget.resource] = fair_holding(holding) if after is None else after
     if "frequency" in resources:
         before = None if state.wanted is None else observation.partition or state.wanted
@@ -174,6 +175,15 @@ def _taken_up(applied: Partition | None, wanted: Partition, resource: Resource, 
         if units and region.shared and isolated & set(region.owners):
             return wanted
     return applied
+
+
+def _without_only_sharer(own: Mapping[str, int], before: Partition, holding: Holding) -> dict[str, int]:
+    """Parts of single owners; a pool that only one service used looks like one, but is open to whoever comes."""
+    if holding.resource not in CORES_AND_WAYS:
+        return dict(own)
+    here = {owner for region in before.regions for owner in region.owners}
+    used = [name for name in holding.sharers if name in here]
+    return {name: units for name, units in own.items() if used != [name]}
 
 
 def _fitting(budget: Budget, owners: Sequence[str], sharers: Sequence[str], division: Division) -> Budget:

@@ -253,3 +253,25 @@ def test_it_converges_on_a_toy_node_and_again_after_a_load_step() -> None:
     steps = node.steps_to_converge()
     assert steps is not None
     assert steps < 40
+
+
+def test_a_service_that_was_alone_shares_with_the_newcomer() -> None:
+    alone = Partition([Region(["a"], 12, 12)])
+    plan, _ = Arq().decide(observed([lc("a", 5.0), lc("b", None)], alone), after(alone))
+    [region] = plan.partition.regions
+    assert (set(region.owners), region.cores, region.ways) == ({"a", "b"}, 12, 12)
+
+
+def test_who_stays_alone_and_is_joined_again_shares_too() -> None:
+    before = Partition([Region(["a"], 5, 4), Region(["a", "b"], 7, 8)])
+    plan, state = Arq().decide(observed([lc("a", 5.0)], before), after(before))
+    assert [(region.owners, region.cores, region.ways) for region in plan.partition.regions] == [(["a"], 12, 12)]
+    again, _ = Arq().decide(observed([lc("a", 5.0), lc("c", None)], plan.partition, time_s=11.0), state)
+    assert isolated(again.partition, "a") == (0, 0)
+
+
+def test_nothing_moves_between_the_only_sharer_and_the_region_it_shares_with_nobody() -> None:
+    limited = lc("b", 5.0, max_cores=4, max_ways=4)
+    partition = Partition([Region(["b"], 4, 4), Region(["a"], 8, 8)])
+    plan, _ = Arq().decide(observed([lc("a", 9.8), limited], partition), after(partition))
+    assert not any(reason.change for reason in plan.reasons if reason.service == "a" and "from shared" in reason.text)
