@@ -158,6 +158,8 @@ def _deprivations(found: RunLabels, at: Ints, cell: Ints, window: int) -> tuple[
     """
     inside = _inside(found, cell, window)
     at, cell = at[inside], cell[inside]
+    if not len(at):
+        return at, np.empty((0, 1), np.float32), np.empty((0, len(OUTPUTS["b"])), np.float32)
     starts, which = np.unique(cell, axis=0, return_inverse=True)
     surface = np.broadcast_to(found.latency_ms, (len(starts), *found.latency_ms.shape))
     points = b_points(surface, starts, found.slowdowns)  # (starts, slowdowns, directions, 2)
