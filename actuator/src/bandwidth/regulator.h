@@ -30,7 +30,7 @@ class Regulator {
   void follow(const std::vector<Assignment>& assignments);
   // Node time.
   void poll(double now_s);
-  // Everybody goes on: before the loop waits for the server, and at the end.
+  // Everybody goes on: at the end.
   void release();
   [[nodiscard]] bool busy() const { return !groups_.empty(); }
   // Times that a group was braked since the start, for the log.

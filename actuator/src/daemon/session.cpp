@@ -53,7 +53,6 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
 }
 
 void Session::turn() {
-  regulator_.release();
   loop_.turn(clock_.now_s());
   if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments());
 }

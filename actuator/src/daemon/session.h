@@ -36,7 +36,7 @@ class Session {
   Session& operator=(Session&&) = delete;
   ~Session() = default;
 
-  // Nobody stands still while the server is asked.
+  // Who stands still does so until the next poll after the turn: what the LC service was promised comes first.
   void turn();
   // The software regulator, a few times a period.
   void poll() { regulator_.poll(clock_.now_s()); }
