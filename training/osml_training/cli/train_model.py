@@ -43,15 +43,19 @@ def command_for(model: Model) -> Callable[..., None]:
         epochs: Annotated[int | None, typer.Option(help="Passes over the rows.")] = None,
         rows: Annotated[int | None, typer.Option(help="Rows in memory.")] = None,
         track: Annotated[str | None, typer.Option(metavar="URI", help="MLflow server or sqlite:///FILE.")] = None,
+        stream: Annotated[bool, typer.Option("--stream", help="Read every row in every pass, from disk.")] = False,
+        ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, `auto`, or `local`.")] = None,
+        workers: Annotated[int, typer.Option(help="Processes with --ray.")] = 2,
         json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
     ) -> None:
         need()
         from osml_training.jobs.training import Job, run_job  # noqa: PLC0415
 
-        changes = {"seed": seed, "epochs": epochs, "rows": rows}
+        changes = {"seed": seed, "epochs": epochs, "rows": rows, "stream": stream or None}
         job = Job(
             dataset=dataset, model=model, variant=variant, platform=platform, config=config, out=out, name=name,
             version=version, changes={key: value for key, value in changes.items() if value is not None}, track=track,
+            ray=ray, workers=workers,
         )  # fmt: skip
         started = time.monotonic()
         with bar(f"training {model}", job.config_read().epochs, "epochs") as progress:

@@ -34,6 +34,8 @@ class Job:
     version: str = "1"
     changes: dict[str, Any] = field(default_factory=lambda: {})
     track: str | None = None
+    ray: str | None = None
+    workers: int = 2
 
     def config_read(self) -> Config:
         """The config with the changes; InputError where it is of another model."""
@@ -56,7 +58,14 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
     platforms = (job.platform,) if job.platform else None
-    trained = train(job.dataset, config, platforms=platforms, heard=heard)
+    if job.ray is not None:
+        from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load
+
+        trained = train_on_ray(
+            job.dataset, config, platforms=platforms, workers=job.workers, address=job.ray, storage=job.out / ".ray"
+        )
+    else:
+        trained = train(job.dataset, config, platforms=platforms, heard=heard)
     name = job.name or f"{config.model}-{config.variant}-{job.platform or '-'.join(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
     folder = write_bundle(trained, first, job.out / name)

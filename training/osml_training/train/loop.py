@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +20,7 @@ from osml_training.train.config import Config
 from osml_training.train.groups import membership
 from osml_training.train.loss import label_weight, loss_of
 from osml_training.train.table import Floats32, Rows, columns_of
+from osml_training.train.together import Together
 
 GROUP_HIDDEN = 0.35
 """In a row from which something is hidden, each group of counters is, with this probability."""
@@ -99,8 +101,11 @@ def fit(
 ) -> list[Epoch]:  # fmt: skip
     """Train in place; the network ends with the weights of its best epoch in validation. Returns all epochs.
 
-    `steps_an_epoch` sets the cosine along which the learning rate falls. Raises Failure where the loss is not finite.
+    `steps_an_epoch` sets the cosine along which the learning rate falls. Several processes that train together must
+    start with the same weights, and end so. Raises Failure where the loss is not finite.
     """
+    together = Together()
+    steps_an_epoch = together.fewest(steps_an_epoch)
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
     optimiser = torch.optim.AdamW(trained, config.learning_rate, weight_decay=config.weight_decay, fused=True)
     total = max(1, steps_an_epoch * config.epochs)
@@ -118,13 +123,14 @@ def fit(
     for number in range(config.epochs):
         network.train()
         started, summed, steps, rows = time.monotonic(), 0.0, 0, 0
-        for x, y in batches(number):
+        for x, y in islice(batches(number), steps_an_epoch):
             inputs = _hide(x, members, config.drop_counters, generator) if config.drop_counters else x
             weight = (~torch.isnan(y)).float()
             points, spread = network.answer(inputs)
             loss = loss_function(points, spread, torch.nan_to_num(y), weight)
             optimiser.zero_grad()
             loss.backward()
+            together.average_gradients(network)
             optimiser.step()
             schedule.step()
             summed += float(loss.detach())
@@ -133,7 +139,8 @@ def fit(
             raise Failure(
                 f"the loss of epoch {number + 1} is {summed}: lower learning_rate (now {config.learning_rate:g})"
             )
-        errors = mean_absolute_error(network, validation, config)
+        alone = torch.tensor(mean_absolute_error(network, validation, config), dtype=torch.float64)
+        errors = tuple(float(error) for error in together.mean(alone))
         epochs.append(Epoch(number, summed / max(steps, 1), errors, rows, time.monotonic() - started))
         if heard is not None:
             heard(epochs[-1])

@@ -18,9 +18,21 @@ from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.splits import Part, chooses
 from osml_training.train.table import Rows, check_rows, load, source_of
+from osml_training.train.together import Together
 from osml_training.train.unseen import unseen_margins
 
 Keep = Callable[[RunKey], bool]
+
+
+@dataclass
+class Fitted:
+    """A network that has learned, with the rows of its training and validation."""
+
+    network: Network
+    epochs: list[loop.Epoch]
+    rows: Rows
+    validation: Rows
+    warnings: list[str]
 
 
 @dataclass
@@ -40,7 +52,6 @@ class Trained:
     high: np.ndarray[tuple[int], np.dtype[np.float64]]
     platforms: tuple[str, ...]
     services: tuple[str, ...]
-    rows: int
     warnings: list[str]
 
 
@@ -57,11 +68,11 @@ def load_part(
     return load(source_of(dataset, config, both, platforms=platforms), config, rows)
 
 
-def train(
+def fit_network(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
     keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
-) -> Trained:  # fmt: skip
-    """Train on the runs of the part `train`, stop by `validation`, make margins of `calibration` and of service folds.
+) -> Fitted:  # fmt: skip
+    """Train on the runs of the part `train`, stop by `validation`.
 
     With a `network` that one is trained further (transfer), with its own scaling. `keep` limits the runs that are
     looked at at all. Raises InputError where a part has no rows.
@@ -69,10 +80,9 @@ def train(
     loop.deterministic()
     rows = load_part(dataset, config, "train", platforms=platforms, keep=keep)
     warnings = check_rows(rows, config)
-    held = max(20_000, config.rows // 4)
-    validation = load_part(dataset, config, "validation", rows=held, platforms=platforms, keep=keep)
-    calibration = load_part(dataset, config, "calibration", rows=held, platforms=platforms, keep=keep)
+    validation = load_part(dataset, config, "validation", rows=_held(config), platforms=platforms, keep=keep)
     found = network or new_network(config, scaling_of(rows.x, config), rows)
+    Together().same(found)
     steps = -(-len(rows.x) // config.batch)
     if config.stream:
         chosen = chooses("train", config.split)
@@ -83,26 +93,38 @@ def train(
         steps = sum(1 for _ in source.batches(config.batch, shuffle=False))
     else:
         batches = loop.from_memory(found, rows, config)
-    epochs = loop.fit(found, batches, validation, config, steps, heard)
-    points, spread = loop.predict(found, calibration.x)
-    margins = margins_of(points, spread, calibration.y, calibration.run)
-    strange, strange_errors = unseen_margins(rows, validation, config) if config.service_folds > 1 else ({}, [])
+    return Fitted(found, loop.fit(found, batches, validation, config, steps, heard), rows, validation, warnings)
+
+
+def finish(
+    fitted: Fitted, dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, keep: Keep | None = None
+) -> Trained:
+    """Margins of the part `calibration`, and of service folds where the config wants them."""
+    calibration = load_part(dataset, config, "calibration", rows=_held(config), platforms=platforms, keep=keep)
+    points, spread = loop.predict(fitted.network, calibration.x)
+    rows = fitted.rows
+    strange, errors = unseen_margins(rows, fitted.validation, config) if config.service_folds > 1 else ({}, [])
     low, high = _ranges(rows)
-    seen = tuple(rows.services[int(k)] for k in np.unique(rows.service))
     return Trained(
-        config,
-        found,
-        epochs,
-        margins,
-        strange,
-        strange_errors,
-        low,
-        high,
-        rows.platforms,
-        seen,
-        sum(e.rows for e in epochs[:1]),
-        warnings,
-    )
+        config=config, network=fitted.network, epochs=fitted.epochs,
+        margins=margins_of(points, spread, calibration.y, calibration.run), margins_unseen=strange,
+        service_fold_errors=errors, low=low, high=high, platforms=rows.platforms,
+        services=tuple(rows.services[int(k)] for k in np.unique(rows.service)), warnings=fitted.warnings,
+    )  # fmt: skip
+
+
+def train(
+    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
+    keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
+) -> Trained:  # fmt: skip
+    """`fit_network`, then `finish`."""
+    fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard)
+    return finish(fitted, dataset, config, platforms=platforms, keep=keep)
+
+
+def _held(config: Config) -> int:
+    """Rows of a held-out part: fewer than in training, but all runs."""
+    return max(20_000, config.rows // 4)
 
 
 def _ranges(rows: Rows) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
