@@ -9,7 +9,6 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from osml.policies.clite_score import MET
 from osml.policies.clite_space import Kept, Space
 from osml.policies.clite_surrogate import Surrogate
 from osml.policies.compositions import Units
@@ -53,8 +52,7 @@ def threshold(space: Space) -> float:
 
 
 def propose(space: Space, samples: Sequence[Sample], rng: np.random.Generator) -> Proposal | None:
-    """The point with the highest expected improvement; None where sampling ends, which it does not before all targets
-    were met once.
+    """The point with the highest expected improvement; None where sampling ends.
 
     Dropout-copy: one part, drawn at random, keeps what it has in the best sample, the others are optimised. Only where
     nothing is to be gained so, the whole space is looked at.
@@ -70,12 +68,11 @@ def propose(space: Space, samples: Sequence[Sample], rng: np.random.Generator) -
     choices: list[Kept | None] = [None]
     if len(space.free) > 2:
         choices.insert(0, Kept(int(rng.choice(space.free)), incumbent))
-    found: Proposal | None = None
     for kept in choices:
-        found = _climb(space, model, known, incumbent, kept, rng) or found
+        found = _climb(space, model, known, incumbent, kept, rng)
         if found is not None and found.improvement >= threshold(space):
             return found
-    return found if model.best < MET else None
+    return None
 
 
 def _climb(

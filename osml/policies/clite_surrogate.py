@@ -17,7 +17,7 @@ from osml.failure import MachineError
 Floats = NDArray[np.float64]
 
 EXPLORATION = 0.01  # zeta: improvements smaller than this don't count (HPCA 2020, section 4)
-PRIOR = 12**-0.5  # standard deviation of a score of which only the range is known, 0 to 1
+LEAST_SPREAD = 1e-3  # of scores that are all alike
 LENGTH_SCALES = (0.3, 0.6, 1.2)  # in shares of the platform; shorter ones see corners only
 NOISES = (0.001, 0.03, 0.3)  # share of the scores' variance that is chance: queues left by the sample before
 
@@ -37,7 +37,7 @@ class Surrogate:
         from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
 
         self.best = float(scores.max())
-        self._mean, self._scale = float(scores.mean()), PRIOR
+        self._mean, self._scale = float(scores.mean()), max(float(scores.std()), LEAST_SPREAD)
         optimizer: Any = _likeliest
         kernel: Any = Matern(nu=2.5) + WhiteKernel()
         self._model: Any = GaussianProcessRegressor(kernel, optimizer=optimizer)

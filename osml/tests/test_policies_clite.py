@@ -18,7 +18,7 @@ from osml.policies.clite import Clite, CliteState
 from osml.policies.clite_score import score
 from osml.policies.clite_search import MAX_SAMPLES, Sample, bootstrap, propose
 from osml.policies.clite_space import Kept, Space
-from osml.policies.clite_surrogate import EXPLORATION, PRIOR, Surrogate
+from osml.policies.clite_surrogate import EXPLORATION, Surrogate
 from osml.policies.compositions import Cut
 from osml.policies.decide import decide
 from osml.policies.registry import load_policy
@@ -290,11 +290,11 @@ def test_the_model_is_a_gaussian_process_with_a_matern_kernel_and_truncated_expe
     inverse = np.linalg.inv(matern(known, known) + model.noise * np.eye(12))
     cross = matern(asked, known)
     mean = scores.mean() + cross @ inverse @ (scores - scores.mean())
-    deviation = PRIOR * np.sqrt(np.maximum(1 - np.einsum("ij,jk,ik->i", cross, inverse, cross), 0))
+    deviation = scores.std() * np.sqrt(np.maximum(1 - np.einsum("ij,jk,ik->i", cross, inverse, cross), 0))
     draws = np.minimum(mean + deviation * rng.standard_normal((400_000, 5)), 1.0)
     expected = np.maximum(draws - scores.max() - EXPLORATION, 0).mean(axis=0)
-    assert model.expected_improvement(asked) == pytest.approx(expected, abs=1e-3)
-    assert expected.max() > 0.01
+    assert model.expected_improvement(asked) == pytest.approx(expected, abs=3e-4)
+    assert expected.max() > 0.004
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,19 +308,18 @@ def test_importing_the_policy_does_not_import_scikit_learn() -> None:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-def test_it_finds_a_partition_where_equal_parts_fail_and_stays_there() -> None:
+def test_it_ends_by_expected_improvement_and_stays_with_the_best_of_its_samples() -> None:
     tenants = [Tenant("a", load=7.0, taste=0.3), Tenant("b", load=2.0, taste=0.1), Tenant("c", load=2.5, taste=0.2)]
-    even = ToyNode(tenants, cores=24, policy="even")
-    even.run(3)
-    assert min(slack or 0.0 for slack in even.slacks().values()) < 0
     node = ToyNode(tenants, cores=24, policy="clite", seed=1)
     for _ in range(140):
         node.step()
-        if open_state(node.policy_state or "", load_policy("clite"))[0].holding:
+        state = open_state(node.policy_state or "", load_policy("clite"))[0]
+        if state.holding:
             break
-    node.run(5)
-    assert all(slack is not None and slack >= 0 for slack in node.slacks().values())
-    assert len({str(decision.partition) for decision in node.history[-5:]}) == 1
+    assert state.holding
+    assert len(state.samples) < 4 + MAX_SAMPLES  # not because there were enough
+    scores = [sample.score for sample in state.samples]
+    assert state.point == state.samples[scores.index(max(scores))].units
 
 
 def test_case_a_of_the_paper_converges_on_the_virtual_node_and_repeats_itself() -> None:
