@@ -72,7 +72,7 @@ class Ombm:
         jobs = sorted(job.name for job in setting.jobs)
         if jobs != state.jobs:
             state = replace(state, correction=Correction(), jobs=jobs)
-        state, reasons = self._judged(setting, state)
+        state, reasons = self._judged(setting, state, applied=_is_applied(setting, observation.partition, state))
         wanted = self._wanted(setting, state)
         reasons.append(Reason(text=wanted.why, service=setting.lc.name, resource="mba"))
         reasons += [Reason(text=note) for note in setting.notes]
@@ -105,8 +105,8 @@ class Ombm:
         regions, notes = divided
         return _Setting(service, jobs, regions, notes, platform.mba, peak, predictor)
 
-    def _judged(self, setting: _Setting, state: OmbmState) -> tuple[OmbmState, list[Reason]]:
-        """What the last interval says about the bandwidth that was given."""
+    def _judged(self, setting: _Setting, state: OmbmState, *, applied: bool) -> tuple[OmbmState, list[Reason]]:
+        """What the last interval says about the bandwidth that was given; nothing is learned where it was not."""
         lc, predictor = setting.lc, setting.predictor
         qps = None if lc.latency is None else lc.latency.requests_per_s
         if qps is None or lc.latency_ms is None or lc.target_ms is None:
@@ -125,7 +125,8 @@ class Ombm:
         late = outlook.tail_ms > outlook.slo_ms if self.classic else outlook.alarming
         if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged
             return replace(state, qps=qps), []
-        correction = state.correction if self.classic else corrected(state.correction, outlook)
+        learns = applied and not self.classic
+        correction = corrected(state.correction, outlook) if learns else state.correction
         said = (
             [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, all bandwidth until it is gone")] if late else []
         )
@@ -182,6 +183,14 @@ class _Setting(NamedTuple):
     mba: MbaRange
     peak_gbps: float
     predictor: Predictor
+
+
+def _is_applied(setting: _Setting, partition: Partition | None, state: OmbmState) -> bool:
+    """Whether the service has what it was given last."""
+    given = None if partition is None else partition.mba.get(setting.lc.name)
+    if given is None or state.bandwidth_gbps is None:
+        return False
+    return math.isclose(_gbps(given, setting.mba, setting.peak_gbps), state.bandwidth_gbps)
 
 
 def peak_gbps(platform: Platform) -> float | None:

@@ -1,10 +1,12 @@
 """The policy `ombm`: what it gives for what it sees, and what it says where it can't work."""
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from osml.bandwidth import Line, Point, Profile, ProfileLibrary
-from osml.domain import Latency, MbaRange, Observation, Platform, Service
+from osml.domain import Latency, MbaRange, Observation, Partition, Platform, Region, Service, partition_error
 from osml.policies.decide import decide, decide_by
 from osml.policies.ombm import Ombm, OmbmClassic, OmbmState
 
@@ -87,14 +89,24 @@ def test_completions_behind_a_queue_are_not_taken_for_a_falling_rate():
 
 def test_what_is_learned_is_forgotten_when_the_jobs_change():
     policy = Ombm(LIBRARY)
-    state = OmbmState()
+    plan, state = policy.decide(seeing([web(), *JOBS]), OmbmState())
     for _ in range(30):
-        plan, state = policy.decide(seeing([web(), *JOBS]), state)
+        plan, state = policy.decide(seeing([web(), *JOBS], partition=plan.partition), state)
     fresh, _ = policy.decide(seeing([web(), *JOBS]), OmbmState())
     assert given_gbps(plan) < 0.8 * given_gbps(fresh)
     other = [JOBS[0], Service(name="index", kind="be")]
-    plan, state = policy.decide(seeing([web(), *other]), state)
+    plan, state = policy.decide(seeing([web(), *other], partition=plan.partition), state)
     assert given_gbps(plan) >= given_gbps(fresh)
+
+
+def test_nothing_is_learned_from_a_decision_that_is_not_on_the_machine():
+    policy = Ombm(LIBRARY)
+    _, state = policy.decide(seeing([web(), *JOBS]), OmbmState())
+    for partition in (None, Partition([Region(["web"], 1, 1)], {"web": 500})):
+        kept = state
+        for _ in range(30):
+            _, kept = policy.decide(seeing([web(), *JOBS], partition=partition), kept)
+        assert kept.correction == state.correction
 
 
 def test_classic_learns_nothing():
@@ -167,3 +179,34 @@ def test_the_state_travels_in_the_decision_and_comes_back():
     again = decide_by(Ombm(LIBRARY), seeing([web(), *JOBS], policy_state=first.policy_state))
     assert again.partition.mba["web"] <= first.partition.mba["web"]
     assert decide(seeing([web(), *JOBS], policy="ombm")).policy == "ombm"
+
+
+ranges = st.sampled_from(
+    [MbaRange(10, 100, 10), MbaRange(100, 20_000, 100, "mbps"), MbaRange(5000, 18_000, 0, "mbps"),
+     MbaRange(1, 160, 1, "eighth_gbps")]
+)  # fmt: skip
+intervals = st.tuples(
+    st.one_of(st.none(), st.floats(0, 5000)), st.one_of(st.none(), st.floats(0, 1e5)), st.integers(0, 3), st.booleans()
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    ranges, st.integers(2, 12), st.one_of(st.none(), st.integers(2, 20)), st.lists(intervals, min_size=1, max_size=12)
+)
+def test_every_decision_is_legal_and_gives_no_more_than_there_is(mba, cores, ways, history):
+    platform = replace(NODE, cores=cores, cpus=f"0-{cores - 1}", ways=ways, mba=mba)
+    policy, state, partition = Ombm(LIBRARY), None, None
+    for qps, p99_ms, n_jobs, applied in history:
+        jobs = [Service(name=f"job{i}", kind="be") for i in range(n_jobs)]
+        services = [web(qps, p99_ms), *jobs]
+        decision = decide_by(policy, seeing(services, platform, policy_state=state, partition=partition))
+        assert partition_error(decision.partition, platform, [service.name for service in services]) is None
+        assert decision.reasons
+        throttles = decision.partition.mba
+        assert all(mba.min <= value <= mba.max for value in throttles.values())
+        if throttles and n_jobs:
+            per_gbps = {"percent": 5.0, "mbps": 1000.0, "eighth_gbps": 8.0}[mba.unit]
+            surplus = sum(throttles.values()) / per_gbps - platform.bandwidth_gbps
+            assert surplus <= 1e-6 or min(throttles.values()) == mba.min
+        state, partition = decision.policy_state, decision.partition if applied else None
