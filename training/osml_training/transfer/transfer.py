@@ -8,11 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import torch
 
 from osml.failure import InputError
 from osml.predictors import load_predictor
+from osml_training.data.examples import RunKey
 from osml_training.evaluate.errors import table_rows
 from osml_training.evaluate.evaluate import config_of
 from osml_training.export.load import load_network
@@ -20,7 +22,7 @@ from osml_training.networks import Network, freeze_first
 from osml_training.train.config import Config
 from osml_training.train.loop import predict
 from osml_training.train.table import Rows, source_of
-from osml_training.train.train import Trained, load_part, train
+from osml_training.train.train import Fitted, Trained, finish, fit_network, load_part
 from osml_training.transfer.amounts import share_of_runs
 
 SHARES = (0.02, 0.05, 0.1, 0.25, 1.0)
@@ -51,12 +53,19 @@ def transfer(
     config = config_of(load_predictor(parent))
     config = config if changes is None else changes(config)
     keep = _keep(dataset, config, platform, share)
+    fitted = _transferred(parent, dataset, config, platform, keep)
+    # Service folds would train without the parent: no margins for unknown services.
+    plain = msgspec.structs.replace(config, service_folds=0)
+    return finish(fitted, dataset, plain, platforms=(platform,), keep=keep)
+
+
+def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Callable[[RunKey], bool]) -> Fitted:
     rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep, rows=20_000)
     network = transferable(parent, config, rows)
-    return train(dataset, config, platforms=(platform,), network=network, keep=keep)
+    return fit_network(dataset, config, platforms=(platform,), network=network, keep=keep)
 
 
-def _keep(dataset: Path, config: Config, platform: str, share: float) -> Callable[[Any], bool]:
+def _keep(dataset: Path, config: Config, platform: str, share: float) -> Callable[[RunKey], bool]:
     if not 0 < share <= 1:
         raise InputError(f"share is {share}, expected more than 0 and at most 1")
     keys = source_of(dataset, config, None, platforms=(platform,)).runs()
@@ -88,12 +97,11 @@ def curve(
     }  # fmt: skip
     for share in shares:
         keep = _keep(dataset, config, platform, share)
-        found = transfer(parent, dataset, platform, share=share, changes=changes)
-        scratch = train(dataset, config, platforms=(platform,), keep=keep)
-        rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep)
+        found = _transferred(parent, dataset, config, platform, keep)
+        scratch = fit_network(dataset, config, platforms=(platform,), keep=keep)
         document["curve"].append({
-            "share": share, "runs": len(np.unique(rows.run)), "transferred": _errors(found.network, test, config),
-            "scratch": _errors(scratch.network, test, config),
+            "share": share, "runs": len(np.unique(scratch.rows.run)),
+            "transferred": _errors(found.network, test, config), "scratch": _errors(scratch.network, test, config),
         })  # fmt: skip
         if heard is not None:
             heard(share)
