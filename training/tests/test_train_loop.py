@@ -26,7 +26,7 @@ from osml.failure import Failure, InputError
 CONFIG = msgspec.structs.replace(
     shipped_config("b2", "masked"),
     context=("requests_per_s",),
-    epochs=30,
+    epochs=40,
     batch=256,
     drop_counters=0.0,
     hidden=(32, 32),
