@@ -106,27 +106,30 @@ def adaptive_lines(
         sampling.finish(line)
     while sampling.left:
         curves = [line.curve for line in lines]
-        doubts = [_doubt(curves[i], curves[i + 1], least_qps, most_qps) for i in range(len(lines) - 1)]
+        doubts = [  # where nobody disagrees, the widest gap
+            (_doubt(a, b, least_qps, most_qps), b.gbps - a.gbps) for a, b in pairwise(curves)
+        ]
         at = doubts.index(max(doubts)) + 1
         if sampling.left <= len(_BESIDE_CLIFF):  # not enough for a line
             _spend_rest(sampling, lines)
             break
+        left = sampling.left
         lines.insert(at, sampling.between(lines[at - 1], lines[at]))
         sampling.finish(lines[at])
+        if sampling.left == left:  # calm at both ends as its neighbours are: then that is measured once
+            sampling.sample(lines[at], most_qps)
     return [line.line for line in lines]
 
 
 def _spend_rest(sampling: _Sampling, lines: list[_Samples]) -> None:
-    """The last profilings halve the widest gaps between latencies of a line."""
+    """The last profilings halve the widest gaps between latencies of a line, or between rates where all are equal."""
     while sampling.left:
-        gaps: list[tuple[float, float, int]] = []
+        gaps: list[tuple[float, float, float, int]] = []
         for i, line in enumerate(lines):
-            points = line.line.points
-            gaps += [
-                ((b.qps - a.qps) * math.log(max(b.latency_ms / a.latency_ms, 1.0)), (a.qps + b.qps) / 2.0, i)
-                for a, b in pairwise(points)
-            ]
-        _, qps, i = max(gaps)
+            for a, b in pairwise(line.line.points):
+                rise = math.log(max(b.latency_ms / a.latency_ms, 1.0))
+                gaps.append(((b.qps - a.qps) * rise, b.qps - a.qps, (a.qps + b.qps) / 2.0, i))
+        _, _, qps, i = max(gaps)
         sampling.sample(lines[i], qps)
 
 

@@ -170,6 +170,15 @@ def test_adaptive_sampling_spends_exactly_what_it_may(per_gbps, most, profilings
     assert all(1000.0 <= qps <= 10_000.0 and 0.8 <= gbps <= 24.8 for gbps, qps in seen)
 
 
+@pytest.mark.parametrize("profilings", [8, 9, 10, 11, 30, 100])
+@pytest.mark.parametrize("tail_ms", [lambda gbps, qps: 1.0, lambda gbps, qps: 1e6, lambda gbps, qps: 9.0 / gbps])
+def test_adaptive_sampling_ends_for_services_that_do_not_mind_their_bandwidth_or_never_have_enough(tail_ms, profilings):
+    measure, seen = counting(tail_ms)
+    lines = adaptive_lines(measure, 24.8, 1000.0, 10_000.0, RUN_S, profilings)
+    assert len(seen) == len(set(seen)) == profilings
+    assert Predictor(profile(lines, "adaptive")).predict(5000.0, 2e6).bandwidth_gbps == 0.8
+
+
 @settings(max_examples=100, deadline=None)
 @given(st.floats(420.0, 2000.0), st.floats(10_500.0, 30_000.0), st.floats(2000.0, 9500.0))
 def test_adaptive_predictions_are_close_to_the_true_need(per_gbps, most, qps):
