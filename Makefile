@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live dispatch-testbed test test-slow bench lint tidy format agent pictures docs clean
+.PHONY: demo live dispatch-testbed test test-training test-slow bench lint tidy format agent pictures docs clean
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
 	$(RUN) osml demo $(ARGS)
@@ -21,6 +21,10 @@ test: setup-test lint agent ## Lint, C++ tests under sanitizers, Python tests, e
 	cmake --preset debug -S actuator >/dev/null && cmake --build actuator/build/debug
 	cd actuator && ctest --preset debug
 	$(RUN) pytest -m "not slow" $(ARGS)
+
+test-training: setup-training ## Type check and tests of what needs torch, MLflow and Ray (installs 6 GB)
+	$(RUN) basedpyright --project training
+	$(RUN) pytest training/tests $(ARGS)
 
 test-slow: setup-test agent ## The slow tests
 	$(RUN) pytest -m slow --timeout=1800 $(ARGS)
@@ -55,8 +59,8 @@ pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two
 docs: ## The documentation site in site/
 	uv run --frozen --group docs mkdocs build --strict
 
-.PHONY: setup-run setup-live setup-dispatch setup-test
-setup-run setup-live setup-dispatch setup-test: setup-%:
+.PHONY: setup-run setup-live setup-dispatch setup-test setup-training
+setup-run setup-live setup-dispatch setup-test setup-training: setup-%:
 	@scripts/setup $*
 
 clean: ## Everything that a build or a run made
