@@ -59,8 +59,9 @@ TEST(JsonDecision, KnobsThatTheAgentCannotSetAreRefused) {
   EXPECT_EQ(changed("/assignments/1/knobs", nullptr), "(accepted)");
   EXPECT_EQ(changed("/partition/knobs", json::object()), "(accepted)");
   EXPECT_THAT(changed("/assignments/1/knobs", {{"frequency_mhz", 2000}}),
-              HasSubstr("assignments[1].knobs: {\"frequency_mhz\":2000}, expected none"));
-  EXPECT_THAT(changed("/partition/knobs", {{"moses", {{"memory_mib", 1024}}}}), HasSubstr("partition.knobs: "));
+              HasSubstr("assignments[1].knobs.frequency_mhz: 2000, expected none, because this agent can't set it"));
+  EXPECT_THAT(changed("/partition/knobs", {{"moses", {{"memory_mib", 1024}}}}),
+              HasSubstr("partition.knobs.moses: an object, expected none"));
 }
 
 TEST(JsonDecision, TypesAreNotCoerced) {

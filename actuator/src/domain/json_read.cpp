@@ -38,11 +38,13 @@ std::uint64_t parse_hex(const std::string& digits) {
 void refuse_knobs(JsonReader& reader) {
   const json* knobs = reader.optional_object(key::knobs);
   if (knobs == nullptr || knobs->empty()) return;
-  reader.fail(reader.path(key::knobs), *knobs, "none, because this agent can set none of them");
+  const auto first = knobs->items().begin();
+  reader.fail(reader.path(key::knobs) + "." + first.key(), first.value(), "none, because this agent can't set it");
 }
 
 Assignment read_assignment(JsonReader reader) {
-  reader.refuse_unknown({key::service, key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba, key::knobs});
+  reader.refuse_unknown(
+      {key::service, key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba, key::knobs});
   refuse_knobs(reader);
   Assignment assignment;
   assignment.service = reader.text(key::service, is_name, a_name);

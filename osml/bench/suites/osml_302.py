@@ -38,7 +38,7 @@ def scenarios() -> list[Scenario]:
     mixes = [Scenario("osml-302", MIXES, mix, PLATFORM) for mix in random_mixes(_COUNT, _SEED)]
     cells = [
         Scenario(
-            "osml-302", MAP, Mix({"moses": moses, "img-dnn": img_dnn}), PLATFORM, search=Search("xapian"), window=True,
+            "osml-302", MAP, Mix({"moses": moses, "img-dnn": img_dnn}), PLATFORM, search=Search("xapian"),
             seeds=1,
         )
         for moses in _STEPS
