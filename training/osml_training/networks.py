@@ -66,6 +66,22 @@ class Scaler(nn.Module):
         return torch.where(missing, 0.0, scaled), 1.0 - missing.float()
 
 
+class QuickDropout(nn.Module):
+    """Dropout with one random byte a neuron, so in steps of 1/256: `nn.Dropout` takes half the time of a training."""
+
+    def __init__(self, share: float):
+        super().__init__()
+        self.steps = round(share * 256)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """In training each value is dropped with probability steps/256, the others grow to keep the mean."""
+        if not (self.training and self.steps):
+            return x
+        words = torch.empty(x.numel() // 8 + 1, dtype=torch.int64).random_(-(2**63), None)
+        kept = words.view(torch.uint8)[: x.numel()].view_as(x) >= self.steps
+        return x * kept * (256 / (256 - self.steps))
+
+
 class Network(nn.Module):
     """Three hidden layers of ReLU, a linear head for the points and, where `spread`, one for their spread.
 
@@ -89,7 +105,7 @@ class Network(nn.Module):
         width = len(scaling.low) * (2 if masked else 1)
         layers: list[nn.Module] = []
         for size in hidden:
-            layers += [nn.Linear(width, size), nn.ReLU(), nn.Dropout(dropout)]
+            layers += [nn.Linear(width, size), nn.ReLU(), QuickDropout(dropout)]
             width = size
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(width, self.outputs * (2 if spread else 1))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from osml_training.export.graph import onnx_model
 from osml_training.export.load import load_network
 from osml_training.export.parity import TOLERANCE, largest_difference, probes
-from osml_training.networks import LabelRange, Network, Scaling, freeze_first, initialise
+from osml_training.networks import LabelRange, Network, QuickDropout, Scaling, freeze_first, initialise
 from osml_training.train.config import shipped_config
 from osml_training.train.loop import predict
 from osml_training.train.loss import label_weight, median_and_spread, squared
@@ -121,6 +121,18 @@ def test_a_missing_input_differs_from_the_lowest_one() -> None:
     scaled = network.scale(torch.tensor([[0.0, 1.0, 1.0], [float("nan"), 1.0, 1.0]]))
     assert scaled[:, :3].tolist() == [[0, 0, 0], [0, 0, 0]]
     assert scaled[:, 3:].tolist() == [[1, 1, 1], [0, 1, 1]]
+
+
+def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
+    torch.manual_seed(0)
+    layer = QuickDropout(0.3)
+    out = layer(torch.ones(1000, 41))
+    assert float((out == 0).float().mean()) == pytest.approx(0.3, abs=0.01)
+    assert float(out.mean()) == pytest.approx(1.0, abs=0.01)
+    assert sorted(out.unique().tolist()) == [0.0, pytest.approx(256 / 179)]
+    rows = torch.corrcoef((out[:, :8] == 0).float().T) - torch.eye(8)
+    assert float(rows.abs().max()) < 0.15  # bytes of one word are independent
+    assert torch.equal(layer.eval()(torch.ones(5)), torch.ones(5))
 
 
 def test_freezing_keeps_the_first_hidden_layer_bit_for_bit() -> None:
