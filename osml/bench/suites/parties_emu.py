@@ -1,7 +1,8 @@
 """Effective machine utilisation of 2 to 6 services (PARTIES section 5.2, figures 5 to 8 and 10).
 
-The load of one service is searched while the others run at given ones: its highest at which all tails of one minute,
-after half a minute of warm-up, meet their targets (section 5.1).
+The load of one service is searched while the others run at given ones: its highest at which all tails of one minute
+meet their targets (section 5.1). The warm-up before it is 90 s instead of the paper's 30: Heracles, which adds a core
+every two seconds, needs about a minute here, and would be judged in the middle of it.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ from osml.virtual.mix import Mix
 PLATFORM = "e5-2699v4"
 SERVICES = ("memcached", "xapian", "nginx", "moses", "mongodb", "sphinx")
 MAP = "figure-8"
-_WARM_UP_S, _MEASURED_S = 30.0, 60.0
-_PAIR_LOADS = (0.2, 0.4, 0.6)
-_EACH, _SEED = 20, 5
-_TOGETHER = 1.2
-"""Mean sum of the loads that are given, for mixes of three and more: high enough to matter, and some room is left."""
+_WARM_UP_S, _MEASURED_S = 90.0, 60.0
+_PAIR_LOADS = (0.3, 0.6)
+_EACH, _SEED = 10, 5
+_LOW = (0.1, 0.2)
+"""Of the services beside the searched one in mixes of three and more; mongodb, which waits for its disk, at 50 %."""
+_DISK_BOUND = {"mongodb": 0.5}
 
 
 def _case(part: str, loads: dict[str, float], searched: str, seeds: int | None = None) -> Scenario:
@@ -47,12 +49,11 @@ def scenarios() -> list[Scenario]:
         mixes: dict[str, Scenario] = {}
         while len(mixes) < _EACH:
             names = [str(name) for name in rng.permutation(SERVICES)[:n]]
-            highest = 2 * _TOGETHER / (n - 1)
-            loads = {name: round(0.1 * max(1, round(10 * rng.uniform(0, highest))), 1) for name in names[1:]}
-            case = _case(f"{n} services", {name: min(1.0, load) for name, load in loads.items()}, names[0])
+            loads = {name: _DISK_BOUND.get(name, float(rng.choice(_LOW))) for name in names[1:]}
+            case = _case(f"{n} services", loads, names[0])
             mixes.setdefault(case.name, case)
         found += mixes.values()
-    steps = (0.1, 0.3, 0.5, 0.7, 0.9)
+    steps = (0.1, 0.2, 0.3, 0.4, 0.5)
     found += [
         _case(MAP, {"memcached": memcached, "xapian": xapian}, "nginx", seeds=1)
         for memcached in steps
