@@ -75,12 +75,12 @@ def list_command(
         _print({"models": found})
         return
     table = Table(title=f"Models of {models or models_folder()}", title_justify="left")
-    for name in ("name", "version", "aliases", "platform", "sha256", "dataset", "error, seen (cores / ways)"):
-        table.add_column(name)
+    for name in ("name", "version", "aliases", "platform", "sha256", "error (cores / ways)"):
+        table.add_column(name, no_wrap=name in ("name", "platform", "sha256"))
     for model in found:
         table.add_row(
             model["name"], model["version"], ", ".join(model["aliases"]), model["platform"] or "",
-            (model["sha256"] or "")[:12], (model["dataset_fingerprint"] or "")[:12], _error(model),
+            (model["sha256"] or "")[:8], _error(model),
         )  # fmt: skip
     Console().print(table)
 

@@ -13,6 +13,7 @@ import torch
 from sklearn.ensemble import HistGradientBoostingRegressor
 from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
+from threadpoolctl import threadpool_limits
 
 from osml_training.evaluate.errors import table_rows
 from osml_training.train.config import Config
@@ -72,7 +73,8 @@ def baselines(
     out: dict[str, Any] = {}
     for name, fit in fits.items():
         started = time.monotonic()
-        predict = fit()
+        with threadpool_limits(1):  # threads that wait for each other on a busy machine took ten times as long
+            predict = fit()
         rows: list[dict[str, Any]] = []
         for split, test in tests.items():
             rows += table_rows(config.model, split, predict(scaled(test.x)), test, config.inputs)

@@ -78,7 +78,7 @@ def evaluation(
 def _baselines(config: Config, data: Path, platform: str, rows: int, split: str) -> dict[str, Any]:
     from osml_training.evaluate.baselines import baselines  # noqa: PLC0415
 
-    train = load_part(data, config, "train", platforms=(platform,), rows=min(rows, 50_000))
+    train = load_part(data, config, "train", platforms=(platform,), rows=min(rows, 100_000))
     tests = {split: load_part(data, config, "test", rows=min(rows, 20_000), platforms=(platform,))}
     try:
         tests["unseen"] = load_part(data, config, "unseen", rows=min(rows, 20_000), platforms=(platform,))
