@@ -99,7 +99,8 @@ def show_command(
     if json:
         _print(msgspec.to_builtins(read_metadata(folder / name)))
         return
-    Console().print(Markdown((folder / name / CARD).read_text("utf-8")))
+    card = (folder / name / CARD).read_text("utf-8")
+    Console().print(Markdown(card.split("---\n", 2)[-1]))  # without the front matter
 
 
 @app.command("promote")
