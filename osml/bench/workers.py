@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
@@ -18,6 +19,7 @@ from osml.bench.unit import Case, Done, run_unit
 from osml.failure import Failure, MachineError
 
 _ATTEMPTS = 2
+_CONNECT_S = 5.0
 
 
 class Task(NamedTuple):
@@ -103,9 +105,12 @@ def ray_cluster(address: str) -> Workers:
     except ImportError:
         raise MachineError("--ray needs Ray, which is not installed: `uv sync --inexact --extra ray`") from None
     os.environ.setdefault("RAY_AUTH_MODE", "disabled")
+    host, colon, port = address.rpartition(":")
     try:
+        if colon and port.isdecimal() and "/" not in host:
+            socket.create_connection((host, int(port)), _CONNECT_S).close()  # Ray itself would try for minutes
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)
-    except (ConnectionError, ValueError, RuntimeError) as error:
+    except (OSError, OverflowError, ValueError, RuntimeError) as error:
         raise Failure(f"--ray '{address}': the cluster can't be reached ({error})") from None
     remote: Any = ray.remote(run_unit)
 

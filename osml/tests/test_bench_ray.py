@@ -66,7 +66,6 @@ def test_without_ray_or_a_cluster_the_sentence_says_what_to_do(monkeypatch: pyte
         ray_cluster("auto")
 
 
-@pytest.mark.slow
 def test_an_address_that_nobody_answers_is_a_failure(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("ray", reason="Ray is not installed (extra ray)")
     monkeypatch.setenv("HOME", str(tmp_path))
