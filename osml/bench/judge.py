@@ -9,13 +9,11 @@ from dataclasses import dataclass, field
 from osml.domain import Partition
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.virtual.closed_loop import Interval
-from osml.virtual.measure import mixed_quantile
 from osml.virtual.state import Node
 
 CONVERGED_INTERVALS = 5  # design, section 4
 CLIFF_TIMES = 5.0
 """A decision that takes from a service and multiplies its latency so, beyond the target, is a fall off the cliff."""
-_LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 
 
 @dataclass(frozen=True)
@@ -140,16 +138,7 @@ def falls(node: Node, judged: Sequence[Judged]) -> tuple[int, int]:
             if not taken or not before.tails_ms[i] <= service.target_ms or before.loads[i] != after.loads[i]:
                 continue
             downward += 1
-            worst = max(later.tails_ms[i] for later in judged[at : at + 2])
+            same = [later for later in judged[at : at + 2] if later.loads[i] == before.loads[i]]
+            worst = max(later.tails_ms[i] for later in same)
             fallen += worst > service.target_ms and worst >= CLIFF_TIMES * before.tails_ms[i]
     return downward, fallen
-
-
-def window_tails_ms(node: Node, intervals: Sequence[Interval]) -> list[float]:
-    """Tail of each LC service over all intervals together, as a client that logs every request would find it."""
-    found: list[float] = []
-    for i, service in enumerate(node.services):
-        flows = [part[i] for one in intervals for part in (one.before, one.flows) if part is not None]
-        quantile = mixed_quantile(flows, [_LEVELS[service.percentile]])
-        found.append(math.inf if quantile is None else quantile[0])
-    return found

@@ -1,6 +1,7 @@
-"""The upper bound: a policy that is told the loads and applies the exact best partition at once.
+"""The best that isolation can do: a policy that is told the loads and applies the exact best partition at once.
 
-It is no policy of `osml.policies`, because it needs the equations of the node: only the bench has it.
+It divides cores and ways into isolated parts, so a policy that shares, or that sets knobs, can do better. It is no
+policy of `osml.policies`, because it needs the equations of the node: only the bench has it.
 """
 
 from __future__ import annotations
@@ -54,13 +55,13 @@ class OracleState(Struct, frozen=True):
 
 
 class Oracle:
-    """Applies what `known` says for the present loads, whatever it observes."""
+    """Applies what `known` says for the present loads of the services that it observes, whatever else it sees."""
 
     name = NAME
     version = 1
     State = OracleState
 
-    def __init__(self, known: Callable[[], BestFor]) -> None:
+    def __init__(self, known: Callable[[frozenset[str]], BestFor]) -> None:
         self._known = known
 
     def initial(self, observation: Observation, seed: int) -> OracleState:
@@ -69,7 +70,8 @@ class Oracle:
 
     def decide(self, observation: Observation, state: OracleState) -> tuple[Plan, OracleState]:
         """The best partition."""
-        best = self._known()
         names = [service.name for service in observation.services if service.kind == "lc"]
-        infeasible = None if best.feasible else Infeasible(names, "; ".join(best.missing) or "no partition meets all")
+        best = self._known(frozenset(names))
+        why = "; ".join(best.missing) or "no partition into isolated parts meets all targets"
+        infeasible = Infeasible(names, why) if best.feasible is False else None
         return Plan(best.partition, [Reason(text="oracle: the exact best partition")], infeasible), state

@@ -17,7 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from osml.bench.oracle_policy import NAME as ORACLE
 from osml.bench.scenario import Scenario
-from osml.bench.store import Store
+from osml.bench.store import Store, policy_fingerprint
 from osml.bench.suite import Suite
 from osml.bench.unit import missing_cases
 from osml.bench.workers import Task, Workers
@@ -74,6 +74,7 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
+        "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name != ORACLE},
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }  # fmt: skip

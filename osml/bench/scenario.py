@@ -31,8 +31,7 @@ class Scenario:
 
     A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
     entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
-    `window` judges a load that is searched by the tail over the last `tail_s` as a whole, as PARTIES does
-    (section 5.1), instead of convergence. `cut` is (cores, ways) of the platform, `threads` of a service or job;
+    `cut` is (cores, ways) of the platform, `threads` of a service or job;
     loads are shares of what a service bears on the whole platform, or, if `resized`, on the cut one. `seeds`: no more
     than so many, for what is only a picture.
     """
@@ -47,7 +46,6 @@ class Scenario:
     tail_s: float = 30.0
     settle_s: float = 0.0
     whole: bool = False
-    window: bool = False
     knobs: bool = False
     timeline: bool = False
     traces: Mapping[str, Trace] | Churn | None = None

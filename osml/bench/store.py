@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from collections.abc import Iterable, Sequence
 from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, cast
 
@@ -28,6 +30,7 @@ _ROW: Columns = {
     "feasible_oracle": _YES, "converged": _YES, "convergence_s": _REAL, "actions": _COUNT, "actions_total": _COUNT,
     "emu": _REAL, "load": _REAL, "searched_load": _REAL, "cores_used": _REAL, "ways_used": _REAL,
     "oracle_cores": _COUNT, "oracle_ways": _COUNT, "oracle_e_s": _REAL, "intervals": _COUNT, "violations": _COUNT,
+    "missed_share": _REAL,
     "intervals_after": _COUNT, "violations_after": _COUNT, "downward": _COUNT, "cliff_falls": _COUNT,
     "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "e_be_ipc": _REAL, "e_s_ipc": _REAL, "e_s_run": _REAL,
     "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
@@ -42,12 +45,19 @@ _TIMELINE: Columns = {
 
 
 def code_fingerprint() -> str:
-    """What tells this version of the package from every other: a digest of its sources and catalogs."""
+    """What tells this version of the package from every other: a digest of its files and of numpy's and scipy's version."""
     root = Path(str(resources.files("osml")))
-    digest = hashlib.sha256()
-    for path in sorted(p for p in root.rglob("*") if p.suffix in {".py", ".yaml"} and "tests" not in p.parts):
-        digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    digest = hashlib.sha256(f"numpy {version('numpy')} scipy {version('scipy')}".encode())
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        if not {"tests", "__pycache__"}.intersection(path.relative_to(root).parts):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
+
+
+def policy_fingerprint(policy: object) -> str:
+    """A digest of the module that a policy is defined in: for those of other packages, which `code` does not hold."""
+    source = getattr(sys.modules.get(type(policy).__module__), "__file__", None)
+    return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else "unknown"
 
 
 class Store:
@@ -77,12 +87,19 @@ class Store:
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or name another folder")
-            for key, now in (("suite", settings["suite"]), ("code", code_fingerprint())):
+            for key, now in (("suite", settings["suite"]), ("code", code_fingerprint()), ("limit", settings["limit"])):
                 if before.get(key) != now:
                     raise InputError(
                         f"--out {self.folder} was made with {key} '{before.get(key)}', this is '{now}': rows of both "
                         "can't be compared; run into a new folder"
                     )
+            known: dict[str, str] = before.get("policy_code", {})
+            for name, now in settings["policy_code"].items():
+                if known.get(name, now) != now:
+                    raise InputError(
+                        f"--out {self.folder} has rows of another version of policy '{name}'; run into a new folder"
+                    )
+            settings["policy_code"] = known | settings["policy_code"]
         elif self.folder.exists() and any(self.folder.iterdir()):
             raise InputError(f"--out {self.folder} is not empty and holds no results: name another folder")
         self._parts.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,8 @@ from osml.bench.scenario import Scenario
 
 @dataclass(frozen=True)
 class Suite:
-    """A named set of scenarios. `source` says where in which paper it comes from, `policies` who is compared there.
+    """A named set of scenarios. `source` says where in which `paper` (a key of published.yaml) it comes from,
+    `policies` who is compared there.
 
     `ask_oracle`: whether a mix can be satisfied at all is asked before it is run.
     """
@@ -20,6 +21,7 @@ class Suite:
     name: str
     title: str
     source: str
+    paper: str
     policies: tuple[str, ...]
     scenarios: Callable[[], list[Scenario]]
     sections: Callable[[Results], list[Section]]

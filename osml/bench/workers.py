@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
+from itertools import chain
 from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
@@ -41,28 +42,26 @@ def in_this_process(tasks: Sequence[Task]) -> Iterator[Done]:
 
 
 def processes(count: int) -> Workers:
-    """So many processes of this machine. A process that dies costs the units it was at a second attempt, no other."""
+    """So many processes of this machine. When one dies, the units that were under way are run again, each alone."""
 
     def run(tasks: Sequence[Task]) -> Iterator[Done]:
         for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
             os.environ.setdefault(name, "1")  # one process a core: threads of BLAS would only get in the way
-        left = list(tasks)
-        for attempt in range(_ATTEMPTS):
+        waiting, suspects = iter(tasks), list[Task]()
+        while (task := next(waiting, None)) is not None:
+            yield from _pool(count, chain([task], waiting), suspects)
+        for task in suspects:  # each alone: who dies now has nobody else to blame
             died: list[Task] = []
-            yield from _pool(count, left, died)
-            if not died:
-                return
-            left = died
-            if attempt + 1 == _ATTEMPTS:
-                yield from (Done(task.case, failure="the process that ran it died twice") for task in left)
+            yield from _pool(1, iter([task]), died)
+            yield from (Done(one.case, failure="the process that ran it died twice") for one in died)
 
     return run
 
 
-def _pool(count: int, tasks: Sequence[Task], died: list[Task]) -> Iterator[Done]:
+def _pool(count: int, waiting: Iterator[Task], suspects: list[Task]) -> Iterator[Done]:
+    """Work on what waits until nothing does or a process dies; then what was under way is among the suspects."""
     context = multiprocessing.get_context("spawn")
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
-    waiting = iter(tasks)
     running: dict[Future[Done], Task] = {}
     try:
         while True:
@@ -76,7 +75,7 @@ def _pool(count: int, tasks: Sequence[Task], died: list[Task]) -> Iterator[Done]
                 try:
                     yield future.result()
                 except BrokenProcessPool:
-                    died += [task, *running.values(), *waiting]
+                    suspects += [task, *running.values()]
                     return
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -22,7 +22,7 @@ def scenarios() -> list[Scenario]:
     return [Scenario("ray", "mixes", parse_mix(mix), "e5-2697v4", limit_s=12.0, tail_s=5.0) for mix in MIXES]
 
 
-SUITE = Suite("ray", "", "", ("even",), scenarios, lambda _: [])
+SUITE = Suite("ray", "", "", "osml", ("even",), scenarios, lambda _: [])
 
 
 @pytest.fixture

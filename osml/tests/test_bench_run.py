@@ -26,6 +26,7 @@ from osml.domain import Observation, Partition, Reason, Region
 from osml.failure import Failure, InputError
 from osml.policies import decide, registry
 from osml.policies.policy import Plan
+from osml.virtual.load_traces import Churn, Constant, Stay
 from osml.virtual.mix import Mix, parse_mix
 
 EASY, HOPELESS = parse_mix("moses=0.3,xapian=0.3,be:stream"), parse_mix("specjbb=1,sphinx=1")
@@ -36,7 +37,7 @@ def short(part: str, mix: Mix, **more: object) -> Scenario:
 
 
 SMALL = Suite(
-    "small", "A suite for tests", "none", ("even", "oracle"),
+    "small", "A suite for tests", "none", "osml", ("even", "oracle"),
     lambda: [
         short("easy", EASY), short("hopeless", HOPELESS),
         short("searched", Mix({"moses": 0.2}), search=Search("xapian", (0.2, 0.6, 1.0))),
@@ -140,7 +141,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_mix_that_fails_does_not_lose_the_others(tmp_path: Path) -> None:
-    wrong = Suite("small", "", "", (), lambda: [short("unknown", Mix({"nobody": 0.1})), short("easy", EASY)],
+    wrong = Suite("small", "", "", "osml", (), lambda: [short("unknown", Mix({"nobody": 0.1})), short("easy", EASY)],
                   lambda _: [])  # fmt: skip
     with pytest.raises(Failure, match=r"1 of 2 mixes failed, first unknown:nobody=0\.1"):
         run(Settings(wrong, ["even"], 1, tmp_path / "out"), in_this_process, quiet())
@@ -199,14 +200,12 @@ def test_damaged_results_say_which_file(tmp_path: Path) -> None:
         run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
 
 
-def test_a_process_that_dies_costs_its_units_a_second_attempt_and_no_other(tmp_path: Path) -> None:
-    tasks = [
-        Task(0, short("easy", EASY), [("even", 0)], False),
-        Task(1, Deadly("small", "x", EASY, "e5-2697v4"), [("even", 0)], False),
-    ]
-    done = {one.index: one for one in processes(1)(tasks)}
-    assert done[0].failure is None
-    assert done[1].failure == "the process that ran it died twice"
+def test_a_process_that_dies_fails_the_mix_that_killed_it_and_no_other(tmp_path: Path) -> None:
+    deadly = Task(0, Deadly("small", "x", EASY, "e5-2697v4"), [("even", 0)], False)
+    easy = [Task(case, short("easy", EASY), [("even", 0)], False) for case in range(1, 7)]
+    done = {one.index: one for one in processes(2)([deadly, *easy])}
+    assert done[0].failure == "the process that ran it died twice"
+    assert [done[case].failure for case in range(1, 7)] == [None] * 6
 
 
 class Deadly(Scenario):
@@ -269,3 +268,18 @@ def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:
     while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
         time.sleep(0.2)
     assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+def test_the_oracle_names_only_services_that_are_there() -> None:
+    script = Churn((Stay("moses", Constant(0.3), 0.0, 4.0), Stay("xapian", Constant(0.3), 2.0)))
+    churn = Scenario("small", "churn", Mix({}), "e5-2697v4", limit_s=8.0, tail_s=2.0, whole=True, traces=script)
+    [row] = run_unit(0, churn, [("oracle", 0)]).rows
+    assert row["faults"] == 0
+    assert row["emu"] is None  # nothing is held where loads come and go
+
+
+def test_rows_of_another_version_of_a_policy_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(settings(tmp_path / "out", "even"), in_this_process, quiet())
+    monkeypatch.setattr(runs, "policy_fingerprint", lambda _: "another")
+    with pytest.raises(InputError, match="another version of policy 'even'"):
+        run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())

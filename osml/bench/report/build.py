@@ -70,7 +70,7 @@ def _summary(results: Results) -> dict[str, Any]:
     suite = str(results.metadata["suite"])
     return {
         "suite": suite, "simulated": True, "policies": policies,
-        "published": published().get(suite.split("-", maxsplit=1)[0], {}), "metadata": results.metadata,
+        "published": published().get(suite_of(suite).paper, {}), "metadata": results.metadata,
     }  # fmt: skip
 
 

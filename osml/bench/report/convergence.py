@@ -22,7 +22,7 @@ def who_converges(results: Results) -> Section:
         done = sum(row["converged"] for row in found)
         of_feasible = sum(row["converged"] for row in feasible)
         share = f"{of_feasible / len(feasible):.1%}" if feasible else "-"
-        paper = f"{theirs[policy]} of {theirs['of']}" if policy in theirs else "-"
+        paper = f"{theirs[policy]} of {theirs['of']} ({theirs[policy] / theirs['of']:.1%})" if policy in theirs else "-"
         told = sum(row["infeasible_reported"] for row in found if row["feasible_oracle"] is False)
         rows.append([policy, f"{done} of {len(found)}", f"{of_feasible} of {len(feasible)}", share, paper, str(told)])
     cases = {row["case"] for row in results.rows}

@@ -24,7 +24,7 @@ def _load(row: Row) -> float:
 
 def over_load(results: Results, loads: Sequence[float]) -> Section:
     """E_LC, E_BE and E_S of each policy over xapian's load."""
-    columns = (("e_lc", "E_LC"), ("e_be_ipc", "E_BE"), ("e_s_ipc", "E_S"))
+    columns = (("e_lc", "E_LC"), ("e_be_ipc", "E_BE by IPC"), ("e_s_ipc", "E_S, BE by IPC"))
 
     def draw(made: Any, axes: Any) -> None:
         for panels, part in zip(axes, results.parts, strict=True):
@@ -38,7 +38,7 @@ def over_load(results: Results, loads: Sequence[float]) -> Section:
 
     tables = [
         Table(
-            ["policy", "mean E_LC", "mean E_BE", "mean E_S"],
+            ["policy", "mean E_LC", "mean E_BE by IPC", "mean E_S (BE by IPC)"],
             [
                 [
                     policy,

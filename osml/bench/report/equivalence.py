@@ -59,7 +59,7 @@ def grid(results: Results) -> Section:
             axis.set_yticks(range(len(cores)), cores)
             axis.set(title=policy, xlabel="LLC ways")
         axes[0, 0].set_ylabel("cores")
-        made.colorbar(shown, ax=list(axes[0]), label="E_S")
+        made.colorbar(shown, ax=list(axes[0]), label="E_S (BE by IPC)")
 
     picture = Picture("entropy-grid.png", "E_S over cores and ways (simulated)",
                       figure(1, len(found), (3.2 * len(found) + 1, 3.2), draw))  # fmt: skip
@@ -96,7 +96,7 @@ def lines(results: Results) -> Section:
             axes[0, 1].plot(ways, [np.nan if need is None else need for need in needs], "o-", markersize=3,
                             color=colour(policy), label=policy)  # fmt: skip
         axes[0, 0].axhline(LEVEL, color="k", linewidth=0.6)
-        axes[0, 0].set(xlabel="cores", ylabel="E_S", title=f"E_S with {ways[-1]} ways")
+        axes[0, 0].set(xlabel="cores", ylabel="E_S (BE by IPC)", title=f"E_S with {ways[-1]} ways")
         axes[0, 1].set(xlabel="LLC ways", ylabel="cores", title=f"cores for E_S {LINE_LEVEL:g}")
         axes[0, 0].legend(fontsize=7)
 

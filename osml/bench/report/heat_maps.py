@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def maps(results: Results, axes: tuple[str, str]) -> tuple[list[float], list[flo
     return xs, ys, found
 
 
-def section(results: Results, title: str, axes: tuple[str, str]) -> Section:
+def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[str] = ()) -> Section:
     """One heat map a policy, and their sums."""
     if not results.rows:
         return Section(title, ["No cell was run."])
@@ -67,4 +68,4 @@ def section(results: Results, title: str, axes: tuple[str, str]) -> Section:
 
     name = f"heat-map-{axes[0]}-{axes[1]}.png"
     picture = Picture(name, f"{title} (simulated; x: none)", figure(1, len(found), (3.1 * len(found) + 1, 3.3), draw))
-    return Section(title, [], [table], [picture])
+    return Section(title, text, [table], [picture])

@@ -34,6 +34,6 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-constant", "Entropy at constant load", "Ah-Q section IX-A, figure 16", (*POLICIES, "oracle"), scenarios,
+    "ahq-constant", "Entropy at constant load", "Ah-Q section IX-A, figure 16", "ahq", (*POLICIES, "oracle"), scenarios,
     sections, ask_oracle=True,
 )  # fmt: skip

@@ -44,6 +44,6 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-dip", "Isolation, sharing and priority in pairs", "Ah-Q section VIII, figures 13 to 15",
+    "ahq-dip", "Isolation, sharing and priority in pairs", "Ah-Q section VIII, figures 13 to 15", "ahq",
     ("unmanaged", "even", "round_robin"), scenarios, sections,
 )  # fmt: skip

@@ -33,6 +33,6 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-equivalence", "Entropy over cores and ways", "Ah-Q section VII, figures 11 and 12",
+    "ahq-equivalence", "Entropy over cores and ways", "Ah-Q section VII, figures 11 and 12", "ahq",
     ("unmanaged", "parties", "clite", "arq"), scenarios, sections,
 )  # fmt: skip

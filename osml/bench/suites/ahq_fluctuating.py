@@ -48,6 +48,6 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-fluctuating", "A load that fluctuates", "Ah-Q section IX-B, figure 17",
+    "ahq-fluctuating", "A load that fluctuates", "Ah-Q section IX-B, figure 17", "ahq",
     ("lc_first", "parties", "clite", "arq"), scenarios, sections,
 )  # fmt: skip

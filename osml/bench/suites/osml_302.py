@@ -64,6 +64,7 @@ SUITE = Suite(
     "osml-302",
     "302 mixes of three services, and a heat map",
     "OSML section 6.2, figures 8, 10 and 11",
+    "osml",
     ("unmanaged", "parties", "clite", "arq", "oracle"),
     scenarios,
     sections,

@@ -48,6 +48,6 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "osml-churn", "Services come and go", "OSML section 6.3, figures 12 and 13",
+    "osml-churn", "Services come and go", "OSML section 6.3, figures 12 and 13", "osml",
     ("unmanaged", "parties", "clite", "arq", "oracle"), scenarios, sections,
 )  # fmt: skip

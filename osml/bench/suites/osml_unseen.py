@@ -48,6 +48,6 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "osml-unseen", "Services that no model was trained on", "OSML section 6.4",
+    "osml-unseen", "Services that no model was trained on", "OSML section 6.4", "osml",
     ("parties", "clite", "arq", "oracle"), scenarios, sections, ask_oracle=True,
 )  # fmt: skip

@@ -14,7 +14,7 @@ _RAMP = tuple(
     [(25.0 + 7.0 * step, round(0.1 + 0.05 * step, 2)) for step in range(1, 11)]
     + [(120.0 + 9.0 * step, round(0.6 - 0.05 * step, 2)) for step in range(1, 11)]
 )
-"""Section 5.3: 10 % until 25 s, 40 % at about 60 s, 60 % for some time, falling from 120 s on."""
+"""Section 5.3: 10 % at first, rising from 25 s on, 40 % at about 60 s, 60 % for a while, falling from about 120 s."""
 
 
 def scenarios() -> list[Scenario]:
@@ -33,12 +33,12 @@ def sections(results: Results) -> list[Section]:
     """Latencies, allocations and the BE jobs' speed over time."""
     return [
         timelines.violations(results, "Intervals with a missed target"),
-        timelines.latencies(results, "Figure 9: latency over target, and the BE jobs' speed"),
+        timelines.latencies(results, "Figure 9: latency over target"),
         timelines.allocations(results, "Figure 9: cores and ways over time"),
     ]
 
 
 SUITE = Suite(
-    "parties-diurnal", "A load that rises and falls", "PARTIES section 5.3, figure 9",
+    "parties-diurnal", "A load that rises and falls", "PARTIES section 5.3, figure 9", "parties",
     ("unmanaged", "heracles", "parties", "oracle"), scenarios, sections,
 )  # fmt: skip

@@ -1,8 +1,10 @@
 """Effective machine utilisation of 2 to 6 services (PARTIES section 5.2, figures 5 to 8 and 10).
 
-The load of one service is searched while the others run at given ones: its highest at which all tails of one minute
-meet their targets (section 5.1). The warm-up before it is 90 s instead of the paper's 30: Heracles, which adds a core
-every two seconds, needs about a minute here, and would be judged in the middle of it.
+The load of one service is searched while the others run at given ones: its highest at which an allocation is found that
+meets all targets (section 5.1), and at least nine of ten intervals of the last minute do. The tail over that minute as
+a whole would be missed by two intervals of 120, and so by each probe that PARTIES takes back. The warm-up before it is
+90 s instead of the paper's 30: Heracles, which adds a core every two seconds, needs about a minute here, and would be
+judged in the middle of it.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ import itertools
 
 import numpy as np
 
+from osml.bench.published import published
 from osml.bench.report import emu, heat_maps
 from osml.bench.report.document import Section
 from osml.bench.results import Results
@@ -32,7 +35,7 @@ _DISK_BOUND = {"mongodb": 0.5}
 def _case(part: str, loads: dict[str, float], searched: str, seeds: int | None = None) -> Scenario:
     return Scenario(
         "parties-emu", part, Mix(loads), PLATFORM, interval_s=0.5, limit_s=_WARM_UP_S + _MEASURED_S,
-        tail_s=_MEASURED_S, settle_s=_WARM_UP_S, whole=True, window=True, knobs=True, search=Search(searched),
+        tail_s=_MEASURED_S, settle_s=_WARM_UP_S, whole=True, knobs=True, search=Search(searched),
         seeds=seeds,
     )  # fmt: skip
 
@@ -64,17 +67,21 @@ def scenarios() -> list[Scenario]:
 
 def sections(results: Results) -> list[Section]:
     """Figures 7, 8 and 10."""
+    below = published()["parties"]["emu_below_oracle_pct_at_most"]
     counts = {int(part.split()[0]): results.only(part) for part in results.parts if part != MAP}
     return [
         emu.by_number_of_services(counts),
         emu.convergence_by_number(counts),
         heat_maps.section(
-            results.only(MAP), "Figure 8: highest load of nginx beside memcached and xapian", ("memcached", "xapian")
+            results.only(MAP),
+            "Figure 8: highest load of nginx beside memcached and xapian",
+            ("memcached", "xapian"),
+            [f"Published: parties at most {below} % below the oracle (section 5.2.3)."],
         ),
     ]
 
 
 SUITE = Suite(
-    "parties-emu", "Utilisation with 2 to 6 services", "PARTIES section 5.2, figures 5 to 8 and 10",
+    "parties-emu", "Utilisation with 2 to 6 services", "PARTIES section 5.2, figures 5 to 8 and 10", "parties",
     ("unmanaged", "heracles", "parties", "oracle"), scenarios, sections,
 )  # fmt: skip
