@@ -45,7 +45,7 @@ _TIMELINE: Columns = {
 
 
 def code_fingerprint() -> str:
-    """What tells this version of the package from every other: a digest of its files and of numpy's and scipy's version."""
+    """What tells this version from all others: a digest of the package's files, with numpy's and scipy's version."""
     root = Path(str(resources.files("osml")))
     digest = hashlib.sha256(f"numpy {version('numpy')} scipy {version('scipy')}".encode())
     for path in sorted(p for p in root.rglob("*") if p.is_file()):

@@ -49,7 +49,7 @@ def _bootstrap(values: dict[Hashable, list[float]], statistic: Statistic, seed: 
         resampled = np.stack(clusters)[chosen].reshape(RESAMPLES, -1)  # (resamples, clusters * seeds)
         found = statistic(resampled, axis=1)
     else:
-        found = np.array([statistic(np.concatenate([clusters[k] for k in row])) for row in chosen])
+        found = np.array([statistic(np.concatenate([clusters[int(k)] for k in row])) for row in chosen.tolist()])
     low, high = np.quantile(found, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Estimate(float(statistic(data)), float(low), float(high), len(data))
 
