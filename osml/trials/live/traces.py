@@ -9,6 +9,8 @@ import platform as machine
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from osml import __version__
 from osml.domain import Assignment, Latency, Service
 from osml.trials.live.columns import COLUMNS, SCHEMA
@@ -73,7 +75,9 @@ def row(phase: str, record: Record, service: Service, line: TelemetryLine | None
         for column in COLUMNS
         if hasattr(place, column.name)
     }
+    knobs = None if assignment.knobs is None else msgspec.json.encode(assignment.knobs).decode()
     return measured | {
+        "knobs": knobs,
         "phase": phase,
         "policy": decision.policy,
         "node": observation.node,

@@ -23,7 +23,7 @@ from osml.failure import InputError
 from osml.virtual import catalogs
 from osml.virtual.models import PlatformModel
 from osml_training.data import published_units as units
-from osml_training.data.arrow import pa, pq
+from osml_training.data.arrow import numpy_type, pa, pq
 from osml_training.data.collect import DatasetDescription, write_description
 from osml_training.data.description import Provenance, metadata, virtual_fingerprint
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
@@ -194,7 +194,7 @@ def _cell_table(
         elif entry.name in values:
             plain = values[entry.name]
             missing = np.isnan(plain)
-            filled = np.where(missing, 0, plain).astype(entry.type.to_pandas_dtype())
+            filled = np.where(missing, 0, plain).astype(numpy_type(entry.type))
             columns.append(pa.array(filled, entry.type, mask=missing))
         else:
             columns.append(pa.repeat(pa.scalar(constants.get(entry.name), entry.type), count))

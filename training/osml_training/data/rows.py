@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from osml.virtual import catalogs
 from osml.virtual import fleet_measure as m
-from osml_training.data.arrow import pa
+from osml_training.data.arrow import numpy_type, pa
 from osml_training.data.description import Provenance, metadata, virtual_fingerprint
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema
 from osml_training.data.simulate import simulate
@@ -91,7 +91,7 @@ def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
         else:
             plain = values[field.name]
             missing = np.isnan(plain) if plain.dtype.kind == "f" else None
-            kind = field.type.to_pandas_dtype()
+            kind = numpy_type(field.type)
             filled = plain if missing is None else np.where(missing, 0, plain)
             columns.append(pa.array(filled.astype(kind), field.type, mask=missing))
     return pa.Table.from_arrays(columns, schema=schema)
