@@ -73,7 +73,7 @@ COLUMNS = (
     Column("cpu_weight", "int64", None, "CPU weight in force (cgroup v2's scale), read back", "observation"),
     Column("way_mask", "string", None, "LLC way mask in force (hexadecimal), read back", "observation"),
     Column("mba", "int64", "platform's", "memory-bandwidth throttle in force, read back", "observation"),
-    Column("knobs", "string", None, "frequency, memory, disk, network, priority in force (JSON), read back", "observation"),
+    Column("knobs", "string", None, "frequency, memory, disk, network, priority in force (JSON)", "observation"),
     Column("next_cores", "int64", "core units", "core units within reach after the decision", "decision", False),
     Column("next_ways", "int64", "ways", "ways within reach after the decision", "decision"),
     Column("e_lc", "double", "1", "entropy of the latency-critical services, 0 to 1", "decision"),
