@@ -59,7 +59,8 @@ def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[
             for y, x in np.ndindex(grid.shape):
                 if not np.isnan(grid[y, x]):
                     text = f"{grid[y, x] * 100:.0f}" if grid[y, x] > 0 else "x"
-                    axis.text(x, y, text, ha="center", va="center", fontsize=6)
+                    colour = "white" if grid[y, x] > 0.6 else "black"
+                    axis.text(x, y, text, ha="center", va="center", fontsize=6, color=colour)
             axis.set_xticks(range(len(xs)), [f"{value * 100:.0f}" for value in xs])
             axis.set_yticks(range(len(ys)), [f"{value * 100:.0f}" for value in ys])
             axis.set(title=policy, xlabel=f"{axes[0]}, % of max load")
