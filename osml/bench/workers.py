@@ -99,11 +99,13 @@ def ray_cluster(address: str) -> Workers:
 
     MachineError where Ray is not installed, Failure where the cluster can't be reached.
     """
+    # Under `uv run` Ray would build an environment anew for each worker; the cluster's machines have their own.
+    os.environ.setdefault("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")
+    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     try:
         ray: Any = import_module("ray")  # only who asks for a cluster needs it
     except ImportError:
         raise MachineError("--ray needs Ray, which is not installed: `uv sync --inexact --extra ray`") from None
-    os.environ.setdefault("RAY_AUTH_MODE", "disabled")
     host, colon, port = address.rpartition(":")
     try:
         if colon and port.isdecimal() and "/" not in host:

@@ -27,13 +27,13 @@ SUITE = Suite("ray", "", "", "osml", ("even",), scenarios, lambda _: [])
 
 @pytest.fixture
 def address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    pytest.importorskip("ray", reason="Ray is not installed (extra ray)")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
+    monkeypatch.setenv("RAY_ENABLE_UV_RUN_RUNTIME_ENV", "0")  # read when Ray is imported
     monkeypatch.setenv("HOME", str(tmp_path))  # Ray leaves folders there
     monkeypatch.setenv(
         "PYTHONPATH", os.pathsep.join([str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")])
     )
-    import ray
+    ray = pytest.importorskip("ray", reason="Ray is not installed (extra ray)")
     from ray.cluster_utils import Cluster
 
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
