@@ -10,11 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from osml.bench.judge import CONVERGED_INTERVALS, Judge, Judged, converged_at, falls
+from osml.bench.judge import Judge, Judged, converged_at, falls
 from osml.bench.oracle_policy import NAME as ORACLE
 from osml.bench.oracle_policy import BestFor, Oracle, best_for
 from osml.bench.scenario import Scenario
 from osml.policies.policy import Policy
+from osml.trials.summary import CONVERGED_INTERVALS
 from osml.virtual.closed_loop import ClosedLoop, Interval
 from osml.virtual.surface import solo_speed
 

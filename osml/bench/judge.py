@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 from osml.domain import Partition
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
+from osml.trials.summary import CONVERGED_INTERVALS
 from osml.virtual.closed_loop import Interval
 from osml.virtual.state import Node
 
-CONVERGED_INTERVALS = 5  # design, section 4
 CLIFF_TIMES = 5.0
 """A decision that takes from a service and multiplies its latency so, beyond the target, is a fall off the cliff."""
 
@@ -21,7 +21,7 @@ class Judged:
     """One interval as it really was. Lists are by LC service of the node; NaN where one was not there.
 
     `cores` and `ways` are what each service can reach, `used` what LC services hold together. `slowdowns` are of BE
-    jobs by work done, `slowdowns_ipc` by IPC.
+    jobs by work done, `ipcs` their instructions per cycle; `busy` is the share of all CPU time that was used.
     """
 
     time_s: float
@@ -40,9 +40,7 @@ class Judged:
     changed: bool
     fault: str | None
     busy: float = 0.0
-    """Share of all CPU time that was used."""
     ipcs: list[float] = field(default_factory=list[float])
-    """Of BE jobs, as their slowdowns."""
 
 
 class Judge:
@@ -66,8 +64,8 @@ class Judge:
         by_work = [
             _over(work, flow.instructions / flow.dt / 1e9) for flow, (_, work) in zip(jobs, self.solo, strict=True)
         ]
-        by_ipc = [_over(ipc, flow.instructions / flow.cycles if flow.cycles else 0.0)
-                  for flow, (ipc, _) in zip(jobs, self.solo, strict=True)]  # fmt: skip
+        ipcs = [flow.instructions / flow.cycles if flow.cycles else 0.0 for flow in jobs]
+        by_ipc = [_over(solo, ipc) for ipc, (solo, _) in zip(ipcs, self.solo, strict=True)]
         e_be = be_entropy(by_work) if by_work else None
         e_be_ipc = be_entropy(by_ipc) if by_ipc else None
         partition = interval.decision.partition if interval.decision else None
@@ -91,7 +89,7 @@ class Judge:
             changed=changed,
             fault=interval.fault,
             busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / node.platform.cpus,
-            ipcs=[flow.instructions / flow.cycles if flow.cycles else 0.0 for flow in jobs],
+            ipcs=ipcs,
         )
 
     def _used(self, partition: Partition | None) -> tuple[int, int]:

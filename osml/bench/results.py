@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -43,10 +42,3 @@ class Results:
     def by_key(self, rows: Iterable[Row], column: str) -> dict[Key, float]:
         """Values of a column by case and seed; rows without one are left out."""
         return {(row["case"], row["seed"]): float(row[column]) for row in rows if row[column] is not None}
-
-    def by_mix(self, rows: Iterable[Row]) -> dict[int, list[Row]]:
-        """Rows by case."""
-        found: dict[int, list[Row]] = defaultdict(list)
-        for row in rows:
-            found[row["case"]].append(row)
-        return dict(found)

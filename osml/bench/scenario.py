@@ -7,14 +7,12 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from osml.bench.theory.cut_down import cut_down, resized_service
+from osml.trials.summary import CONVERGED_WITHIN_S
 from osml.virtual import catalogs
 from osml.virtual.load_traces import Churn, Trace
 from osml.virtual.mix import Mix
 from osml.virtual.models import on_platform
 from osml.virtual.state import Node
-
-CONVERGE_WITHIN_S = 180.0
-"""Not converged within 3 minutes is failed (OSML section 6.1; design, section 4)."""
 
 
 @dataclass(frozen=True)
@@ -31,9 +29,8 @@ class Scenario:
 
     A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
     entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
-    `cut` is (cores, ways) of the platform, `threads` of a service or job;
-    loads are shares of what a service bears on the whole platform, or, if `resized`, on the cut one. `seeds`: no more
-    than so many, for what is only a picture.
+    `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
+    the whole platform, or, if `resized`, on the cut one. `seeds`: no more than so many, for what is only a picture.
     """
 
     suite: str
@@ -42,7 +39,7 @@ class Scenario:
     platform: str
     interval_s: float = 1.0
     delay_s: float = 0.1
-    limit_s: float = CONVERGE_WITHIN_S
+    limit_s: float = CONVERGED_WITHIN_S
     tail_s: float = 30.0
     settle_s: float = 0.0
     whole: bool = False

@@ -37,6 +37,22 @@ class GraphParts:
         self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output
 
+    def model(self, inputs: int, outputs: int, metadata: dict[str, str]) -> Any:
+        """The checked ONNX model: `features` (batch, inputs) -> `points` and `spread` (batch, outputs)."""
+        made = helper.make_graph(
+            self.nodes, "osml",
+            [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", inputs])],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", outputs])
+             for name in ("points", "spread")],
+            self.constants,
+        )  # fmt: skip
+        model = helper.make_model(
+            made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="osml"
+        )  # fmt: skip
+        helper.set_model_props(model, metadata)
+        onnx.checker.check_model(model, full_check=True)
+        return model
+
 
 def _scalar(value: float) -> NDArray[np.float32]:
     return np.array(value, np.float32)
@@ -98,17 +114,4 @@ def onnx_model(network: Network, metadata: dict[str, str]) -> Any:
     low, high = graph.constant("y_low", network.y_low.numpy()), graph.constant("y_high", network.y_high.numpy())
     graph.node("Min", [graph.node("Max", [free, low], "low_points"), high], "points")
     graph.node("Mul", [wide, std], "spread")
-    inputs = len(network.scaler.low)
-    made = helper.make_graph(
-        graph.nodes, "osml",
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", inputs])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", network.outputs])
-         for name in ("points", "spread")],
-        graph.constants,
-    )  # fmt: skip
-    model = helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="osml"
-    )  # fmt: skip
-    helper.set_model_props(model, metadata)
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    return graph.model(len(network.scaler.low), network.outputs, metadata)

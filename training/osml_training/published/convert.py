@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 import numpy as np
-import onnx
-from onnx import TensorProto, helper
 
 from osml.failure import Failure, InputError
 from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.session import FEATURES_KEY
 from osml_training.export.bundle import add_to_manifest, entry_of, unit_of
-from osml_training.export.graph import IR_VERSION, OPSET, GraphParts
+from osml_training.export.graph import GraphParts
 from osml_training.published.weights import Published, forward, read_published
 
 WAY_MIB = {"e5-2697v4": 2.25, "gold-5220r": 3.25, "gold-6338": 4.0}
@@ -63,19 +61,7 @@ def _graph(published: Published, metadata: dict[str, str], way_mib: float) -> An
         if not final:
             out = parts.node("Relu", [out], f"hidden{k}")
     parts.node("Sub", ["points", "points"], "spread")  # it says nothing of its errors
-    made = helper.make_graph(
-        parts.nodes, "osml",
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", len(published.inputs)])],
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", len(published.outputs)])
-         for name in ("points", "spread")],
-        parts.constants,
-    )  # fmt: skip
-    model = helper.make_model(
-        made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="osml"
-    )  # fmt: skip
-    helper.set_model_props(model, metadata)
-    onnx.checker.check_model(model, full_check=True)
-    return model
+    return parts.model(len(published.inputs), len(published.outputs), metadata)
 
 
 def _card(metadata: ModelMetadata, published: Published) -> str:
