@@ -13,12 +13,16 @@ from osml.domain.exchange import (
     Resource,
     ServiceEntropy,
 )
+from osml.domain.experience import EXPERIENCE_SCHEMA, MAX_EXPERIENCES, Experience, Experiences
+from osml.domain.forecast import Forecast, Point
 from osml.domain.partition import Assignment, Knobs, Partition, Region, partition_error
 from osml.domain.platform import CacheDomain, KnobRange, MbaRange, Platform
 from osml.domain.service import Counters, Latency, Percentile, Service
 
 __all__ = [
     "DECISION_SCHEMA",
+    "EXPERIENCE_SCHEMA",
+    "MAX_EXPERIENCES",
     "MAX_SERVICES",
     "OBSERVATION_SCHEMA",
     "Assignment",
@@ -26,6 +30,9 @@ __all__ = [
     "Counters",
     "Decision",
     "Entropy",
+    "Experience",
+    "Experiences",
+    "Forecast",
     "Infeasible",
     "KnobRange",
     "Knobs",
@@ -36,6 +43,7 @@ __all__ = [
     "Partition",
     "Percentile",
     "Platform",
+    "Point",
     "Reason",
     "Region",
     "Resource",

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from osml.domain.forecast import Forecast
 from osml.domain.partition import Assignment, Partition
 from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, Platform, PositiveFloat
 from osml.domain.service import Service
@@ -98,4 +99,5 @@ class Decision(Struct, frozen=True, forbid_unknown_fields=True):
     reasons: list[Reason] = []
     entropy: Entropy | None = None
     infeasible: Infeasible | None = None
+    forecasts: list[Forecast] = []
     policy_state: str | None = None

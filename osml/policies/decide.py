@@ -54,6 +54,7 @@ def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decisi
         reasons=[*notes, *plan.reasons, *(note for note in layout.notes if note.service in changed)],
         entropy=system_entropy(observation.services),
         infeasible=plan.infeasible,
+        forecasts=plan.forecasts,
         policy_state=seal_state(policy, state),
     )
 

@@ -6,15 +6,19 @@ from typing import Any, Protocol
 
 from msgspec import Struct
 
-from osml.domain import Infeasible, Observation, Partition, Reason, Service
+from osml.domain import Forecast, Infeasible, Observation, Partition, Reason, Service
 
 
 class Plan(Struct, frozen=True):
-    """What a policy wants until the next observation, and why. There is always at least one reason."""
+    """What a policy wants until the next observation, and why. There is always at least one reason.
+
+    `forecasts` are what models said of the services, where the policy asked any.
+    """
 
     partition: Partition
     reasons: list[Reason]
     infeasible: Infeasible | None = None
+    forecasts: list[Forecast] = []
 
 
 class Policy(Protocol):

@@ -16,17 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from osml.failure import InputError
+from osml.predictors.actions import N_ACTIONS, NO_CHANGE, action_index, action_of, legal_actions
 from osml.virtual import environment_features as f
 from osml.virtual.environment import ENVIRONMENT_ID, ColocationEnv, ColocationVectorEnv
-from osml.virtual.environment_actions import (
-    N_ACTIONS,
-    NO_CHANGE,
-    action_index,
-    action_of,
-    free_of,
-    legal_actions,
-    resolve,
-)
+from osml.virtual.environment_actions import free_of, resolve
 from osml.virtual.environment_config import EnvironmentConfig, config_of
 from osml.virtual.environment_nodes import ColocationNodes
 from osml.virtual.environment_rewards import entropy_rewards, latency_rewards

@@ -14,8 +14,8 @@ from typing import Any, ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.predictors.actions import N_ACTIONS
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.environment_actions import N_ACTIONS
 from osml.virtual.environment_config import EnvironmentConfig, config_of
 from osml.virtual.environment_episodes import Episode, draw_episode, episode_of
 from osml.virtual.environment_features import O_LATENCY, O_TARGET

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.predictors.actions import N_ACTIONS, NO_CHANGE, Mask
 from osml.virtual import catalogs
 from osml.virtual import fleet_measure as m
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.environment_actions import N_ACTIONS, NO_CHANGE, Mask, fill_masks, free_of, resolve
+from osml.virtual.environment_actions import fill_masks, free_of, resolve
 from osml.virtual.environment_config import EnvironmentConfig
 from osml.virtual.environment_episodes import Episode
 from osml.virtual.environment_features import N_FEATURES, O_MEASURED, O_SLACK, Features, bounds, fill_features
