@@ -33,6 +33,10 @@ def action_of(index: int) -> tuple[int, int]:
     return index // WIDTH - REACH, index % WIDTH - REACH
 
 
+ACTION_NAMES = tuple(f"<{m},{n}>" for m, n in map(action_of, range(N_ACTIONS)))
+"""`<cores,ways>` of each action in order."""
+
+
 def legal_actions(cores: int, ways: int, free_cores: int, free_ways: int) -> Mask:
     """(49,) 1 where a service with `cores` and `ways` may act so, while so many are free for it to take."""
     moves = np.arange(-REACH, REACH + 1)

@@ -22,7 +22,7 @@ class ManifestEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     version: str
-    kind: Literal["a", "a2", "b", "b2"]
+    kind: Literal["a", "a2", "b", "b2", "c"]
     variant: str
     platform: str
     sha256: dict[str, str]

@@ -8,11 +8,12 @@ from typing import Any, Literal
 import msgspec
 
 from osml.failure import InputError
+from osml.predictors.actions import ACTION_NAMES
 
 METADATA_SCHEMA = "osml/model/v1"
 METADATA, ONNX, CARD = "metadata.json", "model.onnx", "card.md"
-KINDS = ("a", "a2", "b", "b2")
-"""OSML's A, A' (a2), B and B' (b2)."""
+KINDS = ("a", "a2", "b", "b2", "c")
+"""OSML's A, A' (a2), B, B' (b2) and C."""
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,12 +49,12 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     `command` makes the model anew, `training` is its config; `parent` is the model that it was transferred from;
     `metrics` are those of its evaluation on runs that were held out. Margins have the coverage ("0.9") as key:
-    `margins` for the `services` of the training, `margins_unseen` for others (empty: not known).
+    `margins` for the `services` of the training, `margins_unseen` for others (empty: not known). Model-C has none.
     """
 
     name: str
     version: str
-    kind: Literal["a", "a2", "b", "b2"]
+    kind: Literal["a", "a2", "b", "b2", "c"]
     variant: str
     platforms: list[str]
     services: list[str]
@@ -92,6 +93,8 @@ def read_metadata(folder: Path) -> ModelMetadata:
         raise InputError(f"{file} can't be read ({error.strerror}), expected the folder of a model") from None
     except msgspec.MsgspecError as error:
         raise InputError(f"{file}: {error}") from None
+    if found.kind == "c" and found.answers != ACTION_NAMES:
+        raise InputError(f"{file}: outputs are not the {len(ACTION_NAMES)} actions of Model-C in their order")
     for coverage, margin in (*found.margins.items(), *found.margins_unseen.items()):
         for side in (margin.two_sided, margin.upper):
             if len(side) != len(found.outputs):

@@ -48,12 +48,33 @@ class Prediction:
         return found
 
 
+class RowCheck:
+    """Refuses feature rows that a model can't answer."""
+
+    def __init__(self, metadata: ModelMetadata):
+        self._name, self._wanted = metadata.name, metadata.inputs
+        required = np.array([not feature.may_be_missing for feature in metadata.features])
+        self._required = required if required.any() else None
+
+    def __call__(self, features: NDArray[Any]) -> Floats32:
+        """`features` as float32, (rows, features). InputError for another shape, or NaN where that may not be."""
+        x: Floats32 = np.ascontiguousarray(features, np.float32)
+        if x.ndim != 2 or x.shape[1] != len(self._wanted):
+            raise InputError(f"features have shape {x.shape}, model '{self._name}' expects (rows, {len(self._wanted)})")
+        if self._required is not None:
+            missing = np.isnan(x) & self._required
+            if missing.any():
+                name = self._wanted[int(np.argwhere(missing)[0][1])]
+                raise InputError(f"feature '{name}' is missing, model '{self._name}' can't do without it")
+        return x
+
+
 class Predictor:
     """An opened model; may be called from several threads."""
 
     def __init__(self, metadata: ModelMetadata, session: Any):
         self.metadata, self._session = metadata, session
-        self._required = np.array([not feature.may_be_missing for feature in metadata.features])
+        self._rows = RowCheck(metadata)
 
     def predict(self, features: NDArray[Any]) -> Prediction:
         """Answers for `features`, shape (rows, len(metadata.features)), NaN where not measured.
@@ -61,26 +82,23 @@ class Predictor:
         Raises InputError where the shape is another, a value is infinite in a feature that must be finite, or NaN in
         one that the model can't do without.
         """
-        x: Floats32 = np.ascontiguousarray(features, np.float32)
-        wanted = self.metadata.inputs
-        if x.ndim != 2 or x.shape[1] != len(wanted):
-            raise InputError(
-                f"features have shape {x.shape}, model '{self.metadata.name}' expects (rows, {len(wanted)})"
-            )
-        if self._required.any():
-            missing = np.isnan(x) & self._required
-            if missing.any():
-                name = wanted[int(np.argwhere(missing)[0][1])]
-                raise InputError(f"feature '{name}' is missing, model '{self.metadata.name}' can't do without it")
+        x = self._rows(features)
         points, spread = self._session.run(None, {"features": x})
         return Prediction(points, spread, self.metadata)
 
 
 def load_predictor(folder: Path) -> Predictor:
-    """Open the model of a folder with one thread (5 times as fast as many, for networks this small).
+    """Open the model A, A', B or B' of a folder; raises as `open_session` does."""
+    metadata, session = open_session(folder, ("points", "spread"))
+    return Predictor(metadata, session)
 
-    Raises InputError for a broken model or one whose features are not those of its metadata, MachineError where
-    onnxruntime is missing.
+
+def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata, Any]:
+    """The metadata of a model's folder, and an onnxruntime session that gives `answers`, (rows, outputs) each.
+
+    With one thread (5 times as fast as many, for networks this small). Raises InputError for a broken model or one
+    whose features or outputs are not those of its metadata, Failure where its answers are not finite, MachineError
+    where onnxruntime is missing.
     """
     metadata = read_metadata(folder)
     try:
@@ -105,11 +123,11 @@ def load_predictor(folder: Path) -> Predictor:
         raise InputError(
             f"{file} is no model that onnxruntime can run ({' '.join(str(error).split())[:200]})"
         ) from None
-    _check(file, session, metadata)
-    return Predictor(metadata, session)
+    _check(file, session, metadata, answers)
+    return metadata, session
 
 
-def _check(file: Path, session: Any, metadata: ModelMetadata) -> None:
+def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str, ...]) -> None:
     """The file's inputs and outputs are those that its metadata speak of."""
     told = session.get_modelmeta().custom_metadata_map.get(FEATURES_KEY, "")
     if tuple(told.split(",")) != metadata.inputs:
@@ -118,7 +136,7 @@ def _check(file: Path, session: Any, metadata: ModelMetadata) -> None:
     outputs = [(found.name, found.shape[-1]) for found in session.get_outputs()]
     if inputs != [("features", len(metadata.features))]:
         raise InputError(f"{file}: inputs are {inputs}, expected features with {len(metadata.features)} columns")
-    wanted = [(name, len(metadata.outputs)) for name in ("points", "spread")]
+    wanted = [(name, len(metadata.outputs)) for name in answers]
     if outputs != wanted:
         raise InputError(f"{file}: outputs are {outputs}, expected {wanted}")
     trial = session.run(None, {"features": np.zeros((1, len(metadata.features)), np.float32)})
