@@ -22,10 +22,10 @@ PAPER = (
 """Inputs of OSML's Model-C (table 3); its response latency is the mean."""
 
 STATE = (
-    *PAPER, "latency_ms", "target_ms", "latency_over_target", "requests_per_s", "ways", "llc_occupancy_mib", "rss_mib",
+    *PAPER, "latency_ms", "target_ms", "latency_over_target", "requests_per_s", "ways", "llc_occupancy_mib",
     "neighbour_cores", "neighbour_ways", "neighbour_bandwidth_gbps",
 )  # fmt: skip
-"""Inputs of the shipped Model-C, names of `osml.predictors.features.FEATURES`."""
+"""Inputs of the shipped Model-C, names of `osml.predictors.features.FEATURES`. Memory names a service; it is left out."""
 
 LATENCIES = ("latency_ms", "mean_ms", "latency_over_target", "requests_per_s")
 """Known only where a request was answered."""
@@ -34,7 +34,7 @@ _SAME = {
     "ipc": e.O_IPC, "llc_misses_per_s": e.O_MISSES, "bandwidth_gbps": e.O_BANDWIDTH, "cpu_usage_cores": e.O_CPUS,
     "cores": e.O_CORES, "cache_mib": e.O_CACHE, "frequency_ghz": e.O_CLOCK, "mean_ms": e.O_MEAN,
     "latency_ms": e.O_LATENCY, "target_ms": e.O_TARGET, "requests_per_s": e.O_REQUESTS, "ways": e.O_WAYS,
-    "llc_occupancy_mib": e.O_OCCUPANCY, "rss_mib": e.O_RESIDENT, "neighbour_bandwidth_gbps": e.O_OTHER_BANDWIDTH,
+    "llc_occupancy_mib": e.O_OCCUPANCY, "neighbour_bandwidth_gbps": e.O_OTHER_BANDWIDTH,
 }  # fmt: skip
 
 
