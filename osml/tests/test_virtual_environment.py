@@ -21,9 +21,11 @@ from osml.virtual import environment_features as f
 from osml.virtual.environment import ENVIRONMENT_ID, ColocationEnv, ColocationVectorEnv
 from osml.virtual.environment_actions import free_of, resolve
 from osml.virtual.environment_config import EnvironmentConfig, config_of
+from osml.virtual.environment_episodes import draw_episode
 from osml.virtual.environment_nodes import ColocationNodes
 from osml.virtual.environment_rewards import entropy_rewards, latency_rewards
 from osml.virtual.fleet import EMPTY
+from osml.virtual.state import NodeInputError
 
 FORMS = [
     {},
@@ -335,9 +337,35 @@ def test_more_cores_help_a_starving_service():
     assert total > 0.1
 
 
+def test_an_episode_has_at_least_the_services_that_are_asked_for():
+    many = ColocationVectorEnv(50, min_services=2, max_services=3)
+    _, info = many.reset(seed=0)
+    assert set((info["services"] >= 0).sum(axis=1).tolist()) == {2, 3}
+
+
+def test_an_episode_can_begin_with_counts_that_are_given():
+    config = EnvironmentConfig(max_services=2)
+    nodes, rngs = ColocationNodes(config, 12), [np.random.default_rng(seed) for seed in range(12)]
+    nodes.begin(np.arange(12), [draw_episode(config, nodes.platform, rng) for rng in rngs])
+    before = nodes.features.copy()
+    alone, some = np.isnan(nodes.fleet.nodes.measured[:, 1, 0]), np.arange(10)
+    nodes.start_at(some, np.tile([7, 4], (10, 1)), np.tile([5, 3], (10, 1)))
+    for place, cores, ways in ((0, 7, 5), (1, 4, 3)):
+        there = np.ones(10, np.bool_) if place == 0 else ~alone[:10]
+        assert nodes.features[:10, place, f.O_CORES].tolist() == np.where(there, cores, 0).tolist()
+        assert nodes.features[:10, place, f.O_WAYS].tolist() == np.where(there, ways, 0).tolist()
+    assert alone[:10].any()
+    assert not alone[:10].all()
+    assert (nodes.clock == 0).all()
+    assert (nodes.features[10:] == before[10:]).all()
+    with pytest.raises(NodeInputError, match="node 3 of the fleet has cores"):
+        nodes.start_at(np.array([3]), np.array([[37, 1]]), np.array([[1, 1]]))
+
+
 @pytest.mark.parametrize(
     ("settings_", "text"),
     [
+        ({"min_services": 5}, "min_services is 5, expected a whole number from 1 to 4"),
         ({"horizons": 3}, "unknown setting 'horizons' of the environment, known are platform"),
         ({"horizon": 0}, "horizon is 0, expected a whole number from 1"),
         ({"horizon": 2.5}, "horizon is 2.5, expected a whole number"),

@@ -129,8 +129,8 @@ class ColocationEnv(gymnasium.Env[Any, Any]):
     the services. `info["service_rewards"]` (n,) has them one by one; with `turns=True` the reward is that of who acted.
 
     ## Starting state
-    1 to n random services under random loads, with a best-effort job or without, with a random partition, some
-    intervals after their start. `reset(options={"mix": "moses=0.4,xapian=0.5,be:stream"})` gives a certain one.
+    `min_services` to n random services under random loads, with a best-effort job or without, with a random partition,
+    some intervals after their start. `reset(options={"mix": "moses=0.4,xapian=0.5,be:stream"})` gives a certain one.
 
     ## Episode end
     Truncated after `horizon` intervals, never terminated.

@@ -30,8 +30,10 @@ class EnvironmentConfig:
     """Best-effort jobs that episodes draw from; empty for none."""
     job_probability: float = 0.5
     """How often an episode has a best-effort job."""
+    min_services: int = 1
+    """An episode has at least so many services."""
     max_services: int = 4
-    """n: an episode has 1 to n services."""
+    """n: an episode has `min_services` to n services."""
     load_low: float = 0.1
     """Least load, as a fraction of max load."""
     load_high: float = 0.6
@@ -96,13 +98,14 @@ class EnvironmentConfig:
     def _check_numbers(self) -> None:
         most = min(len(self.services), MAX_TENANTS - 1)
         limits: dict[str, tuple[float, float]] = {
-            "max_services": (1, most), "horizon": (1, 1_000_000), "warmup": (1, 1000), "job_probability": (0, 1),
+            "max_services": (1, most), "min_services": (1, self.max_services), "horizon": (1, 1_000_000),
+            "warmup": (1, 1000), "job_probability": (0, 1),
             "churn": (0, 1), "relative_importance": (0, 1), "load_high": (0, MAX_LOAD), "load_low": (0, self.load_high),
             "price": (0, 1e6), "interval_s": (1e-3, 3600),
         }  # fmt: skip
         for name, (low, high) in limits.items():
             value = getattr(self, name)
-            whole = name in ("max_services", "horizon", "warmup")
+            whole = name in ("max_services", "min_services", "horizon", "warmup")
             right = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
             if not (right and math.isfinite(value) and low <= value <= high):
                 kind = "a whole number" if whole else "a number"

@@ -60,7 +60,7 @@ def _there(config: EnvironmentConfig, rng: np.random.Generator, always: bool) ->
 
 def draw_episode(config: EnvironmentConfig, platform: PlatformModel, rng: np.random.Generator) -> Episode:
     """A random episode; the same generator state gives the same one."""
-    n = int(rng.integers(1, config.max_services + 1))
+    n = int(rng.integers(config.min_services, config.max_services + 1))
     chosen = rng.permutation(len(config.services))[:n]
     has_job = bool(config.jobs) and rng.random() < config.job_probability
     kinds = np.full(config.places, EMPTY, np.int64)

@@ -112,6 +112,19 @@ class ColocationNodes:
         self.turn[which] = self._next(which, self.turn[which])
         self._look(which)
 
+    def start_at(self, which: IntArray, cores: IntArray, ways: IntArray) -> None:
+        """Let the episodes of the nodes `which` begin with these counts, (len(which), n), instead: Model-A's, say.
+
+        As many intervals pass as before the first observation of any episode; the clock stands still. Raises
+        NodeInputError, with the node, for counts that cannot be laid out.
+        """
+        counts, n = self.fleet.nodes, self.config.max_services
+        there = self._there(which)
+        counts.cores[which, :n], counts.ways[which, :n] = np.where(there, cores, 0), np.where(there, ways, 0)
+        for _ in range(self.config.warmup):
+            self._pass(which)
+        self._look(which)
+
     def scalar_rewards(self, which: IntArray) -> FloatArray:
         """Rewards of the nodes `which` as one number: of who acted, or of all together."""
         each = self.rewards[which]
