@@ -3,9 +3,11 @@
 import contextlib
 import io
 import os
+import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -22,7 +24,19 @@ from osml_serving.runtime import Runtime, make_runtime
 from osml_serving.settings import load_settings
 from starlette.testclient import TestClient
 
-from osml.domain import Assignment, Decision, Entropy, Observation, Partition, Reason, Region
+from osml.domain import (
+    Assignment,
+    Decision,
+    Entropy,
+    Experience,
+    Latency,
+    Observation,
+    Outcome,
+    Partition,
+    Reason,
+    Region,
+)
+from osml.policies.decide import decide as decide_really
 
 JSON = {"content-type": "application/json"}
 
@@ -160,3 +174,50 @@ def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
         yield running
     finally:
         running.stop()
+
+
+def experience_of(seq: int = 0, node: str = "node-17", after_ms: float = 12.0, policy: str = "arq") -> Experience:
+    """One decision of a real policy, carried out, and an interval after it in which moses has this p99."""
+    before = msgspec.structs.replace(EXAMPLE, node=node, seq=seq, time_s=100.0 + seq, policy=policy)
+    decision: Decision = decide_really(before)
+    moses = msgspec.structs.replace(before.services[0], latency=Latency(p99_ms=after_ms))
+    after = msgspec.structs.replace(
+        before, seq=seq + 1, time_s=101.0 + seq, partition=decision.partition, assignments=decision.assignments,
+        services=[moses, *before.services[1:]], outcome=Outcome(seq=seq, status="applied"),
+        policy_state=decision.policy_state,
+    )  # fmt: skip
+    return Experience(before=before, decision=decision, after=after)
+
+
+@pytest.fixture
+def make_experience() -> Callable[..., Experience]:
+    """Make an experience: `seq`, `node`, `after_ms`, `policy`."""
+    return experience_of
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    """A PostgreSQL of our own, in a scratch folder, on a socket; skips where it or its driver is missing."""
+    pytest.importorskip("psycopg")
+    initdb, server = shutil.which("initdb"), shutil.which("postgres")
+    if initdb is None or server is None:
+        pytest.skip("no PostgreSQL on this machine")
+    with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
+        user = {"user": "nobody"} if os.geteuid() == 0 else {}  # it refuses to run as root
+        folder = Path(scratch)
+        folder.chmod(0o777)
+        data = folder / "data"
+        quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": scratch}
+        subprocess.run([initdb, "-D", data, "-U", "osml", "-A", "trust"], check=True, **quiet, **user)
+        command = [server, "-D", data, "-k", scratch, "-c", "listen_addresses=", "-c", "fsync=off"]
+        process = subprocess.Popen(command, **quiet, **user)
+        try:
+            deadline = time.monotonic() + 30
+            while not (folder / ".s.PGSQL.5432").exists():
+                assert process.poll() is None and time.monotonic() < deadline, "PostgreSQL did not start"
+                time.sleep(0.05)
+            time.sleep(0.5)
+            yield f"postgresql://osml@/postgres?host={scratch}"
+        finally:
+            process.terminate()
+            process.wait(20)
