@@ -72,13 +72,14 @@ class RunLabels:
         return near & (self.latency_ms <= self.target_ms)
 
 
-class _Columns:
+class TraceColumns:
     """Columns of a table as float32 arrays; null is NaN."""
 
     def __init__(self, table: Any):
         self._table = table
 
     def __call__(self, name: str) -> Floats32:
+        """One column."""
         values: Floats32 = self._table.column(name).to_numpy(zero_copy_only=False).astype(np.float32)
         return values
 
@@ -93,7 +94,7 @@ class _Columns:
         return out
 
 
-def _context(columns: _Columns, machine: Floats32) -> Floats32:
+def _context(columns: TraceColumns, machine: Floats32) -> Floats32:
     latency, target = columns.latency(), columns("target_ms")
     special = {"latency_ms": latency, "latency_over_target": latency / target}
     special |= dict(zip(PLATFORM, machine, strict=True))
@@ -112,7 +113,7 @@ def rows_of(
     chosen = [labels.get(run) for run in runs.dictionary.to_pylist()]
     if not any(chosen):
         return None
-    columns = _Columns(table)
+    columns = TraceColumns(table)
     names = [name for name in INPUTS[model] if name not in ("slowdown", "expected_cores", "expected_cache_mib")]
     x = np.stack([columns(name) for name in names], axis=1)  # (rows, inputs)
     context = _context(columns, machine)

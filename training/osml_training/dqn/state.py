@@ -25,7 +25,7 @@ STATE = (
     *PAPER, "latency_ms", "target_ms", "latency_over_target", "requests_per_s", "ways", "llc_occupancy_mib",
     "neighbour_cores", "neighbour_ways", "neighbour_bandwidth_gbps",
 )  # fmt: skip
-"""Inputs of the shipped Model-C, names of `osml.predictors.features.FEATURES`. Memory names a service; it is left out."""
+"""Inputs of the shipped Model-C, names of `osml.predictors.features.FEATURES`. No memory use: it names the service."""
 
 LATENCIES = ("latency_ms", "mean_ms", "latency_over_target", "requests_per_s")
 """Known only where a request was answered."""

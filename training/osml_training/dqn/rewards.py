@@ -1,0 +1,58 @@
+"""The rewards of Model-C on arrays of statuses: the paper's, and the fall of E_S less a price. No torch.
+
+One service of a trace stands for its node: then E_S is its own Q_i (Ah-Q, equation 14), since the mean of equation 15
+has one term and no best-effort job counts. `osml.virtual.environment_rewards` has both for whole nodes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.predictors.actions import N_ACTIONS, action_of
+
+Floats32 = NDArray[np.float32]
+
+MOVES: NDArray[np.int64] = np.array([action_of(k) for k in range(N_ACTIONS)])
+"""(49, 2): cores and ways that each action gives."""
+
+
+class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Which reward, and what things cost."""
+
+    kind: Literal["entropy", "latency"] = "entropy"
+    """entropy: E_S(before) - E_S(after) - price x share taken; latency: OSML section 4.3."""
+    price: float = 0.1
+    """What the whole node costs in units of E_S; only for entropy."""
+    cliff: float = 0.0
+    """What it costs to be beyond the target at all, besides E_S; only for entropy."""
+
+
+def intolerable(latency_over_target: Floats32) -> Floats32:
+    """Q_i of each (Ah-Q, equation 14), NaN where the latency is not known."""
+    over = np.maximum(latency_over_target, 1.0)
+    return np.asarray(np.where(np.isnan(latency_over_target), np.nan, 1.0 - 1.0 / over), np.float32)
+
+
+def potential(q_i: Floats32, reward: Reward) -> Floats32:
+    """What a status is worth without its resources: -(Q_i + cliff where it is above 0)."""
+    return np.asarray(-(q_i + reward.cliff * (q_i > 0)), np.float32)
+
+
+def prices(cores: float, ways: float, reward: Reward) -> Floats32:
+    """(49,) what each action costs on a platform of so many `cores` and `ways`: price x share of the node taken."""
+    return np.asarray(reward.price * 0.5 * (MOVES[:, 0] / cores + MOVES[:, 1] / ways), np.float32)
+
+
+def entropy_reward(before: Floats32, after: Floats32, action: NDArray[np.int64], costs: Floats32) -> Floats32:
+    """(rows,): rise of the `potential` less the price; `costs` are `prices`. NaN where one of them is not known."""
+    return np.asarray(after - before - costs[action], np.float32)
+
+
+def latency_reward(before_ms: Floats32, after_ms: Floats32, action: NDArray[np.int64]) -> Floats32:
+    """(rows,): OSML section 4.3 with the natural logarithm, on mean latencies. NaN where one of them is not known."""
+    change = before_ms - after_ms
+    return np.asarray(np.sign(change) * np.log1p(np.abs(change)) - MOVES[action].sum(axis=-1), np.float32)

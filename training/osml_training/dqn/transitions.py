@@ -1,0 +1,269 @@
+"""Model-C's tuples out of Model-A's traces (OSML section 4.3): pairs of rows of a run at most 3 cores and 3 ways apart.
+
+A row holds one status and, for each of the 49 actions, the row of the status that it leads to: as many tuples as there
+are actions whose cell was measured, at 10 bytes each. Rewards follow from the two statuses, so none is stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.failure import InputError
+from osml.predictors.actions import REACH
+from osml_training.data.arrow import pa, pc, pq
+from osml_training.data.description import FileDescription, described, metadata
+from osml_training.data.example_rows import TraceColumns
+from osml_training.data.examples import RunKey, fold_of
+from osml_training.data.store import open_parquet, read_group, trace_files, whole_file
+from osml_training.data.surfaces import SURELY, core_unit
+from osml_training.dqn.rewards import MOVES, Reward, entropy_reward, intolerable, latency_reward, potential, prices
+from osml_training.dqn.state import STATE, trace_state
+
+Floats32 = NDArray[np.float32]
+Ints = NDArray[np.int64]
+Keep = Callable[[RunKey], bool]
+
+TRANSITIONS_SCHEMA = "osml/transitions/v1"
+NONE = -1
+"""In `next`: that action leads to nothing that was measured."""
+
+_KEYS = ("platform", "service", "run", "load", "threads", "neighbours")
+_FOLDS = 1_000_000
+
+
+class Transitions(NamedTuple):
+    """Statuses with where each action leads: `states` (rows, inputs), `next` (rows, 49) rows or NONE.
+
+    `q_i` (rows,) is Q_i of Ah-Q: NaN where the latency is unknown, 1 where nobody was answered although many asked.
+    `run` (rows,) numbers `runs`. `platform` is cores and ways of the machine.
+    """
+
+    states: Floats32
+    next: NDArray[np.int32]
+    q_i: Floats32
+    run: NDArray[np.int32]
+    runs: tuple[RunKey, ...]
+    platform: tuple[int, int]
+
+    @property
+    def tuples(self) -> int:
+        """How many <Status, Action, Status'> there are."""
+        return int((self.next >= 0).sum())
+
+    def column(self, name: str) -> Floats32:
+        """One input of all statuses."""
+        return self.states[:, STATE.index(name)]
+
+
+class Tuples(NamedTuple):
+    """Flat tuples <Status, Action, Reward, Status'>: (rows, inputs), (rows,), (rows,), (rows, inputs).
+
+    `legal_after` (rows, 49) are the actions that were measured from Status'.
+    """
+
+    before: Floats32
+    action: Ints
+    reward: Floats32
+    after: Floats32
+    legal_after: NDArray[np.int8]
+
+
+def next_rows(cells: Ints) -> NDArray[np.int32]:
+    """(rows, 49) of one run whose rows lie in `cells` (rows, 2), both from 1: where each action leads.
+
+    Of several samples in a cell the k-th leads to sample k + 1 of the other, in a circle: the noise of both is
+    independent. Where the cell was not measured it is NONE.
+    """
+    rows = np.arange(len(cells))
+    shape = cells.max(axis=0) + 1 + 2 * REACH
+    flat = (cells[:, 0] + REACH) * shape[1] + cells[:, 1] + REACH
+    order = np.argsort(flat, kind="stable")
+    count = np.bincount(flat, minlength=int(shape[0] * shape[1]))
+    first = np.concatenate([[0], np.cumsum(count)[:-1]])
+    place = np.empty(len(cells), np.int64)
+    place[order] = rows - first[flat[order]]
+    to = flat[:, None] + (MOVES[:, 0] * shape[1] + MOVES[:, 1])[None, :]
+    there = count[to]
+    found = order[np.minimum(first[to] + (place[:, None] + 1) % np.maximum(there, 1), len(cells) - 1)]
+    return np.where(there > 0, found, NONE).astype(np.int32)
+
+
+def _starved(column: TraceColumns, latency: Floats32) -> NDArray[np.bool_]:
+    """Rows where many requests came and none was answered."""
+    return np.isnan(latency) & (column("offered_per_s") * column("interval_s") >= SURELY)
+
+
+class _Run(NamedTuple):
+    states: Floats32
+    next: NDArray[np.int32]
+    q_i: Floats32
+    key: RunKey
+
+
+def _runs_of(file: Path, keep: Keep) -> list[_Run]:
+    """The chosen runs of a traces file. Without cache partitioning there are no actions, so such rows are left out."""
+    parquet = open_parquet(file)
+    unit = core_unit(described(parquet.schema_arrow.metadata, str(file)).provenance.settings)
+    held: dict[str, list[Any]] = {}
+    for group in range(parquet.metadata.num_row_groups):
+        table = read_group(parquet, file, group, None)
+        for run in table.column("run").unique().to_pylist():
+            mine = table.filter(pc.equal(table.column("run"), run))
+            if keep(RunKey(*(mine.column(name)[0].as_py() for name in _KEYS))):
+                held.setdefault(run, []).append(mine)
+    out: list[_Run] = []
+    for parts in held.values():
+        table = pa.concat_tables(parts)
+        table = table.filter(pc.is_valid(table.column("ways")))
+        if not table.num_rows:
+            continue
+        column = TraceColumns(table)
+        latency = column.latency()
+        cells = np.stack([np.rint(column("cores") / unit), column("ways")], axis=1).astype(np.int64)
+        q_i = intolerable(latency / column("target_ms"))
+        q_i = np.where(_starved(column, latency), np.float32(1), q_i)
+        key = RunKey(*(table.column(name)[0].as_py() for name in _KEYS))
+        out.append(_Run(trace_state(column, latency), next_rows(cells), q_i, key))
+    return out
+
+
+def transitions_of(
+    datasets: Sequence[Path], keep: Keep | None = None, *, platform: str | None = None, statuses: int | None = None,
+    seed: int = 0, heard: Callable[[Path], None] | None = None,
+) -> Transitions:  # fmt: skip
+    """The tuples of data sets of one platform: of the runs that `keep` says, and of so many that there are about
+    `statuses` statuses, chosen by `seed`. Raises InputError where there is none, or the platforms are several.
+    """
+    files = [file for folder in datasets for file in trace_files(folder, None if platform is None else (platform,))]
+    total = sum(int(open_parquet(file).metadata.num_rows) for file in files)
+    share = 1.0 if statuses is None else min(1.0, statuses / max(total, 1))
+
+    def chosen(key: RunKey) -> bool:
+        return fold_of(key.run, _FOLDS, seed) < share * _FOLDS and (keep is None or keep(key))
+
+    found: list[_Run] = []
+    about = _about(files)
+    for file in files:
+        found += _runs_of(file, chosen)
+        if heard is not None:
+            heard(file)
+    return _joined(found, about)
+
+
+def _about(files: Sequence[Path]) -> FileDescription:
+    """What the files say of themselves; InputError where their platforms differ."""
+    all_of = [described(open_parquet(file).schema_arrow.metadata, str(file)) for file in files]
+    names = sorted({one.platform.id for one in all_of})
+    if len(names) > 1:
+        raise InputError(f"data sets have platforms {', '.join(names)}, Model-C is of one: name it by --platform")
+    return all_of[0]
+
+
+def _joined(found: list[_Run], about: FileDescription) -> Transitions:
+    machine = about.platform
+    if machine.logical_cpus is None or machine.llc_ways is None:
+        raise InputError(f"platform '{machine.id}' has no number of CPUs or of ways: Model-C moves both")
+    if not found:
+        raise InputError("no run of the data sets was chosen: collect more, or hold out less")
+    sizes = [len(run.states) for run in found]
+    starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
+    following = [
+        np.where(run.next >= 0, run.next + np.int32(start), np.int32(NONE))
+        for run, start in zip(found, starts, strict=True)
+    ]
+    return Transitions(
+        np.concatenate([run.states for run in found]), np.concatenate(following),
+        np.concatenate([run.q_i for run in found]), np.repeat(np.arange(len(found), dtype=np.int32), sizes),
+        tuple(run.key for run in found), (machine.logical_cpus, machine.llc_ways),
+    )  # fmt: skip
+
+
+def rewards_of(found: Transitions, rows: Ints, actions: Ints, reward: Reward) -> Floats32:
+    """Rewards of the tuples of `rows` and `actions` (any equal shapes); NaN where a latency was not known."""
+    after = found.next[rows, actions]
+    if reward.kind == "latency":
+        mean = found.column("mean_ms")
+        return latency_reward(mean[rows], mean[after], actions)
+    worth = potential(found.q_i, reward)
+    return entropy_reward(worth[rows], worth[after], actions, prices(*found.platform, reward))
+
+
+def sample_tuples(found: Transitions, count: int, reward: Reward, rng: np.random.Generator) -> Tuples:
+    """`count` tuples, each equally likely, with repetition; those without a reward are left out, so it may be fewer."""
+    rows, actions = rng.integers(len(found.states), size=2 * count), rng.integers(len(MOVES), size=2 * count)
+    known = np.nonzero(found.next[rows, actions] >= 0)[0]
+    while len(known) < count:  # an eighth or so of the draws leads out of the grid
+        rows = np.concatenate([rows, rng.integers(len(found.states), size=count)])
+        actions = np.concatenate([actions, rng.integers(len(MOVES), size=count)])
+        known = np.nonzero(found.next[rows, actions] >= 0)[0]
+    rows, actions = rows[known[:count]], actions[known[:count]]
+    given = rewards_of(found, rows, actions, reward)
+    rows, actions, given = (values[~np.isnan(given)] for values in (rows, actions, given))
+    after = found.next[rows, actions]
+    return Tuples(
+        found.states[rows], actions, given, found.states[after], (found.next[after] >= 0).astype(np.int8)
+    )  # fmt: skip
+
+
+def write_transitions(file: Path, found: Transitions, about: FileDescription) -> None:
+    """One Parquet file: the keys of the run, the inputs, `q_i` and `next`, a list of 49 rows of this file."""
+    columns: dict[str, Any] = {
+        name: pa.array([getattr(key, name) for key in found.runs]).take(pa.array(found.run)) for name in _KEYS
+    }
+    columns |= {name: pa.array(found.column(name), from_pandas=False) for name in STATE}
+    columns["q_i"] = pa.array(found.q_i)
+    columns["next"] = pa.FixedSizeListArray.from_arrays(pa.array(found.next.reshape(-1)), len(MOVES))
+    table = pa.table(columns).replace_schema_metadata(metadata(TRANSITIONS_SCHEMA, about.provenance, about.platform))
+    options: dict[str, Any] = {"compression": "zstd", "use_dictionary": [*_KEYS], "row_group_size": 65_536}
+    with whole_file(file) as partial:
+        pq.write_table(table, partial, **options)
+
+
+def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
+    """The tuples of a file of `write_transitions`, of the runs that `keep` says. InputError for other files."""
+    parquet = open_parquet(file)
+    about = described(parquet.schema_arrow.metadata, str(file))
+    names = [*_KEYS, *STATE, "q_i", "next"]
+    missing = [name for name in names if name not in parquet.schema_arrow.names]
+    if about.schema != TRANSITIONS_SCHEMA or missing:
+        raise InputError(
+            f"{file}: schema '{about.schema}'{f', column {missing[0]!r} is missing' if missing else ''}, expected "
+            f"'{TRANSITIONS_SCHEMA}' of `osml data transitions`"
+        )
+    groups = [read_group(parquet, file, group, names) for group in range(parquet.metadata.num_row_groups)]
+    table = pa.concat_tables(groups)
+    codes = table.column("run").combine_chunks().dictionary_encode()
+    run: NDArray[np.int32] = codes.indices.to_numpy(zero_copy_only=False).astype(np.int32)
+    first = np.unique(run, return_index=True)[1].tolist()
+    keys = tuple(RunKey(*(table.column(name)[row].as_py() for name in _KEYS)) for row in first)
+    column = TraceColumns(table)
+    following = table.column("next").combine_chunks().flatten().to_numpy().reshape(-1, len(MOVES))
+    if len(following) != len(run) or following.max(initial=NONE) >= len(run) or following.min(initial=0) < NONE:
+        raise InputError(f"{file}, column 'next': expected {len(MOVES)} rows of this file in each row")
+    machine = about.platform
+    if machine.logical_cpus is None or machine.llc_ways is None:
+        raise InputError(f"platform '{machine.id}' has no number of CPUs or of ways: Model-C moves both")
+    whole = Transitions(
+        np.stack([column(name) for name in STATE], axis=1), following, column("q_i"), run, keys,
+        (machine.logical_cpus, machine.llc_ways),
+    )  # fmt: skip
+    return whole if keep is None else of_runs(whole, np.array([keep(key) for key in keys]))
+
+
+def of_runs(found: Transitions, chosen: NDArray[np.bool_]) -> Transitions:
+    """Those of the runs for which `chosen` (runs,) is true; tuples never leave a run."""
+    if not chosen.any():
+        raise InputError("no run of the transitions was chosen: collect more, or hold out less")
+    rows = chosen[found.run]
+    number = np.cumsum(rows, dtype=np.int32) - 1
+    following = found.next[rows]
+    return Transitions(
+        found.states[rows], np.where(following >= 0, number[following], np.int32(NONE)), found.q_i[rows],
+        (np.cumsum(chosen, dtype=np.int32) - 1)[found.run[rows]],
+        tuple(key for key, mine in zip(found.runs, chosen.tolist(), strict=True) if mine), found.platform,
+    )  # fmt: skip
