@@ -40,9 +40,14 @@ class _View:
         return next((found for found in self.observation.assignments if found.service == name), None)
 
     def cores_of(self, names: Sequence[str]) -> float:
-        """Logical CPUs that these services have together, shared ones once."""
+        """Logical CPUs that these services have together, shared ones once.
+
+        Whom the partition does not name has come since: nothing confines it, so it may run everywhere.
+        """
         partition = self.observation.partition
         if partition is not None:
+            if not self._placed(names):
+                return self.platform.cores * self.platform.core_quantum
             units = sum(region.cores for region in partition.regions if set(region.owners) & set(names))
             return units * self.platform.core_quantum
         cpus: set[int] = set()
@@ -63,6 +68,8 @@ class _View:
             return NAN
         partition = self.observation.partition
         if partition is not None:
+            if not self._placed(names):
+                return float(self.platform.ways)
             return float(sum(region.ways for region in partition.regions if set(region.owners) & set(names)))
         mask = 0
         for name in names:
@@ -71,6 +78,12 @@ class _View:
                 return float(self.platform.ways)
             mask |= int(found.way_mask, 16)
         return float(mask.bit_count())
+
+    def _placed(self, names: Sequence[str]) -> bool:
+        """Whether the partition has a region for each of these."""
+        partition = self.observation.partition
+        here = {owner for region in partition.regions for owner in region.owners} if partition is not None else set()
+        return here.issuperset(names)
 
     def own(self) -> list[str]:
         return [self.service.name]

@@ -53,6 +53,9 @@ def collect_command(
     threads: Annotated[str, typer.Option(help="Multiples of the service's usual number of threads.")] = "1,0.75,0.5",
     colocated: Annotated[int, typer.Option(help="Runs with neighbours for each run alone.")] = 3,
     samples: Annotated[int, typer.Option(help="Intervals measured in each cell.")] = 10,
+    unconfined: Annotated[
+        int, typer.Option(help="Rows of each run with neighbours in which nobody has confined the service yet.")
+    ] = 0,
     interval: Annotated[float, typer.Option(help="Length of an interval in seconds.")] = 1.0,
     warmup: Annotated[float, typer.Option(help="Seconds before the first of them.")] = 20.0,
     noise: Annotated[bool, typer.Option(help="Measurement noise of finite samples.")] = True,
@@ -95,7 +98,7 @@ def collect_command(
         jobs=() if job == "none" else _list(job, "--job"),
         loads=_numbers(load, "--load"),
         threads=_numbers(threads, "--threads"),
-        colocated=colocated, rows=rows, samples=samples, interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
+        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined, interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
     ).checked()  # fmt: skip
     count = workers if workers is not None else min(len(os.sched_getaffinity(0)), max(1, rows // _WORTH_A_PROCESS))
     if not 1 <= count <= 1024:

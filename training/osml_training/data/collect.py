@@ -67,7 +67,7 @@ def _store(content: bytes, file: Path) -> int:
 
 def rows_of_part(part: Part, sweep: Sweep) -> int:
     """How many rows a part has."""
-    return sum(cores * ways for cores, ways in (run.grid() for run in part.runs)) * sweep.samples
+    return sum(sweep.rows_of(run) for run in part.runs)
 
 
 def _there(part: Part, sweep: Sweep, traces: Path) -> bool:

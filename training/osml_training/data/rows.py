@@ -12,8 +12,9 @@ from osml.virtual import fleet_measure as m
 from osml_training.data.arrow import numpy_type, pa
 from osml_training.data.description import Provenance, metadata, virtual_fingerprint
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema
-from osml_training.data.simulate import simulate
+from osml_training.data.simulate import node_of_run, simulate
 from osml_training.data.sweep import Run, Sweep
+from osml_training.data.unconfined import unconfined
 
 RESIDENT_SHARE = 0.8
 """Resident over virtual memory, as the virtual node's /proc shows it (osml.virtual.kernel): no paper gives virtual."""
@@ -29,11 +30,13 @@ _MEASURED = {
 
 def provenance_of(sweep: Sweep) -> Provenance:
     """Where the rows of a sweep come from: what made them, without what chose how many there are."""
-    settings = {
+    settings: dict[str, Any] = {
         "samples": sweep.samples, "interval_s": sweep.interval_s, "warmup_s": sweep.warmup_s, "noise": sweep.noise,
         "loads": list(sweep.loads), "threads": list(sweep.threads), "neighbours": list(sweep.neighbours),
         "jobs": list(sweep.jobs), "colocated": sweep.colocated,
     }  # fmt: skip
+    if sweep.unconfined:
+        settings["unconfined"] = sweep.unconfined
     return Provenance("virtual", "osml data collect", seed=sweep.seed, settings=settings)
 
 
@@ -51,7 +54,7 @@ def _constant(value: object, kind: Any, count: int) -> Any:
 
 
 def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
-    """Measure a run: one row for each cell and sample, cells in order of cores, then ways."""
+    """Measure a run: one row for each cell and sample, cells in order of cores, then ways; then unconfined rows."""
     platform, service = catalogs.platform(run.platform), catalogs.service(run.service, run.platform)
     found = simulate(run, sweep)
     cores, ways, samples = found.own.shape[:3]
@@ -63,20 +66,30 @@ def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
         return np.broadcast_to(values[:, :, None], shape).reshape(-1)
 
     grid: Ints = np.indices((cores, ways)) + 1
-    row, column = grid[0], grid[1]
+    row, column, sample = by_cell(grid[0]), by_cell(grid[1]), np.arange(count) % samples
+    others_cores, others_ways = by_cell(found.others[:, :, 0]), by_cell(found.others[:, :, 1])
+    beside_gbps = found.beside_gbps.reshape(-1)
     alone = run.neighbours == 0
+    if sweep.unconfined and not alone:
+        more = unconfined(run, sweep, node_of_run(run))
+        count += sweep.unconfined
+        own, beside_gbps = np.concatenate([own, more.own]), np.concatenate([beside_gbps, more.beside_gbps])
+        row, column = _followed(row, platform.cpus, more.own), _followed(column, platform.ways, more.own)
+        others_cores = np.concatenate([others_cores, more.others[:, 0]])
+        others_ways = np.concatenate([others_ways, more.others[:, 1]])
+        sample = np.concatenate([sample, np.arange(sweep.unconfined)])
     values: dict[str, Any] = {name: own[:, k] for name, k in _MEASURED.items()}
     values |= {
-        "sample": np.arange(count) % samples,
-        "cores": by_cell(row),
-        "ways": by_cell(column),
-        "cache_mib": by_cell(column) * platform.way_mib,
+        "sample": sample,
+        "cores": row,
+        "ways": column,
+        "cache_mib": column * platform.way_mib,
         "llc_misses_per_s": own[:, m.M_LLC_MISSES] / sweep.interval_s,
         "vms_mib": own[:, m.M_RESIDENT_MIB] / RESIDENT_SHARE,
-        "neighbour_cores": by_cell(found.others[:, :, 0]),
-        "neighbour_ways": by_cell(found.others[:, :, 1]),
-        "neighbour_cache_mib": by_cell(found.others[:, :, 1]) * platform.way_mib,
-        "neighbour_bandwidth_gbps": found.beside_gbps.reshape(-1),
+        "neighbour_cores": others_cores,
+        "neighbour_ways": others_ways,
+        "neighbour_cache_mib": others_ways * platform.way_mib,
+        "neighbour_bandwidth_gbps": beside_gbps,
     }
     constants: dict[str, Any] = {
         "run": run.id, "platform": run.platform, "service": run.service, "interval_s": sweep.interval_s,
@@ -95,3 +108,8 @@ def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
             filled = plain if missing is None else np.where(missing, 0, plain)
             columns.append(pa.array(filled.astype(kind), field.type, mask=missing))
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _followed(values: NDArray[Any], by: int, rows: NDArray[Any]) -> NDArray[Any]:
+    """The values, and `by` once for each of `rows`."""
+    return np.concatenate([values, np.full(len(rows), by, values.dtype)])

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
+from osml_training.data.arrow import pa
 from osml_training.data.description import Fingerprint, described
 from osml_training.data.schema import PERCENTILES
 from osml_training.data.store import open_parquet, read_group
@@ -18,12 +19,12 @@ from osml_training.data.store import open_parquet, read_group
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SURELY = 20.0
+SURELY = 20.0
 """Expected requests of which none was answered: then the cell doesn't answer. Below it there may have been none."""
 
 READ = (
     "run", "platform", "service", "threads", "load", "offered_per_s", "interval_s", "target_ms", "percentile",
-    "cores", "ways", "bandwidth_gbps", "neighbours", *PERCENTILES.values(),
+    "cores", "ways", "bandwidth_gbps", "neighbours", "neighbour_cores", "neighbour_ways", *PERCENTILES.values(),
 )  # fmt: skip
 
 
@@ -53,7 +54,7 @@ class Surface:
         """Mean over samples; NaN: not measured, infinite: many requests came and none was answered."""
         with np.errstate(invalid="ignore"):
             mean = self.total / self.answered
-        return np.where((self.answered == 0) & (self.expected >= _SURELY), np.inf, mean)
+        return np.where((self.answered == 0) & (self.expected >= SURELY), np.inf, mean)
 
     @property
     def bandwidth_gbps(self) -> Floats:
@@ -116,6 +117,15 @@ def _cells(table: Any, where: str, shape: tuple[int, int], unit: float, platform
     return units - 1, plain - 1
 
 
+def _parted(table: Any, shape: tuple[int, int], unit: float) -> NDArray[np.bool_]:
+    """Rows in which what the service has and what its neighbours have fits on the platform."""
+    out = np.ones(len(table), np.bool_)
+    for own, others, total in (("cores", "neighbour_cores", shape[0] * unit), ("ways", "neighbour_ways", shape[1])):
+        # Unknown is no contradiction; two hundredths of a core are the rounding of quotas.
+        out &= ~(_numbers(table, own) + _numbers(table, others) > total + 0.02)
+    return out
+
+
 def _grow(surface: Surface, at: tuple[Ints, Ints], table: Any, rows: NDArray[np.bool_], where: str) -> None:
     """Add rows of one run."""
     kind = surface.facts["percentile"] or "p99"
@@ -145,7 +155,12 @@ def _grow(surface: Surface, at: tuple[Ints, Ints], table: Any, rows: NDArray[np.
 def add_rows(
     surfaces: dict[str, Surface], table: Any, where: str, shape: tuple[int, int], unit: float, platform: Fingerprint
 ) -> None:
-    """Add a table of rows to the surfaces of their runs; `shape` is the grid of the platform."""
+    """Add a table of rows to the surfaces of their runs; `shape` is the grid of the platform.
+
+    Rows in which the service and its neighbours can't each have had cores (or ways) of their own are left out: they
+    are no cells of a surface.
+    """
+    table = table.filter(pa.array(_parted(table, shape, unit)))
     units, ways = _cells(table, where, shape, unit, platform)
     runs = table.column("run").combine_chunks().dictionary_encode()
     codes: Ints = runs.indices.to_numpy(zero_copy_only=False)

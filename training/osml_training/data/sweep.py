@@ -68,7 +68,8 @@ class Sweep:
 
     `rows` is the aim over all platforms and services, split evenly. `loads` are shares of max load, `threads` multiples
     of the service's usual number. Of every 1 + `colocated` runs one is alone on the node. Each cell settles for
-    `warmup_s` and is then measured `samples` times for `interval_s`.
+    `warmup_s` and is then measured `samples` times for `interval_s`. Each run with neighbours has so many
+    `unconfined` rows besides (osml_training.data.unconfined).
     """
 
     platforms: tuple[str, ...]
@@ -80,6 +81,7 @@ class Sweep:
     colocated: int = 3
     rows: int = 1_000_000
     samples: int = 10
+    unconfined: int = 0
     interval_s: float = 1.0
     warmup_s: float = 20.0
     noise: bool = True
@@ -100,13 +102,18 @@ class Sweep:
             raise InputError(f"threads are {list(self.threads)}, expected multiples of the usual number, up to 8")
         limits = {"rows": (self.rows, 1, 10**11), "samples": (self.samples, 1, 10**5), "seed": (self.seed, 0, 2**63)}
         limits |= {"interval_s": (self.interval_s, 0.01, 3600), "warmup_s": (self.warmup_s, 1, 3600)}
-        limits |= {"colocated": (self.colocated, 0, 1000)}
+        limits |= {"colocated": (self.colocated, 0, 1000), "unconfined": (self.unconfined, 0, 10**5)}
         for field, (value, low, high) in limits.items():
             if not (math.isfinite(value) and low <= value <= high):
                 raise InputError(f"{field} is {value}, expected {low} to {high}")
         if self.colocated and not (self.neighbours or self.jobs):
             raise InputError("colocated runs need neighbours or jobs, name some or set colocated to 0")
         return self
+
+    def rows_of(self, run: Run) -> int:
+        """How many rows a run has."""
+        cores, ways = run.grid()
+        return cores * ways * self.samples + (self.unconfined if run.neighbours else 0)
 
 
 def _known(look_up: Callable[[str], object], names: Iterable[str]) -> None:
@@ -200,10 +207,9 @@ def _parts(sweep: Sweep, platform: str, service: str, aim: int, part_rows: int) 
     counts: list[Run] = []
     total = rows = number = 0
     for run in runs_of(sweep, platform, service):
-        cores, ways = run.grid()
         counts.append(run)
-        rows += cores * ways * sweep.samples
-        total += cores * ways * sweep.samples
+        rows += sweep.rows_of(run)
+        total += sweep.rows_of(run)
         if rows >= part_rows or total >= aim:
             yield Part(platform, service, number, tuple(counts))
             counts, rows, number = [], 0, number + 1
