@@ -1,0 +1,130 @@
+"""What online learning is: every field with its sentence. Unknown fields are refused."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+
+from osml.failure import InputError
+from osml_training.dqn.online_credit import Credit
+from osml_training.dqn.rewards import Reward
+
+DEFAULT = Path(__file__).parent.parent / "configs" / "c-online.yaml"
+"""The shipped one."""
+
+
+class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Model-C online. A step is one decision for one service; a node with four services makes four in an interval."""
+
+    platform: str = "e5-2697v4"
+    """Platform of the catalog whose virtual node is the environment."""
+    reward: Reward = Reward()
+    """Which reward, and what things cost."""
+    credit: Credit = "node"
+    """Reward entropy: the fall of the node's E_S, or of E_S of the service alone, as in traces of one service."""
+    gamma: float = 0.9
+    """Weight of the next state (OSML: 0.9)."""
+    double_q: bool = True
+    """The policy network chooses the next action, the target network says what it is worth."""
+    loss: Literal["mse", "huber"] = "mse"
+    """Of Q(action) and its target (OSML section 4.3: the square)."""
+    learning_rate: float = 5e-4
+    """RMSProp's (OSML, table 4)."""
+    batch: int = 1024
+    """Transitions an update (OSML: 200)."""
+    replay_ratio: float = 1.0
+    """Transitions that are learned from for each one that is made."""
+    target_sync: int = 20_000
+    """The target network becomes the policy network after so many steps."""
+    grad_clip: float = 40.0
+    """The gradient is not longer than this."""
+    epsilon: tuple[tuple[int, float], ...] = ((0, 0.05),)
+    """Share of random actions: (step, share) points with lines between them (OSML: 0.05 all the time)."""
+    capacity: int = 500_000
+    """Transitions in the buffer; the oldest go."""
+    offline_share: float = 0.25
+    """Share of every batch that is offline transitions, where there are any: what was learned offline stays."""
+    conservative: float = 0.0
+    """Weight of the penalty CQL(H), log sum exp Q - Q(action), on the offline part of a batch."""
+    learning_starts: int = 5000
+    """Steps before the first update."""
+    steps: int = 1_000_000
+    """Steps in all."""
+    envs: int = 1024
+    """Services at once: a multiple of max_services."""
+    min_services: int = 1
+    """An episode has at least so many services."""
+    max_services: int = 4
+    """An episode has at most so many."""
+    horizon: int = 60
+    """Intervals of an episode."""
+    seed: int = 0
+    """Episodes, exploration, batches."""
+    num_env_runners: int = 0
+    """RLlib: processes that sample beside the learner, on a cluster where there is one; 0: in the same process."""
+
+    def checked(self) -> OnlineConfig:
+        """This config, or InputError with the field that is wrong."""
+        limits: dict[str, tuple[float, float, float]] = {
+            "reward.price": (self.reward.price, 0, 1e6), "reward.cliff": (self.reward.cliff, 0, 1e6),
+            "gamma": (self.gamma, 0, 1), "learning_rate": (self.learning_rate, 1e-8, 1),
+            "batch": (self.batch, 1, 10**7), "replay_ratio": (self.replay_ratio, 0, 1000),
+            "target_sync": (self.target_sync, 1, 10**12), "grad_clip": (self.grad_clip, 1e-6, 1e12),
+            "capacity": (self.capacity, 1, 10**9), "offline_share": (self.offline_share, 0, 1),
+            "conservative": (self.conservative, 0, 1e6), "learning_starts": (self.learning_starts, 1, 10**12),
+            "steps": (self.steps, 0, 10**12), "envs": (self.envs, 1, 10**6), "seed": (self.seed, 0, 2**31),
+            "num_env_runners": (self.num_env_runners, 0, 10_000),
+            "horizon": (self.horizon, 1, 10**6), "max_services": (self.max_services, 1, 15),
+            "min_services": (self.min_services, 1, self.max_services),
+        }  # fmt: skip
+        for name, (value, low, high) in limits.items():
+            if not low <= value <= high:  # NaN, too
+                raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        if self.envs % self.max_services:
+            raise InputError(f"envs is {self.envs}, expected a multiple of max_services ({self.max_services})")
+        steps = [step for step, _ in self.epsilon]
+        if not steps or steps[0] != 0 or steps != sorted(set(steps)) or not all(0 <= e <= 1 for _, e in self.epsilon):
+            raise InputError(
+                f"epsilon is {self.epsilon}, expected (step, share) points from step 0 on, shares from 0 to 1"
+            )
+        return self
+
+    def epsilon_at(self, step: int) -> float:
+        """Share of random actions at a step."""
+        points = self.epsilon
+        for (first, high), (last, low) in pairwise(points):
+            if step < last:
+                return high + (low - high) * (step - first) / (last - first)
+        return points[-1][1]
+
+    def environment(self) -> dict[str, Any]:
+        """Settings of `osml/ServiceSteps-v0`."""
+        return {
+            "platform": self.platform, "reward": self.reward.kind, "price": self.reward.price, "credit": self.credit,
+            "cliff": self.reward.cliff, "min_services": self.min_services, "max_services": self.max_services,
+            "horizon": self.horizon,
+        }  # fmt: skip
+
+    def episode_seed(self) -> int:
+        """Seed of the environment: node i has this one + i, so seeds of runs must lie far apart."""
+        return int(np.random.SeedSequence([self.seed, 1]).generate_state(1)[0] >> 1)
+
+    def updates(self, steps: float) -> int:
+        """Updates that are due after so many steps."""
+        return math.floor(max(0.0, steps - self.learning_starts) * self.replay_ratio / self.batch)
+
+
+def read_online_config(file: Path = DEFAULT, changes: dict[str, Any] | None = None) -> OnlineConfig:
+    """A config from YAML; `changes` replace fields. InputError names file and field."""
+    try:
+        raw = msgspec.yaml.decode(file.read_bytes())
+        return msgspec.convert(raw | (changes or {}), OnlineConfig).checked()
+    except OSError as error:
+        raise InputError(f"config {file} can't be read ({error.strerror})") from None
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise InputError(f"config {file}: {error}") from None
