@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 
-from osml.domain import Decision, Observation
+from osml.domain import Decision, Experience, Experiences, Observation
 from osml_serving.errors import CODES, ErrorEnvelope
 from osml_serving.example import EXAMPLE
 from osml_serving.point import NodeSummary, Now, Point
@@ -30,7 +30,20 @@ class NodeDocument(msgspec.Struct):
     points: list[Point]
 
 
-_ROOTS = (Observation, Decision, NodeList, NodeDocument, ErrorEnvelope)
+class Receipt(msgspec.Struct):
+    """What became of a batch: experiences that are new to the store, and those that it had already."""
+
+    accepted: int
+    duplicates: int
+
+
+class StoredExperiences(msgspec.Struct):
+    """Experiences of one node, newest first."""
+
+    experiences: list[Experience]
+
+
+_ROOTS = (Observation, Decision, Experiences, Receipt, StoredExperiences, NodeList, NodeDocument, ErrorEnvelope)
 _REF = "#/components/schemas/{name}"
 STATUS = {
     400: ("bad_json", "bad_request"),
@@ -41,10 +54,10 @@ STATUS = {
     408: ("timeout",),
     413: ("too_large",),
     415: ("unsupported_media_type",),
-    422: ("invalid_observation", "request_refused", "bad_request"),
+    422: ("invalid_observation", "invalid_experience", "request_refused", "bad_request"),
     429: ("rate_limited",),
     500: ("policy_failed", "internal"),
-    503: ("overloaded", "not_ready"),
+    503: ("overloaded", "not_ready", "store_unavailable"),
 }
 CHALLENGE = {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "Bearer"}}
 RETRY = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
@@ -66,8 +79,8 @@ def _errors(*statuses: int) -> Json:
     return responses
 
 
-def _answer(description: str, media_type: str, schema: Json) -> Json:
-    return {"200": {"description": description, "content": {media_type: {"schema": schema}}}}
+def _answer(description: str, media_type: str, schema: Json, status: str = "200") -> Json:
+    return {status: {"description": description, "content": {media_type: {"schema": schema}}}}
 
 
 BEARER: list[Json] = [{"bearer": []}, {}]
@@ -86,6 +99,23 @@ DECISIONS: Json = {
     "responses": {
         **_answer("What the node does until its next observation.", "application/json", _ref(Decision)),
         **_errors(400, 401, 403, 408, 413, 415, 422, 429, 500, 503),
+    },
+}
+EXPERIENCES: Json = {
+    "tags": ["learning"],
+    "security": BEARER,
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(Experiences)}}},
+    "responses": {
+        **_answer("They are stored.", "application/json", _ref(Receipt), "202"),
+        **_errors(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
+    },
+}
+STORED_EXPERIENCES: Json = {
+    "tags": ["learning"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The experiences.", "application/json", _ref(StoredExperiences)),
+        **_errors(401, 403, 404, 422, 503),
     },
 }
 NODES: Json = {

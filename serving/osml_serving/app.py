@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from osml_serving import __version__, api_document, decisions, health, nodes, page
+from osml_serving import __version__, api_document, decisions, experiences, health, nodes, page
 from osml_serving.access import Access
 from osml_serving.bodies import Bodies
 from osml_serving.boundary import Boundary
@@ -32,9 +33,13 @@ def create_app(runtime: Runtime) -> FastAPI:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         runtime.readiness.warm_up(runtime.decider, runtime.log)
+        if runtime.experiences is not None:
+            runtime.experiences.start()
         app.state.example_decision = _example_decision(runtime)
         yield
         runtime.broker.close()
+        if runtime.experiences is not None:
+            await asyncio.to_thread(runtime.experiences.stop)
 
     app = FastAPI(title="osml", version=__version__, description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
     settings = runtime.settings
@@ -49,8 +54,9 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(Boundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
-    for routes in (decisions.router(runtime), nodes.router(runtime), health.router(runtime), page.router()):
-        app.include_router(routes)
+    for part in (decisions, experiences, nodes, health):
+        app.include_router(part.router(runtime))
+    app.include_router(page.router())
     app.mount("/static", page.PageFiles(directory=page.STATIC), name="static")
 
     def document() -> dict[str, Any]:

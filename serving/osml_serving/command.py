@@ -33,12 +33,15 @@ def serve(
     max_in_flight: Annotated[int | None, _option("max_in_flight")] = None,
     body_timeout_s: Annotated[float | None, _option("body_timeout_s")] = None,
     max_node_rate: Annotated[float | None, _option("max_node_rate")] = None,
+    store: Annotated[str | None, _option("store")] = None,
+    store_rows: Annotated[int | None, _option("store_rows")] = None,
+    store_days: Annotated[float | None, _option("store_days")] = None,
     drain_s: Annotated[float | None, _option("drain_s")] = None,
 ) -> None:
     """Run the decision server: agents post observations, the page at / shows what happens.
 
     Every flag can be set by environment too (--port by OSML_PORT); a flag wins. The server keeps nothing that a restart
-    could lose.
+    could lose but experiences, for `osml train c --online`, and those are in a database.
     """
     flags: dict[str, object] = {
         "host": host,
@@ -53,6 +56,9 @@ def serve(
         "max_in_flight": max_in_flight,
         "body_timeout_s": body_timeout_s,
         "max_node_rate": max_node_rate,
+        "store": store,
+        "store_rows": store_rows,
+        "store_days": store_days,
         "drain_s": drain_s,
     }
     settings = load_settings(flags)

@@ -19,10 +19,12 @@ CODES = {
     "too_large": "The body is longer than the server accepts.",
     "unsupported_media_type": "The body is declared as something other than JSON.",
     "invalid_observation": "The JSON is not an observation; `field` says where.",
+    "invalid_experience": "The JSON is no batch of experiences, or one of them contradicts itself; `field` says where.",
     "request_refused": "The observation contradicts itself, or names something unknown.",
     "rate_limited": "This node posts more often than the server accepts.",
     "overloaded": "The server has too much to do; come back after `Retry-After` seconds.",
     "not_ready": "The server is starting or stopping.",
+    "store_unavailable": "The experience store can't be written or read now; decisions go on.",
     "policy_failed": "The policy raised, or answered with an illegal decision; the log has the details.",
     "internal": "A fault of the server; the log has the details.",
 }

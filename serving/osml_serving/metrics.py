@@ -65,6 +65,12 @@ class Metrics:
             registry=self.registry,
         )
 
+        experiences = Counter("osml_experiences_total", "Experiences by outcome.", ["status"], registry=self.registry)
+        self.experiences_accepted = experiences.labels("accepted")
+        self.experiences_duplicate = experiences.labels("duplicate")
+        self.experiences_failed = experiences.labels("failed")
+        self.store_up = Gauge("osml_experience_store_up", "1 where experiences are stored.", registry=self.registry)
+
     def decision(self, policy: str, status: str) -> None:
         """Count a decision."""
         child = self._decisions.get((policy, status)) or self._decisions[UNKNOWN, status]

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 
 from osml_serving.broker import Broker
 from osml_serving.decider import Decider
+from osml_serving.experience_store.writer import Writer
+from osml_serving.experience_writer import make_writer
 from osml_serving.history import History
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
@@ -27,21 +29,24 @@ class Runtime:
     rate: NodeRate
     tokens: Tokens | None
     readiness: Readiness
+    experiences: Writer | None
     history: History = field(default_factory=History)
 
 
 def make_runtime(settings: Settings, decider: Decider, log: Log | None = None) -> Runtime:
-    """Build the parts. Raises InputError for a token file that can't be used."""
+    """Build the parts. Raises InputError for a token file, and for a store, that can't be used."""
     metrics = Metrics(decider.policies)
+    log = log or Log(settings.log_format, settings.log_level)
     runtime = Runtime(
         settings=settings,
         decider=decider,
-        log=log or Log(settings.log_format, settings.log_level),
+        log=log,
         metrics=metrics,
         broker=Broker(metrics),
         rate=NodeRate(settings.max_node_rate),
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
+        experiences=make_writer(settings, log, metrics),
     )
     metrics.watch_nodes(runtime.history.figures)
     return runtime

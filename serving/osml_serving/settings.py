@@ -16,7 +16,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(BaseSettings):
-    """Settings of one server process. It keeps nothing on disk, so they are all there is to configure."""
+    """Settings of one server process. All that it keeps are experiences, and no decision needs them."""
 
     model_config = SettingsConfigDict(env_prefix="OSML_", frozen=True)
 
@@ -32,6 +32,12 @@ class Settings(BaseSettings):
     max_in_flight: int = Field(256, ge=1, description="Requests worked on at once before others are told to come back.")
     body_timeout_s: float = Field(5.0, gt=0, le=60, description="Longest time a client may take to send its body.")
     max_node_rate: float = Field(200.0, gt=0, description="Observations per second accepted from one node.")
+    store: str = Field(
+        "sqlite",
+        description="Experience store: sqlite (in the state directory), sqlite:///FILE, postgresql://..., or none.",
+    )
+    store_rows: int = Field(50_000, ge=1, description="Experiences kept; the oldest go.")
+    store_days: float = Field(30.0, gt=0, description="Days that experiences are kept.")
     drain_s: float = Field(1.0, ge=0, le=60, description="Time between 'not ready' and the stop, after SIGTERM.")
 
     @model_validator(mode="after")

@@ -94,7 +94,7 @@ def serve() -> Iterator[Callable[..., InProcess]]:
         def start(**settings: object) -> InProcess:
             log = io.BytesIO()
             decider = Decider(decide, ["turns"], Refused, "turns", 0)
-            runtime = make_runtime(load_settings(settings), decider, Log("json", "debug", log))
+            runtime = make_runtime(load_settings({"store": "none"} | settings), decider, Log("json", "debug", log))
             client = stack.enter_context(TestClient(create_app(runtime), raise_server_exceptions=False))
             return InProcess(client, runtime, log)
 
@@ -155,7 +155,7 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
     started: list[Process] = []
 
     def start(*flags: str, port: int | None = None) -> Process:
-        process = Process(tmp_path, port or free_port(), "--drain-s", "0", *flags)
+        process = Process(tmp_path, port or free_port(), "--drain-s", "0", "--store", "none", *flags)
         started.append(process)
         process.wait_ready()
         return process
@@ -168,7 +168,9 @@ def start_process(tmp_path: Path) -> Iterator[Callable[..., Process]]:
 @pytest.fixture(scope="module")
 def process(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """One server process for all tests of a file that do it no harm."""
-    running = Process(tmp_path_factory.mktemp("server"), free_port(), "--drain-s", "0", "--log-format", "json")
+    folder = tmp_path_factory.mktemp("server")
+    store = f"sqlite:///{folder}/experiences.db"
+    running = Process(folder, free_port(), "--drain-s", "0", "--log-format", "json", "--store", store)
     try:
         running.wait_ready()
         yield running

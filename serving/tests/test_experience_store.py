@@ -1,6 +1,8 @@
 """The store itself, on SQLite and on PostgreSQL where there is one."""
 
 import asyncio
+import subprocess
+import sys
 import threading
 import time
 
@@ -8,9 +10,12 @@ import msgspec
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
-from osml_serving.experience_store import Store, StoreError, open_engine, store_url, told
+from alembic.script import ScriptDirectory
+from osml_serving.experience_store.address import REVISION, alembic_config, open_engine, store_url, told
+from osml_serving.experience_store.outcome import BusyError, StoreError
+from osml_serving.experience_store.store import Store
 from osml_serving.experience_store.tables import EXPERIENCES, METADATA
-from osml_serving.experience_store.writer import BusyError, Writer
+from osml_serving.experience_store.writer import Writer
 from sqlalchemy import text, update
 
 from osml.domain import Experience
@@ -82,6 +87,7 @@ def test_the_migrations_make_the_table_that_the_code_uses(engine):
         context = MigrationContext.configure(connection, opts={"target_metadata": METADATA})
         differences = [d for d in compare_metadata(context, METADATA) if d[0] != "remove_table"]
     assert differences == []
+    assert ScriptDirectory.from_config(alembic_config(None)).get_heads() == [REVISION]
 
 
 def test_servers_that_start_at_once_migrate_once(tmp_path, postgres_url):
@@ -97,12 +103,10 @@ def test_servers_that_start_at_once_migrate_once(tmp_path, postgres_url):
 
 def _open_at_once(url: str) -> None:
     code = (
-        "import sys; from osml_serving.experience_store import *;"
+        "import sys; from osml_serving.experience_store.address import *;"
+        "from osml_serving.experience_store.store import Store;"
         "e = open_engine(store_url(sys.argv[1]), writes=True); print(Store(e).count())"
     )
-    import subprocess
-    import sys
-
     processes = [
         subprocess.Popen([sys.executable, "-c", code, url], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         for _ in range(3)

@@ -64,7 +64,7 @@ class Bench:
 
 
 def start_server(children: Children, port: int, name: str = "server") -> Child:
-    server = children.start(name, ["osml", "serve", "--port", str(port)])
+    server = children.start(name, ["osml", "serve", "--port", str(port), "--store", "none"])
 
     def ready() -> bool:
         try:

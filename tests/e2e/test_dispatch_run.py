@@ -160,7 +160,7 @@ def test_haproxy_and_the_osml_server_are_killed_and_come_back(proxy: Proxy) -> N
     url = f"http://127.0.0.1:{port}"
 
     def start_server(name: str) -> Child:
-        server = proxy.children.start(name, [*OSML, "serve", "--port", str(port)])
+        server = proxy.children.start(name, [*OSML, "serve", "--port", str(port), "--store", "none"])
         wait_until(lambda: ready(url), "the server", [server])
         return server
 

@@ -1,7 +1,5 @@
-"""Experiences in SQLite or PostgreSQL: one schema, one set of migrations. No web framework in here: training reads it."""
+"""Experiences in SQLite or PostgreSQL: one schema, one set of migrations.
 
-from osml_serving.experience_store.address import DEFAULT_FILE, open_engine, store_url, told
-from osml_serving.experience_store.store import Added, Store, Stored, StoreError
-from osml_serving.experience_store.tables import EXPERIENCES
-
-__all__ = ["DEFAULT_FILE", "EXPERIENCES", "Added", "Store", "StoreError", "Stored", "open_engine", "store_url", "told"]
+No web framework in here: training reads it. SQLAlchemy takes half a second to import, so each part is imported where it
+is needed.
+"""

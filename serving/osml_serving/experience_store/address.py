@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from alembic import command
-from alembic.config import Config
-from alembic.util import CommandError
-from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from osml.failure import Failure, InputError, MachineError
 
+if TYPE_CHECKING:
+    from alembic.config import Config
+
 DEFAULT_FILE = "experiences.db"
+REVISION = "0001"
+"""The newest migration: a store that has it is used as it is."""
 BUSY_MS = 5000
 MIGRATION_LOCK = 0x6F736D6C  # "osml": PostgreSQL's advisory lock, so that two servers that start do not both migrate
 EXPECTED = "expected sqlite, sqlite:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, or none"
@@ -82,7 +84,7 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         else:
             with engine.begin() as connection:
                 connection.execute(text("SELECT 1 FROM experiences LIMIT 1"))
-    except (SQLAlchemyError, CommandError) as error:
+    except SQLAlchemyError as error:
         engine.dispose()
         raise Failure(f"the experience store {told(url)} can't be opened: {first_line(error)}") from None
     return engine
@@ -95,14 +97,31 @@ def _make_folder(file: Path) -> None:
         raise Failure(f"the folder of the experience store {file} can't be made: {error.strerror}") from None
 
 
-def migrate(connection: Connection, target: str = "head") -> None:
-    """Bring the schema to a revision. Servers that start at once wait for each other."""
+def migrate(connection: Connection) -> None:
+    """Bring the schema up to date. Servers that start at once wait for each other."""
     if connection.dialect.name == "postgresql":
         connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": MIGRATION_LOCK})
+    if inspect(connection).has_table("alembic_version"):
+        found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        if found == REVISION:
+            return
+    from alembic import command  # noqa: PLC0415 - half a second
+    from alembic.util import CommandError  # noqa: PLC0415
+
+    try:
+        command.upgrade(alembic_config(connection), "head")
+    except CommandError as error:
+        raise Failure(f"the experience store can't be brought up to date: {first_line(error)}") from None
+
+
+def alembic_config(connection: Connection | None) -> Config:
+    """Where the migrations are, and the connection that they run on."""
+    from alembic.config import Config  # noqa: PLC0415
+
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent / "migrations").replace("%", "%%"))
     config.attributes["connection"] = connection
-    command.upgrade(config, target)
+    return config
 
 
 def first_line(error: Exception) -> str:

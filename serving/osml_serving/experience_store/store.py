@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from osml.domain import Experience
 from osml_serving.experience_store.address import first_line
+from osml_serving.experience_store.outcome import Added, StoreError
 from osml_serving.experience_store.tables import EXPERIENCES
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
@@ -21,17 +22,6 @@ PRUNE_EVERY = 1000  # rows
 COLUMNS = EXPERIENCES.c
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Experience).decode
-
-
-class StoreError(Exception):
-    """The database said no; the message is its own sentence."""
-
-
-class Added(NamedTuple):
-    """What became of a batch: rows that are new, and those that were there already."""
-
-    accepted: int
-    duplicates: int
 
 
 class Stored(NamedTuple):

@@ -8,18 +8,17 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Full, Queue
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from osml.domain import Experience
 from osml.failure import Failure
-from osml_serving.experience_store.store import Added, Store, StoreError
+from osml_serving.experience_store.outcome import Added, BusyError, StoreError
+
+if TYPE_CHECKING:
+    from osml_serving.experience_store.store import Store
 
 REOPEN_S = 10.0
 Answer = TypeVar("Answer")
-
-
-class BusyError(Exception):
-    """The queue is full."""
 
 
 class Writer:

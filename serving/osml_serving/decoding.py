@@ -1,0 +1,74 @@
+"""Request bodies into structs; what is wrong with one is said in a sentence that names the field."""
+
+from __future__ import annotations
+
+import re
+from typing import Generic, TypeVar, cast
+
+import msgspec
+from fastapi import Request
+
+from osml_serving.errors import ApiError
+
+PATH = re.compile(r" - at `\$\.?(.*)`$")
+STEP = re.compile(r"[^.\[\]]+")
+MAX_VALUE_SHOWN = 60
+T = TypeVar("T")
+
+
+class Body(Generic[T]):
+    """Bodies of one route: JSON of `kind`, called `name` in words, refused with `code`."""
+
+    def __init__(self, kind: type[T], code: str, name: str) -> None:
+        self._decoder = msgspec.json.Decoder(kind)
+        self._code = code
+        self._name = name
+
+    def decode(self, body: bytes | msgspec.Raw) -> T:
+        """The struct in a body. Raises ApiError, which names the field."""
+        try:
+            return self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            message = str(error)
+            found = PATH.search(message)
+            field = found[1] if found else None
+            hint = f"the schema of {self._name} is in /openapi.json"
+            text = _sentence(PATH.sub("", message), field, bytes(body))
+            raise ApiError(422, self._code, text, field=field, hint=hint) from None
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise ApiError(400, "bad_json", f"the body is not JSON in UTF-8: {error}") from None
+        except RecursionError:  # msgspec counts on Python's stack limit, and does not wrap it
+            raise ApiError(400, "bad_json", "the body is nested too deeply") from None
+
+
+def _sentence(expected: str, field: str | None, body: bytes) -> str:
+    """The decoder's words with the field and, where there is one, its value: an agent's log shows the message alone."""
+    if not field:
+        return expected
+    try:
+        value: object = msgspec.json.decode(body)
+        for step in STEP.findall(field):
+            value = _below(value, step)
+        if not isinstance(value, int | float | str):
+            return f"{field}: {expected}"
+        shown = msgspec.json.encode(value).decode()[:MAX_VALUE_SHOWN]
+    except (msgspec.MsgspecError, ValueError, OverflowError, RecursionError):
+        return f"{field}: {expected}"  # the rest of the body is no JSON, or the number is beyond every type
+    return f"{field} is {shown}, {expected[:1].lower()}{expected[1:]}"
+
+
+def _below(value: object, step: str) -> object:
+    """The member or element `step` of a JSON value, None where there is none."""
+    if isinstance(value, dict):
+        return cast(dict[str, object], value).get(step)
+    if isinstance(value, list) and step.isdigit():
+        return dict(enumerate(cast(list[object], value))).get(int(step))
+    return None
+
+
+def require_json(request: Request) -> None:
+    """Raise 415 for a body declared as something else: browsers can't post JSON to strangers without asking first."""
+    declared = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+    if declared != "application/json":
+        hint = "send the header 'Content-Type: application/json'"
+        raise ApiError(415, "unsupported_media_type", f"the body is declared as '{declared[:100]}'", hint=hint)

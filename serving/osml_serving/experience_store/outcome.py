@@ -1,0 +1,20 @@
+"""How a call on the store can end."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class StoreError(Exception):
+    """The database said no; the message is its own sentence."""
+
+
+class BusyError(Exception):
+    """More wait to be written than there is room for."""
+
+
+class Added(NamedTuple):
+    """What became of a batch: rows that are new, and those that were there already."""
+
+    accepted: int
+    duplicates: int

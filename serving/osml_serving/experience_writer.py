@@ -1,0 +1,52 @@
+"""The server's experience store, opened in its own thread: a server is ready before its database is."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING
+
+from osml_serving.experience_store.writer import Writer
+from osml_serving.log import Log
+from osml_serving.metrics import Metrics
+from osml_serving.settings import Settings
+
+if TYPE_CHECKING:
+    from osml_serving.experience_store.store import Store
+
+MAX_WAITING = 64
+
+
+def make_writer(settings: Settings, log: Log, metrics: Metrics) -> Writer | None:
+    """A writer for the store of the settings, not started; None for `none`. Raises InputError for a wrong address."""
+    setting = settings.store
+    if setting == "none":
+        return None
+    if setting != "sqlite":
+        _check(setting)
+
+    def open_store() -> Store:
+        from osml_serving.experience_store.address import open_engine, store_url, told  # noqa: PLC0415 - half a second
+        from osml_serving.experience_store.store import Store  # noqa: PLC0415
+
+        url = store_url(setting)
+        assert url is not None  # noqa: S101 - "none" is above
+        store = Store(open_engine(url, writes=True), settings.store_rows, settings.store_days)
+        log.event("info", "experiences", f"kept in {told(url)}, at most {settings.store_rows}")
+        return store
+
+    def tell(why: str | None) -> None:
+        metrics.store_up.set(why is None)
+        if why is not None:
+            log.event("error", "experience_store", f"{why}; decisions go on without it")
+        else:
+            gc.collect()
+            gc.freeze()  # what was imported for it stays, too (server.py)
+
+    # Requests that wait hold a place among those in flight: most places are for decisions.
+    return Writer(open_store, tell, size=max(1, min(MAX_WAITING, settings.max_in_flight // 4)))
+
+
+def _check(setting: str) -> None:
+    from osml_serving.experience_store.address import store_url  # noqa: PLC0415
+
+    store_url(setting)
