@@ -120,6 +120,15 @@ def converged_at(judged: Sequence[Judged]) -> int | None:
     return None
 
 
+def longest_met(judged: Sequence[Judged]) -> int:
+    """The most intervals in a row in which all targets hold."""
+    longest = held = 0
+    for interval in judged:
+        held = held + 1 if interval.met else 0
+        longest = max(longest, held)
+    return longest
+
+
 def falls(node: Node, judged: Sequence[Judged]) -> tuple[int, int]:
     """Downward decisions (one a service that met its target), and how many of them were falls off the cliff.
 

@@ -1,7 +1,8 @@
-"""The best that isolation can do: a policy that is told the loads and applies the exact best partition at once.
+"""The upper bound: a policy that is told the loads and applies at once the best that the node's equations know.
 
-It divides cores and ways into isolated parts, so a policy that shares, or that sets knobs, can do better. It is no
-policy of `osml.policies`, because it needs the equations of the node: only the bench has it.
+That is the exact best partition into isolated parts, or one region that all share where that is better; both at
+constant load. Regions that some share, and knobs, can do better still. It is no policy of `osml.policies`, because it
+needs the equations of the node: only the bench has it.
 """
 
 from __future__ import annotations
@@ -11,9 +12,11 @@ from dataclasses import dataclass
 
 from msgspec import Struct
 
+from osml.bench.shared_node import settle_shared
 from osml.domain import Infeasible, Observation, Partition, Reason, Region
 from osml.policies.policy import Plan
 from osml.virtual.oracle import Answer, best_partition
+from osml.virtual.oracle.partitions import Outcome
 from osml.virtual.state import Node
 
 NAME = "oracle"
@@ -34,10 +37,25 @@ class BestFor:
 
 
 def best_for(node: Node, loads: Mapping[str, float]) -> BestFor:
-    """Ask the oracle (osml.virtual.oracle) and put its answer into regions; BE jobs share theirs."""
+    """The better of what isolation and what sharing everything can do.
+
+    Isolated parts where they meet all targets and nothing is gained for BE jobs by sharing, because they leave more to
+    others; else what meets all targets, else the least E_S.
+    """
     present = tuple(service for service in node.services if service.name in loads)
     smaller = Node(node.platform, present, node.jobs)
-    return as_regions(smaller, best_partition(smaller, loads, LIMIT_S))
+    isolated = as_regions(smaller, best_partition(smaller, loads, LIMIT_S))
+    shared = settle_shared(smaller, loads)
+    better = (shared.feasible, -shared.e_s) > (isolated.feasible is True, -isolated.e_s)
+    return _all_share(smaller, shared) if better else isolated
+
+
+def _all_share(node: Node, outcome: Outcome) -> BestFor:
+    cores, ways = node.platform.cpus, node.platform.ways
+    region = Region([tenant.name for tenant in node.tenants], cores, ways)
+    feasible = outcome.feasible
+    missing = [] if feasible else ["no isolated parts meet all targets, nor does sharing everything"]
+    return BestFor(Partition([region]), feasible, missing, outcome.e_s, cores, ways)
 
 
 def as_regions(node: Node, answer: Answer) -> BestFor:
@@ -72,6 +90,6 @@ class Oracle:
         """The best partition."""
         names = [service.name for service in observation.services if service.kind == "lc"]
         best = self._known(frozenset(names))
-        why = "; ".join(best.missing) or "no partition into isolated parts meets all targets"
+        why = "; ".join(best.missing) or "neither isolated parts nor sharing everything meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
-        return Plan(best.partition, [Reason(text="oracle: the exact best partition")], infeasible), state
+        return Plan(best.partition, [Reason(text="oracle: the best that the node's equations know")], infeasible), state

@@ -4,7 +4,8 @@ import math
 
 import pytest
 
-from osml.bench.judge import Judge, Judged, converged_at, falls
+from osml.bench.judge import Judge, Judged, converged_at, falls, longest_met
+from osml.bench.oracle_policy import best_for
 from osml.bench.report.statistics import mean, median, paired
 from osml.bench.scenario import Scenario
 from osml.domain import Partition, Region
@@ -26,6 +27,21 @@ def test_converged_is_the_first_of_five_intervals_in_a_row() -> None:
     assert converged_at([good] * 5) == 0
     assert converged_at([good, good, bad, *[good] * 5]) == 3
     assert converged_at([good] * 4 + [bad] + [good] * 4) is None
+
+
+def test_the_longest_time_without_a_miss_is_between_two_misses() -> None:
+    good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
+    assert longest_met([]) == longest_met([bad]) == 0
+    assert longest_met([good, bad, good, good, bad, good]) == 2
+
+
+def test_the_oracle_shares_everything_where_no_isolated_parts_meet_all_targets() -> None:
+    found: list[tuple[bool | None, int]] = []
+    for mix in ("moses=0.4,xapian=0.3", "memcached=0.8,moses=0.6,specjbb=0.2", "memcached=0.4,specjbb=0.2,sphinx=0.5"):
+        scenario = Scenario("test", "test", parse_mix(mix), "e5-2697v4")
+        best = best_for(scenario.node, scenario.mix.loads)
+        found.append((best.feasible, len(best.partition.regions)))
+    assert found == [(True, 2), (True, 1), (False, 1)]
 
 
 def test_a_fall_is_a_loss_after_which_the_latency_multiplies_beyond_the_target() -> None:
