@@ -25,8 +25,8 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Platform of the catalog whose virtual node is the environment."""
     reward: Reward = Reward()
     """Which reward, and what things cost."""
-    credit: Credit = "node"
-    """Reward entropy: the fall of the node's E_S, or of E_S of the service alone, as in traces of one service."""
+    credit: Credit = "own"
+    """Reward entropy: the fall of E_S of the service alone, as in traces of one service, or that of the node's."""
     gamma: float = 0.9
     """Weight of the next state (OSML: 0.9)."""
     double_q: bool = True

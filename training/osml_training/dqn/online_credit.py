@@ -9,38 +9,39 @@ from numpy.typing import NDArray
 
 from osml.virtual.environment_features import O_LATENCY, O_MEASURED, O_TARGET
 from osml.virtual.models import PlatformModel
-from osml_training.dqn.rewards import Reward, intolerable, potential
+from osml_training.dqn.rewards import Reward, entropy_gain, intolerable
 
 Floats32 = NDArray[np.float32]
 Credit = Literal["node", "own"]
 
 
 class OwnEntropy:
-    """Pays every service the fall of its own Q_i less the price of what it took: `rewards.entropy_reward`, but for
-    what it really got where several services took at once.
+    """Pays every service the fall of its own Q_i (`rewards.entropy_gain`) less the price of what it really got.
 
     Where nothing was measured Q_i stays what it was, as E_S of the environment does.
     """
 
     def __init__(self, platform: PlatformModel, reward: Reward):
         self.platform, self.reward = platform, reward
-        self._worth = np.zeros((0, 0), np.float32)
+        self._q_i: Floats32 = np.zeros((0, 0), np.float32)
 
     def begin(self, features: Floats32) -> None:
         """Episodes begin: `features` (nodes, places, 26)."""
-        self._worth = np.nan_to_num(self._of(features))
+        self._q_i = np.nan_to_num(_q_i(features))
 
     def pay(self, features: Floats32, taken: NDArray[np.int64], begun: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Rewards (nodes, places) of an interval in which so much was `taken` (nodes, places, 2).
 
         Those of the nodes that `begun` an episode mean nothing.
         """
-        worth = self._of(features)
-        worth = np.where(np.isnan(worth), np.where(begun[:, None], np.float32(0), self._worth), worth)
-        rise, self._worth = worth - self._worth, worth
+        now, before = _q_i(features), self._q_i
+        now = np.where(np.isnan(now), np.where(begun[:, None], np.float32(0), before), now)
+        self._q_i = now
         share = 0.5 * (taken[..., 0] / self.platform.cpus + taken[..., 1] / self.platform.ways)
-        return rise - self.reward.price * share
+        return entropy_gain(before, now, self.reward.cliff) - self.reward.price * share
 
-    def _of(self, features: Floats32) -> Floats32:
-        latency = np.where(features[..., O_MEASURED] > 0, features[..., O_LATENCY], np.float32("nan"))
-        return potential(intolerable(latency / np.maximum(features[..., O_TARGET], np.float32(1e-9))), self.reward)
+
+def _q_i(features: Floats32) -> Floats32:
+    """NaN where nothing was measured."""
+    latency = np.where(features[..., O_MEASURED] > 0, features[..., O_LATENCY], np.nan)
+    return intolerable((latency / np.maximum(features[..., O_TARGET], 1e-9)).astype(np.float32))

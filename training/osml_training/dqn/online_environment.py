@@ -6,7 +6,7 @@ what comes next is the next state of the same service. RLlib and the plain loop 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 import gymnasium
 import numpy as np
@@ -62,11 +62,11 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
         own = credit == "own" and config.reward == "entropy"
         self._own = OwnEntropy(catalogs.platform(config.platform), reward) if own else None
         low, high = np.zeros(len(STATE), np.float32), np.full(len(STATE), 1e12, np.float32)
-        seen = {
+        seen: dict[str, spaces.Space[Any]] = {
             "observations": spaces.Box(low, high, dtype=np.float32),
             "action_mask": spaces.Box(0, 1, (N_ACTIONS,), np.int8),
         }
-        self.single_observation_space, self.single_action_space = spaces.Dict(seen), spaces.Discrete(N_ACTIONS)
+        self.single_observation_space, self.single_action_space = spaces.Dict(seen), spaces.Discrete(N_ACTIONS)  # pyright: ignore[reportUnknownMemberType]
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.present: Bools = np.zeros(num_envs, np.bool_)
@@ -80,7 +80,8 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         """Begin an episode on all nodes."""
-        seen, info = self.nodes.reset(seed=seed, options=options)
+        found, info = self.nodes.reset(seed=seed, options=options)
+        seen = cast("NDArray[np.float32]", found)
         self._over = np.zeros(len(seen), np.bool_)
         if self._own is not None:
             self._own.begin(seen)
@@ -91,7 +92,8 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
         n = self.services
         joint = np.asarray(actions).reshape(-1, n)
         begun = self._over
-        seen, _, terminated, truncated, info = self.nodes.step(joint)
+        found, _, terminated, truncated, info = self.nodes.step(joint)
+        seen = cast("NDArray[np.float32]", found)
         rewards: Floats = info["service_rewards"]
         if self._own is not None:
             rewards = np.where(info["services"] >= 0, self._own.pay(seen, info["taken"], begun), 0.0)

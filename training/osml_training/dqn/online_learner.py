@@ -51,8 +51,11 @@ class Learner:
         """The target network becomes the policy network."""
         self.target.load_state_dict(self.net.state_dict())
 
-    def learn(self, replay: Replay) -> float:
-        """One update on a random batch, its loss. Raises Failure where that is not finite."""
+    def learn(self, replay: Replay, *, penalty_everywhere: bool = False) -> float:
+        """One update on a random batch, its loss. Raises Failure where that is not finite.
+
+        The conservative penalty is on the offline part; with `penalty_everywhere` on what is in `replay`, too.
+        """
         rows = self.config.batch
         theirs = 0
         parts: list[Tuples] = []
@@ -61,16 +64,16 @@ class Learner:
             parts.append(some(self._offline, self._rng.integers(0, len(self._offline.before), theirs)))
         if theirs < rows:
             parts.append(replay.sample(rows - theirs, self._rng))
-        batch = parts[0] if len(parts) == 1 else Tuples(*(np.concatenate(both) for both in zip(*parts, strict=True)))
-        loss = self.update(batch, theirs)
+        batch = parts[0] if len(parts) == 1 else Tuples._make(np.concatenate(both) for both in zip(*parts, strict=True))
+        loss = self.update(batch, rows if penalty_everywhere else theirs)
         if not np.isfinite(loss):
             raise Failure(
                 f"the loss of update {self.updates} is {loss}: lower learning_rate (now {self.config.learning_rate:g})"
             )
         return loss
 
-    def update(self, batch: Tuples, offline_rows: int = 0) -> float:
-        """One update on a batch, whose first `offline_rows` are offline ones; its loss."""
+    def update(self, batch: Tuples, penalised: int = 0) -> float:
+        """One update on a batch, its loss; the conservative penalty is on the first `penalised` rows."""
         before, action, reward, after, legal = (torch.from_numpy(part) for part in batch)
         config, net = self.config, self.net
         with torch.no_grad():
@@ -81,9 +84,9 @@ class Learner:
         q = net(before)
         chosen = q.gather(1, action[:, None])[:, 0]
         loss = self._loss(chosen, wanted)
-        if config.conservative and offline_rows:
-            mine = q[:offline_rows]
-            loss = loss + config.conservative * (torch.logsumexp(mine, dim=1) - chosen[:offline_rows]).mean()
+        if config.conservative and penalised:
+            mine = q[:penalised]
+            loss = loss + config.conservative * (torch.logsumexp(mine, dim=1) - chosen[:penalised]).mean()
         self._optimiser.zero_grad()
         loss.backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), config.grad_clip)

@@ -55,9 +55,9 @@ def learn_online(
     over = np.zeros(config.envs, np.bool_)
 
     def progress() -> Progress:
-        means = (float(np.mean(values)) if values else 0.0 for values in (losses, rewards, entropies))
+        loss, reward, e_s = (float(np.mean(values)) if values else 0.0 for values in (losses, rewards, entropies))
         now = time.monotonic() - started
-        return Progress(steps, intervals, learner.updates, config.epsilon_at(steps), *means, now)
+        return Progress(steps, intervals, learner.updates, config.epsilon_at(steps), loss, reward, e_s, now)
 
     while steps < config.steps:
         states, legal, there = seen["observations"], seen["action_mask"], env.present

@@ -34,7 +34,7 @@ def checked_tuples(given: Tuples, inputs: int) -> Tuples:
 
 def some(given: Tuples, rows: NDArray[np.int64]) -> Tuples:
     """The tuples of these rows."""
-    return Tuples(*(part[rows] for part in given))
+    return Tuples._make(part[rows] for part in given)
 
 
 class Replay:
@@ -55,7 +55,7 @@ class Replay:
         rows = len(new.before)
         if rows > self.capacity:
             self.added += rows - self.capacity
-            new = Tuples(*(part[-self.capacity :] for part in new))
+            new = Tuples._make(part[-self.capacity :] for part in new)
             rows = self.capacity
         at = (self.added + np.arange(rows)) % self.capacity
         for kept, part in zip(self._kept, new, strict=True):
