@@ -7,43 +7,19 @@ from typing import Any
 import msgspec
 from fastapi import FastAPI
 
-from osml.domain import Decision, Experience, Experiences, Observation
+from osml.domain import Decision, Experiences, Observation
 from osml_serving.errors import CODES, ErrorEnvelope
 from osml_serving.example import EXAMPLE
-from osml_serving.point import NodeSummary, Now, Point
+from osml_serving.explain import Explanation
+from osml_serving.wire import BatchAnswer, BatchRequest, NodeDocument, NodeList, Receipt, StoredExperiences
 
 Json = dict[str, Any]
 
 
-class NodeList(msgspec.Struct):
-    """Nodes that reported since the server started; `server_time` is the clock that their `at` goes by."""
-
-    server_time: float
-    nodes: list[NodeSummary]
-
-
-class NodeDocument(msgspec.Struct):
-    """The last intervals of one node, newest last."""
-
-    node: str
-    now: Now
-    points: list[Point]
-
-
-class Receipt(msgspec.Struct):
-    """What became of a batch: experiences that are new to the store, and those that it had already."""
-
-    accepted: int
-    duplicates: int
-
-
-class StoredExperiences(msgspec.Struct):
-    """Experiences of one node, newest first."""
-
-    experiences: list[Experience]
-
-
-_ROOTS = (Observation, Decision, Experiences, Receipt, StoredExperiences, NodeList, NodeDocument, ErrorEnvelope)
+_ROOTS = (
+    *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
+    *(NodeList, NodeDocument, Explanation, ErrorEnvelope),
+)
 _REF = "#/components/schemas/{name}"
 STATUS = {
     400: ("bad_json", "bad_request"),
@@ -101,6 +77,15 @@ DECISIONS: Json = {
         **_errors(400, 401, 403, 408, 413, 415, 422, 429, 500, 503),
     },
 }
+BATCH: Json = {
+    "tags": ["decisions"],
+    "security": BEARER,
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(BatchRequest)}}},
+    "responses": {
+        **_answer("A decision or an error for each observation.", "application/json", _ref(BatchAnswer)),
+        **_errors(400, 401, 408, 413, 415, 422, 503),
+    },
+}
 EXPERIENCES: Json = {
     "tags": ["learning"],
     "security": BEARER,
@@ -127,6 +112,14 @@ NODE: Json = {
     "tags": ["live view"],
     "security": BEARER,
     "responses": {**_answer("The intervals.", "application/json", _ref(NodeDocument)), **_errors(401, 403, 404, 422)},
+}
+EXPLAIN: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The explanation.", "application/json", _ref(Explanation)),
+        **_errors(401, 403, 404, 422),
+    },
 }
 EVENTS: Json = {
     "tags": ["live view"],

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
+import traceback
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Request, Response
@@ -10,12 +13,13 @@ from fastapi import APIRouter, Request, Response
 from osml.domain import Decision, Observation
 from osml_serving import point
 from osml_serving.access import require
-from osml_serving.api_document import DECISIONS
+from osml_serving.api_document import BATCH, DECISIONS
 from osml_serving.decider import PolicyFailedError
 from osml_serving.decoding import Body, require_json
-from osml_serving.errors import ApiError
+from osml_serving.errors import ApiError, ErrorBody
 from osml_serving.runtime import Runtime
 from osml_serving.stream import frame
+from osml_serving.wire import MAX_BATCH
 
 MAX_REASONS_LOGGED = 8
 _body = Body(Observation, "invalid_observation", "an observation")
@@ -34,23 +38,61 @@ def router(runtime: Runtime) -> APIRouter:
         answer goes back with the next observation. So any replica can answer, and a restart loses nothing.
         """
         require_json(request)
-        body = await request.body()
-        started = time.perf_counter()
-        observation = _body.decode(body)
-        require(request.scope, observation.node)
-        if not runtime.rate.take(observation.node, started):
-            message = (
-                f"node '{observation.node}' posts more than {runtime.settings.max_node_rate:g} observations a second"
-            )
-            raise ApiError(429, "rate_limited", message, field="node", headers={"retry-after": "1"})
-        decision = _decide(runtime, observation)
-        answer = _encoder.encode(decision)
-        elapsed_s = time.perf_counter() - started
-        runtime.metrics.decision_seconds.observe(elapsed_s)
-        _tell(runtime, observation, decision, elapsed_s * 1000)
+        answer = _answer(runtime, request, await request.body())
         return Response(answer, media_type="application/json")
 
+    @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
+    async def batch(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Decide for up to 32 observations at once, each by itself: a bad one gets its own error, the others decisions.
+
+        Three times as many nodes a second as one by one, at the price of waiting for each other.
+        """
+        require_json(request)
+        items: list[bytes] = []
+        for raw in _batch.decode(await request.body()).observations:
+            items.append(_item(runtime, request, raw))
+            await asyncio.sleep(0)  # others may be answered in between
+        return Response(b'{"decisions":[%s]}' % b",".join(items), media_type="application/json")
+
     return routes
+
+
+def _answer(runtime: Runtime, request: Request, body: bytes | msgspec.Raw) -> bytes:
+    """The encoded decision on one observation. Raises ApiError."""
+    started = time.perf_counter()
+    observation = _body.decode(body)
+    require(request.scope, observation.node)
+    if not runtime.rate.take(observation.node, started):
+        message = f"node '{observation.node}' posts more than {runtime.settings.max_node_rate:g} observations a second"
+        raise ApiError(429, "rate_limited", message, field="node", headers={"retry-after": "1"})
+    decision = _decide(runtime, observation)
+    answer = _encoder.encode(decision)
+    elapsed_s = time.perf_counter() - started
+    runtime.metrics.decision_seconds.observe(elapsed_s)
+    _tell(runtime, observation, decision, elapsed_s * 1000)
+    return answer
+
+
+def _item(runtime: Runtime, request: Request, raw: msgspec.Raw) -> bytes:
+    """One item of a batch's answer; a fault of ours is one item's, too."""
+    try:
+        return b'{"decision":%s}' % _answer(runtime, request, raw)
+    except ApiError as error:
+        body = error.body
+    except Exception as error:
+        runtime.log.fault("internal", f"an observation of a batch: {error!r}", traceback.format_exc())
+        body = ErrorBody("internal", "the server failed on this observation; its log has the details")
+    runtime.metrics.error(body.code)
+    return b'{"error":%s}' % _encoder.encode(body)
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    """`wire.BatchRequest` before each observation is looked at by itself."""
+
+    observations: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+_batch = Body(_Batch, "bad_request", "a batch of observations")
 
 
 def _decide(runtime: Runtime, observation: Observation) -> Decision:

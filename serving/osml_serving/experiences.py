@@ -11,7 +11,7 @@ from fastapi import APIRouter, Query, Request, Response
 
 from osml.domain import Experiences
 from osml_serving.access import require
-from osml_serving.api_document import EXPERIENCES, STORED_EXPERIENCES, Receipt
+from osml_serving.api_document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.decoding import Body, require_json
 from osml_serving.errors import ApiError
 from osml_serving.experience_checks import check_experience
@@ -20,6 +20,7 @@ from osml_serving.experience_store.writer import Writer
 from osml_serving.nodes import WatchedNode
 from osml_serving.rate import NodeRate
 from osml_serving.runtime import Runtime
+from osml_serving.wire import Receipt
 
 MAX_SHOWN = 100
 STORE_TIMEOUT_S = 10.0

@@ -10,17 +10,22 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from osml_serving import __version__
 from osml_serving.access import may_see, require
-from osml_serving.api_document import EVENTS, NODE, NODES, NodeList
+from osml_serving.api_document import EVENTS, EXPLAIN, NODE, NODES
 from osml_serving.broker import TooManyViewersError
 from osml_serving.errors import ApiError
-from osml_serving.history import MAX_POINTS
+from osml_serving.explain import explain
+from osml_serving.history import MAX_POINTS, NodeHistory
 from osml_serving.runtime import Runtime
 from osml_serving.stream import EventStream
+from osml_serving.wire import NodeList
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 NodeName = Annotated[str, Path(pattern=NAME, description="Name of a node, as it stands in its observations.")]
 WatchedNode = Annotated[str, Query(pattern=NAME, description="Node to watch; it need not have reported yet.")]
 Points = Annotated[int, Query(ge=1, le=MAX_POINTS, description="Intervals wanted, newest last.")]
+
+MAX_STEPS = 240  # decoding them holds the event loop for a few milliseconds
+Steps = Annotated[int, Query(ge=1, le=MAX_STEPS, description="Intervals of the paths, newest last.")]
 
 
 def router(runtime: Runtime) -> APIRouter:
@@ -39,11 +44,16 @@ def router(runtime: Runtime) -> APIRouter:
     ) -> Response:
         """Show the last intervals of one node: at most 600, kept in memory only."""
         require(request.scope, node)
-        history = runtime.history.get(node)
-        if history is None:
-            hint = "GET /v1/nodes lists those that have"
-            raise ApiError(404, "not_found", f"node '{node}' has not reported to this server", field="node", hint=hint)
-        return _json(history.document(node, points))
+        return _json(_history(runtime, node).document(node, points))
+
+    @routes.get("/v1/nodes/{node}/explain", openapi_extra=EXPLAIN, response_class=Response)
+    async def explain_(  # pyright: ignore[reportUnusedFunction]
+        request: Request, node: NodeName, points: Steps = 120
+    ) -> Response:
+        """Explain the node's last decision: reasons, predictions, and each LC service's way over cores and ways."""
+        require(request.scope, node)
+        explanation = explain(node, _history(runtime, node), points, [])
+        return _json(msgspec.json.encode(explanation))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
     async def events(request: Request, node: WatchedNode) -> Response:  # pyright: ignore[reportUnusedFunction]
@@ -57,6 +67,15 @@ def router(runtime: Runtime) -> APIRouter:
         return EventStream(runtime.broker, viewer, msgspec.json.encode({"version": __version__}))
 
     return routes
+
+
+def _history(runtime: Runtime, node: str) -> NodeHistory:
+    """What is known of a node, or 404."""
+    history = runtime.history.get(node)
+    if history is None:
+        hint = "GET /v1/nodes lists those that have"
+        raise ApiError(404, "not_found", f"node '{node}' has not reported to this server", field="node", hint=hint)
+    return history
 
 
 def _json(content: bytes) -> Response:

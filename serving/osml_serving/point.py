@@ -5,13 +5,33 @@ from __future__ import annotations
 import msgspec
 from msgspec import Struct, field
 
-from osml.domain import Assignment, Decision, Infeasible, Observation, Outcome, Platform, Reason, Region, Service
+from osml.domain import (
+    Assignment,
+    Decision,
+    Entropy,
+    Forecast,
+    Infeasible,
+    Observation,
+    Outcome,
+    Platform,
+    Reason,
+    Region,
+    Service,
+)
+
+
+class Cell(Struct):
+    """Core units and ways that a service can reach."""
+
+    cores: int
+    ways: int
 
 
 class ServicePoint(Struct):
     """One service in one interval: what was measured, and what it can reach from now on (shared regions included).
 
-    `met` is None where there was nothing to judge by. `speed` is a BE job's speed over its speed alone, 0 to 1.
+    `met` is None where there was nothing to judge by. `speed` is a BE job's speed over its speed alone, 0 to 1. `held`
+    is what it could reach while all this was measured; None where nothing was applied then.
     """
 
     name: str
@@ -26,9 +46,10 @@ class ServicePoint(Struct):
     ipc: float | None
     work_rate: float | None
     requests_per_s: float | None
+    held: Cell | None = None
 
 
-class Point(Struct):
+class Interval(Struct):
     """One observation and the decision it led to.
 
     `at` is the server's clock (seconds since 1970), `time_s` the node's.
@@ -46,6 +67,7 @@ class Point(Struct):
     reasons: list[Reason]
     outcome: Outcome | None
     duration_ms: float
+    forecasts: list[Forecast] = []
 
 
 class Now(Struct):
@@ -55,6 +77,7 @@ class Now(Struct):
     assignments: list[Assignment]
     missing: dict[str, str]
     infeasible: Infeasible | None
+    entropy: Entropy | None = None
 
 
 class NodeSummary(Struct):
@@ -69,10 +92,13 @@ class NodeSummary(Struct):
     services: int
 
 
-def service_point(service: Service, decision: Decision) -> ServicePoint:
+def service_point(service: Service, observation: Observation, decision: Decision) -> ServicePoint:
     """One service's share of a point."""
     slack = service.slack
     slowdown = service.slowdown
+    before = observation.partition
+    if before is not None and not any(service.name in region.owners for region in before.regions):
+        before = None  # it is new
     return ServicePoint(
         name=service.name,
         kind=service.kind,
@@ -86,13 +112,14 @@ def service_point(service: Service, decision: Decision) -> ServicePoint:
         ipc=service.counters.ipc,
         work_rate=service.counters.work_rate,
         requests_per_s=None if service.latency is None else service.latency.requests_per_s,
+        held=None if before is None else Cell(before.cores_of(service.name), before.ways_of(service.name)),
     )
 
 
-def make_point(observation: Observation, decision: Decision, at: float, duration_ms: float) -> Point:
+def make_point(observation: Observation, decision: Decision, at: float, duration_ms: float) -> Interval:
     """The point of one interval."""
     entropy = decision.entropy
-    return Point(
+    return Interval(
         seq=observation.seq,
         at=round(at, 3),
         time_s=observation.time_s,
@@ -100,20 +127,21 @@ def make_point(observation: Observation, decision: Decision, at: float, duration
         e_s=None if entropy is None else entropy.e_s,
         e_lc=None if entropy is None else entropy.e_lc,
         e_be=None if entropy is None else entropy.e_be,
-        services=[service_point(service, decision) for service in observation.services],
+        services=[service_point(service, observation, decision) for service in observation.services],
         regions=decision.partition.regions,
         reasons=decision.reasons,
         outcome=observation.outcome,
         duration_ms=round(duration_ms, 3),
+        forecasts=decision.forecasts,
     )
 
 
 def make_now(observation: Observation, decision: Decision) -> Now:
     """The newest state of one node."""
-    return Now(observation.platform, decision.assignments, observation.missing, decision.infeasible)
+    return Now(observation.platform, decision.assignments, observation.missing, decision.infeasible, decision.entropy)
 
 
-def make_summary(node: str, point: Point) -> NodeSummary:
+def make_summary(node: str, point: Interval) -> NodeSummary:
     """The node's line in the list."""
     violations = sum(service.met is False for service in point.services)
     return NodeSummary(node, point.at, point.seq, point.policy, point.e_s, violations, len(point.services))
