@@ -1,0 +1,130 @@
+"""What Model-A and A' say of the LC services of an observation, in words that the policy `osml` reasons with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.domain import Forecast, Observation, Point, Service
+from osml.policies.osml_models import Models
+from osml.predictors import ModelMetadata, Predictor, feature_rows
+
+COVERAGE = 0.9
+"""Of the conformal bounds that decisions rest on."""
+
+_BEYOND = 0.5
+"""How far out of the range of the training (its 1st to 99th percentile) a feature may be, as a share of that range."""
+
+_ANSWERS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")
+
+
+class Answer(NamedTuple):
+    """One service's prediction: logical CPUs, ways, GB/s. `upper` is the conformal bound of RCliff, `spread` of the OAA."""
+
+    service: str
+    model: str
+    seen: bool
+    cliff: tuple[float, float]
+    upper: tuple[float, float]
+    oaa: tuple[float, float]
+    oaa_upper: tuple[float, float]
+    gbps: float | None
+    strange: str | None
+
+    def forecast(self) -> Forecast:
+        """The same for the wire."""
+        return Forecast(
+            service=self.service, model=self.model, rcliff=Point(*self.cliff), rcliff_upper=Point(*self.upper),
+            oaa=Point(*self.oaa), coverage=COVERAGE, familiar=self.strange is None, oaa_bandwidth_gbps=self.gbps,
+        )  # fmt: skip
+
+
+class ModelFault(NamedTuple):
+    """Why the models can't be used for an observation."""
+
+    text: str
+
+
+def ask(observation: Observation, services: Sequence[Service], models: Models) -> dict[str, Answer] | ModelFault:
+    """RCliff and OAA of these services by A' (by A for one that is alone on the node); one batch.
+
+    A fault where the model is missing, or answers what is no number or no place on any machine.
+    """
+    alone = len(observation.services) == 1
+    model = models.a if alone and models.a is not None else models.a2
+    if model is None:
+        return ModelFault("; ".join(models.faults) or "model a2 is switched off")
+    if not services:
+        return {}
+    meta = model.metadata
+    names = [service.name for service in services]
+    try:
+        rows = feature_rows(observation, names, meta.inputs)
+        found = model.predict(rows)
+        places = [meta.answers.index(name) for name in _ANSWERS]
+        known = [name in meta.services for name in names]
+        upper = np.where(np.array(known)[:, None], found.upper(COVERAGE), found.upper(COVERAGE, seen=False))
+    except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
+        return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
+    points, upper = found.points[:, places], upper[:, places]
+    fault = _nonsense(points, meta, observation)
+    if fault is not None:
+        return fault
+    return {
+        name: _answer(name, model, known[i], points[i].tolist(), upper[i].tolist(), _strange(rows[i], meta))
+        for i, name in enumerate(names)
+    }
+
+
+def _answer(
+    name: str, model: Predictor, seen: bool, point: list[float], upper: list[float], strange: str | None
+) -> Answer:
+    gbps = point[4] if math.isfinite(point[4]) and point[4] > 0 else None
+    return Answer(
+        name, model.metadata.name, seen, (point[0], point[1]), (upper[0], upper[1]), (point[2], point[3]),
+        (upper[2], upper[3]), gbps, strange,
+    )  # fmt: skip
+
+
+def _nonsense(points: NDArray[Any], meta: ModelMetadata, observation: Observation) -> ModelFault | None:
+    """A point that is no number, or so far outside of the machine that the model can't be meant for it."""
+    if not np.isfinite(points[:, :4]).all():
+        return ModelFault(f"model '{meta.name}' answers what is no number")
+    platform = observation.platform
+    most = (platform.cores * platform.core_quantum, platform.ways or 64)
+    for k in range(4):
+        worst = float(points[:, k].max())
+        if worst > 1.5 * most[k % 2] + 1 or float(points[:, k].min()) < -1:
+            return ModelFault(f"model '{meta.name}' answers {_ANSWERS[k]} {worst:.3g} on a node with {most[k % 2]:g}")
+    return None
+
+
+def _strange(row: NDArray[Any], meta: ModelMetadata) -> str | None:
+    """The first feature that is far outside of what the model was trained on, in words; None where none is."""
+    low, high = _range(meta)
+    odd = (row < low) | (row > high)  # NaN, not measured, is neither
+    if not odd.any():
+        return None
+    k = int(np.argmax(odd))
+    feature = meta.features[k]
+    return f"{feature.name} {float(row[k]):.4g}, trained on {feature.low:.4g} to {feature.high:.4g}"
+
+
+_ranges: dict[int, tuple[ModelMetadata, NDArray[Any], NDArray[Any]]] = {}
+
+
+def _range(meta: ModelMetadata) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Lowest and highest value of each feature that is still familiar."""
+    found = _ranges.get(id(meta))
+    if found is None or found[0] is not meta:
+        low = np.array([feature.low for feature in meta.features])
+        high = np.array([feature.high for feature in meta.features])
+        room = _BEYOND * (high - low) + 0.02 * np.abs(high)
+        if len(_ranges) > 256:
+            _ranges.clear()
+        found = _ranges[id(meta)] = (meta, low - room, high + room)
+    return found[1], found[2]

@@ -1,0 +1,136 @@
+"""What the policy `osml` remembers of each service between two decisions, and how a new interval changes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from osml.domain import Service
+from osml.policies.osml_forecast import Answer
+from osml.policies.osml_node import Cell
+
+MOVED = 0.08
+"""A rate that differs by more than this share (and by more than its noise) is another load."""
+
+_NOISE = 4.0  # standard deviations of a counted rate
+_MEMORY = 8  # intervals that a mean goes over
+_MAX_BANS = 16
+
+
+class Ban(Struct, frozen=True, array_like=True):
+    """A cell that missed the target at that rate (requests/s; None: not known)."""
+
+    cores: int
+    ways: int
+    rate: float | None
+
+
+class Known(Struct, frozen=True, array_like=True):
+    """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
+
+    `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
+    row. `confined`: predicted while it had a cell of its own, where the models know best. `before` is what it had
+    before the last step down, as long as that may have to be taken back.
+    """
+
+    oaa: tuple[float, float]
+    oaa_upper: tuple[float, float]
+    cliff: tuple[float, float]
+    upper: tuple[float, float]
+    gbps: float | None
+    count: int
+    confined: bool
+    target_ms: float | None
+    rate: float | None = None
+    cell: tuple[int, int] | None = None
+    settled: int = 0
+    missed: int = 0
+    met: int = 0
+    latency_ms: float | None = None
+    bans: list[Ban] = []
+    before: tuple[int, int] | None = None
+
+
+def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | None, interval_s: float) -> Known:
+    """The memory of a service after one more interval in `cell` (None: it shares)."""
+    rate = None if service.latency is None else service.latency.requests_per_s
+    slack = service.slack
+    if known is None or known.target_ms != service.target_ms:
+        bans = [] if known is None else known.bans
+        fresh = _fresh(answer, service, cell, rate)
+        return replace(fresh, bans=bans, missed=int(slack is not None and slack < 0), met=int((slack or -1) >= 0))
+    here = None if cell is None else (cell.cores, cell.ways)
+    settled = known.settled + 1 if here == known.cell else 0
+    missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
+    met = known.met if slack is None else known.met + 1 if slack >= 0 else 0
+    now = replace(
+        known, cell=here, settled=settled, missed=missed, met=met,
+        latency_ms=service.latency_ms if service.latency_ms is not None else known.latency_ms,
+    )  # fmt: skip
+    if slack is None:
+        return now
+    quiet = missed == 0 and known.missed == 0  # while a queue drains, completions are not arrivals
+    if _moved(known.rate, rate, interval_s) and (quiet or (rate or 0.0) > (known.rate or 0.0)):
+        fresh = _fresh(answer, service, cell, rate)
+        return replace(fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=None)
+    better = cell is not None and not known.confined
+    if missed and not (better and settled):
+        return now  # starved services look alike whatever their load: nothing is learned from that
+    if settled == 0 and known.count:
+        return now  # a part of the interval was under the old allocation
+    if better:
+        fresh = _fresh(answer, service, cell, rate)
+        return replace(fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=known.before)
+    if known.confined and cell is None:
+        return now
+    share = 1.0 / min(known.count + 1, _MEMORY)
+    return replace(
+        now,
+        oaa=_mean(known.oaa, answer.oaa, share),
+        oaa_upper=_mean(known.oaa_upper, answer.oaa_upper, share),
+        cliff=_mean(known.cliff, answer.cliff, share),
+        upper=_mean(known.upper, answer.upper, share),
+        gbps=answer.gbps,
+        count=known.count + 1,
+        rate=rate if known.rate is None else known.rate if rate is None else known.rate + share * (rate - known.rate),
+    )
+
+
+def banned(known: Known, cell: Cell) -> bool:
+    """Whether a cell, or one that is larger in both, missed the target at this load or a lower one."""
+    return any(
+        cell.cores <= ban.cores and cell.ways <= ban.ways and _same_or_more(known.rate, ban.rate) for ban in known.bans
+    )
+
+
+def with_ban(known: Known, cell: Cell) -> Known:
+    """The memory with a cell that missed the target."""
+    bans = [ban for ban in known.bans if not (ban.cores <= cell.cores and ban.ways <= cell.ways)]
+    return replace(known, bans=[*bans, Ban(cell.cores, cell.ways, known.rate)][-_MAX_BANS:])
+
+
+def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:
+    return Known(
+        oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps, count=1, confined=cell is not None,
+        target_ms=service.target_ms, rate=rate, cell=None if cell is None else (cell.cores, cell.ways),
+        latency_ms=service.latency_ms,
+    )  # fmt: skip
+
+
+def _mean(old: Sequence[float], new: Sequence[float], share: float) -> tuple[float, float]:
+    return old[0] + share * (new[0] - old[0]), old[1] + share * (new[1] - old[1])
+
+
+def _moved(before: float | None, now: float | None, interval_s: float) -> bool:
+    """Whether a rate has changed by more than its own noise (requests that come at random) and MOVED."""
+    if not before or now is None:
+        return False
+    noise = _NOISE / math.sqrt(max(1.0, before * interval_s))
+    return abs(now / before - 1.0) > MOVED + noise
+
+
+def _same_or_more(rate: float | None, at: float | None) -> bool:
+    return rate is None or at is None or rate >= at * (1.0 - MOVED)

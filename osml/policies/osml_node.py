@@ -1,0 +1,177 @@
+"""What the policy `osml` divides: the LC services with their limits, what each has now, and how that is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from osml.domain import Knobs, Observation, Partition, Region, Service
+from osml.policies.limits import Budget, budgets, can_isolate
+from osml.policies.regions import with_knob
+
+PRIORITY = 10  # of 1..99; only that it is above 0 (normal tasks) matters
+BACKGROUND_WAYS = 2
+"""Ways of the BE jobs where LC services share everything else: enough for a stream, little of what services need."""
+
+
+class Cell(NamedTuple):
+    """Core units and ways of one service."""
+
+    cores: int
+    ways: int
+
+
+class Node(NamedTuple):
+    """A node to divide. `cells` are what LC services have alone now; who is not in it shares, or has just come.
+
+    With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
+    `obstacle` says why nothing can be isolated here.
+    """
+
+    observation: Observation
+    lc: list[Service]
+    be: list[str]
+    cores: Budget
+    ways: Budget | None
+    cells: dict[str, Cell]
+    background: bool
+    obstacle: str | None
+
+    @property
+    def total(self) -> Cell:
+        """Everything."""
+        return Cell(self.cores.total, 0 if self.ways is None else self.ways.total)
+
+    @property
+    def least_be(self) -> Cell:
+        """What has to stay for the BE jobs."""
+        if not self.be:
+            return Cell(0, 0)
+        cores = max(self.cores.limits[name].least for name in self.be)
+        ways = 0 if self.ways is None else max(self.ways.limits[name].least for name in self.be)
+        return Cell(0 if self.background and cores == 1 else cores, ways)
+
+    @property
+    def for_lc(self) -> Cell:
+        """What LC services may have together."""
+        total, least = self.total, self.least_be
+        return Cell(total.cores - least.cores, total.ways - least.ways)
+
+    def least(self, name: str) -> Cell:
+        """The operator's minimum of a service, or the smallest part that there is."""
+        return Cell(self.cores.limits[name].least, 0 if self.ways is None else self.ways.limits[name].least)
+
+    def most(self, name: str) -> Cell:
+        """The operator's maximum of a service."""
+        return Cell(self.cores.limits[name].most, 0 if self.ways is None else self.ways.limits[name].most)
+
+    def bounded(self, name: str, cores: int, ways: int) -> Cell:
+        """So much, within the operator's limits."""
+        least, most = self.least(name), self.most(name)
+        return Cell(max(least.cores, min(cores, most.cores)), max(least.ways, min(ways, most.ways)))
+
+    @property
+    def may_share(self) -> bool:
+        """Whether all services may use everything: no limit of the operator would be exceeded."""
+        names = [service.name for service in self.lc]
+        return all(self.most(name) == self.total for name in names)
+
+
+def node_of(observation: Observation, wanted: Partition | None) -> Node:
+    """The node as it is observed; where nothing is applied, as it was `wanted`."""
+    lc = [service for service in observation.services if service.kind == "lc"]
+    be = [service.name for service in observation.services if service.kind == "be"]
+    found = {budget.resource: budget for budget in budgets(observation)}
+    cores, ways = found["cores"], found.get("ways")
+    total = observation.platform.cores
+    background = bool(be) and observation.platform.realtime and all(cores.limits[n].most >= total for n in be)
+    node = Node(observation, lc, be, cores, ways, {}, background, None)
+    before = observation.partition or wanted
+    names = {service.name for service in lc}
+    cells = {} if before is None else isolated(before, names, has_ways=ways is not None)
+    return node._replace(cells=cells, obstacle=_obstacle(node))
+
+
+def isolated(partition: Partition, names: set[str], *, has_ways: bool) -> dict[str, Cell]:
+    """Cores and ways that each of these services has to itself, BE jobs in its background aside."""
+    cells: dict[str, Cell] = {}
+    for region in partition.regions:
+        owners = names.intersection(region.owners)
+        if len(owners) == 1 and (region.cores == 0 or len(region.owners) == 1 or region.owners[0] in owners):
+            name = next(iter(owners))
+            old = cells.get(name, Cell(0, 0))
+            cells[name] = Cell(old.cores + region.cores, old.ways + region.ways)
+    return {name: cell for name, cell in cells.items() if cell.cores and (cell.ways or not has_ways)}
+
+
+def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str, Cell]] = ()) -> Partition:
+    """Every LC service in its cell, BE jobs in what is left; `pairs` share a cell besides (algorithm 4)."""
+    regions: list[Region] = []
+    for name, cell in cells.items():
+        if node.background:
+            regions += [Region([name, *node.be], cell.cores, 0), Region([name], 0, cell.ways)]
+        else:
+            regions.append(Region([name], cell.cores, cell.ways))
+    regions += [Region([first, second], cell.cores, cell.ways) for first, second, cell in pairs]
+    if node.be:
+        left = left_over(node, [*cells.values(), *(cell for _, _, cell in pairs)])
+        most = [Cell(node.cores.limits[n].most, node.ways.limits[n].most if node.ways else 0) for n in node.be]
+        regions.append(
+            Region(list(node.be), min([left.cores, *(m.cores for m in most)]), min([left.ways, *(m.ways for m in most)]))
+        )
+    regions = [region for region in regions if region.cores or region.ways]
+    return _prioritised(node, Partition(regions))
+
+
+def shared_by_services(node: Node) -> Partition:
+    """LC services share everything; BE jobs stay behind them, or aside where a node has no priorities."""
+    names = [service.name for service in node.lc]
+    total = node.total
+    if not node.be:
+        return Partition([Region(names, total.cores, total.ways)])
+    if not node.background:
+        least = node.least_be
+        return Partition([
+            Region(names, total.cores - least.cores, total.ways - least.ways),
+            Region(list(node.be), least.cores, least.ways),
+        ])  # fmt: skip
+    ways = min(max(BACKGROUND_WAYS, node.least_be.ways), max(total.ways - 1, 0))
+    regions = [Region([*names, *node.be], total.cores, 0)]
+    if node.ways is not None:
+        regions += [Region(names, 0, total.ways - ways), Region(list(node.be), 0, ways)]
+    return _prioritised(node, Partition(regions))
+
+
+def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
+    """What these cells leave of the node."""
+    total = node.total
+    return Cell(total.cores - sum(c.cores for c in cells), total.ways - sum(c.ways for c in cells))
+
+
+def _prioritised(node: Node, partition: Partition) -> Partition:
+    """LC services run before BE jobs where those are in their background."""
+    if not node.background:
+        return partition
+    names = {service.name: Knobs(realtime_priority=PRIORITY) for service in node.lc}
+    return with_knob(partition, "realtime_priority", {name: knobs.realtime_priority for name, knobs in names.items()})
+
+
+def _obstacle(node: Node) -> str | None:
+    """Why LC services can't be isolated from each other."""
+    names = [service.name for service in node.lc]
+    if not names:
+        return "there is no LC service"
+    groups = len(names) + bool(node.be)
+    for budget in (node.cores, node.ways):
+        if budget is None:
+            continue
+        found = can_isolate(budget, groups, groups, node.observation.platform.max_groups)
+        if found is not None:
+            return found
+        needed = sum(budget.limits[name].least for name in names)
+        needed += max((budget.limits[name].least for name in node.be), default=0)
+        if needed > budget.total:
+            return f"the operator's minimums for {budget.resource} ({needed}) don't fit in {budget.total}"
+        if any(budget.limits[name].most < budget.floor for name in names):
+            return f"the operator's maximums for {budget.resource} leave a service with nothing"
+    return None

@@ -1,0 +1,320 @@
+"""One decision of the policy `osml`: from predicted needs and what was measured to cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from osml.domain import Partition, Reason, Service
+from osml.entropy import system_entropy
+from osml.policies.arq import ArqState
+from osml.policies.osml_fit import cut_down, fits, missing, spread_out
+from osml.policies.osml_forecast import Answer
+from osml.policies.osml_memory import Known, banned, learned, with_ban
+from osml.policies.osml_models import Models
+from osml.policies.osml_node import Cell, Node, left_over, parted, shared_by_services
+from osml.policies.policy import latency_text
+
+CALM = 2
+"""Intervals with all targets met before anything is taken back."""
+
+LATER = 8
+"""Intervals in a cell, and of predictions, before a small surplus is taken back."""
+
+BAD = 0.1
+"""A target missed by more than this is acted upon at once, by less in the second interval."""
+
+SHARED, PARTED, SOME = "shared", "parted", "some"
+"""Ways to run a node: everybody on everything, everybody in a cell, some in cells and the others in what is left."""
+
+
+class OsmlState(Struct, frozen=True):
+    """`known` are the services; `kind` the way that the node is run, `scores` the E_S that ways came to, `calm`
+    intervals in a row with all targets met. `arq` is kept while ARQ's rules decide."""
+
+    known: dict[str, Known] = {}
+    kind: str = SHARED
+    scores: dict[str, float] = {}
+    aside: list[str] = []
+    calm: int = 0
+    wanted: Partition | None = None
+    arq: ArqState | None = None
+    violated_since_s: float | None = None
+    time_s: float = 0.0
+
+
+class Round:
+    """One decision in the making."""
+
+    def __init__(self, node: Node, state: OsmlState, answers: dict[str, Answer], models: Models) -> None:
+        self.node, self.before, self.answers, self.models = node, state, answers, models
+        self.services: dict[str, Service] = {service.name: service for service in node.lc}
+        self.cells = node.cells
+        self.reasons: list[Reason] = []
+        self.unsatisfied: list[str] = []
+        self.lack = ""
+        self.kind = state.kind
+        self.aside = [name for name in state.aside if name in self.services]
+        interval_s = node.observation.interval_s
+        self.known = {
+            name: learned(state.known.get(name), answers[name], service, self.cells.get(name), interval_s)
+            for name, service in self.services.items()
+        }
+        self.new = [name for name in self.services if name not in self.cells]
+        here, there = set(self.services), set(state.known)
+        self.changed = here != there or any(k.count <= 1 and k.settled for k in self.known.values())
+        for name in sorted(there - here):
+            self.say(f"{name} has gone: its part is free")
+        for name in sorted(here - there) if there else []:
+            self.say(f"{name} has come", name)
+        self.scores = {} if here != there else dict(state.scores)
+        self.violated = [name for name, known in self.known.items() if known.missed]
+        measured = any(service.slack is not None for service in node.lc)
+        self.calm = 0 if self.violated or self.new else state.calm + measured
+        self.e_s = system_entropy([*node.observation.services]).e_s
+        if self.e_s is not None and not self.changed:
+            old = self.scores.get(self.kind)
+            self.scores[self.kind] = self.e_s if old is None else 0.5 * (old + self.e_s)
+        self.wants = {name: self.want(name) for name in self.services}
+
+    # What services need
+
+    def want(self, name: str) -> Cell:
+        """The OAA in whole units: what the shield calls safe, and no cell that missed the target before."""
+        known, node = self.known[name], self.node
+        quantum = node.observation.platform.core_quantum
+        cores = max(known.oaa[0], known.oaa_upper[0] - 1.0)
+        units = math.ceil(cores / quantum - 0.25)
+        ways = math.ceil(known.oaa[1] - 0.25) if node.ways is not None else 0
+        cell = node.bounded(name, units, ways)
+        while banned(known, cell) and cell.cores < node.most(name).cores and cell.cores < node.total.cores:
+            cell = Cell(cell.cores + 1, cell.ways)
+        return cell
+
+    def tight(self, name: str) -> Cell:
+        """Where RCliff may just not be crossed: a core less than the OAA."""
+        known, node = self.known[name], self.node
+        quantum = node.observation.platform.core_quantum
+        units = math.floor((known.oaa[0] - 1.0) / quantum + 0.25)
+        return node.bounded(name, min(units, self.wants[name].cores), self.wants[name].ways)
+
+    def alarmed(self) -> list[str]:
+        """Services whose missed target is not the past: not just after a change, and not getting better."""
+        found: list[str] = []
+        for name in self.violated:
+            known, service, old = self.known[name], self.services[name], self.before.known.get(name)
+            slack, latency_ms = service.slack, service.latency_ms
+            if name in self.aside or name in self.new or slack is None or latency_ms is None or known.settled < 1:
+                continue
+            better = old is not None and old.latency_ms is not None and latency_ms < 0.9 * old.latency_ms
+            if not better and (slack < -BAD or known.missed > 1):
+                found.append(name)
+        return found
+
+    # The decision
+
+    def decide(self) -> Partition:
+        """The partition for the next interval."""
+        if not self.cells:
+            return self.place_all()
+        cells = dict(self.cells)
+        if self.new:
+            return self.place(self.new)
+        alarmed = self.alarmed()
+        if alarmed:
+            return self.relieve(alarmed)
+        ahead = [n for n in self.services if n not in self.aside and self.grown(n)]
+        if ahead:
+            return self.relieve(ahead)
+        if self.aside and fits(self.node, {**cells, **self.wants}):
+            self.say("everybody's need fits again")
+            self.aside = []
+            return self.part(self.wants, list(self.services))
+        return self.reclaim()
+
+    def grown(self, name: str) -> bool:
+        """Whether the load of a service has outgrown its cell, by what the models say of it now."""
+        known, cell = self.known[name], self.cells[name]
+        return known.count <= 1 and known.settled > 0 and self.wants[name].cores > cell.cores
+
+    def place_all(self) -> Partition:
+        """Nobody has a cell: the beginning, or everybody shares."""
+        if fits(self.node, self.wants):
+            return self.part(self.wants, list(self.services))
+        return self.overcommit()
+
+    def place(self, new: Sequence[str]) -> Partition:
+        """Algorithm 1: the need of who has come out of what is idle, else out of what others have beyond theirs."""
+        others = {name: cell for name, cell in self.cells.items() if name not in self.aside}
+        for base in ({**others, **{n: self.wants[n] for n in new}}, self.wants):
+            cells = {n: base.get(n, self.node.least(n)) for n in self.services}
+            if fits(self.node, cells):
+                return self.part(cells, new)
+        return self.overcommit()
+
+    def relieve(self, names: Sequence[str]) -> Partition:
+        """Algorithm 2: more for those who miss their target, out of what is idle, else of what others don't need."""
+        node = self.node
+        wants = dict(self.wants)
+        for name in names:
+            known, cell = self.known[name], self.cells[name]
+            if known.missed:
+                self.known[name] = known = with_ban(known, cell)
+                step = self.step(name, cell)
+                if known.before is not None and known.settled <= 3:
+                    step = Cell(*known.before)
+                wants[name] = node.bounded(
+                    name, max(self.want(name).cores, step.cores), max(self.wants[name].ways, step.ways)
+                )
+            wants[name] = Cell(max(wants[name].cores, cell.cores), max(wants[name].ways, cell.ways))
+        self.wants = wants
+        for base in ({**self.cells, **{n: wants[n] for n in names}}, wants):
+            cells = dict(base)
+            if fits(node, cells):
+                for name in names:
+                    self.said_change(name, cells[name], latency_text(self.services[name]))
+                return self.part(cells, names)
+        return self.overcommit()
+
+    def step(self, name: str, cell: Cell) -> Cell:
+        """What is tried next for a service that misses its target in this cell."""
+        more = max(1, round(0.15 * cell.cores))
+        slack = self.services[name].slack or 0.0
+        if slack < -1.0:
+            more = max(2, round(0.3 * cell.cores))
+        return Cell(cell.cores + more, cell.ways + (1 if self.node.ways is not None else 0))
+
+    def reclaim(self) -> Partition:
+        """Algorithm 3: what is more than the OAA goes to BE jobs or stays idle, in few large steps."""
+        node, cells = self.node, dict(self.cells)
+        ready = all(k.settled >= 1 and k.confined for k in self.known.values())
+        if self.calm < CALM or not ready:
+            return self.hold()
+        for name, cell in self.cells.items():
+            if name in self.aside:
+                continue
+            less = self.less(name, cell)
+            if less == cell:
+                continue
+            cells[name] = less
+            self.known[name] = _stepped(self.known[name], cell)
+            known = self.known[name]
+            self.say(
+                f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
+                f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
+                f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(self.services[name])}",
+                name, less.cores - cell.cores,
+            )
+        if cells == self.cells:
+            return self.hold()
+        return parted(node, cells)
+
+    def less(self, name: str, cell: Cell) -> Cell:
+        """The cell without what is not needed: at first to the OAA at once, later only what is clearly too much."""
+        known, want = self.known[name], self.wants[name]
+        cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
+        first = known.before is None
+        if not first and (known.count < LATER or known.settled < LATER):
+            return cell
+        found = Cell(cores, ways)
+        return cell if banned(known, found) else found
+
+    def overcommit(self) -> Partition:
+        """Not everybody's need fits: RCliff instead of OAA, everybody on everything, or some at the cost of others."""
+        node, names = self.node, list(self.services)
+        lack = missing(node, self.wants)
+        self.lack = f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together"
+        self.unsatisfied = list(self.violated) or names
+        shared_well = self.scores.get(SHARED)
+        if node.may_share and self.kind == SHARED and not self.violated:
+            return self.share("everybody meets its target on shared resources")
+        tight = {name: self.tight(name) for name in names}
+        cells = cut_down(node, self.wants, tight)
+        if cells is not None and PARTED not in self.scores:
+            self.say("RCliff instead of OAA: not all OAAs fit")
+            return self.part(cells, names)
+        best_aside = 1.0 / len(names)
+        if node.may_share and (shared_well is None or shared_well < 0.9 * best_aside):
+            return self.share("not everybody's need fits in parts")
+        return self.set_aside(tight)
+
+    def set_aside(self, tight: dict[str, Cell]) -> Partition:
+        """As many as possible in cells, the others in what is left: the least E_S where not all can meet their target."""
+        node = self.node
+        order = sorted(self.services, key=lambda n: (self._price(self.wants[n]), n))
+        cells = {name: node.least(name) for name in order}
+        served: list[str] = []
+        for need in (self.wants, tight):
+            for name in order:
+                if name in served:
+                    continue
+                trial = {**cells, name: need[name]}
+                if fits(node, trial):
+                    cells, served = trial, [*served, name]
+        self.aside = [name for name in order if name not in served]
+        self.unsatisfied = list(self.aside)
+        self.kind = SOME
+        self.say(f"{', '.join(self.aside)} in what is left: {self.lack}")
+        return parted(node, spread_out(node, {n: cells[n] for n in self.services}, self.aside or list(self.services)))
+
+    def share(self, why: str) -> Partition:
+        """Everybody on everything."""
+        self.kind, self.aside = SHARED, []
+        self.say(f"everybody shares everything: {why}; {self.lack}")
+        return shared_by_services(self.node)
+
+    def part(self, cells: dict[str, Cell], to: Sequence[str]) -> Partition:
+        """Cells, and what is left of the node for those in `to` until all is calm."""
+        node = self.node
+        self.aside = [name for name in self.aside if name in cells and cells[name].cores < self.wants[name].cores]
+        self.kind = SOME if self.aside else PARTED
+        found = spread_out(node, {name: cells[name] for name in self.services}, to)
+        for name, cell in found.items():
+            known, old = self.known[name], self.cells.get(name)
+            if old is None:
+                self.say(
+                    f"{name}: {cell.cores} cores and {cell.ways} ways, of which it needs {self.wants[name].cores} and "
+                    f"{self.wants[name].ways} (OAA {known.oaa[0]:.1f}, {known.oaa[1]:.1f}; RCliff {known.cliff[0]:.1f}, "
+                    f"{known.cliff[1]:.1f}); {latency_text(self.services[name])}",
+                    name, cell.cores,
+                )  # fmt: skip
+        return parted(node, found)
+
+    def hold(self) -> Partition:
+        """Nothing to do."""
+        before = self.node.observation.partition or self.before.wanted
+        names = ", ".join(f"{n} {c.cores} cores, {c.ways} ways" for n, c in self.cells.items())
+        self.say(f"held: {names}; {left_over(self.node, list(self.cells.values())).cores} cores are left")
+        return parted(self.node, self.cells) if before is None else parted(self.node, self.cells)
+
+    def said_change(self, name: str, cell: Cell, why: str) -> None:
+        """Say what a service gets more."""
+        old, known = self.cells[name], self.known[name]
+        self.say(
+            f"{name} {cell.cores - old.cores:+d} cores, {cell.ways - old.ways:+d} ways: {why}; OAA {known.oaa[0]:.1f} "
+            f"cores, {known.oaa[1]:.1f} ways",
+            name, cell.cores - old.cores,
+        )
+
+    def say(self, text: str, service: str | None = None, change: int = 0) -> None:
+        """Add a reason."""
+        self.reasons.append(Reason(text=text, service=service, resource="cores" if change else None, change=change))
+
+    def state(self, wanted: Partition) -> OsmlState:
+        """What the next decision has to know."""
+        return OsmlState(
+            known=self.known, kind=self.kind, scores=self.scores, aside=self.aside, calm=self.calm, wanted=wanted,
+            violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
+        )  # fmt: skip
+
+    def _price(self, cell: Cell) -> float:
+        total = self.node.total
+        return cell.cores / total.cores + (cell.ways / total.ways if total.ways else 0.0)
+
+
+def _stepped(known: Known, cell: Cell) -> Known:
+    from msgspec.structs import replace
+
+    return replace(known, before=(cell.cores, cell.ways), count=min(known.count, 1))
