@@ -13,6 +13,8 @@ Deviations are numbered in docs/reference/policies.md.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec.structs import replace
 
 from osml.domain import Infeasible, Observation, Reason
@@ -28,7 +30,8 @@ from osml.policies.violation import migration, violated_since
 class Osml:
     """Predicted needs for everybody at once; the models of each platform are opened at its first observation.
 
-    `models` are used in place of the shipped ones, whatever the platform.
+    `models` are used in place of the shipped ones: the same whatever the platform, or those that a function of the
+    platform's id gives at each decision (a server that exchanges them as it runs).
     """
 
     name = "osml"
@@ -37,7 +40,7 @@ class Osml:
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""
 
-    def __init__(self, models: Models | None = None) -> None:
+    def __init__(self, models: Models | Callable[[str], Models] | None = None) -> None:
         self._given = models
 
     def initial(self, observation: Observation, seed: int) -> OsmlState:
@@ -60,7 +63,8 @@ class Osml:
 
     def models(self, platform: str) -> Models:
         """Those that decide on a platform."""
-        found = self._given if self._given is not None else shipped_models(platform)
+        given = self._given if self._given is not None else shipped_models
+        found = given if isinstance(given, Models) else given(platform)
         return found if self.kinds is None else found.only(*self.kinds)
 
 
