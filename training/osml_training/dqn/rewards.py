@@ -28,7 +28,9 @@ class Reward(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     price: float = 0.1
     """What the whole node costs in units of E_S; only for entropy."""
     cliff: float = 0.0
-    """What it costs to be beyond the target at all, besides E_S; only for entropy."""
+    """What a fall beyond the target costs besides E_S; coming back earns nothing but E_S. Only for entropy."""
+    move: float = 0.0
+    """What an action costs that changes anything, in units of E_S. Only for entropy."""
 
 
 def intolerable(latency_over_target: Floats32) -> Floats32:
@@ -37,22 +39,23 @@ def intolerable(latency_over_target: Floats32) -> Floats32:
     return np.asarray(np.where(np.isnan(latency_over_target), np.nan, 1.0 - 1.0 / over), np.float32)
 
 
-def potential(q_i: Floats32, reward: Reward) -> Floats32:
-    """What a status is worth without its resources: -(Q_i + cliff where it is above 0)."""
-    return np.asarray(-(q_i + reward.cliff * (q_i > 0)), np.float32)
+def costs_of(cores: float, ways: float, reward: Reward) -> Floats32:
+    """(49,) what each action costs on a platform of so many `cores` and `ways`: price x share of the node taken, `move` for any.
+
+    For the reward `latency`: cores and ways themselves.
+    """
+    if reward.kind == "latency":
+        return MOVES.sum(axis=1).astype(np.float32)
+    share = 0.5 * (MOVES[:, 0] / cores + MOVES[:, 1] / ways)
+    return np.asarray(reward.price * share + reward.move * MOVES.any(axis=1), np.float32)
 
 
-def prices(cores: float, ways: float, reward: Reward) -> Floats32:
-    """(49,) what each action costs on a platform of so many `cores` and `ways`: price x share of the node taken."""
-    return np.asarray(reward.price * 0.5 * (MOVES[:, 0] / cores + MOVES[:, 1] / ways), np.float32)
+def entropy_gain(before: Floats32, after: Floats32, cliff: float) -> Floats32:
+    """Fall of Q_i, less `cliff` where the target was met before and is not any more. NaN where one is not known."""
+    return np.asarray(before - after - cliff * ((before == 0) & (after > 0)), np.float32)
 
 
-def entropy_reward(before: Floats32, after: Floats32, action: NDArray[np.int64], costs: Floats32) -> Floats32:
-    """(rows,): rise of the `potential` less the price; `costs` are `prices`. NaN where one of them is not known."""
-    return np.asarray(after - before - costs[action], np.float32)
-
-
-def latency_reward(before_ms: Floats32, after_ms: Floats32, action: NDArray[np.int64]) -> Floats32:
-    """(rows,): OSML section 4.3 with the natural logarithm, on mean latencies. NaN where one of them is not known."""
+def latency_gain(before_ms: Floats32, after_ms: Floats32) -> Floats32:
+    """OSML section 4.3 with the natural logarithm, on mean latencies, without what was taken. NaN: not known."""
     change = before_ms - after_ms
-    return np.asarray(np.sign(change) * np.log1p(np.abs(change)) - MOVES[action].sum(axis=-1), np.float32)
+    return np.asarray(np.sign(change) * np.log1p(np.abs(change)), np.float32)

@@ -19,9 +19,9 @@ from osml_training.data.arrow import pa, pc, pq
 from osml_training.data.description import FileDescription, described, metadata
 from osml_training.data.example_rows import TraceColumns
 from osml_training.data.examples import RunKey, fold_of
-from osml_training.data.store import open_parquet, read_group, trace_files, whole_file
+from osml_training.data.store import open_parquet, read_group, read_groups, trace_files, whole_file
 from osml_training.data.surfaces import SURELY, core_unit
-from osml_training.dqn.rewards import MOVES, Reward, entropy_reward, intolerable, latency_reward, potential, prices
+from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain
 from osml_training.dqn.state import STATE, trace_state
 
 Floats32 = NDArray[np.float32]
@@ -105,7 +105,7 @@ class _Run(NamedTuple):
     key: RunKey
 
 
-def _runs_of(file: Path, keep: Keep) -> list[_Run]:
+def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
     """The chosen runs of a traces file. Without cache partitioning there are no actions, so such rows are left out."""
     parquet = open_parquet(file)
     unit = core_unit(described(parquet.schema_arrow.metadata, str(file)).provenance.settings)
@@ -113,9 +113,8 @@ def _runs_of(file: Path, keep: Keep) -> list[_Run]:
     for group in range(parquet.metadata.num_row_groups):
         table = read_group(parquet, file, group, None)
         for run in table.column("run").unique().to_pylist():
-            mine = table.filter(pc.equal(table.column("run"), run))
-            if keep(RunKey(*(mine.column(name)[0].as_py() for name in _KEYS))):
-                held.setdefault(run, []).append(mine)
+            if run in chosen:
+                held.setdefault(run, []).append(table.filter(pc.equal(table.column("run"), run)))
     out: list[_Run] = []
     for parts in held.values():
         table = pa.concat_tables(parts)
@@ -136,23 +135,38 @@ def transitions_of(
     datasets: Sequence[Path], keep: Keep | None = None, *, platform: str | None = None, statuses: int | None = None,
     seed: int = 0, heard: Callable[[Path], None] | None = None,
 ) -> Transitions:  # fmt: skip
-    """The tuples of data sets of one platform: of the runs that `keep` says, and of so many that there are about
-    `statuses` statuses, chosen by `seed`. Raises InputError where there is none, or the platforms are several.
+    """The tuples of data sets of one platform: of the runs that `keep` says, and of so many of them that there are at
+    most `statuses` statuses, chosen by `seed`. Raises InputError where there is none, or the platforms are several.
     """
     files = [file for folder in datasets for file in trace_files(folder, None if platform is None else (platform,))]
-    total = sum(int(open_parquet(file).metadata.num_rows) for file in files)
-    share = 1.0 if statuses is None else min(1.0, statuses / max(total, 1))
-
-    def chosen(key: RunKey) -> bool:
-        return fold_of(key.run, _FOLDS, seed) < share * _FOLDS and (keep is None or keep(key))
-
-    found: list[_Run] = []
     about = _about(files)
+    chosen = _chosen(files, keep, statuses, seed)
+    found: list[_Run] = []
     for file in files:
         found += _runs_of(file, chosen)
         if heard is not None:
             heard(file)
     return _joined(found, about)
+
+
+def _chosen(files: Sequence[Path], keep: Keep | None, statuses: int | None, seed: int) -> set[str]:
+    """Runs that `keep` says, in the order of a number that each has for ever, until there are `statuses` rows."""
+    sizes: dict[str, int] = {}
+    for file in files:
+        for _, table in read_groups(file, list(_KEYS)):
+            counted = table.group_by(list(_KEYS)).aggregate([([], "count_all")]).to_pylist()
+            for row in counted:
+                key = RunKey(*(row[name] for name in _KEYS))
+                if keep is None or keep(key):
+                    sizes[key.run] = sizes.get(key.run, 0) + int(row["count_all"])
+    out: set[str] = set()
+    rows = 0
+    for run in sorted(sizes, key=lambda run: (fold_of(run, _FOLDS, seed), run)):
+        if statuses is not None and rows + sizes[run] > statuses and out:
+            break
+        out.add(run)
+        rows += sizes[run]
+    return out
 
 
 def _about(files: Sequence[Path]) -> FileDescription:
@@ -185,12 +199,11 @@ def _joined(found: list[_Run], about: FileDescription) -> Transitions:
 
 def rewards_of(found: Transitions, rows: Ints, actions: Ints, reward: Reward) -> Floats32:
     """Rewards of the tuples of `rows` and `actions` (any equal shapes); NaN where a latency was not known."""
-    after = found.next[rows, actions]
+    after, costs = found.next[rows, actions], costs_of(*found.platform, reward)[actions]
     if reward.kind == "latency":
         mean = found.column("mean_ms")
-        return latency_reward(mean[rows], mean[after], actions)
-    worth = potential(found.q_i, reward)
-    return entropy_reward(worth[rows], worth[after], actions, prices(*found.platform, reward))
+        return latency_gain(mean[rows], mean[after]) - costs
+    return entropy_gain(found.q_i[rows], found.q_i[after], reward.cliff) - costs
 
 
 def sample_tuples(found: Transitions, count: int, reward: Reward, rng: np.random.Generator) -> Tuples:

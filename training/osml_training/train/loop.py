@@ -124,7 +124,7 @@ def fit(
         network.train()
         started, summed, steps, rows = time.monotonic(), 0.0, 0, 0
         for x, y in islice(batches(number), steps_an_epoch):
-            inputs = _hide(x, members, config.drop_counters, generator) if config.drop_counters else x
+            inputs = hide(x, members, config.drop_counters, generator) if config.drop_counters else x
             weight = (~torch.isnan(y)).float()
             points, spread = network.answer(inputs)
             loss = loss_function(points, spread, torch.nan_to_num(y), weight)
@@ -155,7 +155,7 @@ def fit(
     return epochs
 
 
-def _hide(x: Tensor, members: Tensor, probability: float, generator: torch.Generator) -> Tensor:
+def hide(x: Tensor, members: Tensor, probability: float, generator: torch.Generator) -> Tensor:
     """Scaled values and mask (rows, 2 x inputs); in the share `probability` of rows random groups are missing."""
     some = torch.rand((len(x), 1), generator=generator) < probability
     gone = (some & (torch.rand((len(x), len(members)), generator=generator) < GROUP_HIDDEN)).float()  # (rows, groups)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from osml_training.networks import LEAST_LOG, LabelRange, Scaling
@@ -23,8 +25,11 @@ def scaling_of(x: Floats32, config: Config) -> Scaling:
 
     Inputs that never move, or are never there, get a range around them that makes them harmless.
     """
-    names = config.inputs
-    masked = config.variant == "masked"
+    return scaling_by(x, config.inputs, masked=config.variant == "masked")
+
+
+def scaling_by(x: Floats32, names: Sequence[str], *, masked: bool) -> Scaling:
+    """The same for inputs `names`: percentiles and logarithms where `masked`."""
     log = np.array([masked and name in LOGARITHMIC for name in names])
     low, high = np.zeros(len(names)), np.ones(len(names))
     for k in range(len(names)):

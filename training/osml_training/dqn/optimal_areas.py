@@ -1,0 +1,32 @@
+"""The OAA of the runs of transitions, out of the labels of their data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.failure import InputError
+from osml_training.data.store import labels_file, read_whole, trace_files
+from osml_training.dqn.transitions import Transitions
+
+
+def optimal_areas(datasets: Sequence[Path], found: Transitions, labels: str = "labels") -> NDArray[np.float64]:
+    """(rows, 2) cores and ways of the OAA of the run of each status, NaN where it has none.
+
+    Raises InputError where a data set was not labelled.
+    """
+    known: dict[str, tuple[float, float]] = {}
+    platforms = (found.runs[0].platform,)
+    for folder in datasets:
+        for traces in trace_files(folder, platforms):
+            file = labels_file(folder, traces, labels)
+            if not file.exists():
+                raise InputError(f"{traces}: no labels in '{labels}/', run `osml data label {folder}` first")
+            for row in read_whole(file).select(["run", "oaa_cores", "oaa_ways"]).to_pylist():
+                if row["oaa_cores"] is not None and row["oaa_ways"] is not None:
+                    known[row["run"]] = (float(row["oaa_cores"]), float(row["oaa_ways"]))
+    nothing = (float("nan"), float("nan"))
+    return np.array([known.get(key.run, nothing) for key in found.runs])[found.run]
