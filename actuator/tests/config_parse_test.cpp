@@ -23,6 +23,7 @@ TEST(ConfigParse, EverythingButNodeServerAndServicesHasADefault) {
   EXPECT_EQ(config->node, "demo");
   EXPECT_EQ(config->server.url, "http://127.0.0.1:8080");
   EXPECT_EQ(config->server.timeout_s, 0.5);
+  EXPECT_TRUE(config->server.experiences);
   EXPECT_FALSE(config->policy);
   EXPECT_EQ(config->interval_s, 1.0);
   EXPECT_EQ(config->hold_s, 10.0);
@@ -45,7 +46,7 @@ TEST(ConfigParse, RelativePathsStartAtTheFile) {
 TEST(ConfigParse, ReadsEveryKey) {
   const auto config = parse_config(R"(
 node: n1
-server: {url: "https://decide.example", timeout_s: 0.25, token_file: /etc/osml/token}
+server: {url: "https://decide.example", timeout_s: 0.25, token_file: /etc/osml/token, experiences: off}
 policy: arq
 interval_s: 2
 time_scale: 10
@@ -77,6 +78,7 @@ services:
 )",
                                    "agent.yaml");
   ASSERT_TRUE(config) << config.error().message;
+  EXPECT_FALSE(config->server.experiences);
   EXPECT_EQ(config->server.token_file, "/etc/osml/token");
   EXPECT_EQ(config->policy, "arq");
   EXPECT_EQ(config->time_scale, 10.0);

@@ -2,29 +2,15 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 
 #include "base/number.h"
+#include "client/server_words.h"
 #include "config/trusted_file.h"
 #include "domain/json.h"
 
 namespace osml {
 
 namespace {
-
-using nlohmann::json;
-
-// The server's own words, {"error": {"message": ..., "hint": ...}}; none where it says nothing we understand.
-std::optional<std::string> server_message(const std::string& body) {
-  const json document = json::parse(body, nullptr, false);
-  if (!document.is_object() || !document.contains("error") || !document["error"].is_object()) return std::nullopt;
-  const json& error = document["error"];
-  if (!error.contains("message") || !error["message"].is_string()) return std::nullopt;
-  std::string text = error["message"].get<std::string>();
-  if (error.contains("hint") && error["hint"].is_string()) text += " (" + error["hint"].get<std::string>() + ")";
-  constexpr std::size_t longest = 500;
-  return text.substr(0, longest);
-}
 
 constexpr const char* is_it_the_server = "is server.url the address of osml serve?";
 

@@ -17,6 +17,7 @@ struct ServerConfig {
   std::string url;  // http(s)://host[:port][/prefix], no trailing slash
   double timeout_s = 0.5;
   std::optional<fs::path> token_file;
+  bool experiences = true;  // send what came of the decisions, for online learning
 };
 
 struct Roots {

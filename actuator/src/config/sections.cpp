@@ -15,7 +15,7 @@ constexpr NumberRange hint_range{0, 1e9, true, "a number above 0"};
 }  // namespace
 
 ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems& problems) {
-  YamlSection section(node, "server", problems, {"url", "timeout_s", "token_file"});
+  YamlSection section(node, "server", problems, {"url", "timeout_s", "token_file", "experiences"});
   ServerConfig server;
   if (const auto url = section.text("url")) {
     server.url = *url;
@@ -29,6 +29,7 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
   }
   server.timeout_s = section.number("timeout_s", timeout_range).value_or(server.timeout_s);
   server.token_file = section.file("token_file", base);
+  server.experiences = section.choice("experiences", {"on", "off"}).value_or("on") == "on";
   return server;
 }
 

@@ -31,6 +31,15 @@ json or_null(const std::optional<T>& value) {
   return value ? json(*value) : json(nullptr);
 }
 
+// Zero from the start; null where none are sent.
+json experiences_json(const ExperienceOutbox* outbox) {
+  if (outbox == nullptr) return nullptr;
+  return {{"sent", outbox->courier().sent()},
+          {"waiting", outbox->buffer().size()},
+          {"dropped", outbox->buffer().dropped()},
+          {"refused", outbox->courier().refused()}};
+}
+
 class Daemon {
  public:
   Daemon(const RunOptions& options, Wakeups wakeups, std::unique_ptr<Session> session)
@@ -42,6 +51,7 @@ class Daemon {
 
  private:
   Status start_timer(double delay_s);
+  Status watch_courier();
   void turn(std::uint64_t due);
   Status reload();
   Status replace_session(Config config);
@@ -60,8 +70,14 @@ Status Daemon::start_timer(double delay_s) {
   return wakeups_.start_timer(delay_s, wall_interval_s(session_->config()));
 }
 
+Status Daemon::watch_courier() {
+  const std::optional<int> fd = session_->courier_fd();
+  return fd ? wakeups_.watch_courier(*fd) : done();
+}
+
 Status Daemon::run() {
   const Config& config = session_->config();
+  if (Status watched = watch_courier(); !watched) return watched;
   // A test that wants one turn, and a virtual node with compressed time, need no spreading.
   const bool spread = config.time_scale <= 1 && !options_->ticks;
   const double phase_s = spread ? phase_of(config.node) * wall_interval_s(config) : 0;
@@ -75,6 +91,8 @@ Status Daemon::run() {
     if (wakeup->kind == Wakeup::Kind::Stop) break;
     if (wakeup->kind == Wakeup::Kind::Poll) {
       session_->poll();
+    } else if (wakeup->kind == Wakeup::Kind::Courier) {
+      session_->carry();
     } else if (wakeup->kind == Wakeup::Kind::Reload) {
       if (Status reloaded = reload(); !reloaded) return reloaded;
     } else {
@@ -106,7 +124,8 @@ void Daemon::record_usage(double tick_ms) {
                      {"cpu_pct", or_null(usage.cpu_pct)},
                      {"rss_mib", or_null(usage.rss_mib)},
                      {"tick_ms", tick_ms},
-                     {"server_ms", or_null(session_->loop().server_ms())}};
+                     {"server_ms", or_null(session_->loop().server_ms())},
+                     {"experiences", experiences_json(session_->outbox())}};
   if (const Status written = stats_->append(line.dump()); !written) {
     spdlog::warn("--stats: {}; no more lines are written", written.error().message);
     stats_.reset();
@@ -146,6 +165,7 @@ Status Daemon::replace_session(Config config) {
     spdlog::info("the configuration was reloaded");
   }
   session_ = std::move(fresh).value();
+  if (Status watched = watch_courier(); !watched) return watched;
   if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
   session_->loop().remember(std::move(memory));
   return done();

@@ -23,8 +23,9 @@ Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string 
       config_(*owned_),
       actuator_(std::move(actuator)),
       machine_(actuator_),
-      client_(config_.server, std::move(token)),
+      client_(config_.server, token),
       recorder_(options.record ? std::optional<Recorder>(std::in_place, client_, *options.record) : std::nullopt),
+      outbox_(make_outbox(options, std::move(token))),
       sensors_(config_, cpus_of(actuator_.platform()),
                [this](const std::string& service) { return actuator_.monitor_group(service); }),
       audit_(config_.state_dir),
@@ -33,9 +34,18 @@ Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string 
       loop_(config_, machine_, source(), sensors_, audit_, options.dry_run, clock_.now_s()),
       dry_run_(options.dry_run) {}
 
-DecisionSource& Session::source() {
+DecisionSource& Session::observed() {
   if (recorder_) return *recorder_;
   return client_;
+}
+
+DecisionSource& Session::source() { return outbox_ ? outbox_->source() : observed(); }
+
+std::unique_ptr<ExperienceOutbox> Session::make_outbox(const SessionOptions& options, std::string token) {
+  if (options.dry_run || !config_.server.experiences) return nullptr;
+  // Nodes that are started together shall not bring their batches together.
+  const double first_s = CourierLimits{}.period_s * phase_of(config_.node);
+  return std::make_unique<ExperienceOutbox>(observed(), config_.server, std::move(token), monotonic_s(), first_s);
 }
 
 Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptions& options,
@@ -55,6 +65,15 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
 void Session::turn() {
   loop_.turn(clock_.now_s());
   if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments());
+  if (outbox_) outbox_->courier().send_due(monotonic_s());
+}
+
+std::optional<int> Session::courier_fd() const {
+  return outbox_ ? std::optional<int>(outbox_->courier().fd()) : std::nullopt;
+}
+
+void Session::carry() {
+  if (outbox_) outbox_->courier().carry(monotonic_s());
 }
 
 double Session::poll_interval_s() const {

@@ -14,6 +14,7 @@
 #include "daemon/loop.h"
 #include "daemon/machine.h"
 #include "daemon/record.h"
+#include "experience/outbox.h"
 #include "sense/sensors.h"
 
 namespace osml {
@@ -42,6 +43,11 @@ class Session {
   void poll() { regulator_.poll(clock_.now_s()); }
   // Wall time between two polls; 0 where there is nothing to regulate.
   [[nodiscard]] double poll_interval_s() const;
+  // Experiences on their way to the server: carry() has something to do when the descriptor is readable. None where
+  // none are sent.
+  [[nodiscard]] std::optional<int> courier_fd() const;
+  void carry();
+  [[nodiscard]] const ExperienceOutbox* outbox() const { return outbox_.get(); }
   // Obeys on_exit.
   Status close();
 
@@ -53,7 +59,9 @@ class Session {
  private:
   Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, const SessionOptions& options,
           NodeClock clock);
+  DecisionSource& observed();
   DecisionSource& source();
+  std::unique_ptr<ExperienceOutbox> make_outbox(const SessionOptions& options, std::string token);
 
   std::unique_ptr<Config> owned_;  // on the heap: the actuator keeps its address
   const Config& config_;
@@ -61,6 +69,7 @@ class Session {
   ActuatorMachine machine_;
   DecisionClient client_;
   std::optional<Recorder> recorder_;
+  std::unique_ptr<ExperienceOutbox> outbox_;  // none where no experiences are sent
   Sensors sensors_;
   Audit audit_;
   Regulator regulator_;

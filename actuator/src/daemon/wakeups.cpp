@@ -23,11 +23,11 @@ timespec to_timespec(double seconds) {
   return {static_cast<time_t>(whole), static_cast<long>((seconds - whole) * ns_per_s)};
 }
 
-Status watch(const Fd& epoll, const Fd& fd) {
+Status watch(const Fd& epoll, int fd) {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.fd = fd.get();
-  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0) return errno_error(errno, "epoll_ctl");
+  event.data.fd = fd;
+  if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) != 0) return errno_error(errno, "epoll_ctl");
   return done();
 }
 
@@ -56,7 +56,7 @@ Result<Wakeups> Wakeups::open() {
     return errno_error(errno, "epoll, timerfd or signalfd");
   }
   for (const Fd* fd : {&timer, &polls, &signals}) {
-    if (Status watched = watch(epoll, *fd); !watched) return watched.error();
+    if (Status watched = watch(epoll, fd->get()); !watched) return watched.error();
   }
   return Wakeups(std::move(epoll), std::move(timer), std::move(polls), std::move(signals));
 }
@@ -78,9 +78,11 @@ Status Wakeups::start_timer(double delay_s, double interval_s) {
   return done();
 }
 
+Status Wakeups::watch_courier(int fd) { return watch(epoll_, fd); }
+
 Result<Wakeup> Wakeups::wait() {
   while (true) {
-    std::array<epoll_event, 3> events{};
+    std::array<epoll_event, 4> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) return errno_error(errno, "epoll_wait");
     if (const auto signal = pending_signal(signals_)) return *signal;
@@ -90,6 +92,11 @@ Result<Wakeup> Wakeups::wait() {
     }
     if (::read(polls_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
       return Wakeup{Wakeup::Kind::Poll, expired};
+    }
+    // The descriptors above are read empty by now, so what is left is the courier's.
+    for (int i = 0; i < count; ++i) {
+      const int fd = events.at(static_cast<std::size_t>(i)).data.fd;
+      if (fd != signals_.get() && fd != timer_.get() && fd != polls_.get()) return Wakeup{Wakeup::Kind::Courier, 1};
     }
   }
 }

@@ -9,7 +9,7 @@
 namespace osml {
 
 struct Wakeup {
-  enum class Kind { Tick, Poll, Reload, Stop } kind = Kind::Tick;
+  enum class Kind { Tick, Poll, Courier, Reload, Stop } kind = Kind::Tick;
   std::uint64_t ticks = 1;  // turns that are due; more than one: the last turn took longer than the interval
 };
 
@@ -22,7 +22,10 @@ class Wakeups {
   Status start_timer(double delay_s, double interval_s);
   // A second timer, for the software regulator; 0 stops it.
   Status start_polls(double interval_s);
-  // Sleeps until something is due. Signals come before turns, turns before polls, Stop before Reload.
+  // Another descriptor to wake up for; it leaves by being closed.
+  Status watch_courier(int fd);
+  // Sleeps until something is due. Signals come before turns, turns before polls, those before the courier, Stop before
+  // Reload.
   Result<Wakeup> wait();
 
  private:

@@ -1,0 +1,28 @@
+// What every connection of the agent has in common, whoever drives it: bounds, headers, the reading of an answer.
+#pragma once
+
+#include <curl/curl.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+#include "base/result.h"
+#include "client/http.h"
+
+namespace osml {
+
+using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
+using CurlWords = std::array<char, CURL_ERROR_SIZE>;  // where libcurl writes why it failed
+
+// Time, protocols, no redirects, no proxy of the environment.
+void bind_connection(CURL* curl, double timeout_s);
+// Of a request with a JSON body. `token` empty = no Authorization header.
+HeaderList json_headers(const std::string& token);
+// The body is not copied: it must live until the request is done.
+void set_json_body(CURL* curl, const std::string& body, const HeaderList& headers);
+// Status, content type and Retry-After of the answer that just came.
+void read_head(CURL* curl, HttpAnswer& answer);
+Error connection_error(const std::string& url, CURLcode code, const CurlWords& words);
+
+}  // namespace osml

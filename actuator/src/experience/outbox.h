@@ -1,0 +1,31 @@
+// Buffer, collector and courier of one session, wired.
+#pragma once
+
+#include <string>
+#include <utility>
+
+#include "experience/buffer.h"
+#include "experience/collector.h"
+#include "experience/courier.h"
+
+namespace osml {
+
+class ExperienceOutbox {
+ public:
+  // `source` must outlive the outbox; the rest as for the courier.
+  ExperienceOutbox(DecisionSource& source, const ServerConfig& server, std::string token, double now_s, double first_s)
+      : collector_(source, buffer_), courier_(server, std::move(token), buffer_, now_s, first_s) {}
+
+  // The source of decisions that the loop shall ask.
+  DecisionSource& source() { return collector_; }
+  ExperienceCourier& courier() { return courier_; }
+  [[nodiscard]] const ExperienceCourier& courier() const { return courier_; }
+  [[nodiscard]] const ExperienceBuffer& buffer() const { return buffer_; }
+
+ private:
+  ExperienceBuffer buffer_;
+  ExperienceCollector collector_;
+  ExperienceCourier courier_;
+};
+
+}  // namespace osml
