@@ -25,16 +25,24 @@ from osml_training.dqn.state import STATE, environment_state
 
 SERVICE_STEPS_ID = "osml/ServiceSteps-v0"
 
+MISSING = -1.0
+"""In observations: not measured. No state is negative."""
+
 Bools = NDArray[np.bool_]
 Floats = NDArray[np.float64]
+
+
+def states_of(observations: NDArray[np.float32]) -> NDArray[np.float32]:
+    """States as Model-C takes them, NaN where something was not measured."""
+    return np.where(observations < 0, np.float32("nan"), observations)
 
 
 class ServiceSteps(VectorEnv[Any, Any, Any]):
     """`num_envs` places of num_envs / max_services nodes; place k of node i is environment `max_services i + k`.
 
-    Observations: `observations` (num_envs, 18) raw, NaN where something was not measured, and `action_mask` (num_envs,
-    49). `info` is empty: who is where is in `present`. All services of a node end and begin their episodes together
-    (`AutoresetMode.NEXT_STEP`); an empty place sees NaN and zeros, can only do nothing, and is paid nothing.
+    Observations: `observations` (num_envs, len(STATE)) raw, MISSING where something was not measured, as spaces hold no
+    NaN (`states_of` turns it back), and `action_mask` (num_envs, 49). `info` is empty: who is where is in `present`. All services of a node end and begin their episodes together
+    (`AutoresetMode.NEXT_STEP`); an empty place sees zeros and MISSING, can only do nothing, and is paid nothing.
 
     `settings` are those of `osml/Colocation-v0` but for `turns` and `mask_in_observation`. With the reward `entropy`
     and `credit="own"` a service is paid the fall of its own entropy, not of the node's (`OwnEntropy`, where `cliff`
@@ -61,7 +69,7 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
         reward = Reward(config.reward, config.price, cliff)
         own = credit == "own" and config.reward == "entropy"
         self._own = OwnEntropy(catalogs.platform(config.platform), reward) if own else None
-        low, high = np.zeros(len(STATE), np.float32), np.full(len(STATE), 1e12, np.float32)
+        low, high = np.full(len(STATE), MISSING, np.float32), np.full(len(STATE), 1e12, np.float32)
         seen: dict[str, spaces.Space[Any]] = {
             "observations": spaces.Box(low, high, dtype=np.float32),
             "action_mask": spaces.Box(0, 1, (N_ACTIONS,), np.int8),
@@ -103,7 +111,7 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
 
     def _shown(self, seen: NDArray[np.float32], info: dict[str, Any]) -> dict[str, NDArray[Any]]:
         self.present, self.e_s = (info["services"] >= 0).ravel(), info["e_s"]
-        states = environment_state(seen).reshape(self.num_envs, -1)
+        states = np.nan_to_num(environment_state(seen), copy=False, nan=MISSING).reshape(self.num_envs, -1)
         return {"observations": states, "action_mask": info["action_mask"].reshape(self.num_envs, N_ACTIONS)}
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osml_training.dqn.online_config import OnlineConfig
-from osml_training.dqn.online_environment import ServiceSteps
+from osml_training.dqn.online_environment import ServiceSteps, states_of
 from osml_training.dqn.online_learner import Learner, greedy
 from osml_training.dqn.online_replay import Replay
 from osml_training.dqn.qnet import QNet
@@ -52,6 +52,7 @@ def learn_online(
     losses, rewards, entropies = deque[float](maxlen=50), deque[float](maxlen=50), deque[float](maxlen=50)
     steps = intervals = 0
     seen, _ = env.reset(seed=config.episode_seed())
+    after = states_of(seen["observations"])
     over = np.zeros(config.envs, np.bool_)
 
     def progress() -> Progress:
@@ -60,17 +61,17 @@ def learn_online(
         return Progress(steps, intervals, learner.updates, config.epsilon_at(steps), loss, reward, e_s, now)
 
     while steps < config.steps:
-        states, legal, there = seen["observations"], seen["action_mask"], env.present
+        states, legal, there = after, seen["action_mask"], env.present
         actions = best(states, legal)
         dice = np.nonzero(rng.random(config.envs) < config.epsilon_at(steps))[0]
         if len(dice):
             actions[dice] = np.where(legal[dice] > 0, rng.random((len(dice), legal.shape[1])), -1.0).argmax(axis=1)
         seen, paid, _, truncated, _ = env.step(actions)
+        after = states_of(seen["observations"])
         # Where an episode was over a new one began; where a service came or went the next state is not its own.
         mine = np.nonzero(there & env.present & ~over)[0]
         replay.add(Tuples(
-            states[mine], actions[mine], paid[mine].astype(np.float32), seen["observations"][mine],
-            seen["action_mask"][mine],
+            states[mine], actions[mine], paid[mine].astype(np.float32), after[mine], seen["action_mask"][mine],
         ))  # fmt: skip
         before = steps
         steps, intervals = steps + len(mine), intervals + int((~over[:: env.services]).sum())
