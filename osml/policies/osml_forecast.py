@@ -19,6 +19,9 @@ COVERAGE = 0.9
 _BEYOND = 0.5
 """How far out of the range of the training (its 1st to 99th percentile) a feature may be, as a share of that range."""
 
+_DECADES, _TIMES = 30.0, 5.0
+"""Of what spans more than so many times its lowest value, and so is scaled by its logarithm: so many times beyond."""
+
 _ANSWERS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")
 
 
@@ -124,7 +127,9 @@ def _range(meta: ModelMetadata) -> tuple[NDArray[Any], NDArray[Any]]:
         low = np.array([feature.low for feature in meta.features])
         high = np.array([feature.high for feature in meta.features])
         room = _BEYOND * (high - low) + 0.02 * np.abs(high)
+        wide = (low > 0) & (high > _DECADES * low)
+        low, high = np.where(wide, 0.0, low - room), np.where(wide, high * _TIMES, high + room)
         if len(_ranges) > 256:
             _ranges.clear()
-        found = _ranges[id(meta)] = (meta, low - room, high + room)
+        found = _ranges[id(meta)] = (meta, low, high)
     return found[1], found[2]

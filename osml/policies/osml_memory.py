@@ -32,7 +32,7 @@ class Known(Struct, frozen=True, array_like=True):
     """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
 
     `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
-    row. `confined`: predicted while it had a cell of its own, where the models know best. `before` is what it had
+    row, `loads` changes of load (or target). `confined`: predicted while it had a cell of its own, where the models know best. `before` is what it had
     before the last step down, as long as that may have to be taken back.
     """
 
@@ -45,6 +45,7 @@ class Known(Struct, frozen=True, array_like=True):
     confined: bool
     target_ms: float | None
     rate: float | None = None
+    loads: int = 0
     cell: tuple[int, int] | None = None
     settled: int = 0
     missed: int = 0
@@ -59,9 +60,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     rate = None if service.latency is None else service.latency.requests_per_s
     slack = service.slack
     if known is None or known.target_ms != service.target_ms:
-        bans = [] if known is None else known.bans
+        bans, loads = ([], 0) if known is None else (known.bans, known.loads + 1)
         fresh = _fresh(answer, service, cell, rate)
-        return replace(fresh, bans=bans, missed=int(slack is not None and slack < 0), met=int((slack or -1) >= 0))
+        return replace(fresh, bans=bans, loads=loads, missed=int(slack is not None and slack < 0), met=int((slack or -1) >= 0))
     here = None if cell is None else (cell.cores, cell.ways)
     settled = known.settled + 1 if here == known.cell else 0
     missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
@@ -75,7 +76,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     quiet = missed == 0 and known.missed == 0  # while a queue drains, completions are not arrivals
     if _moved(known.rate, rate, interval_s) and (quiet or (rate or 0.0) > (known.rate or 0.0)):
         fresh = _fresh(answer, service, cell, rate)
-        return replace(fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=None)
+        return replace(
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=None, loads=known.loads + 1
+        )
     better = cell is not None and not known.confined
     if missed and not (better and settled):
         return now  # starved services look alike whatever their load: nothing is learned from that
@@ -83,7 +86,10 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         return now  # a part of the interval was under the old allocation
     if better:
         fresh = _fresh(answer, service, cell, rate)
-        return replace(fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=known.before)
+        fresh = replace(
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=known.before, loads=known.loads
+        )
+        return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
         return now
     share = 1.0 / min(known.count + 1, _MEMORY)
@@ -118,6 +124,15 @@ def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | No
         target_ms=service.target_ms, rate=rate, cell=None if cell is None else (cell.cores, cell.ways),
         latency_ms=service.latency_ms,
     )  # fmt: skip
+
+
+def _at_least(now: Known, before: Known) -> Known:
+    """A service that misses its target does not need less than was thought before."""
+    return replace(
+        now,
+        oaa=(max(now.oaa[0], before.oaa[0]), max(now.oaa[1], before.oaa[1])),
+        oaa_upper=(max(now.oaa_upper[0], before.oaa_upper[0]), max(now.oaa_upper[1], before.oaa_upper[1])),
+    )
 
 
 def _mean(old: Sequence[float], new: Sequence[float], share: float) -> tuple[float, float]:

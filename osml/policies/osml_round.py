@@ -23,6 +23,12 @@ CALM = 2
 LATER = 8
 """Intervals in a cell, and of predictions, before a small surplus is taken back."""
 
+SETTLE = 2
+"""Intervals after which a way to run the node shows what it is worth."""
+
+NEARLY_ALL = 0.92
+"""Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
+
 BAD = 0.1
 """A target missed by more than this is acted upon at once, by less in the second interval."""
 
@@ -31,11 +37,12 @@ SHARED, PARTED, SOME = "shared", "parted", "some"
 
 
 class OsmlState(Struct, frozen=True):
-    """`known` are the services; `kind` the way that the node is run, `scores` the E_S that ways came to, `calm`
-    intervals in a row with all targets met. `arq` is kept while ARQ's rules decide."""
+    """`known` are the services; `kind` the way that the node is run for `age` intervals, `scores` the E_S that ways came
+    to, `calm` intervals in a row with all targets met. `arq` is kept while ARQ's rules decide."""
 
     known: dict[str, Known] = {}
     kind: str = SHARED
+    age: int = 0
     scores: dict[str, float] = {}
     aside: list[str] = []
     calm: int = 0
@@ -64,20 +71,31 @@ class Round:
         }
         self.new = [name for name in self.services if name not in self.cells]
         here, there = set(self.services), set(state.known)
-        self.changed = here != there or any(k.count <= 1 and k.settled for k in self.known.values())
+        self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
+        self.age = state.age + 1
         for name in sorted(there - here):
             self.say(f"{name} has gone: its part is free")
         for name in sorted(here - there) if there else []:
             self.say(f"{name} has come", name)
-        self.scores = {} if here != there else dict(state.scores)
-        self.violated = [name for name, known in self.known.items() if known.missed]
+        restart = here != there or bool(self.moved)
+        self.scores = {} if restart else dict(state.scores)
+        self.violated = [name for name, known in self.known.items() if _really(known, self.services[name])]
         measured = any(service.slack is not None for service in node.lc)
         self.calm = 0 if self.violated or self.new else state.calm + measured
         self.e_s = system_entropy([*node.observation.services]).e_s
-        if self.e_s is not None and not self.changed:
+        self.better = self._better()
+        if self.e_s is not None and self.age > SETTLE and not self.better:
             old = self.scores.get(self.kind)
             self.scores[self.kind] = self.e_s if old is None else 0.5 * (old + self.e_s)
         self.wants = {name: self.want(name) for name in self.services}
+
+    def _better(self) -> bool:
+        """Whether every missed target is missed by less than before: queues drain."""
+        for name in self.violated:
+            old, latency_ms = self.before.known.get(name), self.services[name].latency_ms
+            if old is None or old.latency_ms is None or latency_ms is None or latency_ms > 0.95 * old.latency_ms:
+                return False
+        return bool(self.violated)
 
     # What services need
 
@@ -137,11 +155,14 @@ class Round:
     def grown(self, name: str) -> bool:
         """Whether the load of a service has outgrown its cell, by what the models say of it now."""
         known, cell = self.known[name], self.cells[name]
-        return known.count <= 1 and known.settled > 0 and self.wants[name].cores > cell.cores
+        return name in self.moved and self.wants[name].cores > cell.cores
 
     def place_all(self) -> Partition:
         """Nobody has a cell: the beginning, or everybody shares."""
+        needed = sum(cell.cores for cell in self.wants.values())
         if fits(self.node, self.wants):
+            if self.node.may_share and not self.violated and needed > NEARLY_ALL * self.node.for_lc.cores:
+                return self.share("all targets are met, and cells would save next to nothing")
             return self.part(self.wants, list(self.services))
         return self.overcommit()
 
@@ -170,13 +191,16 @@ class Round:
                 )
             wants[name] = Cell(max(wants[name].cores, cell.cores), max(wants[name].ways, cell.ways))
         self.wants = wants
-        for base in ({**self.cells, **{n: wants[n] for n in names}}, wants):
-            cells = dict(base)
-            if fits(node, cells):
-                for name in names:
-                    self.said_change(name, cells[name], latency_text(self.services[name]))
-                return self.part(cells, names)
-        return self.overcommit()
+        asked = {**self.cells, **{n: wants[n] for n in names}}
+        least = {name: wants[name] if name in names else _smaller(wants[name], asked[name]) for name in asked}
+        cells = cut_down(node, asked, least)
+        if cells is None:
+            return self.overcommit()
+        for name, cell in cells.items():
+            if cell != self.cells[name]:
+                self.said_change(name, cell, latency_text(self.services[name]))
+        self.go(SOME if self.aside else PARTED)
+        return parted(node, cells)
 
     def step(self, name: str, cell: Cell) -> Cell:
         """What is tried next for a service that misses its target in this cell."""
@@ -228,11 +252,14 @@ class Round:
         self.lack = f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together"
         self.unsatisfied = list(self.violated) or names
         shared_well = self.scores.get(SHARED)
-        if node.may_share and self.kind == SHARED and not self.violated:
-            return self.share("everybody meets its target on shared resources")
+        if node.may_share and self.kind == SHARED:
+            if not self.violated:
+                return self.share("everybody meets its target on shared resources")
+            if self.better or self.age <= SETTLE:
+                return self.share("queues may still drain")
         tight = {name: self.tight(name) for name in names}
         cells = cut_down(node, self.wants, tight)
-        if cells is not None and PARTED not in self.scores:
+        if cells is not None and PARTED not in self.scores and (SHARED in self.scores or not node.may_share):
             self.say("RCliff instead of OAA: not all OAAs fit")
             return self.part(cells, names)
         best_aside = 1.0 / len(names)
@@ -255,13 +282,13 @@ class Round:
                     cells, served = trial, [*served, name]
         self.aside = [name for name in order if name not in served]
         self.unsatisfied = list(self.aside)
-        self.kind = SOME
+        self.go(SOME)
         self.say(f"{', '.join(self.aside)} in what is left: {self.lack}")
         return parted(node, spread_out(node, {n: cells[n] for n in self.services}, self.aside or list(self.services)))
 
     def share(self, why: str) -> Partition:
         """Everybody on everything."""
-        self.kind, self.aside = SHARED, []
+        self.go(SHARED)
         self.say(f"everybody shares everything: {why}; {self.lack}")
         return shared_by_services(self.node)
 
@@ -269,7 +296,7 @@ class Round:
         """Cells, and what is left of the node for those in `to` until all is calm."""
         node = self.node
         self.aside = [name for name in self.aside if name in cells and cells[name].cores < self.wants[name].cores]
-        self.kind = SOME if self.aside else PARTED
+        self.go(SOME if self.aside else PARTED)
         found = spread_out(node, {name: cells[name] for name in self.services}, to)
         for name, cell in found.items():
             known, old = self.known[name], self.cells.get(name)
@@ -281,6 +308,13 @@ class Round:
                     name, cell.cores,
                 )  # fmt: skip
         return parted(node, found)
+
+    def go(self, kind: str) -> None:
+        """Run the node in that way from now on."""
+        if kind != self.kind:
+            self.kind, self.age = kind, 0
+        if kind != SOME:
+            self.aside = []
 
     def hold(self) -> Partition:
         """Nothing to do."""
@@ -305,13 +339,32 @@ class Round:
     def state(self, wanted: Partition) -> OsmlState:
         """What the next decision has to know."""
         return OsmlState(
-            known=self.known, kind=self.kind, scores=self.scores, aside=self.aside, calm=self.calm, wanted=wanted,
+            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, calm=self.calm, wanted=wanted,
             violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
         )  # fmt: skip
 
     def _price(self, cell: Cell) -> float:
         total = self.node.total
         return cell.cores / total.cores + (cell.ways / total.ways if total.ways else 0.0)
+
+
+def _really(known: Known, service: Service) -> bool:
+    """Whether a missed target is more than the noise of a tail that few requests made, or lasts."""
+    latency_ms, target_ms = service.latency_ms, service.target_ms
+    if not known.missed or latency_ms is None or target_ms is None or service.latency is None:
+        return False
+    samples = service.latency.samples
+    beyond = _BEYOND.get(service.percentile, 0.5)
+    noise = 0.0 if samples is None else 0.5 / math.sqrt(max(1.0, beyond * samples))
+    return latency_ms > (1.0 + noise) * target_ms or known.missed > SETTLE
+
+
+_BEYOND = {"p99": 0.01, "p95": 0.05}
+"""Share of the requests that are slower than the percentile."""
+
+
+def _smaller(one: Cell, other: Cell) -> Cell:
+    return Cell(min(one.cores, other.cores), min(one.ways, other.ways))
 
 
 def _stepped(known: Known, cell: Cell) -> Known:
