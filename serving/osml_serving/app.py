@@ -20,6 +20,7 @@ from osml_serving.boundary import Boundary
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
+from osml_serving.model_watch import watch
 from osml_serving.runtime import Runtime
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -32,12 +33,21 @@ def create_app(runtime: Runtime) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
+        if runtime.shelf is not None:
+            runtime.shelf.reload()
         runtime.readiness.warm_up(runtime.decider, runtime.log)
         if runtime.experiences is not None:
             runtime.experiences.start()
+        watching = None
+        if runtime.shelf is not None:
+            watching = asyncio.create_task(
+                watch(runtime.shelf, runtime.settings.models_poll_s, runtime.metrics, runtime.log)
+            )
         app.state.example_decision = _example_decision(runtime)
         yield
         runtime.broker.close()
+        if watching is not None:
+            watching.cancel()
         if runtime.experiences is not None:
             await asyncio.to_thread(runtime.experiences.stop)
 

@@ -33,6 +33,8 @@ def serve(
     max_in_flight: Annotated[int | None, _option("max_in_flight")] = None,
     body_timeout_s: Annotated[float | None, _option("body_timeout_s")] = None,
     max_node_rate: Annotated[float | None, _option("max_node_rate")] = None,
+    models: Annotated[Path | None, _option("models")] = None,
+    models_poll_s: Annotated[float | None, _option("models_poll_s")] = None,
     store: Annotated[str | None, _option("store")] = None,
     store_rows: Annotated[int | None, _option("store_rows")] = None,
     store_days: Annotated[float | None, _option("store_days")] = None,
@@ -56,6 +58,8 @@ def serve(
         "max_in_flight": max_in_flight,
         "body_timeout_s": body_timeout_s,
         "max_node_rate": max_node_rate,
+        "models": models,
+        "models_poll_s": models_poll_s,
         "store": store,
         "store_rows": store_rows,
         "store_days": store_days,
@@ -65,11 +69,15 @@ def serve(
 
     # The rest of the package takes half a second to import: not for `osml --help`.
     from osml_serving.decider import installed_decider  # noqa: PLC0415
+    from osml_serving.log import Log  # noqa: PLC0415
+    from osml_serving.model_watch import make_shelf  # noqa: PLC0415
     from osml_serving.runtime import make_runtime  # noqa: PLC0415
     from osml_serving.server import run  # noqa: PLC0415
 
-    decider = installed_decider(settings.policy, settings.seed)
+    log = Log(settings.log_format, settings.log_level)
+    shelf = make_shelf(settings, log)
+    decider = installed_decider(settings.policy, settings.seed, shelf)
     if settings.policy not in decider.policies:
         known = ", ".join(decider.policies)
         raise InputError(f"--policy (or OSML_POLICY) is '{settings.policy}', expected one of {known}")
-    run(make_runtime(settings, decider))
+    run(make_runtime(settings, decider, log, shelf))

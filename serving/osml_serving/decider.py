@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import traceback
 from collections.abc import Iterable
+from functools import cache
 from typing import Protocol
 
 from osml.domain import Decision, Observation
-from osml.policies.decide import RequestError, decide
-from osml.policies.registry import policy_names
+from osml.policies.decide import RequestError, decide_by
+from osml.policies.osml import Osml
+from osml.policies.policy import Policy
+from osml.policies.registry import load_policy, policy_names
 from osml_serving.errors import ApiError
+from osml_serving.model_shelf import ModelShelf
 from osml_serving.verify import decision_error
 
 
 class Decide(Protocol):
-    """`osml.policies.decide.decide`, or a stand-in: a pure function of the observation."""
+    """As `osml.policies.decide.decide`: a pure function of the observation."""
 
     def __call__(self, observation: Observation, default_policy: str = "arq", seed: int = 0) -> Decision:
         """The decision; raises the refusal type where the observation makes no sense."""
@@ -58,6 +62,22 @@ class Decider:
         return decision
 
 
-def installed_decider(default_policy: str, seed: int) -> Decider:
-    """The policies of the installed osml, and of packages that plug into it."""
-    return Decider(decide, policy_names(), RequestError, default_policy, seed)
+def installed_decider(default_policy: str, seed: int, shelf: ModelShelf | None = None) -> Decider:
+    """The policies of the installed osml, and of packages that plug into it; with the models of a shelf where given."""
+    names = policy_names()
+
+    @cache
+    def policy_of(name: str) -> Policy:
+        return _with_models(load_policy(name), shelf)
+
+    def decide(observation: Observation, default_policy: str = default_policy, seed: int = seed) -> Decision:
+        name = observation.policy or default_policy
+        if name not in names:
+            raise RequestError(f"policy '{name}' is unknown; known are {', '.join(names)}", "policy")
+        return decide_by(policy_of(name), observation, seed)
+
+    return Decider(decide, names, RequestError, default_policy, seed)
+
+
+def _with_models(policy: Policy, shelf: ModelShelf | None) -> Policy:
+    return type(policy)(shelf.models_of) if shelf is not None and isinstance(policy, Osml) else policy

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 from msgspec import Struct
 
@@ -87,8 +89,8 @@ _point = msgspec.json.Decoder(Interval)
 _now = msgspec.json.Decoder(Now)
 
 
-def explain(node: str, history: NodeHistory, steps: int, models: list[ModelInUse]) -> Explanation:
-    """The explanation of the newest decision, with the last `steps` intervals of each LC service."""
+def explain(node: str, history: NodeHistory, steps: int, models_of: Callable[[str], list[ModelInUse]]) -> Explanation:
+    """The newest decision, with the last `steps` intervals of each LC service and the models of the node's platform."""
     points = [_point.decode(encoded) for encoded in list(history.points)[-steps:]]
     now, last = _now.decode(history.now), points[-1]
     platform = now.platform
@@ -104,7 +106,7 @@ def explain(node: str, history: NodeHistory, steps: int, models: list[ModelInUse
         entropy=now.entropy,
         infeasible=now.infeasible,
         forecasts=last.forecasts,
-        models=models,
+        models=models_of(platform.id),
         services=[_path(s.name, points, grid) for s in last.services if s.kind == "lc"],
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
@@ -18,12 +19,31 @@ class Health(BaseModel):
     status: str = "ok"
 
 
+class Model(BaseModel):
+    """A model that decides; `sha256` is that of its ONNX file."""
+
+    name: str
+    kind: str
+    version: str
+    platform: str
+    sha256: str
+
+
+class Refused(BaseModel):
+    """A model in the folder that is not used, and why. The one before it goes on."""
+
+    name: str
+    reason: str
+
+
 class Ready(BaseModel):
-    """The server takes decisions with these policies."""
+    """The server takes decisions with these policies and models."""
 
     status: str = "ready"
     policies: list[str]
     default_policy: str
+    models: list[Model]
+    refused_models: list[Refused]
 
 
 def router(runtime: Runtime) -> APIRouter:
@@ -40,7 +60,15 @@ def router(runtime: Runtime) -> APIRouter:
         """Answer whether decisions are taken: every policy is warmed up, and nobody has said stop."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
-        return Ready(policies=runtime.decider.policies, default_policy=runtime.decider.default_policy)
+        shelf = runtime.shelf
+        models = [] if shelf is None else [Model(**msgspec.structs.asdict(model)) for model in shelf.in_use()]
+        refused = () if shelf is None else shelf.refused
+        return Ready(
+            policies=runtime.decider.policies,
+            default_policy=runtime.decider.default_policy,
+            models=models,
+            refused_models=[Refused(name=found.name, reason=found.reason) for found in refused],
+        )
 
     @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
     async def metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]

@@ -69,6 +69,11 @@ class Metrics:
         self.experiences_accepted = experiences.labels("accepted")
         self.experiences_duplicate = experiences.labels("duplicate")
         self.experiences_failed = experiences.labels("failed")
+        self.models_in_use = Gauge("osml_models", "Models that decide.", registry=self.registry)
+        self.models_refused = Gauge("osml_models_refused", "Models refused as broken.", registry=self.registry)
+        self.model_exchanges = Counter(
+            "osml_model_exchanges_total", "Exchanges of models while the server ran.", registry=self.registry
+        )
         self.store_up = Gauge("osml_experience_store_up", "1 where experiences are stored.", registry=self.registry)
 
     def decision(self, policy: str, status: str) -> None:

@@ -52,8 +52,7 @@ def router(runtime: Runtime) -> APIRouter:
     ) -> Response:
         """Explain the node's last decision: reasons, predictions, and each LC service's way over cores and ways."""
         require(request.scope, node)
-        explanation = explain(node, _history(runtime, node), points, [])
-        return _json(msgspec.json.encode(explanation))
+        return _json(msgspec.json.encode(explain(node, _history(runtime, node), points, runtime.models_of)))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
     async def events(request: Request, node: WatchedNode) -> Response:  # pyright: ignore[reportUnusedFunction]

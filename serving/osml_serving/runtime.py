@@ -8,9 +8,11 @@ from osml_serving.broker import Broker
 from osml_serving.decider import Decider
 from osml_serving.experience_store.writer import Writer
 from osml_serving.experience_writer import make_writer
+from osml_serving.explain import ModelInUse
 from osml_serving.history import History
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
+from osml_serving.model_shelf import ModelShelf
 from osml_serving.rate import NodeRate
 from osml_serving.readiness import Readiness
 from osml_serving.settings import Settings
@@ -30,10 +32,17 @@ class Runtime:
     tokens: Tokens | None
     readiness: Readiness
     experiences: Writer | None
+    shelf: ModelShelf | None = None
     history: History = field(default_factory=History)
 
+    def models_of(self, platform: str) -> list[ModelInUse]:
+        """Models that decide for a platform."""
+        return [] if self.shelf is None else self.shelf.in_use(platform)
 
-def make_runtime(settings: Settings, decider: Decider, log: Log | None = None) -> Runtime:
+
+def make_runtime(
+    settings: Settings, decider: Decider, log: Log | None = None, shelf: ModelShelf | None = None
+) -> Runtime:
     """Build the parts. Raises InputError for a token file, and for a store, that can't be used."""
     metrics = Metrics(decider.policies)
     log = log or Log(settings.log_format, settings.log_level)
@@ -47,6 +56,7 @@ def make_runtime(settings: Settings, decider: Decider, log: Log | None = None) -
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
         experiences=make_writer(settings, log, metrics),
+        shelf=shelf,
     )
     metrics.watch_nodes(runtime.history.figures)
     return runtime

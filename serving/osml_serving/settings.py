@@ -32,6 +32,8 @@ class Settings(BaseSettings):
     max_in_flight: int = Field(256, ge=1, description="Requests worked on at once before others are told to come back.")
     body_timeout_s: float = Field(5.0, gt=0, le=60, description="Longest time a client may take to send its body.")
     max_node_rate: float = Field(200.0, gt=0, description="Observations per second accepted from one node.")
+    models: Path | None = Field(None, description="Folder of models for the policy osml; none = the shipped ones.")
+    models_poll_s: float = Field(3.0, gt=0, description="Seconds between two looks for new models.")
     store: str = Field(
         "sqlite",
         description="Experience store: sqlite (in the state directory), sqlite:///FILE, postgresql://..., or none.",

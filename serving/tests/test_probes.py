@@ -9,6 +9,8 @@ def test_a_warmed_up_server_is_ready_and_names_its_policies(server):
         "status": "ready",
         "policies": ["turns"],
         "default_policy": "turns",
+        "models": [],
+        "refused_models": [],
     }
 
 
