@@ -1,14 +1,15 @@
 """The upper bound: a policy that is told the loads and applies at once the best that the node's equations know.
 
 That is the exact best partition into isolated parts, or one region that all share where that is better; both at
-constant load. Regions that some share, and knobs, can do better still. It is no policy of `osml.policies`, because it
-needs the equations of the node: only the bench has it.
+constant load. Parts that meet all targets by a hair can stay above them when the run begins with a backlog: the oracle
+then shares, where that meets the targets, too. Regions that some share, and knobs, can do better still. It is no policy
+of `osml.policies`, because it needs the equations of the node: only the bench has it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import Struct
 
@@ -20,6 +21,9 @@ from osml.virtual.oracle.partitions import Outcome
 from osml.virtual.state import Node
 
 NAME = "oracle"
+GAVE_UP = 10
+"""Observations with a missed target in a row after which the oracle takes the other way."""
+
 LIMIT_S = 20.0
 """How long the exact search may take for one set of loads; on nearly all mixes it takes a fraction of a second."""
 
@@ -34,6 +38,8 @@ class BestFor:
     e_s: float
     cores: int
     ways: int
+    instead: Partition | None = None
+    """Shares everything and meets all targets, where `partition` doesn't do it in practice."""
 
 
 def best_for(node: Node, loads: Mapping[str, float]) -> BestFor:
@@ -47,7 +53,9 @@ def best_for(node: Node, loads: Mapping[str, float]) -> BestFor:
     isolated = as_regions(smaller, best_partition(smaller, loads, LIMIT_S))
     shared = settle_shared(smaller, loads)
     better = (shared.feasible, -shared.e_s) > (isolated.feasible is True, -isolated.e_s)
-    return _all_share(smaller, shared) if better else isolated
+    if better:
+        return _all_share(smaller, shared)
+    return replace(isolated, instead=_all_share(smaller, shared).partition) if shared.feasible else isolated
 
 
 def _all_share(node: Node, outcome: Outcome) -> BestFor:
@@ -69,7 +77,9 @@ def as_regions(node: Node, answer: Answer) -> BestFor:
 
 
 class OracleState(Struct, frozen=True):
-    """Nothing to remember."""
+    """How many observations in a row missed a target under the best partition; GAVE_UP: it is not asked any more."""
+
+    missed: int = 0
 
 
 class Oracle:
@@ -83,7 +93,7 @@ class Oracle:
         self._known = known
 
     def initial(self, observation: Observation, seed: int) -> OracleState:
-        """Nothing to remember."""
+        """Nothing missed yet."""
         return OracleState()
 
     def decide(self, observation: Observation, state: OracleState) -> tuple[Plan, OracleState]:
@@ -92,4 +102,8 @@ class Oracle:
         best = self._known(frozenset(names))
         why = "; ".join(best.missing) or "neither isolated parts nor sharing everything meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
-        return Plan(best.partition, [Reason(text="oracle: the best that the node's equations know")], infeasible), state
+        missing = any(service.slack is not None and service.slack < 0 for service in observation.services)
+        missed = state.missed if state.missed >= GAVE_UP else state.missed + 1 if missing else 0
+        partition = best.instead if missed >= GAVE_UP and best.instead is not None else best.partition
+        reason = Reason(text="oracle: the best that the node's equations know")
+        return Plan(partition, [reason], infeasible), OracleState(missed)
