@@ -53,6 +53,9 @@ def _error(model: dict[str, Any]) -> str:
     rows = model["metrics"].get("rows") if isinstance(model["metrics"].get("rows"), list) else None
     if not rows:
         return ""
+    if model["kind"] == "c":
+        row = next((r for r in rows if (r["policy"], r["split"]) == ("model", "seen")), rows[0])
+        return f"{row['crossings']:.3g} falls in 10,000"
     row = rows[-1] if rows[-1]["split"] == "seen" else next((r for r in rows if r["split"] != "unseen"), rows[0])
     ways = "" if row["way_mae"] is None else f" / {row['way_mae']:.2f}"
     return f"{row['output']} {row['core_mae']:.2f}{ways}"
@@ -75,7 +78,7 @@ def list_command(
         _print({"models": found})
         return
     table = Table(title=f"Models of {models or models_folder()}", title_justify="left")
-    for name in ("name", "version", "aliases", "platform", "sha256", "error (cores / ways)"):
+    for name in ("name", "version", "aliases", "platform", "sha256", "error (cores / ways), falls"):
         table.add_column(name, no_wrap=name in ("name", "platform", "sha256"))
     for model in found:
         table.add_row(

@@ -9,6 +9,8 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from osml.failure import InputError
+from osml_training.cli.train_c_table import print_policies
 from osml_training.cli.train_extra import need
 from osml_training.cli.train_table import print_errors
 
@@ -31,9 +33,25 @@ def evaluate_command(
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Calibration plot.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Errors on runs that the model was not trained on, beside the paper's table 5; whether its margins hold."""
+    """Errors on runs that the model was not trained on, beside the paper's table 5; whether its margins hold.
+
+    Of a Model-C: where its greedy actions lead there, beside random ones and the straight way to OAA.
+    """
     need()
-    from osml_training.jobs.evaluation import evaluation  # noqa: PLC0415
+    from osml.predictors import read_metadata  # noqa: PLC0415
+    from osml_training.jobs.evaluation import evaluation, folder_of  # noqa: PLC0415
+
+    if read_metadata(folder_of(model, models)).kind == "c":
+        if baseline or importance or floor or plot:
+            raise InputError("--baselines, --importance, --floor and --plot are for A, A', B and B'; model is a C")
+        from osml_training.dqn.evaluate import evaluation_of  # noqa: PLC0415
+
+        found = evaluation_of(folder_of(model, models), platform=platform, dataset=dataset, statuses=rows, seed=seed)
+        if json:
+            sys.stdout.write(msgspec.json.encode(found).decode() + "\n")
+            return
+        print_policies(found)
+        return
 
     document: dict[str, Any] = evaluation(
         model, platform=platform, dataset=dataset, rows=rows, with_baselines=baseline, with_importance=importance,

@@ -79,11 +79,11 @@ def one_step(found: Transitions, actions: Ints) -> dict[str, float]:
 def walks(
     found: Transitions, actions: Ints, oaa: NDArray[np.float64], rng: np.random.Generator, starts: int = 8
 ) -> dict[str, Any]:
-    """Walks from `starts` random cells of each run that has an OAA, (rows, 2), NaN where it has none.
+    """Walks from `starts` random cells of each run that has an OAA (`oaa` is (rows, 2), NaN where it has none).
 
-    `arrived`: share that comes to OAA within LIMIT steps; `steps`: mean number of these; `met`: share that ends
-    within the target; `falls`: falls off the cliff for a walk; `cores`, `ways`: mean of what it ends with less OAA;
-    `stays`: share that ends in an action that changes nothing; `settles`: share whose last 10 cells are one.
+    `arrived`: share that comes to OAA within LIMIT steps; `steps`: mean number of these; `ended_met`: share that
+    ends within the target; `falls`: falls off the cliff for a walk; `cores`, `ways`: mean of what it ends with less
+    OAA; `stays`: share that ends in an action that changes nothing; `settles`: share whose last 10 cells are one.
     """
     known = np.nonzero(~np.isnan(oaa[:, 0]))[0]
     order = rng.permutation(known)
@@ -105,7 +105,7 @@ def walks(
     return {
         "walks": len(begin), "runs": len(runs), "arrived": float(arrived.mean()),
         "steps": float(there.argmax(axis=0)[arrived].mean()) if arrived.any() else None,
-        "met": float(met[-1].mean()), "falls": float(falls.mean()), "cores": float(away[-1, :, 0].mean()),
+        "ended_met": float(met[-1].mean()), "falls": float(falls.mean()), "cores": float(away[-1, :, 0].mean()),
         "ways": float(away[-1, :, 1].mean()), "stays": float((actions[last] == NO_CHANGE).mean()),
         "settles": float(same.mean()),
     }  # fmt: skip

@@ -40,9 +40,9 @@ def intolerable(latency_over_target: Floats32) -> Floats32:
 
 
 def costs_of(cores: float, ways: float, reward: Reward) -> Floats32:
-    """(49,) what each action costs on a platform of so many `cores` and `ways`: price x share of the node taken, `move` for any.
+    """(49,) what each action costs on a platform of so many `cores` and `ways`.
 
-    For the reward `latency`: cores and ways themselves.
+    Price x share of the node that is taken, and `move` for any change; for the reward `latency` the cores and ways.
     """
     if reward.kind == "latency":
         return MOVES.sum(axis=1).astype(np.float32)

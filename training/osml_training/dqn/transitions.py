@@ -139,7 +139,7 @@ def transitions_of(
     most `statuses` statuses, chosen by `seed`. Raises InputError where there is none, or the platforms are several.
     """
     files = [file for folder in datasets for file in trace_files(folder, None if platform is None else (platform,))]
-    about = _about(files)
+    about = about_of(files)
     chosen = _chosen(files, keep, statuses, seed)
     found: list[_Run] = []
     for file in files:
@@ -169,7 +169,7 @@ def _chosen(files: Sequence[Path], keep: Keep | None, statuses: int | None, seed
     return out
 
 
-def _about(files: Sequence[Path]) -> FileDescription:
+def about_of(files: Sequence[Path]) -> FileDescription:
     """What the files say of themselves; InputError where their platforms differ."""
     all_of = [described(open_parquet(file).schema_arrow.metadata, str(file)) for file in files]
     names = sorted({one.platform.id for one in all_of})

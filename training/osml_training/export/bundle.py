@@ -63,7 +63,7 @@ def describe(
     config = trained.config
     masked = config.variant == "masked"
     features = [
-        FeatureSpec(feature, unit_of(feature), _rounded(low), _rounded(high), masked)
+        FeatureSpec(feature, unit_of(feature), rounded(low), rounded(high), masked)
         for feature, low, high in zip(config.inputs, trained.low, trained.high, strict=True)
     ]
     about = described(open_parquet(trace_files(dataset)[0]).schema_arrow.metadata, str(dataset))
@@ -79,14 +79,14 @@ def describe(
     )  # fmt: skip
 
 
-def _rounded(value: float) -> float:
+def rounded(value: float) -> float:
+    """Six digits."""
     return float(f"{value:.6g}")
 
 
-def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Path:
-    """Write the folder of a model and prove that the file answers as the network does. Returns the folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    keys = {
+def file_keys(metadata: ModelMetadata) -> dict[str, str]:
+    """What the ONNX file itself says of the model."""
+    return {
         FEATURES_KEY: ",".join(metadata.inputs),
         "osml.outputs": ",".join(metadata.answers),
         "osml.units": ",".join(str(feature.unit) for feature in metadata.features),
@@ -95,7 +95,12 @@ def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Pat
         "osml.commit": metadata.commit,
         "osml.model": f"{metadata.kind} {metadata.variant} {metadata.version}",
     }
-    (folder / ONNX).write_bytes(onnx_model(trained.network, keys).SerializeToString(deterministic=True))
+
+
+def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Path:
+    """Write the folder of a model and prove that the file answers as the network does. Returns the folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ONNX).write_bytes(onnx_model(trained.network, file_keys(metadata)).SerializeToString(deterministic=True))
     (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
     (folder / CARD).write_text(card(metadata), "utf-8")
     rows = probes(trained.low, trained.high, 4096, 0, missing=metadata.variant == "masked")

@@ -15,13 +15,15 @@ _WHAT = {
 }
 
 
-def _table(rows: list[list[str]]) -> str:
+def markdown_table(rows: list[list[str]]) -> str:
+    """A table of Markdown; the first row is its head."""
     head, *body = rows
     lines = [head, ["---"] * len(head), *body]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def _number(value: Any) -> str:
+def number(value: Any) -> str:
+    """Three digits, or a dash."""
     return "-" if value is None else f"{value:.3g}"
 
 
@@ -32,22 +34,22 @@ def _errors(metadata: ModelMetadata) -> str:
     lines = [["output", "hold-out", "cores", "ways", "paper: cores", "paper: ways", "off the cliff"]]
     lines += [
         [
-            row["output"], row["split"], _number(row["core_mae"]), _number(row["way_mae"]),
-            _number(row["published_core"]), _number(row["published_way"]), _number(row["off_cliff_share"]),
+            row["output"], row["split"], number(row["core_mae"]), number(row["way_mae"]),
+            number(row["published_core"]), number(row["published_way"]), number(row["off_cliff_share"]),
         ]
         for row in rows
     ]  # fmt: skip
-    return _table(lines)
+    return markdown_table(lines)
 
 
 def card(metadata: ModelMetadata) -> str:
     """`card.md`."""
     m = metadata
-    inputs = _table(
+    inputs = markdown_table(
         [["input", "unit", "trained from", "to"]]
-        + [[f.name, f.unit or "-", _number(f.low), _number(f.high)] for f in m.features]
+        + [[f.name, f.unit or "-", number(f.low), number(f.high)] for f in m.features]
     )
-    outputs = _table(
+    outputs = markdown_table(
         [["output", "unit", "90 % within", "95 % within"]]
         + [
             [o.name, o.unit or "-", *(f"{m.margins[c].two_sided[k]:.2f} x spread" for c in ("0.9", "0.95"))]

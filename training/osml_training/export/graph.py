@@ -7,14 +7,15 @@ Scaling, masking and the way back to units are in the graph, so whoever serves i
 # torch's and scikit-learn's own annotations have gaps.
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
+from torch import nn
 
-from osml_training.networks import CLIP, LEAST_LOG, LEAST_SPREAD, Network
+from osml_training.networks import CLIP, LEAST_LOG, LEAST_SPREAD, Network, Scaler
 
 OPSET, IR_VERSION = 17, 9
 """Old enough for every onnxruntime since 1.13."""
@@ -37,13 +38,14 @@ class GraphParts:
         self.nodes.append(helper.make_node(operator, inputs, [output], **attributes))
         return output
 
-    def model(self, inputs: int, outputs: int, metadata: dict[str, str]) -> Any:
-        """The checked ONNX model: `features` (batch, inputs) -> `points` and `spread` (batch, outputs)."""
+    def model(
+        self, inputs: int, outputs: int, metadata: dict[str, str], answers: tuple[str, ...] = ("points", "spread")
+    ) -> Any:
+        """The checked ONNX model: `features` (batch, inputs) -> each of `answers` (batch, outputs)."""
         made = helper.make_graph(
             self.nodes, "osml",
             [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", inputs])],
-            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", outputs])
-             for name in ("points", "spread")],
+            [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", outputs]) for name in answers],
             self.constants,
         )  # fmt: skip
         model = helper.make_model(
@@ -58,7 +60,18 @@ def _scalar(value: float) -> NDArray[np.float32]:
     return np.array(value, np.float32)
 
 
-def _scaled(graph: GraphParts, network: Network) -> str:
+class Layered(Protocol):
+    """A network of linear layers with ReLU between them and scaling before them."""
+
+    scaler: Scaler
+    masked: bool
+
+    def linears(self) -> list[nn.Linear]:
+        """Hidden layers, then the head."""
+        ...
+
+
+def scaled_part(graph: GraphParts, network: Layered) -> str:
     """Raw `features` -> what goes into the first layer; the arithmetic of `networks.Scaler`."""
     scaler = network.scaler
     missing = graph.node("IsNaN", ["features"], "missing")
@@ -79,13 +92,14 @@ def _scaled(graph: GraphParts, network: Network) -> str:
     return graph.node("Concat", [scaled, measured], "masked", axis=1)
 
 
-def _layers(graph: GraphParts, network: Network, inputs: str) -> str:
+def layers_part(graph: GraphParts, network: Layered, inputs: str, answer: str | None = None) -> str:
+    """All layers; the output of the last one is called `answer` (None: by its number)."""
     last = len(network.linears()) - 1
     out = inputs
     for k, layer in enumerate(network.linears()):
         weight = graph.constant(f"weight{k}", layer.weight.detach().numpy().T)  # (in, out)
         bias = graph.constant(f"bias{k}", layer.bias.detach().numpy())
-        out = graph.node("Gemm", [out, weight, bias], f"layer{k}")
+        out = graph.node("Gemm", [out, weight, bias], answer if answer and k == last else f"layer{k}")
         if k < last:
             out = graph.node("Relu", [out], f"hidden{k}")
     return out
@@ -97,7 +111,7 @@ def onnx_model(network: Network, metadata: dict[str, str]) -> Any:
     `metadata` goes into the file as key and value.
     """
     graph = GraphParts()
-    head = _layers(graph, network, _scaled(graph, network))
+    head = layers_part(graph, network, scaled_part(graph, network))
     std = graph.constant("y_std", network.y_std.numpy())
     mean = graph.constant("y_mean", network.y_mean.numpy())
     if network.spread:

@@ -20,7 +20,6 @@ import numpy as np
 from osml.failure import Failure, InputError
 from osml.predictors import ModelMetadata
 from osml.predictors.metadata import METADATA, ONNX
-from osml_training.train.loop import Epoch
 from osml_training.train.train import Trained
 
 DEFAULT_URI = "sqlite:///out/mlflow.db"
@@ -28,13 +27,31 @@ EXPERIMENT = "osml"
 PENDING = Path("out/mlflow-pending")
 """Runs that could not be stored yet."""
 
-_CURVES = "epochs.json"
+_CURVES = "curve.json"
+
+
+class Point(msgspec.Struct, frozen=True):
+    """Named values of a training after so many epochs or updates."""
+
+    step: int
+    values: dict[str, float]
 
 
 class Curve(msgspec.Struct, frozen=True):
     """What of a training goes beside its metadata."""
 
-    epochs: list[Epoch]
+    points: list[Point]
+
+
+def curve_of(trained: Trained, answers: tuple[str, ...]) -> Curve:
+    """Loss and validation errors by epoch."""
+    points: list[Point] = []
+    for epoch in trained.epochs:
+        errors = {
+            f"validation_mae.{name}": value for name, value in zip(answers, epoch.validation_mae, strict=True)
+        }  # fmt: skip
+        points.append(Point(epoch.number, errors | {"loss": epoch.loss}))
+    return Curve(points)
 
 
 @contextmanager
@@ -79,6 +96,11 @@ def registered_name(metadata: ModelMetadata) -> str:
 
 def _metrics(metadata: ModelMetadata) -> dict[str, float]:
     out: dict[str, float] = {}
+    if metadata.kind == "c":
+        for row in metadata.metrics.get("rows", []):
+            if row["policy"] == "model":
+                out |= {f"{row['split']}.{key}": float(x) for key, x in row.items() if isinstance(x, int | float)}
+        return out
     for row in metadata.metrics.get("rows", []):
         for key in ("core_mae", "way_mae", "off_cliff_share"):
             if row.get(key) is not None:
@@ -94,11 +116,12 @@ def _signature(metadata: ModelMetadata) -> Any:
 
     kind: Any = np.dtype("float32")
     inputs = Schema([TensorSpec(kind, (-1, len(metadata.features)), "features")])
-    outputs = Schema([TensorSpec(kind, (-1, len(metadata.outputs)), name) for name in ("points", "spread")])
+    names = ("q",) if metadata.kind == "c" else ("points", "spread")
+    outputs = Schema([TensorSpec(kind, (-1, len(metadata.outputs)), name) for name in names])
     return ModelSignature(inputs=inputs, outputs=outputs)
 
 
-def store(uri: str, metadata: ModelMetadata, epochs: list[Epoch], folder: Path) -> str:
+def store(uri: str, metadata: ModelMetadata, curve: Curve, folder: Path) -> str:
     """Store one trained model as a run and a new version, alias `challenger`; returns the version."""
     import onnx  # noqa: PLC0415
 
@@ -108,10 +131,8 @@ def store(uri: str, metadata: ModelMetadata, epochs: list[Epoch], folder: Path) 
         with mlflow.start_run(run_name=metadata.name):
             config = {f"config.{key}": str(value)[:500] for key, value in metadata.training.items()}
             mlflow.log_params(config | {"command": metadata.command[:500], "dataset": metadata.dataset_fingerprint})
-            for epoch in epochs:
-                curve = dict(zip(metadata.answers, epoch.validation_mae, strict=True))
-                named = {f"validation_mae.{name}": value for name, value in curve.items()}
-                mlflow.log_metrics(named | {"loss": epoch.loss}, step=epoch.number)
+            for point in curve.points:
+                mlflow.log_metrics(point.values, step=point.step)
             mlflow.log_metrics(_metrics(metadata))
             mlflow.log_dict(metadata.metrics, "table5.json")
             info = mlflow.onnx.log_model(
@@ -135,12 +156,17 @@ def store(uri: str, metadata: ModelMetadata, epochs: list[Epoch], folder: Path) 
 
 def track(uri: str, trained: Trained, metadata: ModelMetadata, folder: Path, pending: Path = PENDING) -> list[str]:
     """Store a training; where that fails keep it in `pending`. Returns what the user should know."""
+    return track_curve(uri, curve_of(trained, metadata.answers), metadata, folder, pending)
+
+
+def track_curve(uri: str, curve: Curve, metadata: ModelMetadata, folder: Path, pending: Path = PENDING) -> list[str]:
+    """The same for a training that is known by its curve."""
     try:
-        store(uri, metadata, trained.epochs, folder)
+        store(uri, metadata, curve, folder)
     except Failure as failure:
         kept = pending / f"{metadata.name}-{metadata.version}-{metadata.dataset_fingerprint[:8]}-{metadata.seed}"
         shutil.copytree(folder, kept, dirs_exist_ok=True)
-        (kept / _CURVES).write_bytes(msgspec.json.encode(Curve(trained.epochs)))
+        (kept / _CURVES).write_bytes(msgspec.json.encode(curve))
         return [f"not tracked ({failure}); the run is kept in {kept}, store it by `osml models sync --uri {uri}`"]
     return []
 
@@ -151,7 +177,7 @@ def synchronise(uri: str, pending: Path = PENDING) -> list[str]:
     for kept in sorted(path.parent for path in pending.glob(f"*/{METADATA}")):
         metadata = msgspec.json.decode((kept / METADATA).read_bytes(), type=ModelMetadata)
         curve = msgspec.json.decode((kept / _CURVES).read_bytes(), type=Curve)
-        store(uri, metadata, curve.epochs, kept)
+        store(uri, metadata, curve, kept)
         shutil.rmtree(kept)
         stored.append(metadata.name)
     return stored

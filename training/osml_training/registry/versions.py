@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from osml.failure import InputError
-from osml.predictors import load_predictor
+from osml.predictors import load_predictor, load_q_function, read_metadata
 from osml.predictors.metadata import METADATA
 from osml_training.export.bundle import add_to_manifest, entry_of
 from osml_training.registry.tracking import connected
@@ -69,8 +69,8 @@ def pull(uri: str, name: str, which: str, models: Path) -> Path:
         client = mlflow.MlflowClient()
         version = _version(client, name, which)
         fetched = Path(mlflow.artifacts.download_artifacts(f"runs:/{version.tags['run']}/bundle"))
-    predictor = load_predictor(fetched)
-    metadata = predictor.metadata
+    opened = load_q_function(fetched) if read_metadata(fetched).kind == "c" else load_predictor(fetched)
+    metadata = opened.metadata
     if Path(metadata.name).name != metadata.name:
         raise InputError(f"{fetched / METADATA}: name is '{metadata.name}', expected a plain name of a folder")
     folder = models / metadata.name

@@ -1,0 +1,93 @@
+"""The card of a Model-C: what it chooses, how it was taught, how often it falls, where not to trust it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osml.predictors import ModelMetadata
+from osml_training.export.card import markdown_table, number
+
+
+def _rows(metadata: ModelMetadata) -> str:
+    rows: list[dict[str, Any]] = metadata.metrics.get("rows", [])
+    if not rows:
+        return "Not evaluated."
+    head = ["policy", "hold-out", "target met after", "possible", "falls in 10,000", "at OAA", "steps", "ends met",
+            "cores over OAA", "ways over OAA"]  # fmt: skip
+    return markdown_table([head] + [
+        [
+            row["policy"], row["split"], f"{row['met']:.2%}", f"{row['could']:.2%}", number(row["crossings"]),
+            f"{row['arrived']:.0%}", number(row["steps"]), f"{row['ended_met']:.1%}", f"{row['cores']:+.1f}",
+            f"{row['ways']:+.1f}",
+        ]
+        for row in rows
+    ])  # fmt: skip
+
+
+def card(metadata: ModelMetadata) -> str:
+    """`card.md`."""
+    m = metadata
+    inputs = markdown_table(
+        [["input", "unit", "trained from", "to"]]
+        + [[f.name, f.unit or "-", number(f.low), number(f.high)] for f in m.features]
+    )
+    reward: dict[str, Any] = m.training.get("reward", {})
+    told = ", ".join(f"{key} {value}" for key, value in reward.items())
+    made = "simulated traces of the virtual node, not a real machine" if m.simulated else "traces of real machines"
+    real = (
+        "What it does on a real machine is not known: the virtual node is made of equations."
+        if m.simulated
+        else "Only the machines named above were measured."
+    )
+    missing = "Every input may be missing (NaN)." if m.features[0].may_be_missing else "No input may be missing."
+    return f"""---
+library_name: onnx
+license: {m.licence.lower()}
+tags: [osml, c, {m.variant}]
+---
+# {m.name} {m.version}
+
+The value of each of the 49 actions <cores, ways>, from -3 to 3 each, that a service can be given next (OSML's Model-C).
+Trained on **{made}**.
+
+- platform: {", ".join(m.platforms)}
+- variant: {m.variant}; reward: {told}; gamma {m.training.get("gamma")}
+- services in training: {", ".join(m.services)}
+- dataset: sha256 `{m.dataset_fingerprint[:16]}...`
+- commit `{m.commit[:12]}`, seed {m.seed}
+
+Made by
+
+```
+{m.command}
+```
+
+## On runs that were held out
+
+The legal action of the highest value, on surfaces without noise where they are simulated. `seen`: other loads of
+services in training; `unseen`: services that were not. "Target met after" is over all statuses, "possible" what the
+best action could do there; a fall is an action that takes something from a service within its target and puts it
+beyond. "At OAA": walks from random cells that come within 2 cores and 2 ways of the optimal allocation area and meet
+the target, in how many steps; the walk ends after 30. "straight to OAA" knows the surface: a bound, not a policy.
+
+{_rows(m)}
+
+## Inputs
+
+{missing} Outside of the ranges the answers are extrapolation.
+
+{inputs}
+
+## Output
+
+`q`: a column for each action, `<-3,-3>` first, `<3,3>` last, in the order of the cores. Illegal actions have a value,
+too: mask them.
+
+## Limits
+
+- It knows the platform above, and one service at a time: what its neighbours lose by an action is not in its value.
+- {real}
+- It may step off the cliff (the table says how often): a scheduler has to shield its steps down, and to take back what
+  hurt.
+- It was taught on settled states; right after a change, while queues drain, what it sees is not what it was taught on.
+"""

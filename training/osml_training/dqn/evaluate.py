@@ -1,0 +1,113 @@
+"""A Model-C on runs that it was not taught on: where its greedy actions lead, beside random ones and the bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from osml.failure import InputError
+from osml.predictors import QFunction, load_q_function
+from osml_training.dqn.config import OfflineConfig
+from osml_training.dqn.greedy import LIMIT, Ints, at_random, greedy, one_step, towards, walks
+from osml_training.dqn.optimal_areas import optimal_areas
+from osml_training.dqn.state import STATE
+from osml_training.dqn.transitions import Transitions, transitions_of
+from osml_training.jobs.evaluation import CACHE
+from osml_training.train.splits import Part, part_of
+
+STATUSES = 300_000
+"""Of each part, at most."""
+
+FRESH_ROWS = 700_000
+EVALUATION_SEED = 1001
+
+_CHUNK = 65_536
+
+
+def config_of(opened: QFunction) -> OfflineConfig:
+    """How a Model-C was trained, from its metadata: the split above all."""
+    try:
+        return msgspec.convert(opened.metadata.training, OfflineConfig)
+    except msgspec.ValidationError as error:
+        raise InputError(f"model '{opened.metadata.name}': training in metadata.json: {error}") from None
+
+
+def answers(opened: QFunction, found: Transitions) -> Ints:
+    """The legal action of the highest value in each status."""
+    raw = found.states[:, [STATE.index(name) for name in opened.metadata.inputs]]
+    parts = [opened.q(raw[first : first + _CHUNK]) for first in range(0, len(raw), _CHUNK)]
+    return greedy(np.concatenate(parts), found)
+
+
+def evaluate(
+    opened: QFunction, datasets: Sequence[Path], *, platform: str | None = None, statuses: int = STATUSES, seed: int = 0
+) -> dict[str, Any]:
+    """The document of `osml train evaluate` for a Model-C.
+
+    `rows`: for each policy (model, random, straight to OAA) and hold-out (seen, unseen) what `greedy.one_step` and
+    `greedy.walks` say. Raises InputError where the data sets have no run that the model was not taught on, or no
+    labels.
+    """
+    config = config_of(opened)
+    rows: list[dict[str, Any]] = []
+    parts: tuple[tuple[Part, str], ...] = (("test", "seen"), ("unseen", "unseen"))
+    for part, split in parts:
+        try:
+            found = transitions_of(
+                datasets, lambda key, part=part: part_of(key, config.split) == part, platform=platform,
+                statuses=statuses, seed=seed,
+            )  # fmt: skip
+        except InputError:
+            continue  # a data set without unseen services is one, too
+        rows += _rows(opened, found, optimal_areas(datasets, found), split, seed)
+    if not rows:
+        raise InputError(
+            f"the data sets have no run that model '{opened.metadata.name}' was not taught on, or none on its platform"
+        )
+    about = opened.metadata
+    return {
+        "model": about.name, "version": about.version, "kind": about.kind, "variant": about.variant,
+        "simulated": about.simulated, "limit": LIMIT, "rows": rows,
+    }  # fmt: skip
+
+
+def fresh_surfaces(platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
+    """A labelled sweep of the virtual node without noise, half of its runs alone; made once a platform and seed."""
+    from osml.virtual import catalogs  # noqa: PLC0415 - compiled code
+    from osml_training.data.collect import collect_labelled  # noqa: PLC0415
+    from osml_training.data.sweep import Sweep  # noqa: PLC0415
+
+    services = tuple(catalogs.service_names())
+    sweep = Sweep((platform,), services, services, rows=rows, samples=1, noise=False, seed=seed, colocated=1)
+    return collect_labelled(CACHE / f"surfaces-{platform}-{seed}-{rows}", sweep)
+
+
+def evaluation_of(
+    folder: Path,
+    *,
+    platform: str | None = None,
+    dataset: Path | None = None,
+    statuses: int = STATUSES,
+    seed: int = EVALUATION_SEED,
+) -> dict[str, Any]:
+    """`evaluate` of a model's folder; without a `dataset` on fresh surfaces of its (or the) platform."""
+    opened = load_q_function(folder)
+    where = platform or opened.metadata.platforms[0]
+    return evaluate(opened, [dataset or fresh_surfaces(where, seed)], platform=where, statuses=statuses)
+
+
+def _rows(opened: QFunction, found: Transitions, oaa: Any, split: str, seed: int) -> list[dict[str, Any]]:
+    policies = {
+        "model": answers(opened, found),
+        "random": at_random(found, np.random.default_rng([seed, 1])),
+        "straight to OAA": towards(found, oaa),
+    }
+    out: list[dict[str, Any]] = []
+    for name, actions in policies.items():
+        walked = walks(found, actions, oaa, np.random.default_rng([seed, 2]))
+        out.append({"policy": name, "split": split, "runs": len(found.runs)} | one_step(found, actions) | walked)
+    return out

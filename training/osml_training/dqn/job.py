@@ -1,0 +1,130 @@
+"""`osml train c` without its command line: tuples, fitted Q, export, evaluation of what was exported, registry."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_q_function
+from osml.predictors.actions import ACTION_NAMES
+from osml_training.data.description import FileDescription, described
+from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
+from osml_training.dqn import offline
+from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
+from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
+from osml_training.dqn.export import write_q_bundle
+from osml_training.dqn.qnet import QNet
+from osml_training.dqn.transitions import Keep, Transitions, read_transitions, transitions_of
+from osml_training.export.bundle import add_to_manifest, commit, entry_of, rounded, unit_of
+from osml_training.jobs.training import Made, command_line
+from osml_training.train.splits import part_of
+
+
+@dataclass(frozen=True)
+class CJob:
+    """One training from the command line. `data`: data sets, or one file of `osml data transitions`."""
+
+    data: tuple[Path, ...]
+    variant: str
+    out: Path
+    platform: str | None = None
+    config: Path | None = None
+    name: str | None = None
+    version: str = "1"
+    changes: dict[str, Any] = field(default_factory=lambda: {})
+    track: str | None = None
+    evaluate_on: tuple[Path, ...] | None = None
+
+    def config_read(self) -> OfflineConfig:
+        """The config with the changes."""
+        return read_offline_config(self.config or shipped_offline_config(self.variant), self.changes)
+
+    @property
+    def from_file(self) -> bool:
+        """Whether the tuples are in a file already."""
+        return len(self.data) == 1 and self.data[0].is_file()
+
+
+def tuples_of(job: CJob, config: OfflineConfig) -> Transitions:
+    """The tuples that are learned from: those of the runs of the part `train`."""
+
+    def train(key: Any) -> bool:
+        return part_of(key, config.split) == "train"
+
+    keep: Keep = train
+    if job.from_file:
+        return read_transitions(job.data[0], keep)
+    return transitions_of(
+        job.data, keep, platform=job.platform, statuses=config.statuses, seed=config.seed
+    )  # fmt: skip
+
+
+def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None) -> Made:
+    """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
+    config = job.config_read()
+    started = time.monotonic()
+    found = tuples_of(job, config)
+    net = offline.new_qnet(found, config)
+    read_s = time.monotonic() - started
+    done = offline.fit(net, found, config, heard)
+    seconds = sum(progress.seconds for progress in done)
+    learned = sum(progress.tuples for progress in done)
+    told: dict[str, Any] = {
+        "statuses": len(found.states), "tuples": found.tuples, "learned_tuples": learned,
+        "tuples_per_s": round(learned / max(seconds, 1e-9)), "read_s": round(read_s, 2), "fit_s": round(seconds, 2),
+    }  # fmt: skip
+    name = job.name or f"c-{config.variant}-{found.runs[0].platform}"
+    first = describe(net, found, job.data, config, name=name, version=job.version)
+    folder = write_q_bundle(net.eval(), first, job.out / name)
+    platform = found.runs[0].platform
+    judged_on = job.evaluate_on or ((fresh_surfaces(platform, EVALUATION_SEED),) if job.from_file else job.data)
+    document = evaluate(load_q_function(folder), judged_on, platform=platform)
+    metadata = msgspec.structs.replace(first, metrics={"rows": document["rows"], "learning": told})
+    write_q_bundle(net, metadata, folder)
+    add_to_manifest(job.out, entry_of(folder, metadata))
+    warnings: list[str] = []
+    if job.track:
+        from osml_training.registry.tracking import Curve, Point, track_curve  # noqa: PLC0415 - MLflow takes seconds
+
+        curve = Curve([Point(progress.updates, {"loss": progress.loss}) for progress in done])
+        warnings += track_curve(job.track, curve, metadata, folder)
+    return Made(folder, document | {"learning": told}, warnings)
+
+
+def describe(
+    net: QNet, found: Transitions, data: Sequence[Path], config: OfflineConfig, *, name: str, version: str,
+    parent: str | None = None,
+) -> ModelMetadata:  # fmt: skip
+    """What is to be said of a Model-C."""
+    features: list[FeatureSpec] = []
+    for feature in config.inputs:
+        values = found.column(feature)
+        known = values[np.isfinite(values)]
+        low, high = np.percentile(known, (1, 99)) if len(known) else (0.0, 0.0)
+        features.append(FeatureSpec(feature, unit_of(feature), rounded(low), rounded(high), net.masked))
+    return ModelMetadata(
+        name=name, version=version, kind="c", variant=config.variant, platforms=[found.runs[0].platform],
+        services=sorted({key.service for key in found.runs}), features=features,
+        outputs=[OutputSpec(action, None) for action in ACTION_NAMES], margins={},
+        simulated=_about(data).provenance.kind == "virtual", dataset_fingerprint=fingerprint(data), commit=commit(),
+        seed=config.seed, command=command_line(), licence="Apache-2.0", parent=parent,
+        training=msgspec.to_builtins(config),
+    )  # fmt: skip
+
+
+def _about(data: Sequence[Path]) -> FileDescription:
+    file = data[0] if data[0].is_file() else trace_files(data[0])[0]
+    return described(open_parquet(file).schema_arrow.metadata, str(file))
+
+
+def fingerprint(data: Sequence[Path]) -> str:
+    """One checksum over data sets, in their order, or over a file of tuples."""
+    sums = [sha256(path) if path.is_file() else dataset_fingerprint(path) for path in data]
+    return sums[0] if len(sums) == 1 else hashlib.sha256(" ".join(sums).encode()).hexdigest()
