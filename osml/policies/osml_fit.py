@@ -20,16 +20,24 @@ def missing(node: Node, cells: Mapping[str, Cell]) -> Cell:
     return Cell(max(0, cores - room.cores), max(0, ways - room.ways))
 
 
-def spread_out(node: Node, cells: Mapping[str, Cell], to: Sequence[str]) -> dict[str, Cell]:
-    """The cells, and what is left of the node for those in `to`, in proportion to what they have."""
-    room = node.for_lc
-    cores = _filled({n: c.cores for n, c in cells.items()}, {n: node.most(n).cores for n in to}, room.cores)
-    ways = _filled({n: c.ways for n, c in cells.items()}, {n: node.most(n).ways for n in to}, room.ways)
-    return {name: Cell(cores[name], ways[name]) for name in cells}
+def spread_out(
+    node: Node, cells: Mapping[str, Cell], to: Sequence[str], ways_to: Sequence[str] | None = None
+) -> dict[str, Cell]:
+    """The cells, and what is left of the node for those in `to`, in proportion to what they have.
+
+    With `ways_to` ways that are left go to those, in proportion to their cores.
+    """
+    room, cores, ways = node.for_lc, {n: c.cores for n, c in cells.items()}, {n: c.ways for n, c in cells.items()}
+    after = _filled(cores, cores, {n: node.most(n).cores for n in to}, room.cores)
+    weights = ways if ways_to is None else after
+    wider = _filled(ways, weights, {n: node.most(n).ways for n in (to if ways_to is None else ways_to)}, room.ways)
+    return {name: Cell(after[name], wider[name]) for name in cells}
 
 
-def _filled(units: Mapping[str, int], most: Mapping[str, int], total: int) -> dict[str, int]:
-    """Units with the rest of `total` handed out in proportion, nobody in `most` beyond its own; largest share first.
+def _filled(
+    units: Mapping[str, int], weights: Mapping[str, int], most: Mapping[str, int], total: int
+) -> dict[str, int]:
+    """Units with the rest of `total` handed out by weight, to those in `most` and to nobody beyond its own.
 
     One unit after the other to whoever is then furthest below its proportion: D'Hondt's method.
     """
@@ -40,7 +48,7 @@ def _filled(units: Mapping[str, int], most: Mapping[str, int], total: int) -> di
         growing = [name for name in growing if found[name] < most[name]]
         if not growing:
             break
-        poorest = min(growing, key=lambda name: ((found[name] + 1) / max(units[name], 0.5), name))
+        poorest = min(growing, key=lambda name: ((found[name] + 1) / max(weights[name], 0.5), name))
         found[poorest] += 1
         left -= 1
     return found

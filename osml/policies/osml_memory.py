@@ -73,8 +73,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     )  # fmt: skip
     if slack is None:
         return now
-    quiet = missed == 0 and known.missed == 0  # while a queue drains, completions are not arrivals
-    if _moved(known.rate, rate, interval_s) and (quiet or (rate or 0.0) > (known.rate or 0.0)):
+    # While a queue drains, completions are not arrivals: more of them say nothing of the load, nor do fewer.
+    arrivals = known.missed == 0 and (missed == 0 or (rate or 0.0) > (known.rate or 0.0))
+    if arrivals and _moved(known.rate, rate, interval_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
             fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=None, loads=known.loads + 1

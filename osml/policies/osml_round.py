@@ -29,6 +29,9 @@ SETTLE = 2
 NEARLY_ALL = 0.92
 """Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
 
+PATIENCE = 40
+"""Intervals that a queue may take to drain before more is asked for."""
+
 BAD = 0.1
 """A target missed by more than this is acted upon at once, by less in the second interval."""
 
@@ -38,7 +41,8 @@ SHARED, PARTED, SOME = "shared", "parted", "some"
 
 class OsmlState(Struct, frozen=True):
     """`known` are the services; `kind` the way that the node is run for `age` intervals, `scores` the E_S that ways came
-    to, `calm` intervals in a row with all targets met. `arq` is kept while ARQ's rules decide."""
+    to, `calm` intervals in a row with all targets met, `stuck` those in which the worst miss was none
+    less than the `lowest` so far. `arq` is kept while ARQ's rules decide."""
 
     known: dict[str, Known] = {}
     kind: str = SHARED
@@ -46,6 +50,8 @@ class OsmlState(Struct, frozen=True):
     scores: dict[str, float] = {}
     aside: list[str] = []
     calm: int = 0
+    stuck: int = 0
+    lowest: float | None = None
     wanted: Partition | None = None
     arq: ArqState | None = None
     violated_since_s: float | None = None
@@ -80,22 +86,37 @@ class Round:
         restart = here != there or bool(self.moved)
         self.scores = {} if restart else dict(state.scores)
         self.violated = [name for name, known in self.known.items() if _really(known, self.services[name])]
+        served = [name for name in self.violated if name not in self.aside]
         measured = any(service.slack is not None for service in node.lc)
-        self.calm = 0 if self.violated or self.new else state.calm + measured
+        self.calm = 0 if served or self.new else state.calm + measured
         self.e_s = system_entropy([*node.observation.services]).e_s
-        self.better = self._better()
-        if self.e_s is not None and self.age > SETTLE and not self.better:
+        worst, lowest = self._worst(), state.lowest
+        drains = worst is None or (lowest is not None and worst < 0.99 * lowest)
+        self.stuck = 0 if drains else state.stuck + 1
+        self.lowest = worst if worst is None or lowest is None else min(worst, lowest)
+        if self.e_s is not None and self.age > SETTLE and (self.stuck == 0 or self.stuck > SETTLE):
             old = self.scores.get(self.kind)
             self.scores[self.kind] = self.e_s if old is None else 0.5 * (old + self.e_s)
         self.wants = {name: self.want(name) for name in self.services}
 
-    def _better(self) -> bool:
-        """Whether every missed target is missed by less than before: queues drain."""
-        for name in self.violated:
-            old, latency_ms = self.before.known.get(name), self.services[name].latency_ms
-            if old is None or old.latency_ms is None or latency_ms is None or latency_ms > 0.95 * old.latency_ms:
-                return False
-        return bool(self.violated)
+    def _worst(self) -> float | None:
+        """The highest latency over its target of those who miss it."""
+        return max((ratio for name in self.violated if (ratio := self._over(name)) is not None), default=None)
+
+    def draining(self, name: str) -> bool:
+        """Whether the latency of a service falls so that it meets its target within PATIENCE intervals."""
+        old, service = self.before.known.get(name), self.services[name]
+        latency_ms, target_ms = service.latency_ms, service.target_ms
+        if old is None or old.latency_ms is None or latency_ms is None or target_ms is None:
+            return False
+        fall = old.latency_ms - latency_ms
+        return fall > 0.01 * old.latency_ms and latency_ms - target_ms <= PATIENCE * fall
+
+    def _over(self, name: str) -> float | None:
+        service = self.services[name]
+        if service.latency_ms is None or service.target_ms is None:
+            return None
+        return service.latency_ms / service.target_ms
 
     # What services need
 
@@ -122,12 +143,11 @@ class Round:
         """Services whose missed target is not the past: not just after a change, and not getting better."""
         found: list[str] = []
         for name in self.violated:
-            known, service, old = self.known[name], self.services[name], self.before.known.get(name)
+            known, service = self.known[name], self.services[name]
             slack, latency_ms = service.slack, service.latency_ms
             if name in self.aside or name in self.new or slack is None or latency_ms is None or known.settled < 1:
                 continue
-            better = old is not None and old.latency_ms is not None and latency_ms < 0.9 * old.latency_ms
-            if not better and (slack < -BAD or known.missed > 1):
+            if not self.draining(name) and (slack < -BAD or known.missed > 1):
                 found.append(name)
         return found
 
@@ -137,7 +157,6 @@ class Round:
         """The partition for the next interval."""
         if not self.cells:
             return self.place_all()
-        cells = dict(self.cells)
         if self.new:
             return self.place(self.new)
         alarmed = self.alarmed()
@@ -146,10 +165,10 @@ class Round:
         ahead = [n for n in self.services if n not in self.aside and self.grown(n)]
         if ahead:
             return self.relieve(ahead)
-        if self.aside and fits(self.node, {**cells, **self.wants}):
-            self.say("everybody's need fits again")
-            self.aside = []
-            return self.part(self.wants, list(self.services))
+        met = [name for name in self.aside if self.known[name].met > SETTLE]
+        if met:
+            self.say(f"{', '.join(met)} meets its target again", met[0])
+            self.aside = [name for name in self.aside if name not in met]
         return self.reclaim()
 
     def grown(self, name: str) -> bool:
@@ -193,6 +212,7 @@ class Round:
         self.wants = wants
         asked = {**self.cells, **{n: wants[n] for n in names}}
         least = {name: wants[name] if name in names else _smaller(wants[name], asked[name]) for name in asked}
+        least |= {name: node.least(name) for name in self.aside}
         cells = cut_down(node, asked, least)
         if cells is None:
             return self.overcommit()
@@ -213,7 +233,7 @@ class Round:
     def reclaim(self) -> Partition:
         """Algorithm 3: what is more than the OAA goes to BE jobs or stays idle, in few large steps."""
         node, cells = self.node, dict(self.cells)
-        ready = all(k.settled >= 1 and k.confined for k in self.known.values())
+        ready = all(k.settled >= 1 and k.confined for n, k in self.known.items() if n not in self.aside)
         if self.calm < CALM or not ready:
             return self.hold()
         for name, cell in self.cells.items():
@@ -231,9 +251,9 @@ class Round:
                 f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(self.services[name])}",
                 name, less.cores - cell.cores,
             )
-        if cells == self.cells:
-            return self.hold()
-        return parted(node, cells)
+        if self.aside:
+            cells = self.filled({n: Cell(c.cores, max(c.ways, self.cells[n].ways)) for n, c in cells.items()})
+        return self.hold() if cells == self.cells else parted(node, cells)
 
     def less(self, name: str, cell: Cell) -> Cell:
         """The cell without what is not needed: at first to the OAA at once, later only what is clearly too much."""
@@ -255,7 +275,7 @@ class Round:
         if node.may_share and self.kind == SHARED:
             if not self.violated:
                 return self.share("everybody meets its target on shared resources")
-            if self.better or self.age <= SETTLE:
+            if self.stuck <= SETTLE or self.age <= SETTLE:
                 return self.share("queues may still drain")
         tight = {name: self.tight(name) for name in names}
         cells = cut_down(node, self.wants, tight)
@@ -284,7 +304,11 @@ class Round:
         self.unsatisfied = list(self.aside)
         self.go(SOME)
         self.say(f"{', '.join(self.aside)} in what is left: {self.lack}")
-        return parted(node, spread_out(node, {n: cells[n] for n in self.services}, self.aside or list(self.services)))
+        return parted(node, self.filled({n: cells[n] for n in self.services}))
+
+    def filled(self, cells: dict[str, Cell]) -> dict[str, Cell]:
+        """Idle cores for those who are set aside, idle ways for everybody: more cache makes cores go further."""
+        return spread_out(self.node, cells, self.aside or list(cells), list(cells))
 
     def share(self, why: str) -> Partition:
         """Everybody on everything."""
@@ -312,7 +336,7 @@ class Round:
     def go(self, kind: str) -> None:
         """Run the node in that way from now on."""
         if kind != self.kind:
-            self.kind, self.age = kind, 0
+            self.kind, self.age, self.stuck, self.lowest = kind, 0, 0, None
         if kind != SOME:
             self.aside = []
 
@@ -339,7 +363,7 @@ class Round:
     def state(self, wanted: Partition) -> OsmlState:
         """What the next decision has to know."""
         return OsmlState(
-            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, calm=self.calm, wanted=wanted,
+            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, calm=self.calm, stuck=self.stuck, lowest=self.lowest, wanted=wanted,
             violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
         )  # fmt: skip
 
