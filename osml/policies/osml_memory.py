@@ -32,7 +32,7 @@ class Known(Struct, frozen=True, array_like=True):
     """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
 
     `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
-    row, `loads` changes of load (or target). `confined`: predicted while it had a cell of its own, where the models know best. `before` is what it had
+    row, `loads` changes of load (or target), `level` is a mean of latency over target. `confined`: predicted while it had a cell of its own, where the models know best. `before` is what it had
     before the last step down, as long as that may have to be taken back.
     """
 
@@ -51,6 +51,7 @@ class Known(Struct, frozen=True, array_like=True):
     missed: int = 0
     met: int = 0
     latency_ms: float | None = None
+    level: float | None = None
     bans: list[Ban] = []
     before: tuple[int, int] | None = None
 
@@ -70,6 +71,7 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     now = replace(
         known, cell=here, settled=settled, missed=missed, met=met,
         latency_ms=service.latency_ms if service.latency_ms is not None else known.latency_ms,
+        level=_level(None if settled == 0 else known.level, service),
     )  # fmt: skip
     if slack is None:
         return now
@@ -78,7 +80,7 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if arrivals and _moved(known.rate, rate, interval_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=None, loads=known.loads + 1
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=now.level
         )
     better = cell is not None and not known.confined
     if missed and not (better and settled):
@@ -88,7 +90,8 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if better:
         fresh = _fresh(answer, service, cell, rate)
         fresh = replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, before=known.before, loads=known.loads
+            now, oaa=fresh.oaa, oaa_upper=fresh.oaa_upper, cliff=fresh.cliff, upper=fresh.upper, gbps=fresh.gbps,
+            count=1, confined=True, rate=rate,
         )
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
@@ -125,6 +128,14 @@ def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | No
         target_ms=service.target_ms, rate=rate, cell=None if cell is None else (cell.cores, cell.ways),
         latency_ms=service.latency_ms,
     )  # fmt: skip
+
+
+def _level(before: float | None, service: Service) -> float | None:
+    """Latency over target, as a mean in which an interval counts less the older it is."""
+    if service.latency_ms is None or service.target_ms is None:
+        return before
+    ratio = service.latency_ms / service.target_ms
+    return ratio if before is None else before + 0.3 * (ratio - before)
 
 
 def _at_least(now: Known, before: Known) -> Known:

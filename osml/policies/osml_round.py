@@ -35,6 +35,12 @@ PATIENCE = 40
 BAD = 0.1
 """A target missed by more than this is acted upon at once, by less in the second interval."""
 
+LITTLE = 0.1
+"""A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
+
+FULL = 0.92
+"""Share of its CPUs that a service may be using after a step down."""
+
 SHARED, PARTED, SOME = "shared", "parted", "some"
 """Ways to run a node: everybody on everything, everybody in a cell, some in cells and the others in what is left."""
 
@@ -262,6 +268,11 @@ class Round:
         first = known.before is None
         if not first and (known.count < LATER or known.settled < LATER):
             return cell
+        if not first and cell.cores - cores < LITTLE * cell.cores:
+            cores = cell.cores
+        used = self.services[name].counters.cpu_usage_cores
+        if used is not None:  # what is measured counts beside what is predicted
+            cores = max(cores, min(cell.cores, math.ceil(used / (FULL * self.node.observation.platform.core_quantum))))
         found = Cell(cores, ways)
         return cell if banned(known, found) else found
 
@@ -380,7 +391,8 @@ def _really(known: Known, service: Service) -> bool:
     samples = service.latency.samples
     beyond = _BEYOND.get(service.percentile, 0.5)
     noise = 0.0 if samples is None else 0.5 / math.sqrt(max(1.0, beyond * samples))
-    return latency_ms > (1.0 + noise) * target_ms or known.missed > SETTLE
+    lasting = known.missed > SETTLE and (known.level or 0.0) > 1.0 + 0.5 * noise
+    return latency_ms > (1.0 + noise) * target_ms or lasting
 
 
 _BEYOND = {"p99": 0.01, "p95": 0.05}
