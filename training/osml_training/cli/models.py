@@ -17,12 +17,14 @@ from osml.predictors import load_manifest, models_folder, read_metadata
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import CARD
 from osml_training.cli.models_published import import_command
+from osml_training.cli.models_rollback import rollback_command
 from osml_training.cli.train_extra import need
 
 app = typer.Typer(
     help="List, show, promote and fetch models.", no_args_is_help=True, pretty_exceptions_enable=False
 )  # fmt: skip
 app.command("import-published")(import_command)
+app.command("rollback")(rollback_command)
 
 Folder = Annotated[Path | None, typer.Option("--models", help="Folder of models.", show_default="the shipped ones")]
 Uri = Annotated[str, typer.Option("--uri", help="MLflow: sqlite:///FILE or a server.")]

@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import typer
+from click import Context
+from typer.core import TyperGroup
 
-from osml_training.cli import train_c, train_evaluate, train_model, train_transfer
+from osml_training.cli import train_c, train_c_online, train_evaluate, train_model, train_transfer
 from osml_training.data.features import MODELS
 
+ONLINE = "--online"
+
+
+class _Models(TyperGroup):
+    """`osml train c --online` is `osml train c-online`: it learns from a store, not from data sets."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Put the one in the place of the other."""
+        if args[:1] == ["c"] and ONLINE in args:
+            args = ["c-online", *(arg for arg in args[1:] if arg != ONLINE)]
+        return super().parse_args(ctx, args)
+
+
 app = typer.Typer(
+    cls=_Models,
     help="Train, evaluate and transfer the models A, A', B, B' and C.", no_args_is_help=True,
     pretty_exceptions_enable=False,
 )  # fmt: skip
 for _model in MODELS:
     app.command(_model, help=train_model.HELP[_model])(train_model.command_for(_model))
 app.command("c", help=train_c.HELP)(train_c.c_command)
+app.command("c-online", help=train_c_online.HELP)(train_c_online.c_online_command)
 app.command("evaluate")(train_evaluate.evaluate_command)
 app.command("transfer")(train_transfer.transfer_command)

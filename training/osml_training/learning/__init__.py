@@ -1,0 +1,1 @@
+"""From the experience store to a promoted Model-C: read, learn, judge, promote, take back."""

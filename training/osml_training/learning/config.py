@@ -1,0 +1,92 @@
+"""What learning from a store is: every field with its sentence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.failure import InputError
+from osml.predictors import ModelMetadata
+from osml_training.dqn.online_config import OnlineConfig
+from osml_training.dqn.rewards import Reward
+
+
+class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One run of `osml train c --online`."""
+
+    limit: int = 50_000
+    """Newest experiences of the platform that are read."""
+    held_out: float = 0.25
+    """Share of the tuples, the newest, that nothing is learned from."""
+    least: int = 500
+    """Tuples that there must be in all."""
+    least_blocks: int = 20
+    """Minutes of a service that must be held out: fewer say nothing beyond noise."""
+    passes: float = 20.0
+    """How often each tuple is learned from."""
+    learning_rate: float = 1e-4
+    """RMSProp's: a tenth of a first training's, what is known shall stay."""
+    conservative: float = 0.05
+    """Weight of the penalty on actions that nobody tried (CQL(H))."""
+    offline_share: float = 0.5
+    """Share of each batch that are offline tuples, where those are given."""
+    episodes: int = 128
+    """Episodes on the virtual node, the same for candidate and champion."""
+    horizon: int = 60
+    """Intervals of an episode."""
+    least_gain: float = 0.02
+    """Share of the champion's squared error on held-out experiences that the candidate must do without: with many
+    experiences even a change that means nothing is beyond noise."""
+    margin: float = 0.005
+    """E_S that the candidate may lose on the virtual node, at the upper end of the confidence interval."""
+    seed: int = 0
+    """Batches and episodes."""
+
+    def checked(self) -> LearningConfig:
+        """This config, or InputError with the field that is wrong."""
+        limits: dict[str, tuple[float, float, float]] = {
+            "limit": (self.limit, 1, 10**8), "held_out": (self.held_out, 0.01, 0.9), "least": (self.least, 10, 10**8),
+            "least_blocks": (self.least_blocks, 2, 10**6), "passes": (self.passes, 0.01, 10_000),
+            "learning_rate": (self.learning_rate, 1e-8, 1), "conservative": (self.conservative, 0, 1e6),
+            "offline_share": (self.offline_share, 0, 0.95), "episodes": (self.episodes, 8, 100_000),
+            "horizon": (self.horizon, 5, 10_000), "least_gain": (self.least_gain, 0, 1), "margin": (self.margin, 0, 1), "seed": (self.seed, 0, 2**31),
+        }  # fmt: skip
+        for name, (value, low, high) in limits.items():
+            if not low <= value <= high:  # NaN, too
+                raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        return self
+
+    def online(self, champion: ModelMetadata) -> OnlineConfig:
+        """How the candidate learns: with the reward and the discount that the champion was trained for."""
+        training = champion.training
+        return OnlineConfig(
+            platform=champion.platforms[0], reward=reward_of(champion), gamma=_number(training, "gamma", 0.9),
+            learning_rate=self.learning_rate, conservative=self.conservative, offline_share=self.offline_share,
+            batch=256, target_sync=256 * 100, seed=self.seed,
+        ).checked()  # fmt: skip
+
+
+def reward_of(champion: ModelMetadata) -> Reward:
+    """The reward of a Model-C. InputError where its metadata have another one than this version knows."""
+    try:
+        return msgspec.convert(champion.training.get("reward", {}), Reward)
+    except msgspec.ValidationError as error:
+        raise InputError(f"model '{champion.name}': training.reward: {error}") from None
+
+
+def _number(training: dict[str, Any], name: str, default: float) -> float:
+    value = training.get(name, default)
+    return float(value) if isinstance(value, int | float) else default
+
+
+def read_learning_config(file: Path | None, changes: dict[str, Any] | None = None) -> LearningConfig:
+    """The defaults, with the fields of a YAML file and then `changes` in their place. InputError names the field."""
+    try:
+        raw: Any = {} if file is None else msgspec.yaml.decode(file.read_bytes())
+        return msgspec.convert((raw or {}) | (changes or {}), LearningConfig).checked()
+    except OSError as error:
+        raise InputError(f"config {file} can't be read ({error.strerror})") from None
+    except (msgspec.MsgspecError, TypeError, ValueError) as error:
+        raise InputError(f"config {file}: {error}") from None

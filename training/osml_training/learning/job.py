@@ -1,0 +1,223 @@
+"""`osml train c --online` and `osml models rollback c` without their command lines."""
+
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# torch's own annotations have gaps.
+from __future__ import annotations
+
+import math
+import shutil
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from osml_serving.experience_store.address import open_engine, store_url, told
+from osml_serving.experience_store.outcome import StoreError
+from osml_serving.experience_store.store import Store
+from osml_serving.model_check import open_checked
+
+from osml.failure import Failure, InputError
+from osml.predictors import Manifest, ModelMetadata, find_model, load_manifest, read_metadata
+from osml_training.dqn.export import load_qnet, write_q_bundle
+from osml_training.dqn.online_continue import continue_online
+from osml_training.dqn.qnet import QNet
+from osml_training.dqn.transitions import read_transitions, sample_tuples
+from osml_training.export.bundle import commit, entry_of
+from osml_training.jobs.training import command_line
+from osml_training.learning.champion_alias import champion_version, move_champion, register
+from osml_training.learning.config import LearningConfig, reward_of
+from osml_training.learning.exchange import Promotion, exchange, last_promotion, locked, take_back
+from osml_training.learning.judgement import HeldOut, Verdict, Virtual, judge, on_held_out, on_virtual_node
+from osml_training.learning.recorded import Recorded, recorded
+from osml_training.registry.tracking import registered_name
+
+OFFLINE_TUPLES = 200_000
+Heard = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class LearnJob:
+    """One run. `track` is MLflow's address, None without it; `offline` a file of `osml data transitions`."""
+
+    store: str
+    platform: str
+    models: Path
+    config: LearningConfig = field(default_factory=LearningConfig)
+    track: str | None = None
+    offline: Path | None = None
+    dry_run: bool = False
+
+
+def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
+    """Read, learn, judge; promote where the verdict says so. Returns the document of `--json`.
+
+    Raises InputError for a store or models that are not there, Failure where a step fails; nothing is promoted then.
+    """
+    config = job.config.checked()
+    home = find_model(job.models, "c", job.platform)
+    champion, metadata = load_qnet(home).eval(), read_metadata(home)
+    heard("reading experiences")
+    found, read = _read(job, metadata)
+    document: dict[str, Any] = {
+        "platform": job.platform, "store": read["store"], "experiences": read["experiences"],
+        "tuples": len(found.block), "left_out": found.left_out, "champion": metadata.name, "candidate": None,
+        "promoted": False, "simulated_judge": "E_S is compared on the virtual node",
+    }  # fmt: skip
+    split = round(len(found.block) * (1 - config.held_out))
+    train, held = found.part(slice(None, split)), found.part(slice(split, None))
+    lack = _lack(found, held, config)
+    if lack is not None:
+        return document | {"reasons": [lack]}
+    heard("learning")
+    losses: list[tuple[int, float]] = []
+    offline = None
+    if job.offline is not None:
+        offline = sample_tuples(read_transitions(job.offline), OFFLINE_TUPLES, reward_of(metadata), _rng(config))
+    candidate = continue_online(
+        champion, train.tuples, config.online(metadata), offline=offline, passes=config.passes,
+        heard=lambda update, loss: losses.append((update, loss)),
+    )  # fmt: skip
+    heard("judging")
+    held_out = on_held_out(candidate, champion, held, config.online(metadata).gamma)
+    virtual = on_virtual_node(candidate, champion, job.platform, config)
+    verdict = judge(held_out, virtual, config)
+    told_of = _metrics(held_out, virtual, verdict, len(train.block))
+    document |= {"reasons": verdict.reasons, "held_out": told_of["held_out"], "virtual_node": told_of["virtual_node"]}
+    return document | _hand_over(job, metadata, candidate, verdict, told_of, losses, heard)
+
+
+def _rng(config: LearningConfig) -> Any:
+    import numpy as np  # noqa: PLC0415
+
+    return np.random.default_rng([config.seed, 5])
+
+
+def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, Any]]:
+    url = store_url(job.store)
+    if url is None:
+        raise InputError("--store is 'none', expected the store that the server writes")
+    store = Store(open_engine(url, writes=False))
+    count = 0
+
+    def experiences() -> Any:
+        nonlocal count
+        for stored in store.read(job.platform, job.config.limit):
+            count += 1
+            yield stored.experience
+
+    try:
+        found = recorded(experiences(), champion.inputs, reward_of(champion))
+    except StoreError as error:
+        raise Failure(f"the experience store {told(url)} can't be read: {error}") from None
+    finally:
+        store.close()
+    return found, {"store": told(url), "experiences": count}
+
+
+def _lack(found: Recorded, held: Recorded, config: LearningConfig) -> str | None:
+    """What is missing for learning anything; None where there is enough."""
+    if len(found.block) < config.least:
+        dropped = ", ".join(f"{count} {why}" for why, count in found.left_out.items()) or "nothing was left out"
+        return f"{len(found.block)} usable tuples, expected at least {config.least} ({dropped})"
+    blocks = len(set(held.block.tolist()))
+    if blocks < config.least_blocks:
+        return f"{blocks} minutes of services are held out, expected at least {config.least_blocks}"
+    return None
+
+
+def _metrics(held_out: HeldOut, virtual: Virtual, verdict: Verdict, learned: int) -> dict[str, Any]:
+    """For the document, the metadata and MLflow. NaN, nothing to compare, is None."""
+
+    def plain(estimate: Any) -> dict[str, Any]:
+        return {key: None if math.isnan(value) else value for key, value in estimate._asdict().items()}
+
+    return {
+        "held_out": {
+            "tuples": held_out.tuples, "champion_squared_error": held_out.champion_error,
+            "squared_error_falls_by": plain(held_out.error),
+            "repeated_falls": plain(held_out.falls), "neglect": plain(held_out.neglect),
+        },
+        "virtual_node": {
+            "e_s_rises_by": plain(virtual.e_s), "falls": plain(virtual.falls),
+            "champion_e_s": virtual.champion_e_s, "candidate_e_s": virtual.candidate_e_s, "simulated": True,
+        },
+        "reasons": verdict.reasons, "promoted": verdict.promote, "learned_tuples": learned,
+    }  # fmt: skip
+
+
+def _hand_over(
+    job: LearnJob, champion: ModelMetadata, candidate: QNet, verdict: Verdict, metrics: dict[str, Any],
+    losses: list[tuple[int, float]], heard: Heard,
+) -> dict[str, Any]:  # fmt: skip
+    """Export the candidate and check the file as a server does; promote it, or keep it out of the models."""
+    warnings: list[str] = []
+    with tempfile.TemporaryDirectory() as scratch, locked(job.models):
+        name, version = _next(job.models, champion)
+        metadata = msgspec.structs.replace(
+            champion, name=name, version=version, parent=champion.name, command=command_line(), commit=commit(),
+            seed=job.config.seed, metrics={"rows": [], "online": metrics},
+        )  # fmt: skip
+        folder = write_q_bundle(candidate, metadata, Path(scratch) / name)
+        open_checked(folder.parent, entry_of(folder, metadata))
+        told_of: dict[str, Any] = {"candidate": name, "version": version, "warnings": warnings}
+        promotion = Promotion(name, "c", job.platform, champion.name, "", "", verdict.reasons)
+        if job.track is not None:
+            heard("storing in MLflow")
+            promotion = _register(job.track, promotion, metadata, losses, folder, warnings)
+        if not verdict.promote or job.dry_run:
+            return told_of
+        shutil.copytree(folder, job.models / name)
+        done = exchange(job.models, entry_of(job.models / name, metadata), promotion)
+        if done.uri is not None and done.registered is not None:
+            try:
+                move_champion(done.uri, done.registered, done.version)
+            except Failure as failure:
+                warnings.append(f"the alias champion was not moved ({failure})")
+    return told_of | {"promoted": True, "folder": str(job.models / name)}
+
+
+def _register(
+    uri: str, promotion: Promotion, metadata: ModelMetadata, losses: list[tuple[int, float]], folder: Path,
+    warnings: list[str],
+) -> Promotion:  # fmt: skip
+    try:
+        before = champion_version(uri, metadata)
+        version = register(uri, metadata, losses, folder)
+    except Failure as failure:
+        warnings.append(f"not stored in MLflow ({failure})")
+        return promotion
+    return msgspec.structs.replace(
+        promotion, uri=uri, registered=registered_name(metadata), version=version, champion_before=before
+    )
+
+
+def _next(models: Path, champion: ModelMetadata) -> tuple[str, str]:
+    """Name and version of a candidate: those after the champion's that no folder has yet."""
+    number = int(champion.version) + 1 if champion.version.isdigit() else 2
+    while (models / f"c-online-{champion.platforms[0]}-{number}").exists():
+        number += 1
+    return f"c-online-{champion.platforms[0]}-{number}", str(number)
+
+
+def roll_back(models: Path, kind: str, platform: str | None) -> dict[str, Any]:
+    """Take the last promotion back: the manifest as it was, byte for byte, and the alias where it was.
+
+    The model's folder stays, so that servers that still use it can read it.
+    """
+    with locked(models):
+        promotion = last_promotion(models, kind, platform)
+        take_back(models)
+    warnings: list[str] = []
+    if promotion.uri is not None and promotion.registered is not None:
+        try:
+            move_champion(promotion.uri, promotion.registered, promotion.champion_before)
+        except Failure as failure:
+            warnings.append(f"the alias champion was not moved back ({failure})")
+    manifest: Manifest = load_manifest(models)
+    now = next((e.name for e in manifest.models if (e.kind, e.platform) == (kind, promotion.platform)), None)
+    return {
+        "taken_back": promotion.name, "champion": now, "platform": promotion.platform, "models": str(models),
+        "manifest_sha256": promotion.before, "warnings": warnings,
+    }  # fmt: skip

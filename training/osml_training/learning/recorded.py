@@ -1,0 +1,177 @@
+"""Experiences of real nodes as tuples of Model-C: one for each LC service of each decision that was carried out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.domain import Experience, Observation, Partition, Service
+from osml.predictors import feature_row
+from osml.predictors.actions import REACH, action_index, legal_actions
+from osml_training.data.schema import TRACE_COLUMNS
+from osml_training.dqn.rewards import Reward, costs_of, entropy_gain, intolerable, latency_gain
+from osml_training.dqn.transitions import Tuples
+
+Floats32 = NDArray[np.float32]
+BLOCK_S = 60.0
+"""Intervals of one service this close together are alike: the bootstrap keeps them together."""
+
+_COLUMNS = {column.name: column for column in TRACE_COLUMNS}
+_RANGES = {"latency_ms": (0.0, 1e7), "latency_over_target": (0.0, 1e4)} | {
+    name: (column.low or 0.0, column.high) for name, column in _COLUMNS.items() if column.high is not None
+}
+"""What is plausible on any machine, by feature."""
+
+
+class Recorded(NamedTuple):
+    """Tuples in the order in which they were received.
+
+    `legal_before` (rows, 49) are the actions that were legal; `before_met` and `after_met` (rows,) whether the target
+    was met; `block` (rows,) numbers stretches of a minute of one service of one node. `left_out` counts why what was
+    in the store is not here.
+    """
+
+    tuples: Tuples
+    legal_before: NDArray[np.int8]
+    before_met: NDArray[np.bool_]
+    after_met: NDArray[np.bool_]
+    block: NDArray[np.int64]
+    left_out: dict[str, int]
+
+    def part(self, rows: slice) -> Recorded:
+        """Some of the rows."""
+        tuples = Tuples._make(values[rows] for values in self.tuples)
+        legal, before, after = self.legal_before[rows], self.before_met[rows], self.after_met[rows]
+        return Recorded(tuples, legal, before, after, self.block[rows], self.left_out)
+
+
+def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Reward) -> Recorded:
+    """The tuples of experiences of one platform, with the inputs `names`.
+
+    Left out is what teaches nothing or nothing true: decisions that were not carried out, latencies that are missing,
+    moves by more than 3 cores or ways (what came of them is not what comes of one of the 49 actions), numbers that no
+    machine has.
+    """
+    rows: list[_Row] = []
+    left_out: Counter[str] = Counter()
+    blocks: dict[tuple[str, str, int], int] = {}
+    for experience in experiences:
+        why = _unusable(experience)
+        if why is not None:
+            left_out[why] += 1
+            continue
+        for service in experience.before.services:
+            if service.kind != "lc":
+                continue
+            row = _row(experience, service, names, reward)
+            if isinstance(row, str):
+                left_out[row] += 1
+                continue
+            where = experience.before.node, service.name, int(experience.before.time_s // BLOCK_S)
+            rows.append(row._replace(block=blocks.setdefault(where, len(blocks))))
+    return _stacked(rows, len(names), dict(left_out))
+
+
+class _Row(NamedTuple):
+    before: Floats32
+    action: int
+    reward: float
+    after: Floats32
+    legal_after: NDArray[np.int8]
+    legal_before: NDArray[np.int8]
+    before_met: bool
+    after_met: bool
+    block: int = -1
+
+
+def _stacked(rows: list[_Row], inputs: int, left_out: dict[str, int]) -> Recorded:
+    def stack(name: str, kind: Any, *shape: int) -> NDArray[Any]:
+        values: list[Any] = [getattr(row, name) for row in rows]
+        return np.asarray(values, kind).reshape(len(rows), *shape)
+
+    tuples = Tuples(
+        stack("before", np.float32, inputs), stack("action", np.int64), stack("reward", np.float32),
+        stack("after", np.float32, inputs), stack("legal_after", np.int8, 49),
+    )  # fmt: skip
+    return Recorded(
+        tuples, stack("legal_before", np.int8, 49), stack("before_met", np.bool_), stack("after_met", np.bool_),
+        stack("block", np.int64), left_out,
+    )  # fmt: skip
+
+
+def _unusable(experience: Experience) -> str | None:
+    """Why a whole experience teaches nothing; None where it does."""
+    before, after, decision = experience.before, experience.after, experience.decision
+    platform = before.platform
+    if after.outcome is None or after.outcome.status not in ("applied", "unchanged"):
+        return "decision was not carried out"
+    if before.partition is None or platform.ways is None or platform.core_quantum != 1:
+        return "cores and ways before it are not known as whole numbers"
+    if after.partition != decision.partition:
+        return "allocation after it is not the decided one"
+    if after.platform != platform:
+        return "platform changed"
+    return None
+
+
+def _row(experience: Experience, service: Service, names: Sequence[str], reward: Reward) -> _Row | str:
+    """The tuple of one service, or why there is none."""
+    before, after = experience.before, experience.after
+    then = next((found for found in after.services if found.name == service.name), None)
+    if then is None or then.kind != "lc":
+        return "service vanished"
+    if service.latency_ms is None or then.latency_ms is None:
+        return "latency is missing"
+    if (service.target_ms, service.percentile) != (then.target_ms, then.percentile) or service.target_ms is None:
+        return "target changed"
+    old, new = before.partition, experience.decision.partition
+    if old is None or not any(service.name in region.owners for region in old.regions):
+        return "service is new"
+    moved = (
+        new.cores_of(service.name) - old.cores_of(service.name),
+        new.ways_of(service.name) - old.ways_of(service.name),
+    )
+    if max(abs(moved[0]), abs(moved[1])) > REACH:
+        return f"moved by more than {REACH}"
+    action = action_index(*moved)
+    states = feature_row(before, service.name, names), feature_row(after, service.name, names)
+    for state in states:
+        odd = implausible(state, names)
+        if odd is not None:
+            return f"{odd} is beyond what a machine has"
+    ratio = np.array([service.latency_ms, then.latency_ms], np.float32) / np.float32(service.target_ms)
+    q_i = intolerable(ratio)
+    if reward.kind == "latency":
+        means = [None if s.latency is None else s.latency.mean_ms for s in (service, then)]
+        if None in means:
+            return "mean latency is missing"
+        gain = latency_gain(*(np.array([mean], np.float32) for mean in means))
+    else:
+        gain = entropy_gain(q_i[:1], q_i[1:], reward.cliff)
+    costs = costs_of(before.platform.cores, before.platform.ways or 1, reward)
+    return _Row(
+        states[0], action, float(gain[0] - costs[action]), states[1], _legal(after, new, then),
+        _legal(before, old, service), bool(ratio[0] <= 1), bool(ratio[1] <= 1),
+    )  # fmt: skip
+
+
+def implausible(state: Floats32, names: Sequence[str]) -> str | None:
+    """The first feature that no machine can have; None where there is none. NaN, not measured, is fine."""
+    for name, value in zip(names, state.tolist(), strict=True):
+        low, high = _RANGES.get(name, (0.0, 1e12))
+        if value < low or value > high:
+            return name
+    return None
+
+
+def _legal(observation: Observation, partition: Partition, service: Service) -> NDArray[np.int8]:
+    """(49,) what the service may do: take what no LC service owns, give all but one core and way."""
+    lc = {found.name for found in observation.services if found.kind == "lc"}
+    owned = [region for region in partition.regions if lc & set(region.owners)]
+    platform = observation.platform
+    free = platform.cores - sum(r.cores for r in owned), (platform.ways or 0) - sum(r.ways for r in owned)
+    return legal_actions(partition.cores_of(service.name), partition.ways_of(service.name), *free)
