@@ -103,7 +103,8 @@ def test_unknown_names_are_refused() -> None:
         feature_row(_observation(MOSES), "nobody", ["ipc"])
 
 
-shipped = pytest.mark.parametrize("entry", load_manifest(models_folder()).models, ids=lambda entry: entry.name)
+_ALL = load_manifest(models_folder()).models
+shipped = pytest.mark.parametrize("entry", [e for e in _ALL if e.kind != "c"], ids=lambda entry: entry.name)
 
 
 @shipped

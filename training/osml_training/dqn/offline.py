@@ -82,12 +82,21 @@ def tensors_of(net: QNet, found: Transitions, config: OfflineConfig) -> Statuses
 
 
 class _Rewards:
-    """Rewards and worths of the tuples of a batch; the arithmetic of `rewards` in torch."""
+    """Rewards and worths of the tuples of a batch; the arithmetic of `rewards` in torch.
+
+    `most` (rows,) is what is left to gain from a status on: its E_S, and the price of all that it has. A network that
+    chooses the highest of 49 estimates believes in more, round by round; this holds it down.
+    """
 
     def __init__(self, found: Transitions, config: OfflineConfig):
         self.latency, self.cliff = config.reward.kind == "latency", config.reward.cliff
         self.measure = torch.from_numpy(np.nan_to_num(found.column("mean_ms") if self.latency else found.q_i))
         self.costs = torch.from_numpy(costs_of(*found.platform, config.reward))
+        self.most = torch.full((len(found.states),), torch.inf)
+        if not self.latency:
+            cores, ways = found.platform
+            share = 0.5 * (found.column("cores") / cores + found.column("ways") / ways)
+            self.most = torch.from_numpy(found.q_i + config.reward.price * share).nan_to_num(torch.inf)
 
     def targets(self, places: Tensor, following: Tensor, worth: Tensor) -> Tensor:
         """Reward + gamma x worth of what follows, (batch, 49); `worth` (rows,) is gamma x that of every status."""
@@ -101,8 +110,11 @@ class _Rewards:
         return gain - self.costs + worth[flat].view_as(following)
 
 
-def worth_of(net: QNet, target: QNet, data: Statuses, config: OfflineConfig) -> Tensor:
-    """Gamma times the worth of every status, (rows,): of its best legal action, as the target network says."""
+def worth_of(net: QNet, target: QNet, data: Statuses, most: Tensor, config: OfflineConfig) -> Tensor:
+    """Gamma times the worth of every status, (rows,): of its best legal action, as the target network says.
+
+    It is at most `most`.
+    """
     out = torch.empty(len(data.x))
     with torch.no_grad():
         for first in range(0, len(data.x), _CHUNK):
@@ -111,7 +123,7 @@ def worth_of(net: QNet, target: QNet, data: Statuses, config: OfflineConfig) -> 
             chooser = net.answer(x) if config.double else theirs
             best = chooser.masked_fill(~legal, -torch.inf).argmax(1, keepdim=True)
             out[first : first + len(x)] = theirs.gather(1, best)[:, 0]
-    return config.gamma * out
+    return config.gamma * torch.minimum(out, most)
 
 
 def loss_of(q: Tensor, targets: Tensor, known: Tensor, legal: Tensor, conservative: float) -> Tensor:
@@ -142,7 +154,7 @@ def fit(
     order = torch.empty(0, dtype=torch.int64)
     for first in range(0, config.updates, config.sync):
         started, summed, tuples = time.monotonic(), 0.0, 0
-        worth = worth_of(net, target, data, config)
+        worth = worth_of(net, target, data, rewards.most, config)
         target.load_state_dict(net.state_dict())
         updates = min(config.sync, config.updates - first)
         for _ in range(updates):
