@@ -84,8 +84,8 @@ class Page:
             self.errors.append(event["params"]["entry"]["text"])
 
     async def ask(self, expression: str):
-        """Value of a JavaScript expression in the page."""
-        answer = await self.call("Runtime.evaluate", expression=expression, returnByValue=True)
+        """Value of a JavaScript expression in the page; of a promise, what it promised."""
+        answer = await self.call("Runtime.evaluate", expression=expression, returnByValue=True, awaitPromise=True)
         return answer["result"].get("value")
 
     async def until(self, expression: str, timeout_s: float = 30):

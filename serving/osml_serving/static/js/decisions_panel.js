@@ -1,5 +1,6 @@
 // The last decisions with their reasons. Quiet intervals that say the same are one row.
 import { byId, make } from "./dom.js";
+import { forecastWords } from "./forecast_words.js";
 import { clock, entropy } from "./format.js";
 
 const ROWS = 60;
@@ -21,7 +22,7 @@ export class DecisionsPanel {
       const before = rows.at(-1);
       const plain = (each) => !isBad(outcomes.get(each.seq));
       if (before && plain(before.point) && plain(point) && same(before.point, point)) before.first = point;
-      else rows.push({ point, first: point });
+      else rows.push({ point, first: point, newest: !rows.length });
       if (rows.length > ROWS) break;
     }
     this.body.replaceChildren(...rows.slice(0, ROWS).map((row) => line(row, outcomes.get(row.point.seq))));
@@ -34,10 +35,11 @@ const words = (point) => point.reasons.map((reason) => reason.text.replace(/\([^
 const quiet = (point) => !point.reasons.some((reason) => reason.change);
 const same = (a, b) => quiet(a) && quiet(b) && words(a) === words(b) && a.policy === b.policy;
 
-function line({ point, first }, outcome) {
+function line({ point, first, newest }, outcome) {
   const sequence = first.seq === point.seq ? `#${point.seq}` : `#${first.seq} – ${point.seq}`;
-  const reasons = point.reasons.length
-    ? make("ul", {}, ...point.reasons.map((reason) => make("li", {}, arrow(reason), reason.text)))
+  const told = [...point.reasons.map((reason) => make("li", {}, arrow(reason), reason.text)), ...predictions(point, newest)];
+  const reasons = told.length
+    ? make("ul", {}, ...told)
     : make("span", { class: "quiet" }, "no reason given");
   return make(
     "tr",
@@ -48,6 +50,13 @@ function line({ point, first }, outcome) {
     make("td", {}, outcomeText(outcome)),
     make("td", {}, reasons),
   );
+}
+
+// Of whom the decision changes something; of all in the newest one.
+function predictions(point, newest) {
+  const changed = new Set(point.reasons.filter((reason) => reason.change).map((reason) => reason.service));
+  const told = (point.forecasts ?? []).filter((forecast) => newest || changed.has(forecast.service));
+  return told.map((forecast) => make("li", { class: "quiet" }, `${forecast.service}: ${forecastWords(forecast)}`));
 }
 
 const arrow = (reason) => (reason.change > 0 ? "▲ " : reason.change < 0 ? "▼ " : "");

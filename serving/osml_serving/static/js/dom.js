@@ -10,6 +10,14 @@ export function make(tag, attributes = {}, ...children) {
   return element;
 }
 
+// The same for an element of a drawing.
+export function makeSvg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
 export const byId = (id) => document.getElementById(id);
 
 // Sets a text only where it differs: screen readers and selections are left alone.

@@ -6,6 +6,7 @@ import { byId, setText } from "./dom.js";
 import { EntropyPanel } from "./entropy_panel.js";
 import { plural } from "./format.js";
 import { OwnersPanel } from "./owners_panel.js";
+import { SpacePanel } from "./space_panel.js";
 import { parseCpus } from "./owners_of.js";
 
 const PERIOD_MS = 250;
@@ -14,6 +15,7 @@ export class View {
   constructor() {
     this.entropy = new EntropyPanel();
     this.cards = new Cards();
+    this.space = new SpacePanel();
     this.owners = new OwnersPanel();
     this.cores = new AllocationChart("cores-chart", "cores", "CPUs");
     this.ways = new AllocationChart("ways-chart", "ways", "ways");
@@ -25,13 +27,19 @@ export class View {
   }
 
   show(timeline) {
-    if (this.timeline !== timeline) this.cards.clear();
+    if (this.timeline !== timeline) this.clear();
     this.timeline = timeline;
     this.timer ??= setTimeout(() => this.refresh(), this.drawn ? PERIOD_MS : 0);
   }
 
+  clear() {
+    this.cards.clear();
+    this.space.clear();
+  }
+
   repaint() {
     this.owners.shown = "";
+    this.space.repaint();
     this.refresh();
   }
 
@@ -47,6 +55,7 @@ export class View {
     setText(byId("platform"), platform ? describe(platform) : "–");
     this.entropy.show(this.timeline);
     this.cards.show(this.timeline);
+    this.space.show(this.timeline);
     this.owners.show(this.timeline);
     const quantum = platform?.core_quantum ?? 1;
     this.cores.show(this.timeline, quantum, (platform?.cores ?? 1) * quantum);
