@@ -123,8 +123,11 @@ def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str
     return _prioritised(node, Partition(regions))
 
 
-def shared_by_services(node: Node) -> Partition:
-    """LC services share everything; BE jobs stay behind them, or aside where a node has no priorities."""
+def shared_by_services(node: Node, *, narrow: bool) -> Partition:
+    """LC services share everything; BE jobs stay behind them, or aside where a node has no priorities.
+
+    `narrow`: BE jobs in the background have a few ways of their own, else they share the cache, too.
+    """
     names = [service.name for service in node.lc]
     total = node.total
     if not node.be:
@@ -135,6 +138,8 @@ def shared_by_services(node: Node) -> Partition:
             Region(names, total.cores - least.cores, total.ways - least.ways),
             Region(list(node.be), least.cores, least.ways),
         ])  # fmt: skip
+    if not narrow:
+        return _prioritised(node, Partition([Region([*names, *node.be], total.cores, total.ways)]))
     ways = min(max(BACKGROUND_WAYS, node.least_be.ways), max(total.ways - 1, 0))
     regions = [Region([*names, *node.be], total.cores, 0)]
     if node.ways is not None:

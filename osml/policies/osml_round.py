@@ -48,7 +48,7 @@ SHARED, PARTED, SOME = "shared", "parted", "some"
 class OsmlState(Struct, frozen=True):
     """`known` are the services; `kind` the way that the node is run for `age` intervals, `scores` the E_S that ways came
     to, `calm` intervals in a row with all targets met, `stuck` those in which the worst miss was none
-    less than the `lowest` so far. `arq` is kept while ARQ's rules decide."""
+    less than the `lowest` so far. `narrow`: where all share, BE jobs have few ways of their own. `arq` is kept while ARQ's rules decide."""
 
     known: dict[str, Known] = {}
     kind: str = SHARED
@@ -58,6 +58,7 @@ class OsmlState(Struct, frozen=True):
     calm: int = 0
     stuck: int = 0
     lowest: float | None = None
+    narrow: bool = False
     wanted: Partition | None = None
     arq: ArqState | None = None
     violated_since_s: float | None = None
@@ -85,6 +86,7 @@ class Round:
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
         self.age = state.age + 1
+        self.narrow = state.narrow and not self.moved
         for name in sorted(there - here):
             self.say(f"{name} has gone: its part is free")
         for name in sorted(here - there) if there else []:
@@ -186,7 +188,7 @@ class Round:
         """Nobody has a cell: the beginning, or everybody shares."""
         needed = sum(cell.cores for cell in self.wants.values())
         if fits(self.node, self.wants):
-            if self.node.may_share and not self.violated and needed > NEARLY_ALL * self.node.for_lc.cores:
+            if self.node.may_share and not self.node.background and not self.violated and needed > NEARLY_ALL * self.node.for_lc.cores:
                 return self.share("all targets are met, and cells would save next to nothing")
             return self.part(self.wants, list(self.services))
         return self.overcommit()
@@ -197,36 +199,46 @@ class Round:
         for base in ({**others, **{n: self.wants[n] for n in new}}, self.wants):
             cells = {n: base.get(n, self.node.least(n)) for n in self.services}
             if fits(self.node, cells):
-                return self.part(cells, new)
+                # Who is there already has less from now on, too: of the clock, of memory traffic.
+                return self.part(cells, list(cells))
         return self.overcommit()
 
     def relieve(self, names: Sequence[str]) -> Partition:
         """Algorithm 2: more for those who miss their target, out of what is idle, else of what others don't need."""
-        node = self.node
-        wants = dict(self.wants)
+        steps: dict[str, Cell] = {}
         for name in names:
             known, cell = self.known[name], self.cells[name]
+            step = self.wants[name]
             if known.missed:
                 self.known[name] = known = with_ban(known, cell)
                 step = self.step(name, cell)
                 if known.before is not None and known.settled <= 3:
                     step = Cell(*known.before)
-                wants[name] = node.bounded(
-                    name, max(self.want(name).cores, step.cores), max(self.wants[name].ways, step.ways)
-                )
-            wants[name] = Cell(max(wants[name].cores, cell.cores), max(wants[name].ways, cell.ways))
-        self.wants = wants
-        asked = {**self.cells, **{n: wants[n] for n in names}}
-        least = {name: wants[name] if name in names else _smaller(wants[name], asked[name]) for name in asked}
-        least |= {name: node.least(name) for name in self.aside}
-        cells = cut_down(node, asked, least)
-        if cells is None:
-            return self.overcommit()
-        for name, cell in cells.items():
-            if cell != self.cells[name]:
-                self.said_change(name, cell, latency_text(self.services[name]))
-        self.go(SOME if self.aside else PARTED)
-        return parted(node, cells)
+                self.wants[name] = self.want(name)
+            step = Cell(max(step.cores, cell.cores), max(step.ways, cell.ways))
+            steps[name] = self.node.bounded(
+                name, max(self.wants[name].cores, step.cores), max(self.wants[name].ways, step.ways)
+            )
+        # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
+        more_ways = {n: self.node.bounded(n, self.cells[n].cores, s.ways + 1) for n, s in steps.items()}
+        for more in (steps, more_ways):
+            cells = self.given(more)
+            if cells is not None and any(cells[n] != self.cells[n] for n in names):
+                self.wants |= more
+                for name, cell in cells.items():
+                    if cell != self.cells[name]:
+                        self.said_change(name, cell, latency_text(self.services[name]))
+                self.go(SOME if self.aside else PARTED)
+                return parted(self.node, cells)
+        self.wants |= steps
+        return self.overcommit()
+
+    def given(self, more: dict[str, Cell]) -> dict[str, Cell] | None:
+        """All cells with more for some: idle units first, else units that others don't need; None where none suffice."""
+        asked = {**self.cells, **more}
+        least = {name: cell if name in more else _smaller(self.wants[name], cell) for name, cell in asked.items()}
+        least |= {name: self.node.least(name) for name in self.aside}
+        return cut_down(self.node, asked, least)
 
     def step(self, name: str, cell: Cell) -> Cell:
         """What is tried next for a service that misses its target in this cell."""
@@ -325,7 +337,9 @@ class Round:
         """Everybody on everything."""
         self.go(SHARED)
         self.say(f"everybody shares everything: {why}; {self.lack}")
-        return shared_by_services(self.node)
+        if self.violated and self.age > 0:
+            self.narrow = True
+        return shared_by_services(self.node, narrow=self.narrow)
 
     def part(self, cells: dict[str, Cell], to: Sequence[str]) -> Partition:
         """Cells, and what is left of the node for those in `to` until all is calm."""
@@ -374,7 +388,7 @@ class Round:
     def state(self, wanted: Partition) -> OsmlState:
         """What the next decision has to know."""
         return OsmlState(
-            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, calm=self.calm, stuck=self.stuck, lowest=self.lowest, wanted=wanted,
+            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted,
             violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
         )  # fmt: skip
 
@@ -389,11 +403,13 @@ def _really(known: Known, service: Service) -> bool:
     if not known.missed or latency_ms is None or target_ms is None or service.latency is None:
         return False
     samples = service.latency.samples
-    beyond = _BEYOND.get(service.percentile, 0.5)
-    noise = 0.0 if samples is None else 0.5 / math.sqrt(max(1.0, beyond * samples))
-    lasting = known.missed > SETTLE and (known.level or 0.0) > 1.0 + 0.5 * noise
-    return latency_ms > (1.0 + noise) * target_ms or lasting
+    tail = math.inf if samples is None else max(1.0, _BEYOND.get(service.percentile, 0.5) * samples)
+    once = latency_ms > (1.0 + ONCE / math.sqrt(tail)) * target_ms
+    return once or (known.settled >= SETTLE and (known.level or 0.0) > 1.0 + LASTING / math.sqrt(tail))
 
+
+ONCE, LASTING = 1.0, 0.25
+"""A tail of n requests has an error of about 0.3 / sqrt(n): three times that for one interval, twice for the mean."""
 
 _BEYOND = {"p99": 0.01, "p95": 0.05}
 """Share of the requests that are slower than the percentile."""
