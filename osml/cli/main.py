@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from osml import __version__
-from osml.cli import demo, dispatch, entropy, live
+from osml.cli import demo, dispatch, doctor, entropy, live
 from osml.cli.bench_help import HELP as BENCH
 from osml.cli.ombm_help import HELP as OMBM
 from osml.cli.theory_help import HELP as THEORY
@@ -48,6 +48,7 @@ def root(
 app.command("entropy")(entropy.entropy)
 app.command("demo")(demo.demo)
 app.command("live")(live.live)
+app.command("doctor")(doctor.doctor)
 app.add_typer(dispatch.app, name="dispatch")
 
 

@@ -1,0 +1,43 @@
+"""`osml doctor`: what this machine can do, and how to get what it can't."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from osml.trials.doctor.agent import agent_findings
+from osml.trials.doctor.finding import Finding
+from osml.trials.doctor.machine import machine_findings
+from osml.trials.doctor.software import software_findings
+
+
+def doctor(
+    agent: Annotated[
+        Path | None, typer.Option(help="The osml-agent binary.", show_default="the one built here")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """What this machine can do, mechanism by mechanism: act, sense, decide, simulate, train.
+
+    Nothing is changed. The exit code is 0 whatever is missing: osml works with what there is.
+    """
+    findings = [*agent_findings(agent), *machine_findings(), *software_findings()]
+    if json:
+        sys.stdout.write(msgspec.json.format(msgspec.json.encode({"mechanisms": findings})).decode() + "\n")
+        return
+    Console().print(_table(findings))
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table("to", "mechanism", "", "what was found", "how to enable", title="This machine")
+    for found in sorted(findings, key=lambda f: ("act", "sense", "decide", "simulate", "train").index(f.area)):
+        mark = "[green]yes[/green]" if found.available else "[red]no[/red]"
+        table.add_row(found.area, found.mechanism, mark, escape(found.reason), escape(found.how_to_enable))
+    return table
