@@ -51,7 +51,8 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "least_blocks": (self.least_blocks, 2, 10**6), "passes": (self.passes, 0.01, 10_000),
             "learning_rate": (self.learning_rate, 1e-8, 1), "conservative": (self.conservative, 0, 1e6),
             "offline_share": (self.offline_share, 0, 0.95), "episodes": (self.episodes, 8, 100_000),
-            "horizon": (self.horizon, 5, 10_000), "least_gain": (self.least_gain, 0, 1), "margin": (self.margin, 0, 1), "seed": (self.seed, 0, 2**31),
+            "horizon": (self.horizon, 5, 10_000), "least_gain": (self.least_gain, 0, 1),
+            "margin": (self.margin, 0, 1), "seed": (self.seed, 0, 2**31),
         }  # fmt: skip
         for name, (value, low, high) in limits.items():
             if not low <= value <= high:  # NaN, too

@@ -136,7 +136,8 @@ def judge(held: HeldOut, virtual: Virtual, config: LearningConfig) -> Verdict:
     better_at: list[str] = []
     if error.low > config.least_gain * held.champion_error:
         better_at.append(
-            f"the squared error of Q on {held.tuples} held-out tuples falls by {error.text()} of {held.champion_error:.3g}"
+            f"the squared error of Q on {held.tuples} held-out tuples falls by {error.text()} of "
+            f"{held.champion_error:.3g}"
         )
     if e_s.high < 0:
         better_at.append(f"E_S on the virtual node falls by {-e_s.value:.4f} ({e_s.text('.4f')})")
