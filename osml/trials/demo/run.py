@@ -18,6 +18,7 @@ from osml.trials.demo.settings import DemoSettings
 from osml.trials.demo.view import DemoView
 from osml.trials.timeline import Phase, draw
 
+STORE = "experiences.db"
 OWN = ("node-unmanaged", "node-managed", "logs")
 
 
@@ -38,14 +39,17 @@ def run_demo(settings: DemoSettings) -> dict[str, Any]:
     settings.out.mkdir(parents=True, exist_ok=True)
     for name in OWN:
         shutil.rmtree(settings.out / name, ignore_errors=True)
-    for stale in settings.out.glob("*-*managed.jsonl"):
+    for stale in [*settings.out.glob("*-*managed.jsonl"), *settings.out.glob(f"{STORE}*")]:
         stale.unlink()
     interrupt_on_signals()
     port = settings.port or free_port()
     url = f"http://127.0.0.1:{port}"
     results: list[PhaseResult] = []
     with Children(settings.out / "logs") as children, DemoView(settings.unmanaged_s + settings.managed_s, url) as view:
-        server = children.start("server", [*OSML, "serve", "--port", str(port), "--policy", settings.policy])
+        # What is learned on a simulated node stays beside it: it must not mix with what real nodes report.
+        store = f"sqlite:///{settings.out / STORE}"
+        serve = [*OSML, "serve", "--port", str(port), "--policy", settings.policy, "--store", store]
+        server = children.start("server", serve)
         wait_until(lambda: _alive(url), "the server", [server])
         for policy in ("unmanaged", settings.policy):
             view.begin(policy)

@@ -29,6 +29,7 @@ from osml.trials.live.traces import write_traces
 from osml.trials.timeline import Phase, draw
 
 WARM_S = 1.0
+STORE = "experiences.db"
 OWN = ("logs", "telemetry", "summary.json", "traces.parquet", "timeline.png")
 
 
@@ -69,7 +70,8 @@ def run_live(settings: LiveSettings) -> dict[str, Any]:
 def _clear(out: Path) -> None:
     """Only what a trial writes: the folder may be anybody's."""
     out.mkdir(parents=True, exist_ok=True)
-    for path in [*(out / name for name in OWN), *out.glob("record-*managed.jsonl"), *out.glob("agent-*managed.*")]:
+    patterns = ("record-*managed.jsonl", "agent-*managed.*", f"{STORE}*")
+    for path in [*(out / name for name in OWN), *(path for pattern in patterns for path in out.glob(pattern))]:
         if path.is_dir():
             shutil.rmtree(path)
         else:
@@ -95,7 +97,8 @@ class LiveTrial:
         port = settings.port or free_port()
         url = f"http://{LOOPBACK}:{port}"
         view = self._stack.enter_context(DemoView(settings.unmanaged_s + settings.managed_s, url))
-        serve = [*OSML, "serve", "--port", str(port), "--seed", str(settings.seed)]
+        store = f"sqlite:///{settings.out / STORE}"  # what a trial taught stays beside it
+        serve = [*OSML, "serve", "--port", str(port), "--seed", str(settings.seed), "--store", store]
         server = self._children.start("server", enter.command(serve, death_signal="SIGTERM"))
         ports = self._start_services()
         wait_until(lambda: _alive(url), "the server", [server])
