@@ -14,7 +14,7 @@ from osml.failure import InputError
 from osml_training.dqn.online_credit import Credit
 from osml_training.dqn.rewards import Reward
 
-DEFAULT = Path(__file__).parent.parent / "configs" / "c-online.yaml"
+DEFAULT = Path(__file__).parent.parent / "configs" / "online-c.yaml"
 """The shipped one."""
 
 
@@ -34,7 +34,9 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss: Literal["mse", "huber"] = "mse"
     """Of Q(action) and its target (OSML section 4.3: the square)."""
     learning_rate: float = 5e-4
-    """RMSProp's (OSML, table 4)."""
+    """RMSProp's (OSML, table 4) at the start."""
+    learning_rate_end: float = 0.0
+    """RMSProp's at the end; a line leads there. The one of the start all the time: the policy never comes to rest."""
     batch: int = 1024
     """Transitions an update (OSML: 200)."""
     replay_ratio: float = 1.0
@@ -73,6 +75,7 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits: dict[str, tuple[float, float, float]] = {
             "reward.price": (self.reward.price, 0, 1e6), "reward.cliff": (self.reward.cliff, 0, 1e6),
             "gamma": (self.gamma, 0, 1), "learning_rate": (self.learning_rate, 1e-8, 1),
+            "learning_rate_end": (self.learning_rate_end, 0, 1),
             "batch": (self.batch, 1, 10**7), "replay_ratio": (self.replay_ratio, 0, 1000),
             "target_sync": (self.target_sync, 1, 10**12), "grad_clip": (self.grad_clip, 1e-6, 1e12),
             "capacity": (self.capacity, 1, 10**9), "offline_share": (self.offline_share, 0, 1),

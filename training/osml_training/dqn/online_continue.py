@@ -46,6 +46,7 @@ def continue_online(
     updates = math.ceil(rows * passes / fresh)
     every = max(1, config.target_sync // config.batch)
     for number in range(1, updates + 1):
+        learner.anneal((number - 1) / updates)
         loss = learner.learn(replay, penalty_everywhere=True)
         if number % every == 0:
             learner.synchronise()

@@ -47,6 +47,12 @@ class Learner:
         self._rng = np.random.default_rng([config.seed, 3])
         self._offline = offline if offline is not None and len(offline.before) else None
 
+    def anneal(self, done: float) -> None:
+        """The learning rate of when the share `done` of everything is over."""
+        first, last = self.config.learning_rate, self.config.learning_rate_end
+        for group in self._optimiser.param_groups:
+            group["lr"] = first + (last - first) * min(done, 1.0)
+
     def synchronise(self) -> None:
         """The target network becomes the policy network."""
         self.target.load_state_dict(self.net.state_dict())

@@ -79,6 +79,7 @@ def learn_online(
             rewards.append(float(paid[mine].mean()))
             entropies.append(float(env.e_s.mean()))
         over = truncated
+        learner.anneal(steps / config.steps)
         while learner.updates < config.updates(steps):
             losses.append(learner.learn(replay))
         if steps // config.target_sync > before // config.target_sync:

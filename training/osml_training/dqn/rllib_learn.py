@@ -87,6 +87,8 @@ def build(net: QNet, config: OnlineConfig, offline: Tuples | None = None) -> Any
 
     deterministic()
     warm = warm_rows(offline, config)
+    first, last = config.learning_rate, config.learning_rate_end
+    rates = first if first == last else [[0, first], [max(config.steps, 1), last]]
     plan: Any = DQNConfig()
     plan = (
         plan.environment(f"osml_training.dqn.online_environment:{SERVICE_STEPS_ID}", env_config=config.environment())
@@ -101,7 +103,7 @@ def build(net: QNet, config: OnlineConfig, offline: Tuples | None = None) -> Any
             )
         )
         .training(
-            learner_class=RmsPropLearner, lr=config.learning_rate, gamma=config.gamma, double_q=config.double_q,
+            learner_class=RmsPropLearner, lr=rates, gamma=config.gamma, double_q=config.double_q,
             dueling=False, num_atoms=1, n_step=1, train_batch_size_per_learner=config.batch,
             td_error_loss_fn=config.loss, grad_clip=config.grad_clip, grad_clip_by="global_norm",
             num_steps_sampled_before_learning_starts=config.learning_starts,
