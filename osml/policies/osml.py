@@ -6,7 +6,8 @@
 | `osml_round.Round.place` | algorithm 1: a service comes |
 | `osml_round.Round.relieve` | algorithm 2: a target is missed |
 | `osml_round.Round.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
-| `osml_round.Round.overcommit` | algorithm 4 and beyond: not everybody's need fits |
+| `osml_round.Round.pair` | algorithm 4: two services share across RCliff |
+| `osml_overcommit.overcommit` | beyond the paper: not everybody's need fits |
 
 Deviations are numbered in docs/reference/policies.md.
 """
@@ -22,7 +23,8 @@ from osml.policies.arq import Arq, ArqState
 from osml.policies.osml_forecast import Answer, ModelFault, ask
 from osml.policies.osml_models import Models, shipped_models
 from osml.policies.osml_node import Node, node_of
-from osml.policies.osml_round import OsmlState, Round
+from osml.policies.osml_round import Round
+from osml.policies.osml_state import OsmlState
 from osml.policies.policy import Plan
 from osml.policies.violation import migration, violated_since
 
@@ -56,7 +58,7 @@ class Osml:
         answers = ModelFault(node.obstacle) if node.obstacle is not None else ask(observation, node.lc, models)
         if isinstance(answers, ModelFault):
             return _by_arq(observation, state, answers.text)
-        strange = [f"{name} is unlike all that the models know ({a.strange})" for name, a in answers.items() if a.strange]
+        strange = [f"{n} is like nothing that the models know ({a.strange})" for n, a in answers.items() if a.strange]
         if strange:
             return _by_arq(observation, state, "; ".join(strange))
         return _by_models(observation, state, node, answers, models)
@@ -84,8 +86,7 @@ def _by_models(
     partition = turn.decide()
     late = migration(lc, since_s, observation.time_s)
     lack = Infeasible(turn.unsatisfied, turn.lack) if turn.lack else None
-    forecasts = [answer.forecast() for answer in answers.values()]
-    return Plan(partition, turn.reasons, lack or late, forecasts), turn.state(partition)
+    return Plan(partition, turn.reasons, lack or late, turn.forecasts()), turn.state(partition)
 
 
 def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan, OsmlState]:

@@ -26,7 +26,10 @@ _ANSWERS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwid
 
 
 class Answer(NamedTuple):
-    """One service's prediction: logical CPUs, ways, GB/s. `upper` is the conformal bound of RCliff, `spread` of the OAA."""
+    """One service's prediction: logical CPUs, ways, GB/s; `upper` and `oaa_upper` are conformal bounds.
+
+    `seen`: in training. `strange` says what was measured outside of that, None where all is familiar.
+    """
 
     service: str
     model: str

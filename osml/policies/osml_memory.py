@@ -32,8 +32,8 @@ class Known(Struct, frozen=True, array_like=True):
     """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
 
     `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
-    row, `loads` changes of load (or target), `level` is a mean of latency over target. `confined`: predicted while it had a cell of its own, where the models know best. `before` is what it had
-    before the last step down, as long as that may have to be taken back.
+    row, `loads` changes of load (or target), `level` is a mean of latency over target. `confined`: predicted while it
+    had a cell of its own, where the models know best. `before` is what it had before the last step down.
     """
 
     oaa: tuple[float, float]
@@ -63,7 +63,8 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if known is None or known.target_ms != service.target_ms:
         bans, loads = ([], 0) if known is None else (known.bans, known.loads + 1)
         fresh = _fresh(answer, service, cell, rate)
-        return replace(fresh, bans=bans, loads=loads, missed=int(slack is not None and slack < 0), met=int((slack or -1) >= 0))
+        missed, met = int(slack is not None and slack < 0), int(slack is not None and slack >= 0)
+        return replace(fresh, bans=bans, loads=loads, missed=missed, met=met)
     here = None if cell is None else (cell.cores, cell.ways)
     settled = known.settled + 1 if here == known.cell else 0
     missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
@@ -90,8 +91,15 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if better:
         fresh = _fresh(answer, service, cell, rate)
         fresh = replace(
-            now, oaa=fresh.oaa, oaa_upper=fresh.oaa_upper, cliff=fresh.cliff, upper=fresh.upper, gbps=fresh.gbps,
-            count=1, confined=True, rate=rate,
+            now,
+            oaa=fresh.oaa,
+            oaa_upper=fresh.oaa_upper,
+            cliff=fresh.cliff,
+            upper=fresh.upper,
+            gbps=fresh.gbps,
+            count=1,
+            confined=True,
+            rate=rate,
         )
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:

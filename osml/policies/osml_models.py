@@ -20,7 +20,7 @@ _PLATFORMS = 64  # opened at a time; a server may see many
 class Models:
     """Models of one platform; None where one is missing. `faults` say, model by model, why.
 
-    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` Model-B and B', `c` Model-C.
+    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` B and B', `c` Model-C.
     """
 
     a: Predictor | None = None

@@ -1,4 +1,4 @@
-"""What the policy `osml` divides: the LC services with their limits, what each has now, and how that is written down."""
+"""What the policy `osml` divides: LC services with their limits, what each has now, and how that is written down."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Node(NamedTuple):
     """A node to divide. `cells` are what LC services have alone now; who is not in it shares, or has just come.
 
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
-    `obstacle` says why nothing can be isolated here.
+    `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
     """
 
     observation: Observation
@@ -36,6 +36,7 @@ class Node(NamedTuple):
     cells: dict[str, Cell]
     background: bool
     obstacle: str | None
+    taken: Cell = Cell(0, 0)
 
     @property
     def total(self) -> Cell:
@@ -55,7 +56,7 @@ class Node(NamedTuple):
     def for_lc(self) -> Cell:
         """What LC services may have together."""
         total, least = self.total, self.least_be
-        return Cell(total.cores - least.cores, total.ways - least.ways)
+        return Cell(total.cores - least.cores - self.taken.cores, total.ways - least.ways - self.taken.ways)
 
     def least(self, name: str) -> Cell:
         """The operator's minimum of a service, or the smallest part that there is."""
@@ -117,7 +118,9 @@ def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str
         left = left_over(node, [*cells.values(), *(cell for _, _, cell in pairs)])
         most = [Cell(node.cores.limits[n].most, node.ways.limits[n].most if node.ways else 0) for n in node.be]
         regions.append(
-            Region(list(node.be), min([left.cores, *(m.cores for m in most)]), min([left.ways, *(m.ways for m in most)]))
+            Region(
+                list(node.be), min([left.cores, *(m.cores for m in most)]), min([left.ways, *(m.ways for m in most)])
+            )
         )
     regions = [region for region in regions if region.cores or region.ways]
     return _prioritised(node, Partition(regions))
@@ -148,7 +151,7 @@ def shared_by_services(node: Node, *, narrow: bool) -> Partition:
 
 
 def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
-    """What these cells leave of the node."""
+    """What these cells leave of the node (pairs, if any, among them)."""
     total = node.total
     return Cell(total.cores - sum(c.cores for c in cells), total.ways - sum(c.ways for c in cells))
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 
-from msgspec import Struct
+from msgspec.structs import replace
 
-from osml.domain import Partition, Reason, Service
+from osml.domain import Forecast, Partition, Reason, Service
 from osml.entropy import system_entropy
-from osml.policies.arq import ArqState
+from osml.policies.osml_correct import Action, downsize_value, upsize
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_forecast import Answer
 from osml.policies.osml_memory import Known, banned, learned, with_ban
+from osml.policies.osml_misses import SETTLE, alarming, over, really_missed
 from osml.policies.osml_models import Models
-from osml.policies.osml_node import Cell, Node, left_over, parted, shared_by_services
+from osml.policies.osml_node import Cell, Node, left_over, parted
+from osml.policies.osml_overcommit import filled, overcommit, share
+from osml.policies.osml_shield import cores_in_use, safe, units
+from osml.policies.osml_state import PARTED, SOME, OsmlState, Pair
+from osml.policies.osml_trade import b_points, best_fit, neighbour_to_share
 from osml.policies.policy import latency_text
 
 CALM = 2
@@ -23,46 +27,14 @@ CALM = 2
 LATER = 8
 """Intervals in a cell, and of predictions, before a small surplus is taken back."""
 
-SETTLE = 2
-"""Intervals after which a way to run the node shows what it is worth."""
+LITTLE = 0.1
+"""A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
 
 NEARLY_ALL = 0.92
 """Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
 
-PATIENCE = 40
-"""Intervals that a queue may take to drain before more is asked for."""
-
-BAD = 0.1
-"""A target missed by more than this is acted upon at once, by less in the second interval."""
-
-LITTLE = 0.1
-"""A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
-
-FULL = 0.92
-"""Share of its CPUs that a service may be using after a step down."""
-
-SHARED, PARTED, SOME = "shared", "parted", "some"
-"""Ways to run a node: everybody on everything, everybody in a cell, some in cells and the others in what is left."""
-
-
-class OsmlState(Struct, frozen=True):
-    """`known` are the services; `kind` the way that the node is run for `age` intervals, `scores` the E_S that ways came
-    to, `calm` intervals in a row with all targets met, `stuck` those in which the worst miss was none
-    less than the `lowest` so far. `narrow`: where all share, BE jobs have few ways of their own. `arq` is kept while ARQ's rules decide."""
-
-    known: dict[str, Known] = {}
-    kind: str = SHARED
-    age: int = 0
-    scores: dict[str, float] = {}
-    aside: list[str] = []
-    calm: int = 0
-    stuck: int = 0
-    lowest: float | None = None
-    narrow: bool = False
-    wanted: Partition | None = None
-    arq: ArqState | None = None
-    violated_since_s: float | None = None
-    time_s: float = 0.0
+WITHDRAWN = 3
+"""Intervals after a step down in which a missed target takes it back."""
 
 
 class Round:
@@ -71,292 +43,286 @@ class Round:
     def __init__(self, node: Node, state: OsmlState, answers: dict[str, Answer], models: Models) -> None:
         self.node, self.before, self.answers, self.models = node, state, answers, models
         self.services: dict[str, Service] = {service.name: service for service in node.lc}
+        self.quantum = node.observation.platform.core_quantum
         self.cells = node.cells
         self.reasons: list[Reason] = []
         self.unsatisfied: list[str] = []
         self.lack = ""
-        self.kind = state.kind
+        self.actions: dict[str, Action] = {}
+        self.kind, self.age = state.kind, state.age + 1
         self.aside = [name for name in state.aside if name in self.services]
         interval_s = node.observation.interval_s
-        self.known = {
+        self.known: dict[str, Known] = {
             name: learned(state.known.get(name), answers[name], service, self.cells.get(name), interval_s)
             for name, service in self.services.items()
         }
         self.new = [name for name in self.services if name not in self.cells]
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
-        self.age = state.age + 1
         self.narrow = state.narrow and not self.moved
         for name in sorted(there - here):
             self.say(f"{name} has gone: its part is free")
         for name in sorted(here - there) if there else []:
             self.say(f"{name} has come", name)
-        restart = here != there or bool(self.moved)
-        self.scores = {} if restart else dict(state.scores)
-        self.violated = [name for name, known in self.known.items() if _really(known, self.services[name])]
+        self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
         measured = any(service.slack is not None for service in node.lc)
         self.calm = 0 if served or self.new else state.calm + measured
-        self.e_s = system_entropy([*node.observation.services]).e_s
-        worst, lowest = self._worst(), state.lowest
-        drains = worst is None or (lowest is not None and worst < 0.99 * lowest)
-        self.stuck = 0 if drains else state.stuck + 1
-        self.lowest = worst if worst is None or lowest is None else min(worst, lowest)
-        if self.e_s is not None and self.age > SETTLE and (self.stuck == 0 or self.stuck > SETTLE):
-            old = self.scores.get(self.kind)
-            self.scores[self.kind] = self.e_s if old is None else 0.5 * (old + self.e_s)
+        self._score(restart=here != there or bool(self.moved))
+        self.pairs = self._pairs(state.pairs)
+        self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self.wants = {name: self.want(name) for name in self.services}
 
-    def _worst(self) -> float | None:
-        """The highest latency over its target of those who miss it."""
-        return max((ratio for name in self.violated if (ratio := self._over(name)) is not None), default=None)
+    def _score(self, *, restart: bool) -> None:
+        """What the present way to run the node is worth, once it has shown that; and whether misses get less."""
+        state = self.before
+        self.scores = {} if restart else dict(state.scores)
+        ratios = [ratio for name in self.violated if (ratio := over(self.services[name])) is not None]
+        worst = max(ratios, default=None)
+        falls = worst is None or (state.lowest is not None and worst < 0.99 * state.lowest)
+        self.stuck = 0 if falls else state.stuck + 1
+        self.lowest = worst if worst is None or state.lowest is None else min(worst, state.lowest)
+        e_s = system_entropy(self.node.observation.services).e_s
+        if e_s is not None and self.age > SETTLE and (self.stuck == 0 or self.stuck > SETTLE):
+            old = self.scores.get(self.kind)
+            self.scores[self.kind] = e_s if old is None else 0.5 * (old + e_s)
 
-    def draining(self, name: str) -> bool:
-        """Whether the latency of a service falls so that it meets its target within PATIENCE intervals."""
-        old, service = self.before.known.get(name), self.services[name]
-        latency_ms, target_ms = service.latency_ms, service.target_ms
-        if old is None or old.latency_ms is None or latency_ms is None or target_ms is None:
-            return False
-        fall = old.latency_ms - latency_ms
-        return fall > 0.01 * old.latency_ms and latency_ms - target_ms <= PATIENCE * fall
-
-    def _over(self, name: str) -> float | None:
-        service = self.services[name]
-        if service.latency_ms is None or service.target_ms is None:
-            return None
-        return service.latency_ms / service.target_ms
-
-    # What services need
+    def _pairs(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Those that go on: both are here, loads are the same, and the giver doesn't suffer."""
+        kept = [p for p in pairs if {p.taker, p.giver} <= set(self.cells) and not {p.taker, p.giver} & set(self.moved)]
+        going = [p for p in kept if p.giver not in self.violated]
+        for pair in pairs:
+            if pair not in going and pair.giver in self.cells:
+                cell = self.cells[pair.giver]
+                self.cells = {**self.cells, pair.giver: Cell(cell.cores + pair.cores, cell.ways)}
+                self.say(f"{pair.giver} shares no more: its {pair.cores} cores are its own again", pair.giver)
+        return going
 
     def want(self, name: str) -> Cell:
         """The OAA in whole units: what the shield calls safe, and no cell that missed the target before."""
         known, node = self.known[name], self.node
-        quantum = node.observation.platform.core_quantum
-        cores = max(known.oaa[0], known.oaa_upper[0] - 1.0)
-        units = math.ceil(cores / quantum - 0.25)
-        ways = math.ceil(known.oaa[1] - 0.25) if node.ways is not None else 0
-        cell = node.bounded(name, units, ways)
-        while banned(known, cell) and cell.cores < node.most(name).cores and cell.cores < node.total.cores:
+        cores = units(max(known.oaa[0], known.oaa_upper[0] - 1.0), self.quantum)
+        cell = node.bounded(name, cores, units(known.oaa[1], 1.0) if node.ways is not None else 0)
+        most = min(node.most(name).cores, node.total.cores)
+        while cell.cores < most and banned(known, cell):
             cell = Cell(cell.cores + 1, cell.ways)
         return cell
-
-    def tight(self, name: str) -> Cell:
-        """Where RCliff may just not be crossed: a core less than the OAA."""
-        known, node = self.known[name], self.node
-        quantum = node.observation.platform.core_quantum
-        units = math.floor((known.oaa[0] - 1.0) / quantum + 0.25)
-        return node.bounded(name, min(units, self.wants[name].cores), self.wants[name].ways)
-
-    def alarmed(self) -> list[str]:
-        """Services whose missed target is not the past: not just after a change, and not getting better."""
-        found: list[str] = []
-        for name in self.violated:
-            known, service = self.known[name], self.services[name]
-            slack, latency_ms = service.slack, service.latency_ms
-            if name in self.aside or name in self.new or slack is None or latency_ms is None or known.settled < 1:
-                continue
-            if not self.draining(name) and (slack < -BAD or known.missed > 1):
-                found.append(name)
-        return found
-
-    # The decision
 
     def decide(self) -> Partition:
         """The partition for the next interval."""
         if not self.cells:
             return self.place_all()
         if self.new:
-            return self.place(self.new)
-        alarmed = self.alarmed()
-        if alarmed:
-            return self.relieve(alarmed)
-        ahead = [n for n in self.services if n not in self.aside and self.grown(n)]
-        if ahead:
-            return self.relieve(ahead)
+            return self.place()
+        alarmed = [
+            name for name in self.violated
+            if name not in self.aside and alarming(self.known[name], self.before.known.get(name), self.services[name])
+        ]  # fmt: skip
+        ahead = [n for n in self.moved if n not in self.aside and self.wants[n].cores > self.cells[n].cores]
+        if alarmed or ahead:
+            return self.relieve(alarmed or ahead)
         met = [name for name in self.aside if self.known[name].met > SETTLE]
         if met:
             self.say(f"{', '.join(met)} meets its target again", met[0])
             self.aside = [name for name in self.aside if name not in met]
         return self.reclaim()
 
-    def grown(self, name: str) -> bool:
-        """Whether the load of a service has outgrown its cell, by what the models say of it now."""
-        known, cell = self.known[name], self.cells[name]
-        return name in self.moved and self.wants[name].cores > cell.cores
-
     def place_all(self) -> Partition:
-        """Nobody has a cell: the beginning, or everybody shares."""
+        """Algorithm 1 at the beginning, or where everybody shares: nobody has a cell yet."""
+        node = self.node
+        if not fits(node, self.wants):
+            return overcommit(self)
         needed = sum(cell.cores for cell in self.wants.values())
-        if fits(self.node, self.wants):
-            if self.node.may_share and not self.node.background and not self.violated and needed > NEARLY_ALL * self.node.for_lc.cores:
-                return self.share("all targets are met, and cells would save next to nothing")
-            return self.part(self.wants, list(self.services))
-        return self.overcommit()
+        if node.may_share and not node.background and not self.violated and needed > NEARLY_ALL * node.for_lc.cores:
+            return share(self, "all targets are met so, and cells would save next to nothing")
+        return self.part(self.wants, list(self.services))
 
-    def place(self, new: Sequence[str]) -> Partition:
-        """Algorithm 1: the need of who has come out of what is idle, else out of what others have beyond theirs."""
-        others = {name: cell for name, cell in self.cells.items() if name not in self.aside}
-        for base in ({**others, **{n: self.wants[n] for n in new}}, self.wants):
-            cells = {n: base.get(n, self.node.least(n)) for n in self.services}
-            if fits(self.node, cells):
+    def place(self) -> Partition:
+        """Algorithm 1: the need of who has come out of what is idle, of what others don't need, of Model-B's points."""
+        here = {name: cell for name, cell in self.cells.items() if name not in self.aside}
+        for base in (here, {name: self.wants[name] for name in here}, self.traded(here)):
+            cells = {n: base.get(n, self.wants[n] if n in self.new else self.node.least(n)) for n in self.services}
+            if base and fits(self.node, cells):
                 # Who is there already has less from now on, too: of the clock, of memory traffic.
                 return self.part(cells, list(cells))
-        return self.overcommit()
+        return overcommit(self)
+
+    def traded(self, here: dict[str, Cell]) -> dict[str, Cell]:
+        """What the neighbours keep where Model-B says what they can spare; empty where that is not enough."""
+        wants = {name: self.wants[name] for name in here}
+        lack = missing(self.node, {**wants, **{name: self.wants[name] for name in self.new}})
+        givers = [self.services[name] for name in here if not self.known[name].missed]
+        points = b_points(self.node.observation, givers, self.models)
+        for name, options in points.items():
+            less = [Cell(wants[name].cores - cell.cores, wants[name].ways - cell.ways) for cell in options]
+            points[name] = [
+                option for option, cell in zip(options, less, strict=True)
+                if cell == self.node.bounded(name, *cell) and self.safe(name, cell)
+            ]  # fmt: skip
+        given = best_fit(lack, points)
+        if given is None:
+            return {}
+        for name, cell in given.items():
+            self.say(f"{name} can spare {cell.cores} cores and {cell.ways} ways (Model-B)", name, -cell.cores)
+            wants[name] = Cell(wants[name].cores - cell.cores, wants[name].ways - cell.ways)
+        return wants
 
     def relieve(self, names: Sequence[str]) -> Partition:
         """Algorithm 2: more for those who miss their target, out of what is idle, else of what others don't need."""
-        steps: dict[str, Cell] = {}
-        for name in names:
-            known, cell = self.known[name], self.cells[name]
-            step = self.wants[name]
-            if known.missed:
-                self.known[name] = known = with_ban(known, cell)
-                step = self.step(name, cell)
-                if known.before is not None and known.settled <= 3:
-                    step = Cell(*known.before)
-                self.wants[name] = self.want(name)
-            step = Cell(max(step.cores, cell.cores), max(step.ways, cell.ways))
-            steps[name] = self.node.bounded(
-                name, max(self.wants[name].cores, step.cores), max(self.wants[name].ways, step.ways)
-            )
+        steps = {name: self.step(name) for name in names}
         # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
-        more_ways = {n: self.node.bounded(n, self.cells[n].cores, s.ways + 1) for n, s in steps.items()}
+        more_ways = {n: self.node.bounded(n, self.cells[n].cores, step.ways + 1) for n, step in steps.items()}
         for more in (steps, more_ways):
             cells = self.given(more)
-            if cells is not None and any(cells[n] != self.cells[n] for n in names):
-                self.wants |= more
-                for name, cell in cells.items():
-                    if cell != self.cells[name]:
-                        self.said_change(name, cell, latency_text(self.services[name]))
-                self.go(SOME if self.aside else PARTED)
-                return parted(self.node, cells)
+            if cells is not None and any(cells[name] != self.cells[name] for name in names):
+                return self.changed(cells)
         self.wants |= steps
-        return self.overcommit()
+        return self.pair(names, steps) or overcommit(self)
+
+    def step(self, name: str) -> Cell:
+        """What is tried next for a service: its need where that is more, else what Model-C says, else a plain step."""
+        known, cell = self.known[name], self.cells[name]
+        target = self.wants[name]
+        if known.missed:
+            self.known[name] = known = with_ban(known, cell)
+            target = self.want(name)
+            tried = self.correction(name, cell)
+            if known.before is not None and known.settled <= WITHDRAWN:
+                tried = Cell(*known.before)
+                self.say(f"{name}: the last step down is withdrawn", name)
+            target = Cell(max(target.cores, tried.cores), max(target.ways, tried.ways))
+        target = self.node.bounded(name, max(target.cores, cell.cores), max(target.ways, cell.ways))
+        self.wants[name] = target
+        return target
+
+    def correction(self, name: str, cell: Cell) -> Cell:
+        """Model-C's action; without it, or where a queue grows fast, a step in proportion to the cell."""
+        slack = self.services[name].slack or 0.0
+        more, way = max(1, round(0.15 * cell.cores)), int(self.node.ways is not None)
+        if slack < -1.0:
+            return Cell(cell.cores + max(2, round(0.3 * cell.cores)), cell.ways + way)
+        free = Cell(self.node.total.cores - cell.cores, self.node.total.ways - cell.ways)
+        action = upsize(self.node.observation, name, self.models, cell, free)
+        if action is None:
+            return Cell(cell.cores + more, cell.ways + way)
+        self.actions[name] = action
+        return Cell(cell.cores + action.cores, cell.ways + action.ways)
 
     def given(self, more: dict[str, Cell]) -> dict[str, Cell] | None:
-        """All cells with more for some: idle units first, else units that others don't need; None where none suffice."""
+        """All cells with more for some: idle units first, else what others don't need; None where that is too little."""
         asked = {**self.cells, **more}
         least = {name: cell if name in more else _smaller(self.wants[name], cell) for name, cell in asked.items()}
         least |= {name: self.node.least(name) for name in self.aside}
         return cut_down(self.node, asked, least)
 
-    def step(self, name: str, cell: Cell) -> Cell:
-        """What is tried next for a service that misses its target in this cell."""
-        more = max(1, round(0.15 * cell.cores))
-        slack = self.services[name].slack or 0.0
-        if slack < -1.0:
-            more = max(2, round(0.3 * cell.cores))
-        return Cell(cell.cores + more, cell.ways + (1 if self.node.ways is not None else 0))
+    def pair(self, names: Sequence[str], steps: dict[str, Cell]) -> Partition | None:
+        """Algorithm 4: the cores that one service lacks are shared with the neighbour who suffers least, by Model-B'."""
+        busy = {name for pair in self.pairs for name in (pair.taker, pair.giver)} | set(self.violated) | set(self.aside)
+        name = names[0]
+        cores = min(steps[name].cores - self.cells[name].cores, 3)
+        givers = [service for n, service in self.services.items() if n not in busy]
+        if len(names) > 1 or cores < 1 or self.node.background or not givers or name in busy - set(self.violated):
+            return None
+        found = neighbour_to_share(self.node.observation, self.cells, givers, cores, self.models)
+        if found is None:
+            return None
+        giver, percent = found
+        left = self.node.bounded(giver, self.cells[giver].cores - cores, self.cells[giver].ways)
+        if left.cores != self.cells[giver].cores - cores:
+            return None
+        self.pairs = [*self.pairs, Pair(name, giver, cores)]
+        text = f"{name} shares {cores} cores with {giver}: Model-B' expects {giver} to be {percent:.0f} % slower"
+        self.say(text, name, cores)
+        self.unsatisfied, self.lack = [name], f"{text}; {name} needs a node with more room"
+        return self.write({**self.cells, giver: left})
 
     def reclaim(self) -> Partition:
         """Algorithm 3: what is more than the OAA goes to BE jobs or stays idle, in few large steps."""
-        node, cells = self.node, dict(self.cells)
         ready = all(k.settled >= 1 and k.confined for n, k in self.known.items() if n not in self.aside)
         if self.calm < CALM or not ready:
             return self.hold()
+        cells = dict(self.cells)
         for name, cell in self.cells.items():
-            if name in self.aside:
-                continue
-            less = self.less(name, cell)
+            less = cell if name in self.aside else self.less(name, cell)
             if less == cell:
                 continue
             cells[name] = less
-            self.known[name] = _stepped(self.known[name], cell)
-            known = self.known[name]
+            self.known[name] = known = replace(self.known[name], before=(cell.cores, cell.ways), count=1)
             self.say(
                 f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
                 f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
                 f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(self.services[name])}",
                 name, less.cores - cell.cores,
-            )
+            )  # fmt: skip
         if self.aside:
-            cells = self.filled({n: Cell(c.cores, max(c.ways, self.cells[n].ways)) for n, c in cells.items()})
-        return self.hold() if cells == self.cells else parted(node, cells)
+            cells = filled(self, {n: Cell(c.cores, max(c.ways, self.cells[n].ways)) for n, c in cells.items()})
+        return self.hold() if cells == self.cells else self.write(cells)
 
     def less(self, name: str, cell: Cell) -> Cell:
         """The cell without what is not needed: at first to the OAA at once, later only what is clearly too much."""
         known, want = self.known[name], self.wants[name]
         cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
-        first = known.before is None
-        if not first and (known.count < LATER or known.settled < LATER):
-            return cell
-        if not first and cell.cores - cores < LITTLE * cell.cores:
-            cores = cell.cores
-        used = self.services[name].counters.cpu_usage_cores
-        if used is not None:  # what is measured counts beside what is predicted
-            cores = max(cores, min(cell.cores, math.ceil(used / (FULL * self.node.observation.platform.core_quantum))))
+        if known.before is not None:
+            if known.count < LATER or known.settled < LATER:
+                return cell
+            if cell.cores - cores < LITTLE * cell.cores:
+                cores = cell.cores
+        cores = max(cores, min(cell.cores, cores_in_use(self.services[name], self.quantum)))
         found = Cell(cores, ways)
-        return cell if banned(known, found) else found
+        if found == cell or not self.safe(name, found):
+            return cell
+        if known.before is not None:
+            change = Cell(found.cores - cell.cores, found.ways - cell.ways)
+            values = downsize_value(self.node.observation, name, self.models, change)
+            if values is not None and values[0] < values[1]:
+                return cell  # Model-C values what is more than to save it
+        return found
 
-    def overcommit(self) -> Partition:
-        """Not everybody's need fits: RCliff instead of OAA, everybody on everything, or some at the cost of others."""
-        node, names = self.node, list(self.services)
-        lack = missing(node, self.wants)
-        self.lack = f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together"
-        self.unsatisfied = list(self.violated) or names
-        shared_well = self.scores.get(SHARED)
-        if node.may_share and self.kind == SHARED:
-            if not self.violated:
-                return self.share("everybody meets its target on shared resources")
-            if self.stuck <= SETTLE or self.age <= SETTLE:
-                return self.share("queues may still drain")
-        tight = {name: self.tight(name) for name in names}
-        cells = cut_down(node, self.wants, tight)
-        if cells is not None and PARTED not in self.scores and (SHARED in self.scores or not node.may_share):
-            self.say("RCliff instead of OAA: not all OAAs fit")
-            return self.part(cells, names)
-        best_aside = 1.0 / len(names)
-        if node.may_share and (shared_well is None or shared_well < 0.9 * best_aside):
-            return self.share("not everybody's need fits in parts")
-        return self.set_aside(tight)
-
-    def set_aside(self, tight: dict[str, Cell]) -> Partition:
-        """As many as possible in cells, the others in what is left: the least E_S where not all can meet their target."""
-        node = self.node
-        order = sorted(self.services, key=lambda n: (self._price(self.wants[n]), n))
-        cells = {name: node.least(name) for name in order}
-        served: list[str] = []
-        for need in (self.wants, tight):
-            for name in order:
-                if name in served:
-                    continue
-                trial = {**cells, name: need[name]}
-                if fits(node, trial):
-                    cells, served = trial, [*served, name]
-        self.aside = [name for name in order if name not in served]
-        self.unsatisfied = list(self.aside)
-        self.go(SOME)
-        self.say(f"{', '.join(self.aside)} in what is left: {self.lack}")
-        return parted(node, self.filled({n: cells[n] for n in self.services}))
-
-    def filled(self, cells: dict[str, Cell]) -> dict[str, Cell]:
-        """Idle cores for those who are set aside, idle ways for everybody: more cache makes cores go further."""
-        return spread_out(self.node, cells, self.aside or list(cells), list(cells))
-
-    def share(self, why: str) -> Partition:
-        """Everybody on everything."""
-        self.go(SHARED)
-        self.say(f"everybody shares everything: {why}; {self.lack}")
-        if self.violated and self.age > 0:
-            self.narrow = True
-        return shared_by_services(self.node, narrow=self.narrow)
+    def safe(self, name: str, cell: Cell) -> bool:
+        """What the shield says."""
+        return safe(self.known[name], cell, self.quantum, has_ways=self.node.ways is not None)
 
     def part(self, cells: dict[str, Cell], to: Sequence[str]) -> Partition:
         """Cells, and what is left of the node for those in `to` until all is calm."""
-        node = self.node
         self.aside = [name for name in self.aside if name in cells and cells[name].cores < self.wants[name].cores]
         self.go(SOME if self.aside else PARTED)
-        found = spread_out(node, {name: cells[name] for name in self.services}, to)
+        found = spread_out(self.node, {name: cells[name] for name in self.services}, to)
         for name, cell in found.items():
-            known, old = self.known[name], self.cells.get(name)
-            if old is None:
+            known, need = self.known[name], self.wants[name]
+            if name not in self.cells:
                 self.say(
-                    f"{name}: {cell.cores} cores and {cell.ways} ways, of which it needs {self.wants[name].cores} and "
-                    f"{self.wants[name].ways} (OAA {known.oaa[0]:.1f}, {known.oaa[1]:.1f}; RCliff {known.cliff[0]:.1f}, "
-                    f"{known.cliff[1]:.1f}); {latency_text(self.services[name])}",
+                    f"{name}: {cell.cores} cores and {cell.ways} ways, of which it needs {need.cores} and {need.ways} "
+                    f"(OAA {known.oaa[0]:.1f}, {known.oaa[1]:.1f}; RCliff {known.cliff[0]:.1f}, {known.cliff[1]:.1f}); "
+                    f"{latency_text(self.services[name])}",
                     name, cell.cores,
                 )  # fmt: skip
-        return parted(node, found)
+        return self.write(found)
+
+    def changed(self, cells: dict[str, Cell]) -> Partition:
+        """Other cells, with the reason for each change."""
+        for name, cell in cells.items():
+            old, known = self.cells[name], self.known[name]
+            if cell == old:
+                continue
+            by = f"; {self.actions[name]}" if name in self.actions else ""
+            self.say(
+                f"{name} {cell.cores - old.cores:+d} cores, {cell.ways - old.ways:+d} ways: "
+                f"{latency_text(self.services[name])}; OAA {known.oaa[0]:.1f} cores, {known.oaa[1]:.1f} ways{by}",
+                name, cell.cores - old.cores,
+            )  # fmt: skip
+        self.go(SOME if self.aside else PARTED)
+        return self.write(cells)
+
+    def hold(self) -> Partition:
+        """Nothing to do."""
+        names = ", ".join(f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items())
+        idle = left_over(self.node, list(self.cells.values()))
+        self.say(f"held: {names}; {idle.cores} cores and {idle.ways} ways are left")
+        return self.write(self.cells)
+
+    def write(self, cells: dict[str, Cell]) -> Partition:
+        """Cells and pairs as a partition."""
+        return parted(self.node, cells, [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs])
 
     def go(self, kind: str) -> None:
         """Run the node in that way from now on."""
@@ -365,61 +331,27 @@ class Round:
         if kind != SOME:
             self.aside = []
 
-    def hold(self) -> Partition:
-        """Nothing to do."""
-        before = self.node.observation.partition or self.before.wanted
-        names = ", ".join(f"{n} {c.cores} cores, {c.ways} ways" for n, c in self.cells.items())
-        self.say(f"held: {names}; {left_over(self.node, list(self.cells.values())).cores} cores are left")
-        return parted(self.node, self.cells) if before is None else parted(self.node, self.cells)
-
-    def said_change(self, name: str, cell: Cell, why: str) -> None:
-        """Say what a service gets more."""
-        old, known = self.cells[name], self.known[name]
-        self.say(
-            f"{name} {cell.cores - old.cores:+d} cores, {cell.ways - old.ways:+d} ways: {why}; OAA {known.oaa[0]:.1f} "
-            f"cores, {known.oaa[1]:.1f} ways",
-            name, cell.cores - old.cores,
-        )
-
     def say(self, text: str, service: str | None = None, change: int = 0) -> None:
         """Add a reason."""
         self.reasons.append(Reason(text=text, service=service, resource="cores" if change else None, change=change))
 
+    def forecasts(self) -> list[Forecast]:
+        """What the models said, with the actions of Model-C that were taken."""
+        found: list[Forecast] = []
+        for name, answer in self.answers.items():
+            action = self.actions.get(name)
+            told = answer.forecast()
+            found.append(told if action is None else replace(told, action=(action.cores, action.ways), q=action.q))
+        return found
+
     def state(self, wanted: Partition) -> OsmlState:
         """What the next decision has to know."""
         return OsmlState(
-            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted,
+            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, pairs=self.pairs,
+            calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted,
             violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
         )  # fmt: skip
-
-    def _price(self, cell: Cell) -> float:
-        total = self.node.total
-        return cell.cores / total.cores + (cell.ways / total.ways if total.ways else 0.0)
-
-
-def _really(known: Known, service: Service) -> bool:
-    """Whether a missed target is more than the noise of a tail that few requests made, or lasts."""
-    latency_ms, target_ms = service.latency_ms, service.target_ms
-    if not known.missed or latency_ms is None or target_ms is None or service.latency is None:
-        return False
-    samples = service.latency.samples
-    tail = math.inf if samples is None else max(1.0, _BEYOND.get(service.percentile, 0.5) * samples)
-    once = latency_ms > (1.0 + ONCE / math.sqrt(tail)) * target_ms
-    return once or (known.settled >= SETTLE and (known.level or 0.0) > 1.0 + LASTING / math.sqrt(tail))
-
-
-ONCE, LASTING = 1.0, 0.25
-"""A tail of n requests has an error of about 0.3 / sqrt(n): three times that for one interval, twice for the mean."""
-
-_BEYOND = {"p99": 0.01, "p95": 0.05}
-"""Share of the requests that are slower than the percentile."""
 
 
 def _smaller(one: Cell, other: Cell) -> Cell:
     return Cell(min(one.cores, other.cores), min(one.ways, other.ways))
-
-
-def _stepped(known: Known, cell: Cell) -> Known:
-    from msgspec.structs import replace
-
-    return replace(known, before=(cell.cores, cell.ways), count=min(known.count, 1))

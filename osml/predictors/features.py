@@ -82,7 +82,8 @@ class _View:
     def _placed(self, names: Sequence[str]) -> bool:
         """Whether the partition has a region for each of these."""
         partition = self.observation.partition
-        here = {owner for region in partition.regions for owner in region.owners} if partition is not None else set()
+        regions = [] if partition is None else partition.regions
+        here = {owner for region in regions for owner in region.owners}
         return here.issuperset(names)
 
     def own(self) -> list[str]:

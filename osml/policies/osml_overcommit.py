@@ -1,0 +1,89 @@
+"""Not everybody's need fits: what the policy `osml` does then (OSML, algorithms 1 and 4, and beyond them)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from osml.domain import Partition
+from osml.policies.osml_fit import cut_down, fits, missing, spread_out
+from osml.policies.osml_misses import SETTLE
+from osml.policies.osml_node import Cell, parted, shared_by_services
+from osml.policies.osml_shield import units
+from osml.policies.osml_state import PARTED, SHARED, SOME
+
+if TYPE_CHECKING:
+    from osml.policies.osml_round import Round
+
+BETTER = 0.9
+"""Sharing has to be better than one service set aside by this factor of E_S."""
+
+
+def overcommit(turn: Round) -> Partition:
+    """RCliff instead of OAA, everybody on everything, or some at the cost of others: by what each came to, if tried.
+
+    Sharing everything goes first: queues behind a start drain fastest there, and it needs no prediction.
+    """
+    node, names = turn.node, list(turn.services)
+    lack = missing(node, turn.wants)
+    turn.lack = f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together"
+    turn.unsatisfied = list(turn.violated) or names
+    if node.may_share and turn.kind == SHARED:
+        if not turn.violated:
+            turn.lack = ""
+            return share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
+        if turn.stuck <= SETTLE or turn.age <= SETTLE:
+            return share(turn, "queues may still drain")
+    tight = {name: _tight(turn, name) for name in names}
+    cells = cut_down(node, turn.wants, tight)
+    if cells is not None and PARTED not in turn.scores and (SHARED in turn.scores or not node.may_share):
+        turn.say("RCliff instead of OAA: not all OAAs fit")
+        return turn.part(cells, names)
+    shared = turn.scores.get(SHARED)
+    if node.may_share and (shared is None or shared < BETTER / len(names)):
+        return share(turn, "not everybody's need fits in cells")
+    return _set_aside(turn, tight)
+
+
+def share(turn: Round, why: str) -> Partition:
+    """Everybody on everything."""
+    turn.go(SHARED)
+    turn.pairs = []
+    if turn.violated and turn.age > 0:
+        turn.narrow = True
+    turn.say(f"everybody shares everything: {why}")
+    return shared_by_services(turn.node, narrow=turn.narrow)
+
+
+def filled(turn: Round, cells: dict[str, Cell]) -> dict[str, Cell]:
+    """Idle cores for those who are set aside, idle ways for everybody: more cache makes cores go further."""
+    return spread_out(turn.node, cells, turn.aside or list(cells), list(cells))
+
+
+def _tight(turn: Round, name: str) -> Cell:
+    """RCliff with its bound, where that is less than the OAA: the lesser alternative (OSML, algorithm 1, line 17)."""
+    known, want = turn.known[name], turn.wants[name]
+    return turn.node.bounded(name, min(units(known.upper[0], turn.quantum), want.cores), want.ways)
+
+
+def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:
+    """As many as possible in cells, the others in what is left: the least E_S where not all can meet their target."""
+    node = turn.node
+    order = sorted(turn.services, key=lambda name: (_price(turn, turn.wants[name]), name))
+    cells = {name: node.least(name) for name in order}
+    served: list[str] = []
+    for need in (turn.wants, tight):
+        for name in order:
+            trial = {**cells, name: need[name]}
+            if name not in served and fits(node, trial):
+                cells, served = trial, [*served, name]
+    turn.go(SOME)
+    turn.pairs = []
+    turn.aside = [name for name in order if name not in served]
+    turn.unsatisfied = list(turn.aside) or turn.unsatisfied
+    turn.say(f"{', '.join(turn.aside) or 'nobody'} in what the others leave: {turn.lack}")
+    return parted(node, filled(turn, {name: cells[name] for name in turn.services}))
+
+
+def _price(turn: Round, cell: Cell) -> float:
+    total = turn.node.total
+    return cell.cores / total.cores + (cell.ways / total.ways if total.ways else 0.0)

@@ -1,0 +1,44 @@
+"""What the policy `osml` carries from decision to decision, and the ways in which it runs a node."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from osml.domain import Partition
+from osml.policies.arq import ArqState
+from osml.policies.osml_memory import Known
+
+SHARED, PARTED, SOME = "shared", "parted", "some"
+"""Everybody on everything, everybody in a cell, some in cells and the others in what is left."""
+
+
+class Pair(Struct, frozen=True, array_like=True):
+    """Two services that share core units beside their cells (OSML, algorithm 4): `taker` missed its target."""
+
+    taker: str
+    giver: str
+    cores: int
+
+
+class OsmlState(Struct, frozen=True):
+    """`known` are the services, `kind` is the way that the node is run, for `age` intervals, `scores` the E_S of ways.
+
+    `calm` counts intervals in a row with all targets met, `stuck` those in which the worst miss was none less than the
+    `lowest` so far. `aside` are services in what others leave, `pairs` those that share cores. `narrow`: where all
+    share, BE jobs have few ways of their own. `arq` is kept while ARQ's rules decide.
+    """
+
+    known: dict[str, Known] = {}
+    kind: str = SHARED
+    age: int = 0
+    scores: dict[str, float] = {}
+    aside: list[str] = []
+    pairs: list[Pair] = []
+    calm: int = 0
+    stuck: int = 0
+    lowest: float | None = None
+    narrow: bool = False
+    wanted: Partition | None = None
+    arq: ArqState | None = None
+    violated_since_s: float | None = None
+    time_s: float = 0.0
