@@ -72,21 +72,33 @@ def taught(found: Transitions, how: OfflineConfig) -> QNet:
 
 @pytest.mark.parametrize("double", [True, False])
 def test_fitted_q_prefers_what_value_iteration_does_and_ends_where_it_does(double: bool) -> None:
-    found, how = world(), config(double=double)
+    found, how = world(), config(double=double, sweeps=30)
     wanted = exact(found, how.reward, how.gamma)
     q = offline.q_of(taught(found, how), found, how)
-    # What counts is by how much an action is better than none; DQN's values themselves are too high, all together.
+    legal = np.isfinite(wanted)
     ours, theirs = (values - values[:, [NO_CHANGE]] for values in (q, wanted))
-    assert np.abs(ours - theirs)[np.isfinite(wanted)].mean() < 0.05
-    assert abs((q - wanted)[np.isfinite(wanted)].mean()) < 0.25
+    assert np.abs(ours - theirs)[legal].mean() < 0.06  # actions are worth from -1.0 to 0.6 more than none
+    assert abs((q - wanted)[legal].mean()) < 0.1
+    best = wanted.max(axis=1)
+    lost = best - wanted[np.arange(len(q)), greedy(q, found)]
+    by_chance = best - np.where(legal, wanted, 0).sum(axis=1) / legal.sum(axis=1)
+    assert lost.mean() < 0.2 * by_chance.mean()
     cells = np.stack([found.column("cores"), found.column("ways")], axis=1)
     starts = np.arange(len(cells))
-    ends = {
-        name: cells[walk(found, greedy(values, found), starts)[-1]] for name, values in (("net", q), ("exact", wanted))
+    assert (cells[walk(found, greedy(wanted.astype(np.float32), found), starts)[-1]] == LEAST).all()
+    assert np.abs(cells[walk(found, greedy(q, found), starts)[-1]] - LEAST).mean() < 1.5
+
+
+def test_following_the_policy_over_the_data_keeps_the_values_from_running_up() -> None:
+    found = world()
+    wanted = exact(found, config().reward, config().gamma)
+    legal = np.isfinite(wanted)
+    bias = {
+        sweeps: float((offline.q_of(taught(found, config(sweeps=sweeps)), found, config()) - wanted)[legal].mean())
+        for sweeps in (0, 30)
     }
-    assert (ends["exact"] == LEAST).all()
-    assert np.abs(ends["net"] - LEAST).max() <= 1
-    assert (found.q_i[walk(found, greedy(q, found), starts)[-1]] == 0).all()
+    assert bias[0] > 0.1  # the highest of 49 estimates is too high, and is believed again and again
+    assert abs(bias[30]) < 0.1
 
 
 def test_without_a_price_of_falls_the_best_policy_steps_off_a_low_cliff_and_with_it_never() -> None:
@@ -140,7 +152,7 @@ def test_unknown_latencies_are_not_learned_from() -> None:
 def test_a_loss_that_runs_away_is_a_failure() -> None:
     found = world()
     broken = found._replace(q_i=np.where(found.q_i > 0, np.inf, found.q_i).astype(np.float32))
-    with pytest.raises(Failure, match="the loss after 50 updates is"):
+    with pytest.raises(Failure, match="the loss after 30 updates is nan"):
         taught(broken, config(updates=50))
 
 
@@ -175,7 +187,7 @@ def test_walks_count_steps_falls_and_where_they_end() -> None:
 
 def test_configs_are_checked() -> None:
     assert read_offline_config(shipped_offline_config("paper")).inputs == PAPER
-    with pytest.raises(InputError, match="variant is 'nobody', expected one of masked, "):
+    with pytest.raises(InputError, match=r"variant is 'nobody', expected one of .*masked, paper"):
         shipped_offline_config("nobody")
     for field, value, text in (
         ("gamma", 1.0, "gamma is 1.0, expected 0 to 0.999"), ("inputs", ["rss"], "inputs has 'rss'"),

@@ -32,6 +32,8 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Worth of the next status (OSML: 0.9)."""
     double: bool = True
     """The policy network chooses the next action, the target network says what it is worth."""
+    sweeps: int = 0
+    """Steps that the greedy policy is followed over the data before the target network is asked (OSML, DQN: 0)."""
     conservative: float = 0.0
     """Weight of CQL(H): log sum exp Q over the legal actions less Q of those that are in the data."""
     known: float = 1.0
@@ -63,7 +65,7 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits: dict[str, tuple[float, float, float]] = {
             "gamma": (self.gamma, 0, 0.999), "conservative": (self.conservative, 0, 1e6), "known": (self.known, 0, 1),
             "learning_rate": (self.learning_rate, 1e-8, 1), "batch": (self.batch, 1, 10**7),
-            "updates": (self.updates, 1, 10**9), "sync": (self.sync, 1, 10**9),
+            "updates": (self.updates, 1, 10**9), "sweeps": (self.sweeps, 0, 10**6), "sync": (self.sync, 1, 10**9),
             "statuses": (self.statuses, 1, 10**9), "drop_counters": (self.drop_counters, 0, 0.95),
             "seed": (self.seed, 0, 2**31), "reward.price": (self.reward.price, 0, 1e6),
             "reward.cliff": (self.reward.cliff, 0, 1e6), "reward.move": (self.reward.move, 0, 1e6),
@@ -82,7 +84,7 @@ def shipped_offline_config(variant: str) -> Path:
     """The file of a variant that ships with the package; InputError where there is none."""
     file = CONFIGS / f"c-{variant}.yaml"
     if not file.is_file():
-        known = sorted(found.stem.removeprefix("c-") for found in CONFIGS.glob("c-*.yaml"))
+        known = sorted(found.stem.removeprefix("c-") for found in CONFIGS.glob("c-*.yaml") if found.stem != "c-online")
         raise InputError(f"variant is '{variant}', expected one of {', '.join(known)}, or give a --config")
     return file
 

@@ -82,48 +82,47 @@ def tensors_of(net: QNet, found: Transitions, config: OfflineConfig) -> Statuses
 
 
 class _Rewards:
-    """Rewards and worths of the tuples of a batch; the arithmetic of `rewards` in torch.
-
-    `most` (rows,) is what is left to gain from a status on: its E_S, and the price of all that it has. A network that
-    chooses the highest of 49 estimates believes in more, round by round; this holds it down.
-    """
+    """What the tuples of a batch are paid; the arithmetic of `rewards` in torch."""
 
     def __init__(self, found: Transitions, config: OfflineConfig):
         self.latency, self.cliff = config.reward.kind == "latency", config.reward.cliff
         self.measure = torch.from_numpy(np.nan_to_num(found.column("mean_ms") if self.latency else found.q_i))
         self.costs = torch.from_numpy(costs_of(*found.platform, config.reward))
-        self.most = torch.full((len(found.states),), torch.inf)
-        if not self.latency:
-            cores, ways = found.platform
-            share = 0.5 * (found.column("cores") / cores + found.column("ways") / ways)
-            self.most = torch.from_numpy(found.q_i + config.reward.price * share).nan_to_num(torch.inf)
+
+    def gain(self, before: Tensor, after: Tensor) -> Tensor:
+        """The reward without the cost of the action, any shape."""
+        gain = before - after
+        if self.latency:
+            return torch.sign(gain) * torch.log1p(gain.abs())
+        return gain - self.cliff * ((before == 0) & (after > 0)) if self.cliff else gain
 
     def targets(self, places: Tensor, following: Tensor, worth: Tensor) -> Tensor:
         """Reward + gamma x worth of what follows, (batch, 49); `worth` (rows,) is gamma x that of every status."""
         flat = following.reshape(-1)
-        before, after = self.measure[places, None], self.measure[flat].view_as(following)
-        gain = before - after
-        if self.latency:
-            gain = torch.sign(gain) * torch.log1p(gain.abs())
-        elif self.cliff:
-            gain = gain - self.cliff * ((before == 0) & (after > 0))
+        gain = self.gain(self.measure[places, None], self.measure[flat].view_as(following))
         return gain - self.costs + worth[flat].view_as(following)
 
 
-def worth_of(net: QNet, target: QNet, data: Statuses, most: Tensor, config: OfflineConfig) -> Tensor:
+def worth_of(net: QNet, target: QNet, data: Statuses, rewards: _Rewards, config: OfflineConfig) -> Tensor:
     """Gamma times the worth of every status, (rows,): of its best legal action, as the target network says.
 
-    It is at most `most`.
+    `sweeps` of policy evaluation then put what the data say in the place of what the network says: with n of them it
+    is what the greedy policy earns in n steps over the data, and only after these the target network's opinion.
     """
-    out = torch.empty(len(data.x))
+    worth, best = torch.empty(len(data.x)), torch.empty(len(data.x), dtype=torch.int64)
     with torch.no_grad():
         for first in range(0, len(data.x), _CHUNK):
-            x, legal = data.x[first : first + _CHUNK], data.legal[first : first + _CHUNK]
-            theirs = target.answer(x)
-            chooser = net.answer(x) if config.double else theirs
-            best = chooser.masked_fill(~legal, -torch.inf).argmax(1, keepdim=True)
-            out[first : first + len(x)] = theirs.gather(1, best)[:, 0]
-    return config.gamma * torch.minimum(out, most)
+            part = slice(first, first + _CHUNK)
+            theirs = target.answer(data.x[part])
+            chooser = net.answer(data.x[part]) if config.double else theirs
+            best[part] = chooser.masked_fill(~data.legal[part], -torch.inf).argmax(1)
+            worth[part] = theirs.gather(1, best[part, None])[:, 0]
+        if config.sweeps:
+            following = data.next.gather(1, best[:, None])[:, 0]
+            earned = rewards.gain(rewards.measure, rewards.measure[following]) - rewards.costs[best]
+            for _ in range(config.sweeps):
+                worth = earned + config.gamma * worth[following]
+    return config.gamma * worth
 
 
 def loss_of(q: Tensor, targets: Tensor, known: Tensor, legal: Tensor, conservative: float) -> Tensor:
@@ -154,7 +153,7 @@ def fit(
     order = torch.empty(0, dtype=torch.int64)
     for first in range(0, config.updates, config.sync):
         started, summed, tuples = time.monotonic(), 0.0, 0
-        worth = worth_of(net, target, data, rewards.most, config)
+        worth = worth_of(net, target, data, rewards, config)
         target.load_state_dict(net.state_dict())
         updates = min(config.sync, config.updates - first)
         for _ in range(updates):
