@@ -22,7 +22,7 @@ def _texts(loads: dict[str, float]) -> list[str]:
 
 
 def demo(
-    policy: Annotated[str, typer.Option(help="Policy of the managed phase: arq, parties, even, ...")] = DEFAULTS.policy,
+    policy: Annotated[str, typer.Option(help="Policy of the managed phase: osml, arq, parties, ...")] = DEFAULTS.policy,
     platform: Annotated[str, typer.Option(help="Platform of the catalog.")] = DEFAULTS.platform,
     lc: Annotated[
         list[str] | None,

@@ -21,7 +21,7 @@ DEFAULTS = LiveSettings(Path("out/live"))
 def live(
     unmanaged_s: Annotated[int, typer.Option(help="Seconds without management.")] = DEFAULTS.unmanaged_s,
     managed_s: Annotated[int, typer.Option(help="Seconds under the policy.")] = DEFAULTS.managed_s,
-    policy: Annotated[str, typer.Option(help="Policy of the managed phase: arq, parties, even, ...")] = DEFAULTS.policy,
+    policy: Annotated[str, typer.Option(help="Policy of the managed phase: osml, arq, parties, ...")] = DEFAULTS.policy,
     out: Annotated[
         Path, typer.Option(help="Folder for summary.json, traces.parquet, timeline.png and logs.")
     ] = DEFAULTS.out,

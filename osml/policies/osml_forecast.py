@@ -63,7 +63,8 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     alone = len(observation.services) == 1
     model = models.a if alone and models.a is not None else models.a2
     if model is None:
-        return ModelFault("; ".join(models.faults) or "model a2 is switched off")
+        faults = [fault for fault in models.faults if fault.startswith("model a2:")]
+        return ModelFault(faults[0] if faults else "model a2 is switched off")
     if not services:
         return {}
     meta = model.metadata

@@ -23,7 +23,7 @@ def test_demo_manages_what_was_violated(agent, tmp_path):
     assert result.returncode == 0, result.stderr
     document = json.loads(result.stdout)
     assert document == json.loads((tmp_path / "summary.json").read_text())
-    assert (document["platform"], document["policy"], document["simulated"]) == ("e5-2697v4", "arq", True)
+    assert (document["platform"], document["policy"], document["simulated"]) == ("e5-2697v4", "osml", True)
     unmanaged, managed = document["phases"]["unmanaged"], document["phases"]["managed"]
     assert any(service["met"] is False for service in unmanaged["services"])
     assert managed["e_s"] < unmanaged["e_s"]

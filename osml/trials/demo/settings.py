@@ -22,7 +22,7 @@ class DemoSettings:
     lc: dict[str, float] = field(default_factory=lambda: {"moses": 0.4, "img-dnn": 0.6, "xapian": 0.5})
     be: tuple[str, ...] = ("stream",)
     step: dict[str, float] = field(default_factory=lambda: {"xapian": 0.7})
-    policy: str = "arq"
+    policy: str = "osml"
     unmanaged_s: int = 60
     managed_s: int = 180
     speed: float = 5.0

@@ -41,7 +41,7 @@ class LiveSettings:
     """What the trial runs. All times are seconds of the wall clock."""
 
     out: Path
-    policy: str = "arq"
+    policy: str = "osml"
     unmanaged_s: int = 30
     managed_s: int = 60
     baseline_s: int = 5
