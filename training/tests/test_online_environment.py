@@ -7,15 +7,16 @@ import pytest
 pytest.importorskip("osml_training")
 pytest.importorskip("pyarrow")
 
+from osml_training.dqn.online_credit import OwnEntropy
+from osml_training.dqn.online_environment import MISSING, SERVICE_STEPS_ID, ServiceSteps, states_of
+from osml_training.dqn.rewards import Reward
+from osml_training.dqn.state import STATE, environment_state
+
 from osml.failure import InputError
 from osml.predictors.actions import NO_CHANGE, action_index
 from osml.virtual import catalogs
 from osml.virtual.environment import ColocationVectorEnv
 from osml.virtual.environment_features import O_LATENCY, O_TARGET
-from osml_training.dqn.online_credit import OwnEntropy
-from osml_training.dqn.online_environment import MISSING, SERVICE_STEPS_ID, ServiceSteps, states_of
-from osml_training.dqn.rewards import Reward
-from osml_training.dqn.state import STATE, environment_state
 
 SMALL = {"max_services": 3, "horizon": 6}
 

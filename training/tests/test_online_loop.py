@@ -24,7 +24,17 @@ from osml.failure import Failure, InputError
 from osml.predictors.actions import N_ACTIONS, NO_CHANGE
 
 SMALL = OnlineConfig(
-    envs=40, batch=64, steps=3000, learning_starts=200, target_sync=500, capacity=2000, horizon=15, seed=3
+    learning_rate=5e-4,
+    learning_rate_end=5e-4,
+    replay_ratio=1.0,
+    envs=40,
+    batch=64,
+    steps=3000,
+    learning_starts=200,
+    target_sync=500,
+    capacity=2000,
+    horizon=15,
+    seed=3,
 )
 
 
@@ -128,7 +138,7 @@ def scaled_net(observations) -> QNet:
 
 def test_an_update_by_hand():
     net = plain_net(inputs=2)
-    config = changed(batch=1, gamma=0.5, learning_rate=1e-4)
+    config = changed(batch=1, gamma=0.5, learning_rate=1e-4, bounded=False)
     learner = Learner(net, config)
     with torch.no_grad():
         learner.target.head.bias += torch.arange(N_ACTIONS)  # the target network likes action 48 best

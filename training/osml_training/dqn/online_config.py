@@ -11,6 +11,8 @@ import msgspec
 import numpy as np
 
 from osml.failure import InputError
+from osml.virtual import catalogs
+from osml_training.dqn.online_bound import Bound
 from osml_training.dqn.online_credit import Credit
 from osml_training.dqn.rewards import Reward
 
@@ -31,15 +33,17 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Weight of the next state (OSML: 0.9)."""
     double_q: bool = True
     """The policy network chooses the next action, the target network says what it is worth."""
+    bounded: bool = True
+    """No estimate of what comes next is above what is left to gain there (reward entropy with the credit own)."""
     loss: Literal["mse", "huber"] = "mse"
     """Of Q(action) and its target (OSML section 4.3: the square)."""
-    learning_rate: float = 5e-4
+    learning_rate: float = 2e-3
     """RMSProp's (OSML, table 4) at the start."""
     learning_rate_end: float = 0.0
     """RMSProp's at the end; a line leads there. The one of the start all the time: the policy never comes to rest."""
     batch: int = 1024
     """Transitions an update (OSML: 200)."""
-    replay_ratio: float = 1.0
+    replay_ratio: float = 4.0
     """Transitions that are learned from for each one that is made."""
     target_sync: int = 20_000
     """The target network becomes the policy network after so many steps."""
@@ -74,6 +78,7 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """This config, or InputError with the field that is wrong."""
         limits: dict[str, tuple[float, float, float]] = {
             "reward.price": (self.reward.price, 0, 1e6), "reward.cliff": (self.reward.cliff, 0, 1e6),
+            "reward.move": (self.reward.move, 0, 1e6),
             "gamma": (self.gamma, 0, 1), "learning_rate": (self.learning_rate, 1e-8, 1),
             "learning_rate_end": (self.learning_rate_end, 0, 1),
             "batch": (self.batch, 1, 10**7), "replay_ratio": (self.replay_ratio, 0, 1000),
@@ -109,9 +114,16 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Settings of `osml/ServiceSteps-v0`."""
         return {
             "platform": self.platform, "reward": self.reward.kind, "price": self.reward.price, "credit": self.credit,
-            "cliff": self.reward.cliff, "min_services": self.min_services, "max_services": self.max_services,
-            "horizon": self.horizon,
+            "cliff": self.reward.cliff, "move": self.reward.move, "min_services": self.min_services,
+            "max_services": self.max_services, "horizon": self.horizon,
         }  # fmt: skip
+
+    def bound(self) -> Bound | None:
+        """What holds estimates down; None where nothing does."""
+        if not self.bounded or self.reward.kind != "entropy" or self.credit != "own":
+            return None
+        platform = catalogs.platform(self.platform)
+        return Bound(self.reward.price, platform.cpus, platform.ways)
 
     def episode_seed(self) -> int:
         """Seed of the environment: node i has this one + i, so seeds of runs must lie far apart."""

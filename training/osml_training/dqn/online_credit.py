@@ -16,7 +16,7 @@ Credit = Literal["node", "own"]
 
 
 class OwnEntropy:
-    """Pays every service the fall of its own Q_i (`rewards.entropy_gain`) less the price of what it really got.
+    """Pays every service the fall of its own Q_i (`rewards.entropy_gain`) less what its action costs, by what it got.
 
     Where nothing was measured Q_i stays what it was, as E_S of the environment does.
     """
@@ -38,7 +38,8 @@ class OwnEntropy:
         now = np.where(np.isnan(now), np.where(begun[:, None], np.float32(0), before), now)
         self._q_i = now
         share = 0.5 * (taken[..., 0] / self.platform.cpus + taken[..., 1] / self.platform.ways)
-        return entropy_gain(before, now, self.reward.cliff) - self.reward.price * share
+        costs = self.reward.price * share + self.reward.move * taken.any(axis=-1)
+        return entropy_gain(before, now, self.reward.cliff) - costs
 
 
 def _q_i(features: Floats32) -> Floats32:

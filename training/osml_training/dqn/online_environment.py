@@ -41,19 +41,20 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
     """`num_envs` places of num_envs / max_services nodes; place k of node i is environment `max_services i + k`.
 
     Observations: `observations` (num_envs, len(STATE)) raw, MISSING where something was not measured, as spaces hold no
-    NaN (`states_of` turns it back), and `action_mask` (num_envs, 49). `info` is empty: who is where is in `present`. All services of a node end and begin their episodes together
-    (`AutoresetMode.NEXT_STEP`); an empty place sees zeros and MISSING, can only do nothing, and is paid nothing.
+    NaN (`states_of` turns it back), and `action_mask` (num_envs, 49). `info` is empty: who is where is in `present`.
+    All services of a node end and begin their episodes together (`AutoresetMode.NEXT_STEP`); an empty place sees zeros
+    and MISSING, can only do nothing, and is paid nothing.
 
     `settings` are those of `osml/Colocation-v0` but for `turns` and `mask_in_observation`. With the reward `entropy`
     and `credit="own"` a service is paid the fall of its own entropy, not of the node's (`OwnEntropy`, where `cliff`
-    counts, too).
+    and `move` count, too).
     """
 
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
         self, num_envs: int = 4, render_mode: str | None = None, credit: Credit = "node", cliff: float = 0.0,
-        **settings: Any,
+        move: float = 0.0, **settings: Any,
     ):  # fmt: skip
         for name in ("turns", "mask_in_observation"):
             if name in settings:
@@ -66,7 +67,7 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
         self.nodes = ColocationVectorEnv(num_envs // n, **settings)
         self.num_envs, self.render_mode = num_envs, render_mode
         config = self.nodes.config
-        reward = Reward(config.reward, config.price, cliff)
+        reward = Reward(config.reward, config.price, cliff, move)
         own = credit == "own" and config.reward == "entropy"
         self._own = OwnEntropy(catalogs.platform(config.platform), reward) if own else None
         low, high = np.full(len(STATE), MISSING, np.float32), np.full(len(STATE), 1e12, np.float32)

@@ -42,6 +42,7 @@ class Learner:
         self.net, self.config = net, config
         self.target = copy.deepcopy(net).requires_grad_(False)
         self.updates = 0
+        self._bound = config.bound()
         self._optimiser = torch.optim.RMSprop(net.parameters(), config.learning_rate)
         self._loss = torch.nn.functional.mse_loss if config.loss == "mse" else torch.nn.functional.huber_loss
         self._rng = np.random.default_rng([config.seed, 3])
@@ -86,7 +87,10 @@ class Learner:
             ahead = net.scale(after)
             worth = self.target.answer(ahead).masked_fill(legal == 0, -torch.inf)
             choice = net.answer(ahead).masked_fill(legal == 0, -torch.inf) if config.double_q else worth
-            wanted = reward + config.gamma * worth.gather(1, choice.argmax(dim=1, keepdim=True))[:, 0]
+            best = worth.gather(1, choice.argmax(dim=1, keepdim=True))
+            if self._bound is not None:
+                best = torch.minimum(best, self._bound(after))
+            wanted = reward + config.gamma * best[:, 0]
         q = net(before)
         chosen = q.gather(1, action[:, None])[:, 0]
         loss = self._loss(chosen, wanted)

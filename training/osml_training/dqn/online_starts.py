@@ -25,7 +25,7 @@ _SHARED = {
 
 
 def model_a_starts(predictor: Predictor) -> Callable[[ColocationNodes], tuple[Ints, Ints]]:
-    """Starts for `evaluate_greedy`: the OAA that Model-A' (a2) predicts from what was seen at an even start, rounded up.
+    """Starts for `evaluate_greedy`: the OAA that Model-A' (a2) predicts from what is seen at an even start, rounded up.
 
     Where the OAAs of a node do not fit, all get less in proportion, at least 1: Model-B's trade is not made here.
     """

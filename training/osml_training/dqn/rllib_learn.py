@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import random
+import sys
 import time
 from collections.abc import Callable
 from typing import Any
@@ -98,9 +99,7 @@ def build(net: QNet, config: OnlineConfig, offline: Tuples | None = None) -> Any
         )
         .learners(num_learners=0)
         .rl_module(
-            rl_module_spec=RLModuleSpec(
-                module_class=MaskedQModule, model_config=settings_of(net, config.epsilon, config.double_q)
-            )
+            rl_module_spec=RLModuleSpec(module_class=MaskedQModule, model_config=settings_of(net, config))
         )
         .training(
             learner_class=RmsPropLearner, lr=rates, gamma=config.gamma, double_q=config.double_q,
@@ -126,7 +125,7 @@ def seed_everything(algorithm: Any, seed: int) -> None:
     """Also the buffer, whose generator RLlib makes without a seed."""
     algorithm.local_replay_buffer.rng = np.random.default_rng([seed, 3])
     random.seed(seed)
-    np.random.seed(seed)  # noqa: NPY002 - RLlib draws from it
+    np.random.seed(seed)  # RLlib draws from it
     torch.manual_seed(seed)
 
 
@@ -205,11 +204,8 @@ def learn_on_rllib(
 
 
 def _is_running() -> bool:
-    try:
-        import ray  # noqa: PLC0415
-    except ImportError:
-        return False
-    return bool(ray.is_initialized())
+    found: Any = sys.modules.get("ray")  # importing it here would be before its environment variables are set
+    return found is not None and bool(found.is_initialized())
 
 
 def _progress(result: dict[str, Any], steps: int, config: OnlineConfig, seconds: float) -> Progress:

@@ -13,22 +13,25 @@ from ray.rllib.algorithms.dqn.torch.dqn_torch_learner import DQNTorchLearner
 from ray.rllib.core.learner.utils import make_target_network
 from ray.rllib.utils.schedules.scheduler import Scheduler
 
+from osml_training.dqn.online_bound import Bound
+from osml_training.dqn.online_config import OnlineConfig
 from osml_training.dqn.qnet import QNet
 from osml_training.networks import Scaling
 
 
-def settings_of(net: QNet, epsilon: tuple[tuple[int, float], ...], double_q: bool) -> dict[str, Any]:
+def settings_of(net: QNet, config: OnlineConfig) -> dict[str, Any]:
     """What a module is made of, in plain numbers: it travels to other processes."""
     scaler = net.scaler
-    points: Any = [list(point) for point in epsilon] if len(epsilon) > 1 else epsilon[0][1]
+    points: Any = [list(point) for point in config.epsilon] if len(config.epsilon) > 1 else config.epsilon[0][1]
     return {
         "log": scaler.log.tolist(), "low": scaler.low.double().tolist(), "span": scaler.span.double().tolist(),
-        "hidden": list(net.hidden), "masked": net.masked, "epsilon": points, "double_q": double_q,
+        "hidden": list(net.hidden), "masked": net.masked, "epsilon": points, "double_q": config.double_q,
+        "bound": None if (bound := config.bound()) is None else [bound.price, bound.cpus, bound.ways],
     }  # fmt: skip
 
 
 class MaskedQModule(DefaultDQNTorchRLModule):
-    """Observations are a Dict of `observations`, raw with MISSING, and `action_mask`; what is illegal has the value -inf.
+    """Observations are a Dict of `observations`, raw with MISSING, and `action_mask`; what is illegal is worth -inf.
 
     RLlib explores only where a value is finite, and its learner never chooses what is -inf.
     """
@@ -39,6 +42,7 @@ class MaskedQModule(DefaultDQNTorchRLModule):
         self.uses_dueling, self.uses_double_q, self.num_atoms = False, told["double_q"], 1
         self.epsilon_schedule = Scheduler(fixed_value_or_schedule=told["epsilon"], framework="torch")
         scaling = Scaling(np.array(told["log"], np.bool_), np.array(told["low"]), np.array(told["span"]))
+        self.bound = None if told["bound"] is None else Bound(*told["bound"])
         self.q = QNet(scaling, hidden=tuple(told["hidden"]), masked=told["masked"])
 
     def get_non_inference_attributes(self) -> list[str]:
@@ -62,13 +66,20 @@ class MaskedQModule(DefaultDQNTorchRLModule):
         return self._q_values(self.q, batch)
 
     def forward_target(self, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-        """Q of the target network, (rows, 49)."""
-        return self._q_values(self._target_q, batch)
+        """Q of the target network, (rows, 49), and not above what is left to gain."""
+        found = self._q_values(self._target_q, batch)
+        if self.bound is not None:
+            found["qf_preds"] = torch.minimum(found["qf_preds"], self.bound(_states(batch)))
+        return found
 
     def _q_values(self, net: Any, batch: dict[str, Any]) -> dict[str, torch.Tensor]:
-        seen = batch["obs"]
-        found = seen["observations"]
-        return {"qf_preds": net(torch.where(found < 0, torch.nan, found), seen["action_mask"])}
+        return {"qf_preds": net(_states(batch), batch["obs"]["action_mask"])}
+
+
+def _states(batch: dict[str, Any]) -> torch.Tensor:
+    """As the network takes them, NaN where something was not measured."""
+    found = batch["obs"]["observations"]
+    return torch.where(found < 0, torch.nan, found)
 
 
 class RmsPropLearner(DQNTorchLearner):
