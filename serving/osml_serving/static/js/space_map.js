@@ -107,8 +107,8 @@ function markers(forecast, scale) {
   const [ox, oy] = place(forecast.oaa);
   const [cx, cy] = place(forecast.rcliff);
   return [
-    makeSvg("path", { class: "oaa", d: `M${round(ox)} ${round(oy - 8)} l8 8 l-8 8 l-8 -8 z` }),
-    text(ox + (ox > WIDTH - 60 ? -11 : 11), oy - 7, "OAA", ox > WIDTH - 60 ? "end" : "start", "mark"),
+    makeSvg("path", { class: "oaa", d: `M${round(ox)} ${round(oy - 10)} l10 10 l-10 10 l-10 -10 z` }),
+    text(ox + (ox > WIDTH - 60 ? -12 : 12), oy - 8, "OAA", ox > WIDTH - 60 ? "end" : "start", "mark"),
     makeSvg("path", { class: "rcliff", d: `M${round(cx - 5)} ${round(cy - 5)} l10 10 m0 -10 l-10 10` }),
     text(cx - 8, cy + 12, "RCliff", cx < 80 ? "start" : "end", "mark"),
   ];
