@@ -8,6 +8,7 @@ import msgspec
 from fastapi import FastAPI
 
 from osml.domain import Decision, Experiences, Observation
+from osml_serving.dataset_shelf import DatasetList, DatasetRecord
 from osml_serving.errors import CODES, ErrorEnvelope
 from osml_serving.example import EXAMPLE
 from osml_serving.explain import Explanation
@@ -18,7 +19,7 @@ Json = dict[str, Any]
 
 _ROOTS = (
     *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
-    *(NodeList, NodeDocument, Explanation, ErrorEnvelope),
+    *(DatasetRecord, DatasetList, NodeList, NodeDocument, Explanation, ErrorEnvelope),
 )
 _REF = "#/components/schemas/{name}"
 STATUS = {
@@ -30,7 +31,7 @@ STATUS = {
     408: ("timeout",),
     413: ("too_large",),
     415: ("unsupported_media_type",),
-    422: ("invalid_observation", "invalid_experience", "request_refused", "bad_request"),
+    422: ("invalid_observation", "invalid_experience", "invalid_dataset", "request_refused", "bad_request"),
     429: ("rate_limited",),
     500: ("policy_failed", "internal"),
     503: ("overloaded", "not_ready", "store_unavailable"),
@@ -101,6 +102,34 @@ STORED_EXPERIENCES: Json = {
     "responses": {
         **_answer("The experiences.", "application/json", _ref(StoredExperiences)),
         **_errors(401, 403, 404, 422, 503),
+    },
+}
+NEW_DATASET: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "requestBody": {
+        "required": True,
+        "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    "responses": {
+        **_answer("It is here and is being checked.", "application/json", _ref(DatasetRecord), "202"),
+        **_errors(401, 403, 404, 408, 413, 415, 422, 503),
+    },
+}
+DATASETS: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The contributions.", "application/json", _ref(DatasetList)),
+        **_errors(401, 403, 404),
+    },
+}
+DATASET: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The contribution.", "application/json", _ref(DatasetRecord)),
+        **_errors(401, 403, 404, 422),
     },
 }
 NODES: Json = {

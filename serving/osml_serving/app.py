@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from osml_serving import __version__, api_document, decisions, experiences, health, nodes, page
+from osml_serving import __version__, api_document, datasets, decisions, experiences, health, nodes, page
 from osml_serving.access import Access
 from osml_serving.bodies import Bodies
 from osml_serving.boundary import Boundary
@@ -38,6 +38,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         runtime.readiness.warm_up(runtime.decider, runtime.log)
         if runtime.experiences is not None:
             runtime.experiences.start()
+        if runtime.datasets is not None:
+            runtime.datasets.start()
         watching = None
         if runtime.shelf is not None:
             watching = asyncio.create_task(
@@ -48,6 +50,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         runtime.broker.close()
         if watching is not None:
             watching.cancel()
+        if runtime.datasets is not None:
+            await runtime.datasets.stop()
         if runtime.experiences is not None:
             await asyncio.to_thread(runtime.experiences.stop)
 
@@ -64,7 +68,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(Boundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
-    for part in (decisions, experiences, nodes, health):
+    for part in (decisions, experiences, datasets, nodes, health):
         app.include_router(part.router(runtime))
     app.include_router(page.router())
     app.mount("/static", page.PageFiles(directory=page.STATIC), name="static")

@@ -9,15 +9,12 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from osml_serving.errors import ApiError
+from osml_serving.errors import ApiError, ClientGoneError
 from osml_serving.metrics import Metrics
 
 BODY_METHODS = ("POST", "PUT", "PATCH")
+STREAMED = frozenset({"/v1/datasets"})  # routes that read their bodies themselves, in pieces
 CLOSE = {"connection": "close"}  # the rest of a body that nobody wants would be taken for the next request
-
-
-class ClientGoneError(Exception):
-    """The client closed the connection before its body was complete: nobody is left to answer."""
 
 
 class Bodies:
@@ -33,7 +30,7 @@ class Bodies:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the application a body that is already here; refuse what is too long, too slow or too much."""
-        if scope["type"] != "http" or scope["method"] not in BODY_METHODS:
+        if scope["type"] != "http" or scope["method"] not in BODY_METHODS or scope["path"] in STREAMED:
             await self.app(scope, receive, send)
             return
         if self.in_flight >= self.slots:
@@ -44,8 +41,6 @@ class Bodies:
         try:
             body = await self._read(scope, receive)
             await self.app(scope, _replay(body, receive), send)
-        except ClientGoneError:
-            return
         finally:
             self.in_flight -= 1
             self.metrics.in_flight.set(self.in_flight)

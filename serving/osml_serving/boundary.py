@@ -6,7 +6,7 @@ import traceback
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from osml_serving.errors import ApiError
+from osml_serving.errors import ApiError, ClientGoneError
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 
@@ -37,6 +37,8 @@ class Boundary:
             self.metrics.error(error.body.code)
             if not started:
                 await error.response()(scope, receive, send)
+        except ClientGoneError:
+            return
         except Exception as error:
             self.metrics.error("internal")
             self.log.fault("internal", f"{scope['method']} {scope['path']}: {error!r}", traceback.format_exc())

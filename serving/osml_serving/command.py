@@ -38,6 +38,8 @@ def serve(
     store: Annotated[str | None, _option("store")] = None,
     store_rows: Annotated[int | None, _option("store_rows")] = None,
     store_days: Annotated[float | None, _option("store_days")] = None,
+    datasets: Annotated[Path | None, _option("datasets")] = None,
+    max_dataset_mib: Annotated[int | None, _option("max_dataset_mib")] = None,
     drain_s: Annotated[float | None, _option("drain_s")] = None,
 ) -> None:
     """Run the decision server: agents post observations, the page at / shows what happens.
@@ -63,6 +65,8 @@ def serve(
         "store": store,
         "store_rows": store_rows,
         "store_days": store_days,
+        "datasets": datasets,
+        "max_dataset_mib": max_dataset_mib,
         "drain_s": drain_s,
     }
     settings = load_settings(flags)

@@ -20,6 +20,7 @@ CODES = {
     "unsupported_media_type": "The body is declared as something other than JSON.",
     "invalid_observation": "The JSON is not an observation; `field` says where.",
     "invalid_experience": "The JSON is no batch of experiences, or one of them contradicts itself; `field` says where.",
+    "invalid_dataset": "The package did not arrive as it was sent.",
     "request_refused": "The observation contradicts itself, or names something unknown.",
     "rate_limited": "This node posts more often than the server accepts.",
     "overloaded": "The server has too much to do; come back after `Retry-After` seconds.",
@@ -67,3 +68,7 @@ class ApiError(Exception):
         """The answer to send."""
         content = msgspec.json.encode(ErrorEnvelope(self.body))
         return Response(content, self.status, self.headers, "application/json")
+
+
+class ClientGoneError(Exception):
+    """The client closed the connection before its body was complete: nobody is left to answer."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from osml_serving.broker import Broker
+from osml_serving.dataset_shelf import DatasetShelf
 from osml_serving.decider import Decider
 from osml_serving.experience_store.writer import Writer
 from osml_serving.experience_writer import make_writer
@@ -33,6 +34,7 @@ class Runtime:
     readiness: Readiness
     experiences: Writer | None
     shelf: ModelShelf | None = None
+    datasets: DatasetShelf | None = None
     history: History = field(default_factory=History)
 
     def models_of(self, platform: str) -> list[ModelInUse]:
@@ -57,6 +59,7 @@ def make_runtime(
         readiness=Readiness(metrics.ready),
         experiences=make_writer(settings, log, metrics),
         shelf=shelf,
+        datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
     )
     metrics.watch_nodes(runtime.history.figures)
     return runtime

@@ -40,6 +40,8 @@ class Settings(BaseSettings):
     )
     store_rows: int = Field(50_000, ge=1, description="Experiences kept; the oldest go.")
     store_days: float = Field(30.0, gt=0, description="Days that experiences are kept.")
+    datasets: Path | None = Field(None, description="Folder for contributed data sets; none = they are not taken.")
+    max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest contributed package, MiB.")
     drain_s: float = Field(1.0, ge=0, le=60, description="Time between 'not ready' and the stop, after SIGTERM.")
 
     @model_validator(mode="after")

@@ -75,8 +75,8 @@ class Explorer:
         lc = [service.name for service in observation.services if service.kind == "lc"]
         platform, before = observation.platform, observation.partition
         if before is None or observation.seq % 60 == 0:  # from somewhere else
-            cores = {name: int(rng.integers(3, platform.cores // (len(lc) + 1))) for name in lc}
-            ways = {name: int(rng.integers(2, platform.ways // (len(lc) + 1))) for name in lc}
+            cores = {name: int(rng.integers(1, platform.cores // (len(lc) + 1) + 1)) for name in lc}
+            ways = {name: int(rng.integers(1, platform.ways // (len(lc) + 1) + 1)) for name in lc}
         else:
             cores, ways = ({n: f(n) for n in lc} for f in (before.cores_of, before.ways_of))
             name = lc[int(rng.integers(len(lc)))]
@@ -154,7 +154,7 @@ def fill(tmp_path: Path) -> Callable[..., str]:
     return put
 
 
-CONFIG = LearningConfig(episodes=48, horizon=40, passes=10, learning_rate=1e-3)
+CONFIG = LearningConfig(episodes=48, horizon=40, learning_rates=(1e-3,))
 
 
 def job_of(store: str, models: Path, **more: Any) -> LearnJob:
@@ -262,7 +262,7 @@ def test_a_better_candidate_is_promoted_served_and_taken_back(
     assert shelf.models_of(PLATFORM).c.metadata.name == name
     assert shelf.models_of(PLATFORM).c.metadata.parent == CHAMPION
 
-    again = learn(job_of(store, models, track=track, config=replace(CONFIG, seed=5, learning_rate=1e-6)))
+    again = learn(job_of(store, models, track=track, config=replace(CONFIG, seed=5, learning_rates=(1e-6,))))
     assert (again["promoted"], again["champion"]) == (False, name)  # nothing new was learned
     assert again["reasons"]
 
@@ -533,7 +533,7 @@ def test_a_running_server_gets_the_new_champion_and_the_old_one_back(
         answer = httpx.post(f"{server}/v1/experiences", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 202, answer.text
     config = tmp_path / "config.yaml"
-    config.write_text("{episodes: 32, horizon: 30, passes: 10, learning_rate: 0.001}")
+    config.write_text("{episodes: 32, horizon: 30, learning_rates: [0.0001, 0.001]}")
     flags = ["--platform", PLATFORM, "--models", str(models), "--store", f"sqlite:///{tmp_path}/own.db"]
     document = run("train", "c", "--online", *flags, "--config", str(config), "--track", "none")
     assert document["promoted"], document

@@ -24,16 +24,17 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tuples that there must be in all."""
     least_blocks: int = 20
     """Minutes of a service that must be held out: fewer say nothing beyond noise."""
-    passes: float = 20.0
+    passes: float = 10.0
     """How often each tuple is learned from."""
-    learning_rate: float = 1e-4
-    """RMSProp's: a tenth of a first training's, what is known shall stay."""
-    conservative: float = 0.05
-    """Weight of the penalty on actions that nobody tried (CQL(H))."""
+    learning_rates: tuple[float, ...] = (1e-5, 3e-5, 1e-4)
+    """RMSProp's, one for each candidate: who learns faster forgets more of what it knew. The best one is judged."""
+    conservative: float = 0.0
+    """Weight of the penalty on actions that nobody tried (CQL(H)). Nodes mostly change nothing, and that is what it
+    teaches."""
     offline_share: float = 0.5
     """Share of each batch that are offline tuples, where those are given."""
     episodes: int = 128
-    """Episodes on the virtual node, the same for candidate and champion."""
+    """Episodes on the virtual node, the same for candidate and champion; half as many others to choose a candidate."""
     horizon: int = 60
     """Intervals of an episode."""
     least_gain: float = 0.02
@@ -49,7 +50,7 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits: dict[str, tuple[float, float, float]] = {
             "limit": (self.limit, 1, 10**8), "held_out": (self.held_out, 0.01, 0.9), "least": (self.least, 10, 10**8),
             "least_blocks": (self.least_blocks, 2, 10**6), "passes": (self.passes, 0.01, 10_000),
-            "learning_rate": (self.learning_rate, 1e-8, 1), "conservative": (self.conservative, 0, 1e6),
+            "conservative": (self.conservative, 0, 1e6),
             "offline_share": (self.offline_share, 0, 0.95), "episodes": (self.episodes, 8, 100_000),
             "horizon": (self.horizon, 5, 10_000), "least_gain": (self.least_gain, 0, 1),
             "margin": (self.margin, 0, 1), "seed": (self.seed, 0, 2**31),
@@ -57,14 +58,15 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         for name, (value, low, high) in limits.items():
             if not low <= value <= high:  # NaN, too
                 raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        if not self.learning_rates or not all(1e-8 <= rate <= 1 for rate in self.learning_rates):
+            raise InputError(f"learning_rates is {list(self.learning_rates)}, expected numbers from 1e-8 to 1")
         return self
 
-    def online(self, champion: ModelMetadata) -> OnlineConfig:
-        """How the candidate learns: with the reward and the discount that the champion was trained for."""
-        training = champion.training
+    def online(self, champion: ModelMetadata, learning_rate: float) -> OnlineConfig:
+        """How a candidate learns: with the reward and the discount that the champion was trained for."""
         return OnlineConfig(
-            platform=champion.platforms[0], reward=reward_of(champion), gamma=_number(training, "gamma", 0.9),
-            learning_rate=self.learning_rate, conservative=self.conservative, offline_share=self.offline_share,
+            platform=champion.platforms[0], reward=reward_of(champion), gamma=gamma_of(champion),
+            learning_rate=learning_rate, conservative=self.conservative, offline_share=self.offline_share,
             batch=256, target_sync=256 * 100, seed=self.seed,
         ).checked()  # fmt: skip
 
@@ -77,9 +79,10 @@ def reward_of(champion: ModelMetadata) -> Reward:
         raise InputError(f"model '{champion.name}': training.reward: {error}") from None
 
 
-def _number(training: dict[str, Any], name: str, default: float) -> float:
-    value = training.get(name, default)
-    return float(value) if isinstance(value, int | float) else default
+def gamma_of(champion: ModelMetadata) -> float:
+    """What the next state is worth to a Model-C."""
+    found = champion.training.get("gamma")
+    return float(found) if isinstance(found, int | float) else 0.9
 
 
 def read_learning_config(file: Path | None, changes: dict[str, Any] | None = None) -> LearningConfig:

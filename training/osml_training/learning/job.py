@@ -27,14 +27,15 @@ from osml_training.dqn.transitions import read_transitions, sample_tuples
 from osml_training.export.bundle import commit, entry_of
 from osml_training.jobs.training import command_line
 from osml_training.learning.champion_alias import champion_version, move_champion, register
-from osml_training.learning.config import LearningConfig, reward_of
+from osml_training.learning.config import LearningConfig, gamma_of, reward_of
 from osml_training.learning.exchange import Promotion, exchange, last_promotion, locked, take_back
-from osml_training.learning.judgement import HeldOut, Verdict, Virtual, judge, on_held_out, on_virtual_node
+from osml_training.learning.judgement import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.recorded import Recorded, recorded
 from osml_training.registry.tracking import registered_name
 
 OFFLINE_TUPLES = 200_000
 Heard = Callable[[str], None]
+Losses = list[tuple[int, float]]
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "platform": job.platform, "store": read["store"], "experiences": read["experiences"],
         "tuples": len(found.block), "left_out": found.left_out, "champion": metadata.name, "candidate": None,
-        "promoted": False, "simulated_judge": "E_S is compared on the virtual node",
+        "better": False, "promoted": False, "simulated_judge": "E_S is compared on the virtual node",
     }  # fmt: skip
     split = round(len(found.block) * (1 - config.held_out))
     train, held = found.part(slice(None, split)), found.part(slice(split, None))
@@ -71,21 +72,34 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     if lack is not None:
         return document | {"reasons": [lack]}
     heard("learning")
-    losses: list[tuple[int, float]] = []
     offline = None
     if job.offline is not None:
         offline = sample_tuples(read_transitions(job.offline), OFFLINE_TUPLES, reward_of(metadata), _rng(config))
-    candidate = continue_online(
-        champion, train.tuples, config.online(metadata), offline=offline, passes=config.passes,
-        heard=lambda update, loss: losses.append((update, loss)),
-    )  # fmt: skip
+    candidates: list[QNet] = []
+    curves: list[Losses] = []
+    for rate in config.learning_rates:
+        losses: Losses = []
+        online = config.online(metadata, rate)
+        found_net = continue_online(
+            champion, train.tuples, online, offline=offline, passes=config.passes,
+            heard=lambda update, loss, losses=losses: losses.append((update, loss)),
+        )  # fmt: skip
+        candidates.append(found_net)
+        curves.append(losses)
+    heard("choosing a candidate")
+    chosen = choose(candidates, job.platform, config)
+    candidate = candidates[chosen]
     heard("judging")
-    held_out = on_held_out(candidate, champion, held, config.online(metadata).gamma)
+    held_out = on_held_out(candidate, champion, held, gamma_of(metadata))
     virtual = on_virtual_node(candidate, champion, job.platform, config)
     verdict = judge(held_out, virtual, config)
     told_of = _metrics(held_out, virtual, verdict, len(train.block))
-    document |= {"reasons": verdict.reasons, "held_out": told_of["held_out"], "virtual_node": told_of["virtual_node"]}
-    return document | _hand_over(job, metadata, candidate, verdict, told_of, losses, heard)
+    told_of["learning_rate"] = document["learning_rate"] = config.learning_rates[chosen]
+    document |= {
+        "better": verdict.promote, "reasons": verdict.reasons, "held_out": told_of["held_out"],
+        "virtual_node": told_of["virtual_node"],
+    }  # fmt: skip
+    return document | _hand_over(job, metadata, candidate, verdict, told_of, curves[chosen], heard)
 
 
 def _rng(config: LearningConfig) -> Any:
@@ -149,7 +163,7 @@ def _metrics(held_out: HeldOut, virtual: Virtual, verdict: Verdict, learned: int
 
 def _hand_over(
     job: LearnJob, champion: ModelMetadata, candidate: QNet, verdict: Verdict, metrics: dict[str, Any],
-    losses: list[tuple[int, float]], heard: Heard,
+    losses: Losses, heard: Heard,
 ) -> dict[str, Any]:  # fmt: skip
     """Export the candidate and check the file as a server does; promote it, or keep it out of the models."""
     warnings: list[str] = []
@@ -179,7 +193,7 @@ def _hand_over(
 
 
 def _register(
-    uri: str, promotion: Promotion, metadata: ModelMetadata, losses: list[tuple[int, float]], folder: Path,
+    uri: str, promotion: Promotion, metadata: ModelMetadata, losses: Losses, folder: Path,
     warnings: list[str],
 ) -> Promotion:  # fmt: skip
     try:

@@ -4,7 +4,7 @@
 # torch's own annotations have gaps.
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from osml_training.learning.config import LearningConfig
 from osml_training.learning.recorded import Recorded
 
 Floats = NDArray[np.float64]
+_CHOICE = 1_000_000  # seeds of these episodes begin here
 
 
 class HeldOut(NamedTuple):
@@ -102,6 +103,20 @@ def _by_block(values: Floats, block: NDArray[np.int64], rows: NDArray[np.bool_])
     for number, value in zip(block[rows].tolist(), values[rows].tolist(), strict=True):
         clusters.setdefault(number, []).append(value)
     return mean(clusters)
+
+
+def choose(candidates: Sequence[QNet], platform: str, config: LearningConfig) -> int:
+    """The candidate of the lowest E_S in episodes that `on_virtual_node` does not use: so chance helps nobody."""
+    if len(candidates) == 1:
+        return 0
+    seeds = [_CHOICE + config.seed + k for k in range(config.episodes // 2)]
+    return int(np.argmin([_e_s(net, platform, seeds, config) for net in candidates]))
+
+
+def _e_s(net: QNet, platform: str, seeds: Sequence[int], config: LearningConfig) -> float:
+    """Mean E_S; infinite where it is no number."""
+    found = float(evaluate_greedy(net, platform, seeds, horizon=config.horizon).e_s.mean())
+    return found if np.isfinite(found) else np.inf
 
 
 def on_virtual_node(candidate: QNet, champion: QNet, platform: str, config: LearningConfig) -> Virtual:

@@ -1,0 +1,158 @@
+"""Contributed data sets in a folder: `ID.tar` and `ID.json`, the ID being the checksum of the package."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import shutil
+import sys
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from osml.failure import InputError
+from osml_serving.log import Log
+
+IDENTITY = r"^[0-9a-f]{64}$"
+CHECK_S = 1200.0
+RESERVE = 2**30  # bytes of the disk that contributions leave alone
+State = Literal["checking", "accepted", "refused", "failed"]
+
+
+class DatasetRecord(msgspec.Struct):
+    """What is known of a contribution. `findings` are those of `osml data validate`; `received` is since 1970."""
+
+    id: str
+    state: State
+    bytes: int
+    received: float
+    rows: int | None = None
+    runs: int | None = None
+    findings: list[dict[str, Any]] = []
+
+
+class DatasetList(msgspec.Struct):
+    """Contributions, newest first, without their findings."""
+
+    datasets: list[DatasetRecord]
+
+
+class DatasetShelf:
+    """The folder, and the checks that are under way: one at a time. Raises InputError where it can't be made."""
+
+    def __init__(self, folder: Path, log: Log) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--datasets is {folder}, which can't be made: {error.strerror}") from None
+        self.folder = folder
+        self._log = log
+        self._turn = asyncio.Lock()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self) -> None:
+        """Go on with checks that a stop cut off."""
+        for leftover in self.folder.glob(".incoming-*"):
+            leftover.unlink()
+        for leftover in self.folder.glob(".unpacked-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        for record in self.records():
+            if record.state == "checking":
+                self._begin(record)
+
+    async def stop(self) -> None:
+        """Let go of the checks; they begin again at the next start."""
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    @staticmethod
+    def can_check() -> bool:
+        """Whether the package that checks is installed."""
+        return find_spec("osml_training") is not None and find_spec("pyarrow") is not None
+
+    def room_for(self, length: int) -> bool:
+        """Whether the disk has room for so many bytes, twice: packed and, for a while, unpacked."""
+        return shutil.disk_usage(self.folder).free > 2 * length + RESERVE
+
+    def find(self, identity: str) -> DatasetRecord | None:
+        """The record of a contribution, None where there is none."""
+        if not re.match(IDENTITY, identity):
+            return None
+        try:
+            return msgspec.json.decode((self.folder / f"{identity}.json").read_bytes(), type=DatasetRecord)
+        except (OSError, msgspec.MsgspecError):
+            return None
+
+    def records(self) -> list[DatasetRecord]:
+        """All of them, newest first."""
+        found = [self.find(file.stem) for file in self.folder.glob("*.json")]
+        return sorted((r for r in found if r is not None), key=lambda record: -record.received)
+
+    def take(self, incoming: Path, identity: str, length: int) -> DatasetRecord:
+        """Keep a package that has arrived whole, and begin to check it. The same package is checked once."""
+        known = self.find(identity)
+        if known is not None and known.state != "failed":
+            incoming.unlink()
+            return known
+        record = DatasetRecord(identity, "checking", length, round(time.time(), 3))
+        incoming.replace(self.folder / f"{identity}.tar")
+        self._write(record)
+        self._begin(record)
+        return record
+
+    def _begin(self, record: DatasetRecord) -> None:
+        task = asyncio.create_task(self._check(record))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _check(self, record: DatasetRecord) -> None:
+        package = self.folder / f"{record.id}.tar"
+        async with self._turn:
+            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".unpacked-") as scratch:
+                done = await _run_worker(package, Path(scratch))
+        if isinstance(done, str):
+            record.state = "failed"
+            record.findings = [{"severity": "error", "message": done}]
+        else:
+            record.state = "accepted" if done.get("accepted") is True else "refused"
+            record.rows, record.runs, record.findings = done["rows"], done["runs"], done["findings"]
+        if record.state != "accepted":
+            package.unlink(missing_ok=True)
+        self._write(record)
+        self._log.event("info", "dataset", f"{record.id[:12]} is {record.state}, {record.rows} rows")
+
+    def _write(self, record: DatasetRecord) -> None:
+        partial = self.folder / f".{record.id}.new"
+        partial.write_bytes(msgspec.json.encode(record))
+        partial.replace(self.folder / f"{record.id}.json")
+
+
+async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
+    """The worker's document, or why there is none."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "osml_serving.dataset_worker", str(package), str(scratch)),
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        async with asyncio.timeout(CHECK_S):
+            out, err = await process.communicate()
+    except TimeoutError:
+        return f"the check took longer than {CHECK_S:g} s"
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode != 0:
+        last = err.decode("utf-8", "replace").strip().splitlines()[-1:] or [f"exit code {process.returncode}"]
+        return f"the check failed: {last[0][:300]}"
+    try:
+        return msgspec.json.decode(out, type=dict[str, Any])
+    except msgspec.MsgspecError as error:
+        return f"the check gave no answer ({error})"

@@ -1,0 +1,145 @@
+"""`/v1/datasets`: data sets of contributors (`osml data contribute --server`), taken in, checked, kept."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import tempfile
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import IO, Annotated
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from fastapi import Path as PathParameter
+
+from osml_serving.access import require_any
+from osml_serving.api_document import DATASET, DATASETS, NEW_DATASET
+from osml_serving.bodies import CLOSE
+from osml_serving.dataset_shelf import IDENTITY, DatasetList, DatasetShelf
+from osml_serving.errors import ApiError, ClientGoneError
+from osml_serving.runtime import Runtime
+
+PATH = "/v1/datasets"
+MEDIA_TYPE = "application/x-tar"
+AT_ONCE = 2
+CHUNK_TIMEOUT_S = 30.0
+Identity = Annotated[str, PathParameter(pattern=IDENTITY, description="Checksum of the package, as it was answered.")]
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The routes, bound to one server's parts."""
+    routes = APIRouter()
+    places = asyncio.Semaphore(AT_ONCE)
+
+    @routes.post(PATH, openapi_extra=NEW_DATASET, response_class=Response, status_code=202)
+    async def contribute(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Take a package of `osml data contribute` in, and check it; `GET /v1/datasets/{id}` says what came of it.
+
+        The package is read as data only: plain files with plain names, JSON and Parquet, in a process with limits.
+        """
+        require_any(request.scope)
+        shelf = _shelf(runtime)
+        declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if declared != MEDIA_TYPE:
+            message = f"the body is declared as '{declared[:100]}'"
+            hint = f"send a package of `osml data contribute` with 'Content-Type: {MEDIA_TYPE}'"
+            raise ApiError(415, "unsupported_media_type", message, hint=hint, headers=CLOSE)
+        limit = runtime.settings.max_dataset_mib * 2**20
+        length = request.headers.get("content-length", "0")
+        if not length.isdigit() or int(length[:20]) > limit:
+            raise _too_large(limit)
+        if not shelf.room_for(int(length)):
+            raise ApiError(503, "store_unavailable", "the disk is full", headers={"retry-after": "600", **CLOSE})
+        if places.locked():
+            message = f"{AT_ONCE} data sets are being received"
+            raise ApiError(503, "overloaded", message, headers={"retry-after": "30", **CLOSE})
+        async with places:
+            incoming, identity, size = await _receive(request, shelf, limit)
+        try:
+            wanted = request.headers.get("x-content-sha256")
+            if wanted is not None and wanted.lower() != identity:
+                message = f"the package has sha256 {identity}, x-content-sha256 says {wanted[:64]}: it was cut off"
+                raise ApiError(422, "invalid_dataset", message, field="x-content-sha256")
+            record = shelf.take(incoming, identity, size)
+        finally:
+            incoming.unlink(missing_ok=True)
+        return Response(msgspec.json.encode(record), 202, media_type="application/json")
+
+    @routes.get(PATH, openapi_extra=DATASETS, response_class=Response)
+    async def datasets(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """List the contributions, newest first."""
+        require_any(request.scope)
+        records = await asyncio.to_thread(_shelf(runtime).records)
+        short = [msgspec.structs.replace(record, findings=[]) for record in records]
+        return Response(msgspec.json.encode(DatasetList(short)), media_type="application/json")
+
+    @routes.get(f"{PATH}/{{identity}}", openapi_extra=DATASET, response_class=Response)
+    async def dataset(request: Request, identity: Identity) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Show one contribution with what the checks found."""
+        require_any(request.scope)
+        record = await asyncio.to_thread(_shelf(runtime).find, identity)
+        if record is None:
+            raise ApiError(404, "not_found", f"there is no data set '{identity}'", field="identity")
+        return Response(msgspec.json.encode(record), media_type="application/json")
+
+    return routes
+
+
+def _shelf(runtime: Runtime) -> DatasetShelf:
+    if runtime.datasets is None:
+        message = "this server takes no data sets (it was started without --datasets FOLDER)"
+        raise ApiError(404, "not_found", message, headers=CLOSE)
+    if not runtime.datasets.can_check():
+        message = "this server can't check data sets: osml-training is not installed beside it"
+        raise ApiError(404, "not_found", message, headers=CLOSE)
+    return runtime.datasets
+
+
+async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[Path, str, int]:
+    """Write the body into a file of the folder as it comes: its path, checksum and length."""
+    digest, size = hashlib.sha256(), 0
+    with tempfile.NamedTemporaryFile(dir=shelf.folder, prefix=".incoming-", delete=False) as file:
+        path = Path(file.name)
+        try:
+            async for chunk in _chunks(request):
+                size += len(chunk)
+                if size > limit:
+                    raise _too_large(limit)
+                digest.update(chunk)
+                await asyncio.to_thread(_write, file.file, chunk)
+        except BaseException:
+            path.unlink(missing_ok=True)
+            raise
+    return path, digest.hexdigest(), size
+
+
+def _write(file: IO[bytes], chunk: bytes) -> None:
+    try:
+        file.write(chunk)
+        file.flush()
+    except OSError as error:
+        message = f"the package can't be kept: {error.strerror}"
+        raise ApiError(503, "store_unavailable", message, headers={"retry-after": "600", **CLOSE}) from None
+
+
+async def _chunks(request: Request) -> AsyncGenerator[bytes]:
+    """The body in pieces, none of which may take longer than CHUNK_TIMEOUT_S."""
+    while True:
+        try:
+            async with asyncio.timeout(CHUNK_TIMEOUT_S):
+                message = await request.receive()
+        except TimeoutError:
+            text = f"nothing more of the body arrived within {CHUNK_TIMEOUT_S:g} s"
+            raise ApiError(408, "timeout", text, headers=CLOSE) from None
+        if message["type"] == "http.disconnect":
+            raise ClientGoneError
+        yield message.get("body", b"")
+        if not message.get("more_body", False):
+            return
+
+
+def _too_large(limit: int) -> ApiError:
+    message = f"the package is longer than the server accepts ({limit // 2**20} MiB)"
+    hint = "hand it in by platform, or ask the operator for a larger --max-dataset-mib"
+    return ApiError(413, "too_large", message, hint=hint, headers=CLOSE)
