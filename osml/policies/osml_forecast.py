@@ -22,6 +22,9 @@ _BEYOND = 0.5
 _DECADES, _TIMES = 30.0, 5.0
 """Of what spans more than so many times its lowest value, and so is scaled by its logarithm: so many times beyond."""
 
+_QUEUED = ("latency_ms", "mean_ms", "p50_ms", "latency_over_target")
+"""Grow without end where a service gets less than it needs: that is no unknown service."""
+
 _ANSWERS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")
 
 
@@ -133,6 +136,7 @@ def _range(meta: ModelMetadata) -> tuple[NDArray[Any], NDArray[Any]]:
         room = _BEYOND * (high - low) + 0.02 * np.abs(high)
         wide = (low > 0) & (high > _DECADES * low)
         low, high = np.where(wide, 0.0, low - room), np.where(wide, high * _TIMES, high + room)
+        high[[feature.name in _QUEUED for feature in meta.features]] = np.inf
         if len(_ranges) > 256:
             _ranges.clear()
         found = _ranges[id(meta)] = (meta, low, high)

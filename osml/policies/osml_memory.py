@@ -142,7 +142,7 @@ def _level(before: float | None, service: Service) -> float | None:
     """Latency over target, as a mean in which an interval counts less the older it is."""
     if service.latency_ms is None or service.target_ms is None:
         return before
-    ratio = service.latency_ms / service.target_ms
+    ratio = min(service.latency_ms / service.target_ms, 1.3)  # what a queue was once is forgotten soon
     return ratio if before is None else before + 0.3 * (ratio - before)
 
 

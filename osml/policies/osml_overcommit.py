@@ -14,6 +14,9 @@ from osml.policies.osml_state import PARTED, SHARED, SOME
 if TYPE_CHECKING:
     from osml.policies.osml_round import Round
 
+KEPT = 30
+"""Intervals for which the choice of who is set aside is kept: queues need time to show what it is worth."""
+
 BETTER = 0.9
 """Sharing has to be better than one service set aside by this factor of E_S."""
 
@@ -33,6 +36,9 @@ def overcommit(turn: Round) -> Partition:
             return share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
         if turn.stuck <= SETTLE or turn.age <= SETTLE:
             return share(turn, "queues may still drain")
+    if turn.kind == SOME and turn.aside and turn.age <= KEPT:
+        turn.unsatisfied = sorted({*turn.aside, *turn.violated})
+        return turn.hold()
     tight = {name: _tight(turn, name) for name in names}
     cells = cut_down(node, turn.wants, tight)
     if cells is not None and PARTED not in turn.scores and (SHARED in turn.scores or not node.may_share):
@@ -80,6 +86,10 @@ def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:
     turn.pairs = []
     turn.aside = [name for name in order if name not in served]
     turn.unsatisfied = list(turn.aside) or turn.unsatisfied
+    if len(turn.aside) > 1:  # all that is left for one of them: its need may be less than predicted
+        first = turn.aside.pop(0)
+        room = missing(node, {**cells, first: Cell(cells[first].cores + node.for_lc.cores, cells[first].ways)})
+        cells[first] = node.bounded(first, cells[first].cores + node.for_lc.cores - room.cores, cells[first].ways)
     turn.say(f"{', '.join(turn.aside) or 'nobody'} in what the others leave: {turn.lack}")
     return parted(node, filled(turn, {name: cells[name] for name in turn.services}))
 

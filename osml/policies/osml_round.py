@@ -176,6 +176,8 @@ class Round:
             cells = self.given(more)
             if cells is not None and any(cells[name] != self.cells[name] for name in names):
                 return self.changed(cells)
+        if not any(self.known[name].missed for name in names):
+            return self.hold()  # a guess ahead of any miss is not worth anybody else's cell
         self.wants |= steps
         return self.pair(names, steps) or overcommit(self)
 

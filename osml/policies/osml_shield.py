@@ -8,7 +8,7 @@ from osml.domain import Service
 from osml.policies.osml_memory import Known, banned
 from osml.policies.osml_node import Cell
 
-ROUNDING = 0.25
+ROUNDING = 0.5
 """Of a unit: predictions that are no more than this above a whole number are taken for it."""
 
 FULL = 0.92
