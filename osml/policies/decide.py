@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from osml.domain import Assignment, Decision, Observation, Reason
+import msgspec
+
+from osml.domain import Assignment, Decision, Observation, Partition, Reason
 from osml.entropy import system_entropy
-from osml.layout import LayoutError, lay_out
+from osml.layout import Layout, LayoutError, lay_out
 from osml.policies.policy import Policy
 from osml.policies.registry import UnknownPolicyError, load_policy
 from osml.policies.request import RequestError, check_observation
@@ -40,7 +42,7 @@ def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decisi
     plan, state = policy.decide(observation, state)
     previous = _current(observation)
     try:
-        layout = lay_out(plan.partition, observation.platform, observation.services, previous)
+        layout = _laid_out(plan.partition, observation, previous)
     except LayoutError as error:
         raise PolicyError(f"policy '{policy.name}': {error}") from error
     masks = {assignment.service: assignment.way_mask for assignment in previous}
@@ -57,6 +59,23 @@ def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decisi
         forecasts=plan.forecasts,
         policy_state=seal_state(policy, state),
     )
+
+
+def _laid_out(partition: Partition, observation: Observation, previous: list[Assignment]) -> Layout:
+    """The layout, out of a cache where the same was asked before: on most nodes nothing changes in most intervals."""
+    names = [service.name for service in observation.services]
+    key = _encoder.encode((partition, observation.platform, names, previous))
+    found = _layouts.get(key)
+    if found is None:
+        if len(_layouts) >= _MAX_LAYOUTS:
+            _layouts.clear()
+        found = _layouts[key] = lay_out(partition, observation.platform, observation.services, previous)
+    return found
+
+
+_MAX_LAYOUTS = 4096
+_layouts: dict[bytes, Layout] = {}
+_encoder = msgspec.msgpack.Encoder()
 
 
 def _state_of(observation: Observation, policy: Policy, seed: int) -> tuple[Any, list[Reason]]:

@@ -77,16 +77,18 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         found = model.predict(rows)
         places = [meta.answers.index(name) for name in _ANSWERS]
         known = [name in meta.services for name in names]
-        upper = np.where(np.array(known)[:, None], found.upper(COVERAGE), found.upper(COVERAGE, seen=False))
+        upper = found.upper(COVERAGE)
+        if not all(known):
+            upper = np.where(np.array(known)[:, None], upper, found.upper(COVERAGE, seen=False))
     except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
         return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
-    points, upper = found.points[:, places], upper[:, places]
+    points, bounds = found.points[:, places].tolist(), upper[:, places].tolist()
     fault = _nonsense(points, meta, observation)
     if fault is not None:
         return fault
+    strange = _strange(rows, meta)
     return {
-        name: _answer(name, model, known[i], points[i].tolist(), upper[i].tolist(), _strange(rows[i], meta))
-        for i, name in enumerate(names)
+        name: _answer(name, model, known[i], points[i], bounds[i], strange.get(i)) for i, name in enumerate(names)
     }
 
 
@@ -100,28 +102,29 @@ def _answer(
     )  # fmt: skip
 
 
-def _nonsense(points: NDArray[Any], meta: ModelMetadata, observation: Observation) -> ModelFault | None:
+def _nonsense(points: Sequence[Sequence[float]], meta: ModelMetadata, observation: Observation) -> ModelFault | None:
     """A point that is no number, or so far outside of the machine that the model can't be meant for it."""
-    if not np.isfinite(points[:, :4]).all():
-        return ModelFault(f"model '{meta.name}' answers what is no number")
     platform = observation.platform
     most = (platform.cores * platform.core_quantum, platform.ways or 64)
-    for k in range(4):
-        worst = float(points[:, k].max())
-        if worst > 1.5 * most[k % 2] + 1 or float(points[:, k].min()) < -1:
-            return ModelFault(f"model '{meta.name}' answers {_ANSWERS[k]} {worst:.3g} on a node with {most[k % 2]:g}")
+    for point in points:
+        for k in range(4):
+            if not -1 <= point[k] <= 1.5 * most[k % 2] + 1:  # NaN is neither
+                return ModelFault(
+                    f"model '{meta.name}' answers {_ANSWERS[k]} {point[k]:.3g} on a node with {most[k % 2]:g}"
+                )
     return None
 
 
-def _strange(row: NDArray[Any], meta: ModelMetadata) -> str | None:
-    """The first feature that is far outside of what the model was trained on, in words; None where none is."""
+def _strange(rows: NDArray[Any], meta: ModelMetadata) -> dict[int, str]:
+    """By row the last feature that is far outside of what the model was trained on, in words."""
     low, high = _range(meta)
-    odd = (row < low) | (row > high)  # NaN, not measured, is neither
-    if not odd.any():
-        return None
-    k = int(np.argmax(odd))
-    feature = meta.features[k]
-    return f"{feature.name} {float(row[k]):.4g}, trained on {feature.low:.4g} to {feature.high:.4g}"
+    odd = (rows < low) | (rows > high)  # NaN, not measured, is neither
+    found: dict[int, str] = {}
+    if odd.any():
+        for i, k in np.argwhere(odd).tolist():
+            feature = meta.features[k]
+            found[i] = f"{feature.name} {float(rows[i, k]):.4g}, trained on {feature.low:.4g} to {feature.high:.4g}"
+    return found
 
 
 _ranges: dict[int, tuple[ModelMetadata, NDArray[Any], NDArray[Any]]] = {}

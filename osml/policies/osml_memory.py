@@ -132,9 +132,9 @@ def with_ban(known: Known, cell: Cell) -> Known:
 
 def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:
     return Known(
-        oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps, count=1, confined=cell is not None,
-        target_ms=service.target_ms, rate=rate, cell=None if cell is None else (cell.cores, cell.ways),
-        latency_ms=service.latency_ms,
+        oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps,
+        count=1, confined=cell is not None, target_ms=service.target_ms, rate=rate,
+        cell=None if cell is None else (cell.cores, cell.ways), latency_ms=service.latency_ms,
     )  # fmt: skip
 
 

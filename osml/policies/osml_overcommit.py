@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from osml.domain import Partition
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_misses import SETTLE
-from osml.policies.osml_node import Cell, parted, shared_by_services
+from osml.policies.osml_node import Cell, shared_by_services
 from osml.policies.osml_shield import units
 from osml.policies.osml_state import PARTED, SHARED, SOME
 
@@ -91,7 +91,7 @@ def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:
         room = missing(node, {**cells, first: Cell(cells[first].cores + node.for_lc.cores, cells[first].ways)})
         cells[first] = node.bounded(first, cells[first].cores + node.for_lc.cores - room.cores, cells[first].ways)
     turn.say(f"{', '.join(turn.aside) or 'nobody'} in what the others leave: {turn.lack}")
-    return parted(node, filled(turn, {name: cells[name] for name in turn.services}))
+    return turn.write(filled(turn, {name: cells[name] for name in turn.services}))
 
 
 def _price(turn: Round, cell: Cell) -> float:

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from osml.domain import Forecast, Partition, Reason, Service
 from osml.entropy import system_entropy
+from osml.policies.osml_bandwidth import with_bandwidth
 from osml.policies.osml_correct import Action, downsize_value, upsize
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_forecast import Answer
@@ -211,14 +212,14 @@ class Round:
         return Cell(cell.cores + action.cores, cell.ways + action.ways)
 
     def given(self, more: dict[str, Cell]) -> dict[str, Cell] | None:
-        """All cells with more for some: idle units first, else what others don't need; None where that is too little."""
+        """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
         asked = {**self.cells, **more}
         least = {name: cell if name in more else _smaller(self.wants[name], cell) for name, cell in asked.items()}
         least |= {name: self.node.least(name) for name in self.aside}
         return cut_down(self.node, asked, least)
 
     def pair(self, names: Sequence[str], steps: dict[str, Cell]) -> Partition | None:
-        """Algorithm 4: the cores that one service lacks are shared with the neighbour who suffers least, by Model-B'."""
+        """Algorithm 4: the cores that a service lacks are shared with whom that harms least, by Model-B'."""
         busy = {name for pair in self.pairs for name in (pair.taker, pair.giver)} | set(self.violated) | set(self.aside)
         name = names[0]
         cores = min(steps[name].cores - self.cells[name].cores, 3)
@@ -324,7 +325,9 @@ class Round:
 
     def write(self, cells: dict[str, Cell]) -> Partition:
         """Cells and pairs as a partition."""
-        return parted(self.node, cells, [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs])
+        pairs = [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs]
+        gbps = {name: known.gbps for name, known in self.known.items()}
+        return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps)
 
     def go(self, kind: str) -> None:
         """Run the node in that way from now on."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.domain import Assignment, Observation, Service
+from osml.domain import Assignment, Observation, Partition, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.failure import InputError
 
@@ -28,6 +30,17 @@ def _ratio(above: float | None, below: float | None) -> float:
     return NAN if above is None or not below else above / below
 
 
+def _reached(partition: Partition, names: Sequence[str], resource: Literal["cores", "ways"]) -> int | None:
+    """Units that these services reach together, shared ones once; None where the partition does not know somebody."""
+    units, wanted = 0, set(names)
+    unknown = set(wanted)
+    for region in partition.regions:
+        if not wanted.isdisjoint(region.owners):
+            unknown.difference_update(region.owners)
+            units += region.cores if resource == "cores" else region.ways
+    return None if unknown else units
+
+
 class _View:
     """One service of an observation, and what it has."""
 
@@ -35,6 +48,10 @@ class _View:
         self.observation, self.service = observation, service
         self.platform, self.counters, self.latency = observation.platform, service.counters, service.latency
         self.others = [other for other in observation.services if other.name != service.name]
+        own, beside = [service.name], [other.name for other in self.others]
+        self.cores, self.ways = self.cores_of(own), self.ways_of(own)
+        self.neighbour_cores = self.cores_of(beside) if beside else 0.0
+        self.neighbour_ways = self.ways_of(beside) if beside else 0.0
 
     def _assignment(self, name: str) -> Assignment | None:
         return next((found for found in self.observation.assignments if found.service == name), None)
@@ -46,10 +63,8 @@ class _View:
         """
         partition = self.observation.partition
         if partition is not None:
-            if not self._placed(names):
-                return self.platform.cores * self.platform.core_quantum
-            units = sum(region.cores for region in partition.regions if set(region.owners) & set(names))
-            return units * self.platform.core_quantum
+            units = _reached(partition, names, "cores")
+            return (self.platform.cores if units is None else units) * self.platform.core_quantum
         cpus: set[int] = set()
         quota = 0.0
         for name in names:
@@ -68,9 +83,8 @@ class _View:
             return NAN
         partition = self.observation.partition
         if partition is not None:
-            if not self._placed(names):
-                return float(self.platform.ways)
-            return float(sum(region.ways for region in partition.regions if set(region.owners) & set(names)))
+            units = _reached(partition, names, "ways")
+            return float(self.platform.ways if units is None else units)
         mask = 0
         for name in names:
             found = self._assignment(name)
@@ -78,19 +92,6 @@ class _View:
                 return float(self.platform.ways)
             mask |= int(found.way_mask, 16)
         return float(mask.bit_count())
-
-    def _placed(self, names: Sequence[str]) -> bool:
-        """Whether the partition has a region for each of these."""
-        partition = self.observation.partition
-        regions = [] if partition is None else partition.regions
-        here = {owner for region in regions for owner in region.owners}
-        return here.issuperset(names)
-
-    def own(self) -> list[str]:
-        return [self.service.name]
-
-    def beside(self) -> list[str]:
-        return [other.name for other in self.others]
 
     def mib(self, ways: float) -> float:
         return ways * _number(self.platform.way_mib)
@@ -128,14 +129,14 @@ FEATURES: dict[str, Callable[[_View], float]] = {
     "cpu_usage_cores": lambda v: _number(v.counters.cpu_usage_cores),
     "vms_mib": lambda v: _number(v.counters.vms_mib),
     "rss_mib": lambda v: _number(v.counters.rss_mib),
-    "cores": lambda v: v.cores_of(v.own()),
-    "cache_mib": lambda v: v.mib(v.ways_of(v.own())),
+    "cores": lambda v: v.cores,
+    "cache_mib": lambda v: v.mib(v.ways),
     "frequency_ghz": lambda v: _number(v.counters.frequency_ghz),
-    "neighbour_cores": lambda v: v.cores_of(v.beside()) if v.others else 0.0,
-    "neighbour_cache_mib": lambda v: v.mib(v.ways_of(v.beside())) if v.others else 0.0,
+    "neighbour_cores": lambda v: v.neighbour_cores,
+    "neighbour_cache_mib": lambda v: v.mib(v.neighbour_ways),
     "neighbour_bandwidth_gbps": _View.beside_gbps,
     "threads": lambda v: _number(v.counters.threads),
-    "ways": lambda v: v.ways_of(v.own()),
+    "ways": lambda v: v.ways,
     "llc_occupancy_mib": lambda v: _number(v.counters.llc_occupancy_mib),
     "requests_per_s": _View.requests_per_s,
     "latency_ms": lambda v: _number(v.service.latency_ms),
@@ -144,7 +145,7 @@ FEATURES: dict[str, Callable[[_View], float]] = {
     "target_ms": lambda v: _number(v.service.target_ms),
     "latency_over_target": lambda v: _ratio(v.service.latency_ms, v.service.target_ms),
     "neighbours": lambda v: float(len(v.others)),
-    "neighbour_ways": lambda v: v.ways_of(v.beside()) if v.others else 0.0,
+    "neighbour_ways": lambda v: v.neighbour_ways,
     "platform_cores": lambda v: v.platform.cores * v.platform.core_quantum,
     "platform_ways": lambda v: _number(v.platform.ways),
     "way_mib": lambda v: _number(v.platform.way_mib),
@@ -169,16 +170,22 @@ def feature_row(
         raise InputError(f"service is '{service}', expected one of this observation: {known}")
     view = _View(observation, found)
     given = parameters or {}
-    row = np.empty(len(names), np.float32)
-    for k, name in enumerate(names):
-        if name in given:
-            row[k] = given[name]
-        elif name in FEATURES:
-            row[k] = FEATURES[name](view)
+    row: list[float] = []
+    for name, read in _readers(tuple(names)):
+        if read is not None and name not in given:
+            row.append(read(view))
+        elif name in given:
+            row.append(given[name])
         else:
             hint = "give it as a parameter" if name in PARAMETERS else f"known are {', '.join(FEATURES)}"
             raise InputError(f"feature '{name}' is not in an observation; {hint}")
-    return row
+    return np.array(row, np.float32)
+
+
+@lru_cache(maxsize=64)
+def _readers(names: tuple[str, ...]) -> tuple[tuple[str, Callable[[_View], float] | None], ...]:
+    """How each of these features is read; None for parameters and for what nobody knows."""
+    return tuple((name, FEATURES.get(name)) for name in names)
 
 
 def feature_rows(
