@@ -20,7 +20,7 @@ from osml_serving.verify import decision_error
 class Decide(Protocol):
     """As `osml.policies.decide.decide`: a pure function of the observation."""
 
-    def __call__(self, observation: Observation, default_policy: str = "arq", seed: int = 0) -> Decision:
+    def __call__(self, observation: Observation, default_policy: str = "osml", seed: int = 0) -> Decision:
         """The decision; raises the refusal type where the observation makes no sense."""
         ...
 

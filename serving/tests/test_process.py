@@ -168,7 +168,7 @@ def test_with_tokens_only_the_node_itself_is_heard(start_process, tmp_path):
 def test_metrics_count_what_happened(process):
     ask(process.url, EXAMPLE)
     text = httpx.get(f"{process.url}/metrics").text
-    assert 'osml_decisions_total{policy="arq",status="ok"}' in text
+    assert 'osml_decisions_total{policy="osml",status="ok"}' in text
     assert 'osml_node_e_s{node="node-17"}' in text
 
 

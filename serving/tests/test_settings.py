@@ -14,7 +14,7 @@ def test_flags_win_over_the_environment_and_that_over_defaults(monkeypatch):
     monkeypatch.setenv("OSML_PORT", "9000")
     monkeypatch.setenv("OSML_SEED", "7")
     settings = load_settings({"port": 9001, "seed": None})
-    assert (settings.port, settings.seed, settings.policy) == (9001, 7, "arq")
+    assert (settings.port, settings.seed, settings.policy) == (9001, 7, "osml")
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "server.example"])  # noqa: S104 - it is refused
