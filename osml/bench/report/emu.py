@@ -42,7 +42,7 @@ def by_number_of_services(counts: Mapping[int, Results]) -> Section:
     headings = ["services", *policies, "parties over heracles", "published", "parties against oracle"]
     text = [
         "EMU is the sum of the loads of all services, one of them searched; 0 where the given loads alone can't be "
-        "held. The oracle isolates cores and ways, or shares all of both; who shares in part or sets knobs can exceed it."
+        "held. The oracle isolates cores and ways, or shares all; who shares in part or sets knobs can exceed it."
     ]
 
     def draw(made: Any, axes: Any) -> None:
