@@ -104,7 +104,7 @@ void ExperienceCourier::give_up_batch(const std::string& why, double now_s) {
   not_before_s_ = now_s + limits_.period_s;  // the next one may be refused as well
 }
 
-double ExperienceCourier::next_wait_s() {
+double ExperienceCourier::next_wait_s() const {
   // 30 s, 60 s, 120 s, ...
   constexpr unsigned most_doublings = 10;
   const double seconds = limits_.period_s * static_cast<double>(1U << std::min(failures_, most_doublings));

@@ -44,7 +44,7 @@ class ExperienceCourier {
   void split_or_give_up(double now_s);
   void give_up_batch(const std::string& why, double now_s);
   void wait(double seconds, double now_s, const std::string& why);
-  double next_wait_s();
+  [[nodiscard]] double next_wait_s() const;
 
   CourierLimits limits_;
   std::string url_;
