@@ -75,7 +75,8 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
             "observations": spaces.Box(low, high, dtype=np.float32),
             "action_mask": spaces.Box(0, 1, (N_ACTIONS,), np.int8),
         }
-        self.single_observation_space, self.single_action_space = spaces.Dict(seen), spaces.Discrete(N_ACTIONS)  # pyright: ignore[reportUnknownMemberType]
+        self.single_observation_space = spaces.Dict(seen)
+        self.single_action_space: spaces.Space[Any] = spaces.Discrete(N_ACTIONS)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self.present: Bools = np.zeros(num_envs, np.bool_)

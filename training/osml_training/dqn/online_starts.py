@@ -35,12 +35,12 @@ def model_a_starts(predictor: Predictor) -> Callable[[ColocationNodes], tuple[In
         there = nodes.fleet.is_service[:, :n]
         points = predictor.predict(_features(nodes, there, predictor.metadata.inputs)).points
         outputs = predictor.metadata.answers
-        jobs = (nodes.fleet.nodes.present[:, n:] >= 0).any(axis=1).astype(np.int64)
+        jobs: Ints = np.asarray((nodes.fleet.nodes.present[:, n:] >= 0).any(axis=1), np.int64)
         found: list[Ints] = []
         for name, total in (("oaa_cores", nodes.platform.cpus), ("oaa_ways", nodes.platform.ways)):
             wanted = np.zeros(there.shape)
             wanted[there] = np.clip(np.ceil(points[:, outputs.index(name)]), 1, total)
-            found.append(fit(wanted, total - jobs))
+            found.append(fit(wanted, np.asarray(total - jobs, np.int64)))
         return found[0], found[1]
 
     return starts

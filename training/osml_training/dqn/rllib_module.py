@@ -22,11 +22,13 @@ from osml_training.networks import Scaling
 def settings_of(net: QNet, config: OnlineConfig) -> dict[str, Any]:
     """What a module is made of, in plain numbers: it travels to other processes."""
     scaler = net.scaler
-    points: Any = [list(point) for point in config.epsilon] if len(config.epsilon) > 1 else config.epsilon[0][1]
+    points: list[Any] = [list(point) for point in config.epsilon]
+    bound = config.bound()
     return {
         "log": scaler.log.tolist(), "low": scaler.low.double().tolist(), "span": scaler.span.double().tolist(),
-        "hidden": list(net.hidden), "masked": net.masked, "epsilon": points, "double_q": config.double_q,
-        "bound": None if (bound := config.bound()) is None else [bound.price, bound.cpus, bound.ways],
+        "hidden": list(net.hidden), "masked": net.masked, "double_q": config.double_q,
+        "epsilon": points if len(points) > 1 else points[0][1],
+        "bound": None if bound is None else [bound.price, bound.cpus, bound.ways],
     }  # fmt: skip
 
 
@@ -87,7 +89,7 @@ class RmsPropLearner(DQNTorchLearner):
 
     def configure_optimizers_for_module(self, module_id: str, config: Any = None) -> None:
         """RLlib calls it; the learning rate is the config's."""
-        params = self.get_parameters(self.module[module_id])
+        params: Any = self.get_parameters(self.module[module_id])
         self.register_optimizer(
             module_id=module_id, optimizer=torch.optim.RMSprop(params), params=params, lr_or_lr_schedule=config.lr
         )
