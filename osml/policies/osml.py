@@ -20,9 +20,9 @@ from msgspec.structs import replace
 
 from osml.domain import Infeasible, Observation, Reason
 from osml.policies.arq import Arq, ArqState
-from osml.policies.osml_forecast import Answer, ModelFault, ask
+from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
-from osml.policies.osml_node import Node, node_of
+from osml.policies.osml_node import Cell, Node, node_of
 from osml.policies.osml_round import Round
 from osml.policies.osml_state import OsmlState
 from osml.policies.policy import Plan
@@ -55,13 +55,17 @@ class Osml:
             state = replace(state, violated_since_s=None)
         models = self.models(observation.platform.id)
         node = node_of(observation, state.wanted)
-        answers = ModelFault(node.obstacle) if node.obstacle is not None else ask(observation, node.lc, models)
+        answers = ModelFault(node.obstacle) if node.obstacle is not None else self.answers(node, models)
         if isinstance(answers, ModelFault):
             return _by_arq(observation, state, answers.text)
         strange = [f"{n} is like nothing that the models know ({a.strange})" for n, a in answers.items() if a.strange]
         if strange:
             return _by_arq(observation, state, "; ".join(strange))
         return _by_models(observation, state, node, answers, models)
+
+    def answers(self, node: Node, models: Models) -> dict[str, Answer] | ModelFault:
+        """What every LC service needs."""
+        return ask(node.observation, node.lc, models)
 
     def models(self, platform: str) -> Models:
         """Those that decide on a platform."""
@@ -75,6 +79,27 @@ class OsmlAb(Osml):
 
     name = "osml:ab"
     kinds = ("a", "a2", "b", "b2")
+
+
+class OsmlC(Osml):
+    """Model-C alone, from an even start: no predictions, no shield (the paper's ablation, section 6.2)."""
+
+    name = "osml:c"
+    kinds = ("c",)
+
+    def answers(self, node: Node, models: Models) -> dict[str, Answer] | ModelFault:
+        """Everybody needs what it has; even parts at first and where somebody comes."""
+        if models.c is None:
+            return ModelFault(next((fault for fault in models.faults if " c:" in fault), "model c is missing"))
+        names = [service.name for service in node.lc]
+        even = dict(zip(names, _even_parts(node), strict=True))
+        cells = node.cells if set(names) <= set(node.cells) else {}
+        return unpredicted(cells, even, node.observation.platform.core_quantum)
+
+
+def _even_parts(node: Node) -> list[Cell]:
+    count, room = len(node.lc), node.for_lc
+    return [node.bounded(service.name, room.cores // count, room.ways // count) for service in node.lc]
 
 
 def _by_models(

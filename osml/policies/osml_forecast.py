@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -87,9 +87,20 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     if fault is not None:
         return fault
     strange = _strange(rows, meta)
-    return {
-        name: _answer(name, model, known[i], points[i], bounds[i], strange.get(i)) for i, name in enumerate(names)
-    }
+    return {name: _answer(name, model, known[i], points[i], bounds[i], strange.get(i)) for i, name in enumerate(names)}
+
+
+def unpredicted(node_cells: Mapping[str, tuple[int, int]], even: Mapping[str, tuple[int, int]], quantum: float):
+    """Answers in place of a model's for who has none: everybody needs what it has, or an even part.
+
+    Cells are core units and ways.
+    """
+    found: dict[str, Answer] = {}
+    for name, part in even.items():
+        cores, ways = node_cells.get(name, part)
+        point = (cores * quantum, float(ways))
+        found[name] = Answer(name, "none", False, (0.0, 0.0), (0.0, 0.0), point, point, None, None)
+    return found
 
 
 def _answer(

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from osml.domain import Forecast, Partition, Reason, Service
 from osml.entropy import system_entropy
 from osml.policies.osml_bandwidth import with_bandwidth
-from osml.policies.osml_correct import Action, downsize_value, upsize
+from osml.policies.osml_correct import Action, downsize, downsize_value, upsize
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_forecast import Answer
 from osml.policies.osml_memory import Known, banned, learned, with_ban
@@ -44,6 +44,7 @@ class Round:
     def __init__(self, node: Node, state: OsmlState, answers: dict[str, Answer], models: Models) -> None:
         self.node, self.before, self.answers, self.models = node, state, answers, models
         self.services: dict[str, Service] = {service.name: service for service in node.lc}
+        self.blind = models.a is None and models.a2 is None
         self.quantum = node.observation.platform.core_quantum
         self.cells = node.cells
         self.reasons: list[Reason] = []
@@ -57,6 +58,10 @@ class Round:
             name: learned(state.known.get(name), answers[name], service, self.cells.get(name), interval_s)
             for name, service in self.services.items()
         }
+        if self.blind:
+            self.known = {
+                name: replace(k, oaa=answers[name].oaa, oaa_upper=answers[name].oaa) for name, k in self.known.items()
+            }
         self.new = [name for name in self.services if name not in self.cells]
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
@@ -264,6 +269,8 @@ class Round:
     def less(self, name: str, cell: Cell) -> Cell:
         """The cell without what is not needed: at first to the OAA at once, later only what is clearly too much."""
         known, want = self.known[name], self.wants[name]
+        if self.blind:
+            return self.tried(name, cell)
         cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
         if known.before is not None:
             if known.count < LATER or known.settled < LATER:
@@ -279,6 +286,17 @@ class Round:
             values = downsize_value(self.node.observation, name, self.models, change)
             if values is not None and values[0] < values[1]:
                 return cell  # Model-C values what is more than to save it
+        return found
+
+    def tried(self, name: str, cell: Cell) -> Cell:
+        """Without predictions: what Model-C would take, once the cell has settled."""
+        action = downsize(self.node.observation, name, self.models, cell)
+        if action is None or self.known[name].settled <= SETTLE:
+            return cell
+        found = self.node.bounded(name, cell.cores + action.cores, cell.ways + action.ways)
+        if banned(self.known[name], found):
+            return cell
+        self.actions[name] = action
         return found
 
     def safe(self, name: str, cell: Cell) -> bool:
