@@ -138,6 +138,18 @@ def test_the_conservative_penalty_holds_down_what_was_not_seen() -> None:
     assert gap(held) > gap(plain) + 0.1
 
 
+def test_half_a_batch_may_come_from_where_the_policy_leads() -> None:
+    found = world()
+    down = np.where(found.next[:, 17] >= 0, found.next[:, 17], np.arange(SIZE * SIZE))  # one core less, always
+    seen = offline.visited(torch.from_numpy(down), torch.Generator().manual_seed(0))
+    cores = found.column("cores")[seen.numpy()]
+    assert (cores == 1).mean() > 0.75
+    how = config(updates=300, on_policy=0.5)
+    net = taught(found, how)
+    assert torch.equal(net.head.weight, taught(found, how).head.weight)
+    assert not torch.equal(net.head.weight, taught(found, config(updates=300)).head.weight)
+
+
 def test_unknown_latencies_are_not_learned_from() -> None:
     found = world()
     dark = found._replace(q_i=np.where(np.arange(len(found.q_i)) == 5, np.nan, found.q_i).astype(np.float32))

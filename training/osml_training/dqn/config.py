@@ -34,6 +34,8 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The policy network chooses the next action, the target network says what it is worth."""
     sweeps: int = 0
     """Steps that the greedy policy is followed over the data before the target network is asked (OSML, DQN: 0)."""
+    on_policy: float = 0.0
+    """Share of a batch that is drawn from the statuses that the greedy policy comes through."""
     conservative: float = 0.0
     """Weight of CQL(H): log sum exp Q over the legal actions less Q of those that are in the data."""
     known: float = 1.0
@@ -65,7 +67,8 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits: dict[str, tuple[float, float, float]] = {
             "gamma": (self.gamma, 0, 0.999), "conservative": (self.conservative, 0, 1e6), "known": (self.known, 0, 1),
             "learning_rate": (self.learning_rate, 1e-8, 1), "batch": (self.batch, 1, 10**7),
-            "updates": (self.updates, 1, 10**9), "sweeps": (self.sweeps, 0, 10**6), "sync": (self.sync, 1, 10**9),
+            "updates": (self.updates, 1, 10**9), "sweeps": (self.sweeps, 0, 10**6),
+            "on_policy": (self.on_policy, 0, 1), "sync": (self.sync, 1, 10**9),
             "statuses": (self.statuses, 1, 10**9), "drop_counters": (self.drop_counters, 0, 0.95),
             "seed": (self.seed, 0, 2**31), "reward.price": (self.reward.price, 0, 1e6),
             "reward.cliff": (self.reward.cliff, 0, 1e6), "reward.move": (self.reward.move, 0, 1e6),

@@ -31,6 +31,7 @@ from osml_training.train.loop import deterministic, hide
 from osml_training.train.scaling import scaling_by
 
 _CHUNK = 32_768
+_WALKS, _STEPS = 50_000, 20
 
 
 class Progress(NamedTuple):
@@ -103,8 +104,12 @@ class _Rewards:
         return gain - self.costs + worth[flat].view_as(following)
 
 
-def worth_of(net: QNet, target: QNet, data: Statuses, rewards: _Rewards, config: OfflineConfig) -> Tensor:
-    """Gamma times the worth of every status, (rows,): of its best legal action, as the target network says.
+def worth_of(
+    net: QNet, target: QNet, data: Statuses, rewards: _Rewards, config: OfflineConfig
+) -> tuple[Tensor, Tensor]:
+    """Gamma times the worth of every status, and where its best legal action leads, both (rows,).
+
+    The worth is that of the best legal action, as the target network says.
 
     `sweeps` of policy evaluation then put what the data say in the place of what the network says: with n of them it
     is what the greedy policy earns in n steps over the data, and only after these the target network's opinion.
@@ -117,12 +122,22 @@ def worth_of(net: QNet, target: QNet, data: Statuses, rewards: _Rewards, config:
             chooser = net.answer(data.x[part]) if config.double else theirs
             best[part] = chooser.masked_fill(~data.legal[part], -torch.inf).argmax(1)
             worth[part] = theirs.gather(1, best[part, None])[:, 0]
+        following = data.next.gather(1, best[:, None])[:, 0]
         if config.sweeps:
-            following = data.next.gather(1, best[:, None])[:, 0]
             earned = rewards.gain(rewards.measure, rewards.measure[following]) - rewards.costs[best]
             for _ in range(config.sweeps):
                 worth = earned + config.gamma * worth[following]
-    return config.gamma * worth
+    return config.gamma * worth, following
+
+
+def visited(following: Tensor, generator: torch.Generator) -> Tensor:
+    """Statuses that the greedy policy comes through, from random ones on; one number for each visit."""
+    rows = torch.randint(len(following), (_WALKS,), generator=generator)
+    path: list[Tensor] = []
+    for _ in range(_STEPS):
+        rows = following[rows].long()
+        path.append(rows)
+    return torch.cat(path)
 
 
 def loss_of(q: Tensor, targets: Tensor, known: Tensor, legal: Tensor, conservative: float) -> Tensor:
@@ -149,17 +164,21 @@ def fit(
     )
     members = torch.from_numpy(membership(config.inputs))
     generator = torch.Generator().manual_seed(config.seed + 1)
+    on_policy = round(config.on_policy * config.batch)
     done: list[Progress] = []
     order = torch.empty(0, dtype=torch.int64)
     for first in range(0, config.updates, config.sync):
         started, summed, tuples = time.monotonic(), 0.0, 0
-        worth = worth_of(net, target, data, rewards, config)
+        worth, following = worth_of(net, target, data, rewards, config)
+        seen = visited(following, generator) if on_policy else order
         target.load_state_dict(net.state_dict())
         updates = min(config.sync, config.updates - first)
         for _ in range(updates):
-            if len(order) < min(config.batch, len(data.x)):
+            if len(order) < min(config.batch - on_policy, len(data.x)):
                 order = torch.randperm(len(data.x), generator=generator)
-            places, order = order[: config.batch], order[config.batch :]
+            places, order = order[: config.batch - on_policy], order[config.batch - on_policy :]
+            if on_policy:
+                places = torch.cat([places, seen[torch.randint(len(seen), (on_policy,), generator=generator)]])
             x, known = data.x[places], data.known[places]
             targets = rewards.targets(places, data.next[places], worth)
             if config.drop_counters:
