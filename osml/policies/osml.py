@@ -111,6 +111,8 @@ def _by_models(
     partition = turn.decide()
     late = migration(lc, since_s, observation.time_s)
     lack = Infeasible(turn.unsatisfied, turn.lack) if turn.lack else None
+    if lack is None and turn.aside:
+        lack = Infeasible(list(turn.aside), f"{', '.join(turn.aside)} only has what the others leave")
     return Plan(partition, turn.reasons, lack or late, turn.forecasts()), turn.state(partition)
 
 

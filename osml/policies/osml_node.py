@@ -176,8 +176,10 @@ def _obstacle(node: Node) -> str | None:
         found = can_isolate(budget, groups, groups, node.observation.platform.max_groups)
         if found is not None:
             return found
-        needed = sum(budget.limits[name].least for name in names)
-        needed += max((budget.limits[name].least for name in node.be), default=0)
+        shared = max((budget.limits[name].least for name in node.be), default=0)
+        if shared > min((budget.limits[name].most for name in node.be), default=budget.total):
+            return f"one BE job's minimum of {budget.resource} is more than another's maximum, and they share a part"
+        needed = shared + sum(budget.limits[name].least for name in names)
         if needed > budget.total:
             return f"the operator's minimums for {budget.resource} ({needed}) don't fit in {budget.total}"
         if any(budget.limits[name].most < budget.floor for name in names):

@@ -36,7 +36,7 @@ def overcommit(turn: Round) -> Partition:
             return share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
         if turn.stuck <= SETTLE or turn.age <= SETTLE:
             return share(turn, "queues may still drain")
-    if turn.kind == SOME and turn.aside and turn.age <= KEPT:
+    if turn.kind == SOME and turn.aside and not turn.new and turn.age <= KEPT:
         turn.unsatisfied = sorted({*turn.aside, *turn.violated})
         return turn.hold()
     tight = {name: _tight(turn, name) for name in names}

@@ -77,6 +77,7 @@ class Round:
         self._score(restart=here != there or bool(self.moved))
         self.pairs = self._pairs(state.pairs)
         self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
+        self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
 
     def _score(self, *, restart: bool) -> None:
@@ -103,6 +104,15 @@ class Round:
                 self.cells = {**self.cells, pair.giver: Cell(cell.cores + pair.cores, cell.ways)}
                 self.say(f"{pair.giver} shares no more: its {pair.cores} cores are its own again", pair.giver)
         return going
+
+    def _make_room(self) -> None:
+        """Cells as the limits of now allow them: the operator's may have changed, BE jobs may have come."""
+        node = self.node
+        cells = {name: node.bounded(name, *cell) for name, cell in self.cells.items()}
+        if not fits(node, cells):
+            self.pairs, self.node = [], node._replace(taken=Cell(0, 0))
+            cells = cut_down(self.node, cells, {name: node.least(name) for name in cells}) or {}
+        self.cells = cells
 
     def want(self, name: str) -> Cell:
         """The OAA in whole units: what the shield calls safe, and no cell that missed the target before."""
@@ -309,6 +319,8 @@ class Round:
         self.go(SOME if self.aside else PARTED)
         found = spread_out(self.node, {name: cells[name] for name in self.services}, to)
         for name, cell in found.items():
+            if cell != self.cells.get(name):  # what is only lent until all is calm goes back in one step
+                self.known[name] = replace(self.known[name], before=None)
             known, need = self.known[name], self.wants[name]
             if name not in self.cells:
                 self.say(

@@ -1,0 +1,196 @@
+"""Models of known answers for tests of the osml policy; and what the policy does when models are wrong or missing."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from osml.domain import Counters, Latency, Observation, Partition, Platform, Region, Service
+from osml.policies.arq import Arq
+from osml.policies.decide import decide_by
+from osml.policies.osml import Osml
+from osml.policies.osml_models import Models, load_models
+from osml.predictors import FeatureSpec, Margin, ModelMetadata, OutputSpec, Prediction, models_folder
+
+OUTPUTS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")
+FEATURES = ("latency_over_target", "cores", "requests_per_s", "platform_cores")
+PLATFORM = Platform("p", 36, "0-35", ways=20, way_mib=2.25, bandwidth_gbps=76.8)
+
+Answers = Callable[[np.ndarray[Any, Any]], list[float]]
+
+
+def metadata(outputs: tuple[str, ...] = OUTPUTS, features: tuple[str, ...] = FEATURES, **more: Any) -> ModelMetadata:
+    margin = {c: Margin([1.0] * len(outputs), [1.0] * len(outputs)) for c in ("0.9", "0.95")}
+    given: dict[str, Any] = {
+        "name": "fake", "version": "1", "kind": "a2", "variant": "masked", "platforms": ["p"],
+        "services": ["a", "b", "c", "d"], "features": [FeatureSpec(name, None, 0.0, 1e9) for name in features],
+        "outputs": [OutputSpec(name, None) for name in outputs], "margins": margin, "simulated": True,
+        "dataset_fingerprint": "", "commit": "", "seed": 0, "command": "", "licence": "",
+    }  # fmt: skip
+    return ModelMetadata(**(given | more))
+
+
+@dataclass
+class Fake:
+    """Answers by a function of a row of FEATURES, with a spread of 0.5."""
+
+    answer: Answers
+    metadata: ModelMetadata = field(default_factory=metadata)
+    spread: float = 0.5
+
+    def predict(self, features: np.ndarray[Any, Any]) -> Prediction:
+        points = np.array([self.answer(row) for row in features], np.float32)
+        return Prediction(points, np.full_like(points, self.spread), self.metadata)
+
+
+def needs(**cores: float) -> Models:
+    """Models by which a service with so many requests a second needs so many cores: rate_10=4.0."""
+    by_rate = {float(name.removeprefix("rate_")): value for name, value in cores.items()}
+
+    def answer(row: np.ndarray[Any, Any]) -> list[float]:
+        known = float(row[2])
+        oaa = by_rate[min(by_rate, key=lambda rate: abs(rate - known))]
+        return [oaa - 1.0, 1.0, oaa, 1.0, oaa]
+
+    fake: Any = Fake(answer)
+    return Models(a=fake, a2=fake)
+
+
+def service(name: str, ratio: float | None = 0.5, rate: float = 10.0, **more: Any) -> Service:
+    latency = None if ratio is None else Latency(p99_ms=10.0 * ratio, requests_per_s=rate, samples=100_000)
+    return Service(name, "lc", target_ms=10.0, latency=latency, **more)
+
+
+def job(name: str = "job") -> Service:
+    return Service(name, "be", ipc_solo=1.0, counters=Counters(ipc=0.5))
+
+
+def observe(*services: Service, seq: int = 0, **more: Any) -> Observation:
+    platform = more.pop("platform", PLATFORM)
+    return Observation("n", seq, 10.0 + seq, 1.0, platform, list(services), **more)
+
+
+class Run:
+    """A policy over intervals that the test dictates; what it decides is applied at once."""
+
+    def __init__(self, policy: Any, platform: Platform = PLATFORM) -> None:
+        self.policy, self.platform = policy, platform
+        self.decision: Any = None
+        self.seq = 0
+
+    def __call__(self, *services: Service, times: int = 1, **more: Any) -> Any:
+        for _ in range(times):
+            last = self.decision
+            given = {
+                "partition": last and last.partition, "assignments": last.assignments if last else [],
+                "policy_state": last and last.policy_state, "platform": self.platform,
+            } | more  # fmt: skip
+            self.decision = decide_by(self.policy, observe(*services, seq=self.seq, **given))
+            self.seq += 1
+        return self.decision
+
+    def cores(self) -> dict[str, int]:
+        partition = self.decision.partition
+        return {name: partition.cores_of(name) for region in partition.regions for name in region.owners}
+
+    def words(self) -> str:
+        return " | ".join(reason.text for reason in self.decision.reasons)
+
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([NAN] * 5, "answers rcliff_cores nan"),
+        ([3.0, 1.0, 500.0, 1.0, 1.0], "answers oaa_cores 500 on a node with 36"),
+        ([3.0, -7.0, 4.0, 1.0, 1.0], "answers rcliff_ways -7"),
+    ],
+)
+def test_a_model_that_answers_nonsense_leaves_the_decision_to_arqs_rules(answer: list[float], why: str) -> None:
+    fake: Any = Fake(lambda row: answer)
+    seen = observe(service("a"), service("b", 1.5))
+    ours, theirs = decide_by(Osml(Models(a2=fake)), seen), decide_by(Arq(), seen)
+    assert ours.partition == theirs.partition
+    assert why in ours.reasons[0].text
+    assert "arq" in ours.reasons[0].text
+    assert ours.forecasts == []
+
+
+def test_a_model_that_raises_leaves_the_decision_to_arqs_rules() -> None:
+    class Broken(Fake):
+        def predict(self, features: np.ndarray[Any, Any]) -> Prediction:
+            raise RuntimeError("wrong shape")
+
+    broken: Any = Broken(lambda row: [])
+    decision = decide_by(Osml(Models(a2=broken)), observe(service("a"), service("b")))
+    assert "can't answer (RuntimeError: wrong shape)" in decision.reasons[0].text
+
+
+def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts() -> None:
+    known = needs(rate_10=4.0)
+    strange = metadata(features=FEATURES)
+    strange = ModelMetadata(**{f: getattr(strange, f) for f in strange.__struct_fields__ if f != "features"}, features=[
+        replace(spec, high=36.0) if spec.name == "platform_cores" else spec for spec in strange.features
+    ])  # fmt: skip
+    fake: Any = known.a2
+    fake.metadata = strange
+    run = Run(Osml(known))
+    run(service("a"), service("b"))
+    assert "arq" not in run.words()
+    wide = replace(PLATFORM, cores=96, cpus="0-95")
+    run(service("a"), service("b"), platform=wide)
+    assert "a is like nothing that the models know (platform_cores 96, trained on 0 to 36)" in run.words()
+    run(service("a"), service("b"))
+    assert "arq" not in run.words()
+
+
+def test_a_folder_without_models_says_so_and_raises_nothing(tmp_path: Path) -> None:
+    found = load_models(tmp_path, "e5-2697v4")
+    assert found.a2 is None
+    assert any("no model a2 for platform 'e5-2697v4'" in fault for fault in found.faults)
+    decision = decide_by(Osml(found), observe(service("a"), service("b")))
+    assert "no model a2" in decision.reasons[0].text
+
+
+def test_a_file_with_another_checksum_is_not_used(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path / "models"
+    shutil.copytree(models_folder(), folder)
+    with (folder / "a2-masked-e5-2697v4" / "model.onnx").open("ab") as file:
+        file.write(b"x")
+    found = load_models(folder, "e5-2697v4")
+    assert found.a2 is None
+    assert found.b is not None
+    assert any("sha256" in fault for fault in found.faults)
+
+
+def test_shipped_models_load_without_fault() -> None:
+    pytest.importorskip("onnxruntime")
+    assert load_models(models_folder(), "e5-2697v4").faults == ()
+
+
+def test_the_partition_of_arq_is_taken_up_when_the_models_can_be_asked_again() -> None:
+    fine = needs(rate_10=4.0)
+    run = Run(Osml(Models()))
+    run(service("a"), service("b", 1.5), times=6)
+    assert "arq" in run.words()
+    run.policy = Osml(fine)
+    run(service("a"), service("b"))
+    assert run.decision.partition.cores_of("a") >= 4
+    assert run.decision.forecasts[0].oaa.cores == pytest.approx(4.0)
+
+
+def test_a_partition_of_somebody_else_is_no_obstacle() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    odd = Partition([Region(["a", "b"], 3, 2), Region(["a"], 5, 5), Region(["b"], 5, 5)])
+    run(service("a"), service("b"), partition=odd)
+    assert run.cores()["a"] >= 4
