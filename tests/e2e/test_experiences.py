@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import sqlite3
 import time
 import zlib
@@ -98,6 +100,25 @@ def test_a_server_that_keeps_none_is_asked_once_and_decides_on(children: Childre
     assert running.log.read_text().count("the server keeps no experiences") == 1
     assert "no decision" not in running.log.read_text()
     assert stats(figures)[-1]["experiences"] == {"sent": 0, "waiting": 0, "dropped": 0, "refused": 0}
+
+
+def test_they_go_on_after_the_configuration_was_read_anew(
+    children: Children, agent: Path, tmp_path: Path, database: Path
+) -> None:
+    bench = start(children, agent, tmp_path, f"sqlite:///{database}")
+    figures = tmp_path / "stats.jsonl"
+    running = bench.start_agent("--stats", str(figures))
+    wait_for_ticks(figures, running, 5)
+    before = len(stats(figures))
+    os.kill(running.pid, signal.SIGHUP)
+    wait_until(
+        lambda: any(line["experiences"]["sent"] > 0 for line in stats(figures)[before + 1 :]),
+        "the agent to send experiences after the reload",
+        [running],
+        timeout_s=90,
+    )
+    assert "the configuration was reloaded" in running.log.read_text()
+    children.stop(running)
 
 
 def test_an_operator_keeps_them_to_the_node(children: Children, agent: Path, tmp_path: Path, database: Path) -> None:
