@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
-from osml.predictors.actions import Mask
+from osml.predictors.actions import NO_CHANGE, Mask
 from osml.predictors.metadata import ModelMetadata
 from osml.predictors.session import Floats32, RowCheck, open_session
 
@@ -29,9 +29,10 @@ class QFunction:
         found: Floats32 = self._session.run(None, {"features": self._rows(features)})[0]
         return found
 
-    def best(self, features: NDArray[Any], legal: Mask) -> NDArray[np.int64]:
+    def best(self, features: NDArray[Any], legal: Mask, margin: float = 0.0) -> NDArray[np.int64]:
         """The legal action of the highest value, (rows,); the first one of equals. `legal` is (rows, 49), 1 or 0.
 
+        Nothing is changed where the best is not worth more than `margin` above that, if changing nothing is legal.
         Raises InputError for masks of another shape or without any legal action.
         """
         q = self.q(features)
@@ -39,7 +40,16 @@ class QFunction:
             raise InputError(
                 f"masks have shape {legal.shape}, expected {q.shape} with at least one legal action in each"
             )
-        return np.argmax(np.where(legal > 0, q, -np.inf), axis=1)
+        return greedy(q, legal > 0, margin)
+
+
+def greedy(q: Floats32, legal: NDArray[np.bool_], margin: float = 0.0) -> NDArray[np.int64]:
+    """`QFunction.best` on values (rows, 49)."""
+    found = np.argmax(np.where(legal, q, -np.inf), axis=1)
+    if margin <= 0:
+        return found
+    gain = np.take_along_axis(q, found[:, None], axis=1)[:, 0] - q[:, NO_CHANGE]
+    return np.where((gain > margin) | ~legal[:, NO_CHANGE], found, NO_CHANGE)
 
 
 def load_q_function(folder: Path) -> QFunction:

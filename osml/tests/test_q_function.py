@@ -93,6 +93,14 @@ def test_best_is_legal_and_no_mask_may_be_empty() -> None:
     masks[:, NO_CHANGE] = 1
     chosen = opened.best(rows, masks)
     assert (masks[np.arange(200), chosen] == 1).all()
+    gain = opened.q(rows)[np.arange(200), chosen] - opened.q(rows)[:, NO_CHANGE]
+    bar = float(np.median(gain))
+    held = opened.best(rows, masks, margin=bar)
+    np.testing.assert_array_equal(held, np.where(gain > bar, chosen, NO_CHANGE))
+    assert 0 < (held == NO_CHANGE).mean() < 1
+    masks[:, NO_CHANGE] = 0
+    masks[:, 0] = 1
+    assert (opened.best(rows, masks, margin=1e9) != NO_CHANGE).all()  # nothing else is legal
     with pytest.raises(InputError, match="at least one legal action"):
         opened.best(rows[:1], np.zeros((1, N_ACTIONS), np.int8))
     with pytest.raises(InputError, match=r"masks have shape \(2, 49\)"):

@@ -8,11 +8,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from osml.failure import InputError
 from osml.predictors import QFunction, load_q_function
 from osml_training.dqn.config import OfflineConfig
-from osml_training.dqn.greedy import LIMIT, Ints, at_random, greedy, one_step, towards, walks
+from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, towards, walks
 from osml_training.dqn.optimal_areas import optimal_areas
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions, transitions_of
@@ -23,6 +24,10 @@ STATUSES = 300_000
 """Of each part, at most."""
 
 FRESH_ROWS = 700_000
+
+MARGIN = 0.01
+"""Of value, by which an action must be better than none for the second line of a model."""
+
 EVALUATION_SEED = 1001
 
 _CHUNK = 65_536
@@ -36,11 +41,10 @@ def config_of(opened: QFunction) -> OfflineConfig:
         raise InputError(f"model '{opened.metadata.name}': training in metadata.json: {error}") from None
 
 
-def answers(opened: QFunction, found: Transitions) -> Ints:
-    """The legal action of the highest value in each status."""
+def values(opened: QFunction, found: Transitions) -> NDArray[np.float32]:
+    """Q of all actions of all statuses, (rows, 49)."""
     raw = found.states[:, [STATE.index(name) for name in opened.metadata.inputs]]
-    parts = [opened.q(raw[first : first + _CHUNK]) for first in range(0, len(raw), _CHUNK)]
-    return greedy(np.concatenate(parts), found)
+    return np.concatenate([opened.q(raw[first : first + _CHUNK]) for first in range(0, len(raw), _CHUNK)])
 
 
 def evaluate(
@@ -48,7 +52,7 @@ def evaluate(
 ) -> dict[str, Any]:
     """The document of `osml train evaluate` for a Model-C.
 
-    `rows`: for each policy (model, random, straight to OAA) and hold-out (seen, unseen) what `greedy.one_step` and
+    `rows`: for each policy (model, model with a margin, random, straight to OAA) and hold-out (seen, unseen) what `greedy.one_step` and
     `greedy.walks` say. Raises InputError where the data sets have no run that the model was not taught on, or no
     labels.
     """
@@ -101,8 +105,10 @@ def evaluation_of(
 
 
 def _rows(opened: QFunction, found: Transitions, oaa: Any, split: str, seed: int) -> list[dict[str, Any]]:
+    q = values(opened, found)
     policies = {
-        "model": answers(opened, found),
+        "model": greedy(q, found),
+        f"model, margin {MARGIN:g}": greedy(q, found, MARGIN),
         "random": at_random(found, np.random.default_rng([seed, 1])),
         "straight to OAA": towards(found, oaa),
     }

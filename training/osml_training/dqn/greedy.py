@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.predictors.actions import NO_CHANGE
+from osml.predictors.q_function import greedy as best_of
 from osml_training.dqn.rewards import MOVES
 from osml_training.dqn.transitions import Transitions
 
@@ -24,9 +25,9 @@ LIMIT = 30
 """Steps that a walk may take."""
 
 
-def greedy(q: Floats32, found: Transitions) -> Ints:
-    """The legal action of the highest value in each status."""
-    return np.argmax(np.where(found.next >= 0, q, -np.inf), axis=1)
+def greedy(q: Floats32, found: Transitions, margin: float = 0.0) -> Ints:
+    """The legal action of the highest value in each status; none that is not better than none by `margin`."""
+    return best_of(q, found.next >= 0, margin)
 
 
 def at_random(found: Transitions, rng: np.random.Generator) -> Ints:
