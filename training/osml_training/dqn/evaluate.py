@@ -52,9 +52,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """The document of `osml train evaluate` for a Model-C.
 
-    `rows`: for each policy (model, model with a margin, random, straight to OAA) and hold-out (seen, unseen) what `greedy.one_step` and
-    `greedy.walks` say. Raises InputError where the data sets have no run that the model was not taught on, or no
-    labels.
+    `rows`: for each policy (model, model with a margin, random, straight to OAA) and hold-out (seen, unseen) what
+    `greedy.one_step` and `greedy.walks` say. Raises InputError where the data sets have no run that the model was not
+    taught on, or no labels.
     """
     config = config_of(opened)
     rows: list[dict[str, Any]] = []
