@@ -24,9 +24,9 @@ from osml_training.dqn import offline as fitted
 from osml_training.dqn.config import read_offline_config, shipped_offline_config
 from osml_training.dqn.export import load_qnet
 from osml_training.dqn.online_config import OnlineConfig, read_online_config
-from osml_training.dqn.online_evaluate import Evaluation, evaluate_greedy
+from osml_training.dqn.online_evaluate import Evaluation, better, evaluate_greedy
 from osml_training.dqn.online_learner import Policy
-from osml_training.dqn.online_loop import learn_online
+from osml_training.dqn.online_loop import Progress, learn_online
 from osml_training.dqn.online_starts import model_a_starts
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.rewards import Reward
@@ -134,27 +134,25 @@ class Ablation:
         """Offline tuples for the pool."""
         return sample_tuples(self.found, 500_000, reward, np.random.default_rng(0))
 
-    def online(self, begin: QNet | None, reward: Reward, *, keep: bool = True, **changes: Any) -> list[QNet]:
+    def online(
+        self, begin: QNet | None, reward: Reward, *, seeds: int | None = None, keep: bool = True, gate: bool = False,
+        **changes: Any,
+    ) -> list[QNet]:  # fmt: skip
         """A network for each seed that has learned online, from `begin` or from nothing.
 
-        From nothing it explores at first, from a network only as much as it always does. `keep`: the offline tuples
-        stay in the batches.
+        `keep`: the offline tuples stay in the batches. `gate`: of what it is on the way the last is taken that was
+        better than the one before it beyond noise, on other episodes than those of the table.
         """
         nets: list[QNet] = []
         tuples = self.tuples(reward) if begin is not None and keep else None
-        for seed in self.seeds:
-            config = msgspec.structs.replace(self.config, reward=reward, seed=seed, **changes)
-            if begin is None:
-                points = ((0, 1.0), (config.steps // 5, config.epsilon[-1][1]))
-                config = msgspec.structs.replace(config, epsilon=points)
-                scaled = fitted.new_qnet(
-                    self.found, read_offline_config(shipped_offline_config("masked"), {"seed": seed})
-                )
-                net = scaled
-            else:
-                net = copy.deepcopy(begin)
-            learn_online(net, config.checked(), offline=tuples)
-            nets.append(net.eval())
+        for seed in self.seeds[:seeds]:
+            config = msgspec.structs.replace(self.config, reward=reward, seed=seed, **changes).checked()
+            masked = read_offline_config(shipped_offline_config("masked"), {"seed": seed})
+            net = fitted.new_qnet(self.found, masked) if begin is None else copy.deepcopy(begin)
+            champion = Champion(net, config.platform)
+            end = learn_online(net, config, offline=tuples, heard=champion.challenge if gate else None, every=100_000)
+            self.say(f"seed {seed}: {end.steps / end.seconds:.0f} decisions/s")
+            nets.append(champion.net if gate else net.eval())
         return nets
 
     def run(self) -> None:
@@ -162,15 +160,32 @@ class Ablation:
         self.add("nothing: holds still", [hold])
         self.add("nothing: acts at random", [at_random(0)])
         self.add("offline, shipped", [self.shipped])
-        for reward_name, variant in (("entropy", "masked"), ("latency", "latency")):
+        for name, variant in (("entropy", "masked"), ("latency", "latency")):
             net, reward = self.offline(variant)
-            self.add(f"{reward_name}: offline only", [net])
-            self.add(f"{reward_name}: online only", self.online(None, reward))
-            self.add(f"{reward_name}: both", self.online(net, reward))
-            if reward_name == "entropy":
-                self.add("entropy: both, offline tuples not kept", self.online(net, reward, keep=False))
-                self.add("entropy: online only, of the node's E_S", self.online(None, reward, credit="node"))
-                self.add("entropy: online only, no bound", self.online(None, reward, bounded=False))
+            self.add(f"{name}: offline only", [net])
+            self.add(f"{name}: online only", self.online(None, reward))
+            self.add(f"{name}: both", self.online(net, reward))
+            if name == "entropy":
+                self.add("entropy: both, gated", self.online(net, reward, gate=True))
+                self.add("entropy: both, offline tuples not kept", self.online(net, reward, seeds=1, keep=False))
+                self.add("entropy: online only, the node's E_S", self.online(None, reward, seeds=1, credit="node"))
+                self.add("entropy: online only, no bound", self.online(None, reward, seeds=1, bounded=False))
+                self.add("entropy: online only, acts each 1 s", self.online(None, reward, seeds=1, interval_s=1.0))
+
+
+class Champion:
+    """Keeps a copy of a network that learns, and takes a later one where that is better beyond noise."""
+
+    def __init__(self, net: QNet, platform: str):
+        self._learning, self._platform = net, platform
+        self._seeds = range(100_000, 100_100)
+        self.net, self._worth = copy.deepcopy(net), evaluate_greedy(net, platform, self._seeds)
+
+    def challenge(self, _: Progress) -> None:
+        """Compare; to be called as the network learns."""
+        worth = evaluate_greedy(self._learning, self._platform, self._seeds)
+        if better(worth, self._worth).high < 0:
+            self.net, self._worth = copy.deepcopy(self._learning), worth
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,7 +32,7 @@ Learn = Callable[[QNet, OnlineConfig], Progress]
 
 CONFIG = OnlineConfig(
     envs=64, batch=256, replay_ratio=1.0, min_services=4, max_services=4, steps=20_000, learning_starts=1000,
-    target_sync=2000, capacity=50_000, epsilon=((0, 1.0), (10_000, 0.05)),
+    target_sync=2000, capacity=50_000, epsilon=((0, 1.0), (10_000, 0.05)), offline_share=0.0,
 )  # fmt: skip
 """Four services on every node, so that there are no empty places, which RLlib would learn from and the loop not."""
 

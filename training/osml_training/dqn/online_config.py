@@ -69,6 +69,8 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An episode has at most so many."""
     horizon: int = 60
     """Intervals of an episode."""
+    interval_s: float = 5.0
+    """Seconds between two actions in learning: after longer ones queues have drained and tails are less noisy."""
     seed: int = 0
     """Episodes, exploration, batches."""
     num_env_runners: int = 0
@@ -87,7 +89,8 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "conservative": (self.conservative, 0, 1e6), "learning_starts": (self.learning_starts, 1, 10**12),
             "steps": (self.steps, 0, 10**12), "envs": (self.envs, 1, 10**6), "seed": (self.seed, 0, 2**31),
             "num_env_runners": (self.num_env_runners, 0, 10_000),
-            "horizon": (self.horizon, 1, 10**6), "max_services": (self.max_services, 1, 15),
+            "horizon": (self.horizon, 1, 10**6), "interval_s": (self.interval_s, 1e-3, 3600),
+            "max_services": (self.max_services, 1, 15),
             "min_services": (self.min_services, 1, self.max_services),
         }  # fmt: skip
         for name, (value, low, high) in limits.items():
@@ -115,7 +118,7 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {
             "platform": self.platform, "reward": self.reward.kind, "price": self.reward.price, "credit": self.credit,
             "cliff": self.reward.cliff, "move": self.reward.move, "min_services": self.min_services,
-            "max_services": self.max_services, "horizon": self.horizon,
+            "max_services": self.max_services, "horizon": self.horizon, "interval_s": self.interval_s,
         }  # fmt: skip
 
     def bound(self) -> Bound | None:
