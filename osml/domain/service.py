@@ -24,7 +24,11 @@ class Latency(Struct, frozen=True, forbid_unknown_fields=True):
 
     def at(self, percentile: Percentile) -> float | None:
         """Latency in ms at the percentile that a target is set for."""
-        return {"p50": self.p50_ms, "p95": self.p95_ms, "p99": self.p99_ms, "mean": self.mean_ms}[percentile]
+        if percentile == "p99":
+            return self.p99_ms
+        if percentile == "p95":
+            return self.p95_ms
+        return self.p50_ms if percentile == "p50" else self.mean_ms
 
 
 class Counters(Struct, frozen=True, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from osml.domain import Forecast, Partition, Reason, Service
-from osml.entropy import system_entropy
+from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml_bandwidth import with_bandwidth
 from osml.policies.osml_correct import Action, downsize, downsize_value, upsize
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
@@ -84,12 +84,15 @@ class Round:
         """What the present way to run the node is worth, once it has shown that; and whether misses get less."""
         state = self.before
         self.scores = {} if restart else dict(state.scores)
-        ratios = [ratio for name in self.violated if (ratio := over(self.services[name])) is not None]
-        worst = max(ratios, default=None)
+        ratios = {name: ratio for name, one in self.services.items() if (ratio := over(one)) is not None}
+        worst = max((ratio for name, ratio in ratios.items() if name in self.violated), default=None)
         falls = worst is None or (state.lowest is not None and worst < 0.99 * state.lowest)
         self.stuck = 0 if falls else state.stuck + 1
         self.lowest = worst if worst is None or state.lowest is None else min(worst, state.lowest)
-        e_s = system_entropy(self.node.observation.services).e_s
+        slow = [one.slowdown for one in self.node.observation.services if one.kind == "be"]
+        known = [slowdown for slowdown in slow if slowdown is not None]
+        e_lc = lc_entropy([intolerable(ratio, 1.0) for ratio in ratios.values()]) if ratios else None
+        e_s = None if e_lc is None else combine(e_lc, be_entropy(known) if known else None)
         if e_s is not None and self.age > SETTLE and (self.stuck == 0 or self.stuck > SETTLE):
             old = self.scores.get(self.kind)
             self.scores[self.kind] = e_s if old is None else 0.5 * (old + e_s)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from osml.domain import KnobRange, Observation, Platform, Service
 from osml.domain.cpulist import parse_cpulist
@@ -96,8 +97,14 @@ def _check_platform(platform: Platform) -> None:
             )
 
 
-def _cpus(text: str, field: str) -> list[int]:
+def _cpus(text: str, field: str) -> tuple[int, ...]:
     try:
-        return parse_cpulist(text)
+        return _parsed(text)
     except ValueError as error:
         raise RequestError(f"{field}: {error}", field) from error
+
+
+@lru_cache(maxsize=4096)
+def _parsed(text: str) -> tuple[int, ...]:
+    """Nodes send the same lists in every interval."""
+    return tuple(parse_cpulist(text))
