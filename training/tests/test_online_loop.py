@@ -291,3 +291,36 @@ def test_a_wrong_config_is_refused_with_file_and_field(tmp_path, text, message):
     file.write_text(text)
     with pytest.raises(InputError, match=message):
         read_online_config(file)
+
+
+# -- what is left to gain --------------------------------------------------------------------------------------------
+
+
+def test_the_bound_is_the_entropy_of_the_service_and_the_price_of_what_it_has():
+    states = torch.zeros(3, len(STATE))
+    states[:, STATE.index("latency_over_target")] = torch.tensor([0.5, 4.0, torch.nan])
+    states[:, STATE.index("cores")], states[:, STATE.index("ways")] = 18.0, 5.0
+    found = changed().bound()
+    assert found is not None
+    assert (found.cpus, found.ways, found.price) == (36, 20, 0.1)
+    share = 0.1 * 0.5 * (18 / 36 + 5 / 20)
+    assert found(states)[:, 0].tolist() == pytest.approx([share, 0.75 + share, np.inf])
+    assert changed(credit="node").bound() is None
+    assert changed(bounded=False).bound() is None
+
+
+def test_an_estimate_above_the_bound_is_not_believed():
+    tuples = tuples_of(1)._replace(reward=np.zeros(1, np.float32))
+    tuples.after[0, STATE.index("latency_over_target")] = 0.5
+    tuples.after[0, [STATE.index("cores"), STATE.index("ways")]] = 0
+    losses = {}
+    for bounded in (True, False):
+        net = plain_net()
+        learner = Learner(net, changed(bounded=bounded))
+        with torch.no_grad():
+            learner.target.head.bias += 100.0
+            value = net(torch.from_numpy(tuples.before))[0, tuples.action[0]].item()
+        losses[bounded] = learner.update(tuples)
+        if bounded:
+            assert losses[bounded] == pytest.approx(value**2, rel=1e-3, abs=1e-6)  # nothing is left to gain
+    assert losses[False] > 5000
