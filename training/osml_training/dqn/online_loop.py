@@ -1,6 +1,6 @@
 """Model-C online, the plain loop: act on many virtual nodes at once, remember, learn. No Ray.
 
-It is what `rllib_*` is held against, and some 30 times as fast. Same seed, same weights.
+It is what `rllib_*` is held against, and some 20 times as fast. Same seed, same weights.
 """
 
 from __future__ import annotations
