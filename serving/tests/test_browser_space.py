@@ -122,7 +122,7 @@ def test_without_a_forecast_nothing_is_predicted(ask):
     assert found["danger"] == []
     assert found["oaa"] == 0
     assert found["badge"] == "no prediction"
-    assert "predicts nothing" in found["words"]
+    assert "Nothing is predicted" in found["words"]
 
 
 def test_the_cliff_is_hatched_up_to_the_prediction_and_its_margin(ask):

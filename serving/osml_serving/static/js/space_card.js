@@ -34,7 +34,7 @@ export class SpaceCard {
     const partitioned = space.ways !== null;
     setText(this.badge, space.forecast ? space.forecast.model : "no prediction");
     const has = space.cell ? `has ${cellWords(space.cell, partitioned)}` : "has nothing of its own yet";
-    setText(this.words, space.forecast ? forecastWords(space.forecast) : "This policy predicts nothing: only what was measured is shown.");
+    setText(this.words, space.forecast ? forecastWords(space.forecast) : "Nothing is predicted here: only what was measured is shown.");
     this.map.setAttribute("aria-label", `${space.name} ${has}. ${this.words.textContent}`);
     this.element.classList.toggle("strange", space.forecast?.familiar === false);
     drawMap(this.map, space);
