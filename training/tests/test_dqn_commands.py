@@ -52,7 +52,7 @@ def test_a_training_leaves_a_model_that_a_node_can_load(trained: tuple[Path, dic
     out, document = trained
     rows = {(row["policy"], row["split"]): row for row in document["rows"]}
     policies = {policy for policy, _ in rows}
-    assert policies == {"model", "model, margin 0.01", "random", "straight to OAA"}
+    assert policies == {"model", "margin 0.01", "PMU, LLC hidden", "random", "straight to OAA"}
     assert {split for _, split in rows} == {"seen", "unseen"}
     straight = rows["straight to OAA", "seen"]
     assert (straight["arrived"], straight["ended_met"], straight["cores"]) == (1.0, 1.0, 0.0)

@@ -69,6 +69,7 @@ services in training; `unseen`: services that were not. "Target met after" is ov
 best action could do there; a fall is an action that takes something from a service within its target and puts it
 beyond. "At OAA": walks from random cells that come within 2 cores and 2 ways of the optimal allocation area and meet
 the target, in how many steps; the walk ends after 30. "straight to OAA" knows the surface: a bound, not a policy.
+"margin 0.01": nothing is done that is not worth so much more than nothing. "PMU, LLC hidden": as on a cloud machine.
 
 {_rows(m)}
 

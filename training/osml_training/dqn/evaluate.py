@@ -18,6 +18,7 @@ from osml_training.dqn.optimal_areas import optimal_areas
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions, transitions_of
 from osml_training.jobs.evaluation import CACHE
+from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
 from osml_training.train.splits import Part, part_of
 
 STATUSES = 300_000
@@ -41,9 +42,10 @@ def config_of(opened: QFunction) -> OfflineConfig:
         raise InputError(f"model '{opened.metadata.name}': training in metadata.json: {error}") from None
 
 
-def values(opened: QFunction, found: Transitions) -> NDArray[np.float32]:
-    """Q of all actions of all statuses, (rows, 49)."""
-    raw = found.states[:, [STATE.index(name) for name in opened.metadata.inputs]]
+def values(opened: QFunction, found: Transitions, without: Sequence[str] = ()) -> NDArray[np.float32]:
+    """Q of all actions of all statuses, (rows, 49), with groups of counters `without` which it has to do."""
+    names = opened.metadata.inputs
+    raw = hidden(found.states[:, [STATE.index(name) for name in names]], names, without)
     return np.concatenate([opened.q(raw[first : first + _CHUNK]) for first in range(0, len(raw), _CHUNK)])
 
 
@@ -52,9 +54,9 @@ def evaluate(
 ) -> dict[str, Any]:
     """The document of `osml train evaluate` for a Model-C.
 
-    `rows`: for each policy (model, model with a margin, random, straight to OAA) and hold-out (seen, unseen) what
-    `greedy.one_step` and `greedy.walks` say. Raises InputError where the data sets have no run that the model was not
-    taught on, or no labels.
+    `rows`: for each policy (model, with a margin, without PMU and LLC counters, random, straight to OAA) and hold-out
+    (seen, unseen) what `greedy.one_step` and `greedy.walks` say. Raises InputError where the data sets have no run that
+    the model was not taught on, or no labels.
     """
     config = config_of(opened)
     rows: list[dict[str, Any]] = []
@@ -67,7 +69,7 @@ def evaluate(
             )  # fmt: skip
         except InputError:
             continue  # a data set without unseen services is one, too
-        rows += _rows(opened, found, optimal_areas(datasets, found), split, seed)
+        rows += _rows(opened, config, found, optimal_areas(datasets, found), split, seed)
     if not rows:
         raise InputError(
             f"the data sets have no run that model '{opened.metadata.name}' was not taught on, or none on its platform"
@@ -104,11 +106,17 @@ def evaluation_of(
     return evaluate(opened, [dataset or fresh_surfaces(where, seed)], platform=where, statuses=statuses)
 
 
-def _rows(opened: QFunction, found: Transitions, oaa: Any, split: str, seed: int) -> list[dict[str, Any]]:
+def _rows(
+    opened: QFunction, config: OfflineConfig, found: Transitions, oaa: NDArray[np.float64], split: str, seed: int
+) -> list[dict[str, Any]]:
     q = values(opened, found)
     policies = {
         "model": greedy(q, found),
-        f"model, margin {MARGIN:g}": greedy(q, found, MARGIN),
+        f"margin {MARGIN:g}": greedy(q, found, MARGIN),
+    }
+    if config.masked:
+        policies["PMU, LLC hidden"] = greedy(values(opened, found, HIDDEN_IN_CLOUDS), found)
+    policies |= {
         "random": at_random(found, np.random.default_rng([seed, 1])),
         "straight to OAA": towards(found, oaa),
     }
