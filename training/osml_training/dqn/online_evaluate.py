@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from osml.bench.judge import CLIFF_TIMES
 from osml.bench.report.statistics import Estimate, mean
 from osml.failure import InputError
+from osml.predictors.actions import NO_CHANGE
 from osml.virtual import columns as c
 from osml.virtual import fleet_measure as m
 from osml.virtual.environment_config import config_of
@@ -34,7 +35,7 @@ _TAILS = {m.M_P50_MS: c.F_P50_MS, m.M_P95_MS: c.F_P95_MS, m.M_P99_MS: c.F_P99_MS
 
 class Evaluation(NamedTuple):
     """By episode, (episodes,): mean E_S; share of intervals in which all targets were met, of all and of the last
-    third; cores and ways that the services owned, as shares of the node; discounted-free sum of the rewards; decisions
+    third; cores and ways that the services owned, as shares of the node; sum of the rewards; decisions
     that took from a service that met its target, and those of them that were falls off the cliff (`osml bench`).
     """
 
@@ -86,7 +87,7 @@ def evaluate_greedy(
         nodes.start_at(every, *starts(nodes))
     seen = _Seen(nodes, episodes)
     there = nodes.fleet.is_service[:, : config.max_services]
-    actions = np.full(there.shape, 24, np.int64)
+    actions = np.full(there.shape, NO_CHANGE, np.int64)
     for _ in range(config.horizon):
         states = environment_state(nodes.features[there])
         actions[there] = policy(states, nodes.masks[there])
