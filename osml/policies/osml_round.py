@@ -34,6 +34,9 @@ LITTLE = 0.1
 NEARLY_ALL = 0.92
 """Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
 
+FAR = -1.0
+"""Slack below which a service is far behind: its latency is twice the target."""
+
 WITHDRAWN = 3
 """Intervals after a step down in which a missed target takes it back."""
 
@@ -194,11 +197,23 @@ class Round:
         for more in (steps, more_ways):
             cells = self.given(more)
             if cells is not None and any(cells[name] != self.cells[name] for name in names):
-                return self.changed(cells)
+                return self.changed(self.lent(names, cells))
         if not any(self.known[name].missed for name in names):
             return self.hold()  # a guess ahead of any miss is not worth anybody else's cell
         self.wants |= steps
         return self.pair(names, steps) or overcommit(self)
+
+    def lent(self, names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
+        """The cells, with all that is idle for those who are far behind: a queue drains the faster the more it has.
+
+        BE jobs pay for that only where they are in the background anyway.
+        """
+        behind = [name for name in names if (self.services[name].slack or 0.0) < FAR]
+        if not behind or (self.node.be and not self.node.background):
+            return cells
+        for name in behind:
+            self.known[name] = replace(self.known[name], before=None)
+        return spread_out(self.node, cells, behind)
 
     def step(self, name: str) -> Cell:
         """What is tried next for a service: its need where that is more, else what Model-C says, else a plain step."""
@@ -220,7 +235,7 @@ class Round:
         """Model-C's action; without it, or where a queue grows fast, a step in proportion to the cell."""
         slack = self.services[name].slack or 0.0
         more, way = max(1, round(0.15 * cell.cores)), int(self.node.ways is not None)
-        if slack < -1.0:
+        if slack < FAR:
             return Cell(cell.cores + max(2, round(0.3 * cell.cores)), cell.ways + way)
         free = Cell(self.node.total.cores - cell.cores, self.node.total.ways - cell.ways)
         action = upsize(self.node.observation, name, self.models, cell, free)

@@ -9,7 +9,7 @@ from osml.policies.osml_memory import Known, banned
 from osml.policies.osml_node import Cell
 
 ROUNDING = 0.5
-"""Of a unit: predictions that are no more than this above a whole number are taken for it."""
+"""Of a unit: needs and bounds are rounded. Cliffs are whole: one that is at most 5.9 is at 5 or below."""
 
 FULL = 0.92
 """Share of its CPUs that a service may be using after a step down."""

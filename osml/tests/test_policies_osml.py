@@ -75,9 +75,13 @@ def test_a_missed_target_gets_more_and_the_cell_is_not_tried_again() -> None:
 def test_a_queue_that_drains_is_left_alone() -> None:
     run = Run(Osml(needs(rate_10=4.0)))
     run(service("a"), service("b"), times=9)
-    for ratio in (40.0, 30.0, 20.0, 10.0, 2.0):
-        run(service("a", ratio), service("b"))
-    assert run.cores()["a"] <= 6
+    run(service("a", 40.0), service("b"))
+    after = run.decision.partition
+    assert run.cores() == {"a": 32, "b": 4}  # all that was idle, until it has caught up
+    for ratio in (30.0, 20.0, 10.0, 2.0):
+        assert run(service("a", ratio), service("b")).partition == after
+    run(service("a"), service("b"), times=3)
+    assert run.cores() == {"a": 5, "b": 4}
 
 
 def test_noise_of_a_tail_of_few_requests_is_no_missed_target() -> None:

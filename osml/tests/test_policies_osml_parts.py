@@ -1,0 +1,165 @@
+"""Parts of the osml policy: whole units, trades, the shield, what is remembered."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from osml.domain import Latency, Partition, Region
+from osml.policies.osml_fit import cut_down, fits, missing, spread_out
+from osml.policies.osml_forecast import Answer
+from osml.policies.osml_memory import Known, banned, learned, with_ban
+from osml.policies.osml_misses import drains, really_missed
+from osml.policies.osml_node import Cell, isolated, node_of
+from osml.policies.osml_shield import safe
+from osml.policies.osml_trade import best_fit
+from osml.tests.test_policies_osml_models import observe, service
+
+NODE = node_of(observe(service("a"), service("b"), service("c")), None)
+cells = st.builds(Cell, st.integers(1, 12), st.integers(1, 6))
+three = st.fixed_dictionaries({"a": cells, "b": cells, "c": cells})
+
+
+@given(three, st.sampled_from([["a"], ["a", "b"], ["a", "b", "c"]]))
+def test_what_is_left_is_handed_out_whole_and_in_proportion(given_cells: dict[str, Cell], to: list[str]) -> None:
+    found = spread_out(NODE, given_cells, to)
+    assert sum(cell.cores for cell in found.values()) == 36
+    assert sum(cell.ways for cell in found.values()) == 20
+    for name, cell in given_cells.items():
+        assert found[name].cores >= cell.cores
+        assert name in to or found[name] == cell
+    grown = [name for name in to if found[name].cores > given_cells[name].cores]
+    has = [found[name].cores / given_cells[name].cores for name in grown]
+    would = [(found[name].cores + 1) / given_cells[name].cores for name in to]
+    assert max(has, default=0.0) <= min(would) + 1e-9  # nobody got a unit that would have served another better
+
+
+@given(three, three)
+def test_cells_are_cut_to_fit_and_nobody_below_its_least(wanted: dict[str, Cell], least: dict[str, Cell]) -> None:
+    big = {name: Cell(cell.cores + 8, cell.ways + 4) for name, cell in wanted.items()}
+    small = {
+        name: Cell(min(cell.cores, big[name].cores), min(cell.ways, big[name].ways)) for name, cell in least.items()
+    }
+    found = cut_down(NODE, big, small)
+    assert (found is None) == (not fits(NODE, small))
+    if found is not None:
+        assert fits(NODE, found)
+        lack = missing(NODE, big)
+        assert sum(c.cores for c in big.values()) - sum(c.cores for c in found.values()) == lack.cores
+        assert all(found[n].cores >= small[n].cores and found[n].ways >= small[n].ways for n in found)
+
+
+points = st.dictionaries(
+    st.sampled_from("abcde"), st.lists(st.builds(Cell, st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=3),
+    max_size=5,
+)  # fmt: skip
+
+
+@settings(deadline=None)
+@given(st.builds(Cell, st.integers(0, 8), st.integers(0, 5)), points)
+def test_the_best_fit_has_the_fewest_givers_and_then_gives_the_least(lack: Cell, offers: dict[str, list[Cell]]) -> None:
+    every: list[tuple[int, int]] = []
+    for count in (1, 2, 3):
+        for names in combinations(offers, count):
+            for taken in product(*(offers[name] for name in names)):
+                cores, ways = sum(c.cores for c in taken), sum(c.ways for c in taken)
+                if cores >= lack.cores and ways >= lack.ways:
+                    every.append((count, cores + ways))
+    found = best_fit(lack, offers)
+    assert (found is None) == (not every)
+    if found is not None:
+        assert (len(found), sum(c.cores + c.ways for c in found.values())) == min(every)
+
+
+def _answer(oaa: float = 6.0, upper: float = 5.6) -> Answer:
+    return Answer("a", "m", True, (5.0, 4.0), (upper, 6.0), (oaa, 2.0), (oaa + 0.7, 2.0), 1.0, None)
+
+
+def _known(**changes: Any) -> Known:
+    return replace(learned(None, _answer(), service("a"), Cell(8, 4), 1.0), **changes)
+
+
+def test_the_shield_lets_pass_what_is_above_the_bound_of_the_cliff_or_within_a_core_of_the_oaa() -> None:
+    known = _known()
+    assert safe(known, Cell(6, 6), 1.0)  # the bound of RCliff in both
+    assert safe(known, Cell(6, 2), 1.0)  # one less than the bound of the OAA (6.7), with its ways
+    assert not safe(known, Cell(5, 6), 1.0)
+    assert not safe(known, Cell(5, 2), 1.0)
+    assert not safe(known, Cell(6, 1), 1.0)
+
+
+def test_the_shield_lets_nothing_pass_that_missed_the_target_before() -> None:
+    known = with_ban(_known(rate=10.0), Cell(7, 5))
+    assert not safe(known, Cell(7, 5), 1.0)
+    assert not safe(known, Cell(7, 3), 1.0)
+    assert safe(known, Cell(8, 3), 1.0)
+    assert safe(replace(known, rate=5.0), Cell(7, 3), 1.0)  # at half the load it may do
+
+
+def test_bans_of_smaller_cells_are_forgotten_and_the_list_stays_short() -> None:
+    known = _known()
+    for cores in range(2, 40):
+        known = with_ban(known, Cell(cores, 2))
+    assert len(known.bans) == 1
+    for cores in range(40):
+        known = with_ban(known, Cell(cores, 40 - cores))
+    assert len(known.bans) <= 16
+    assert banned(known, Cell(39, 1))
+
+
+def test_needs_are_means_of_what_was_predicted_while_nothing_changed() -> None:
+    known = _known()
+    for oaa in (8.0, 8.0, 8.0):
+        known = learned(known, _answer(oaa), service("a"), Cell(8, 4), 1.0)
+    assert known.oaa[0] == pytest.approx(6.0 + 3 * 2.0 / 4)
+    moved = learned(known, _answer(20.0), service("a"), Cell(20, 4), 1.0)
+    assert moved.oaa == known.oaa  # a part of the interval was in the old cell
+    assert moved.settled == 0
+
+
+def test_a_starved_service_teaches_nothing() -> None:
+    known = _known(settled=3)
+    assert learned(known, _answer(1.0), service("a", 5.0), Cell(8, 4), 1.0).oaa == known.oaa
+
+
+def test_another_rate_of_requests_is_another_load_beyond_its_noise() -> None:
+    known = _known(rate=1000.0)
+    same = learned(known, _answer(20.0), service("a", rate=1100.0), Cell(8, 4), 1.0)
+    assert same.loads == known.loads
+    other = learned(known, _answer(20.0), service("a", rate=1500.0), Cell(8, 4), 1.0)
+    assert other.loads == known.loads + 1
+    assert other.oaa[0] == 20.0
+    behind = learned(replace(known, missed=2), _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0)
+    assert behind.loads == known.loads  # a queue drains: completions are not arrivals
+
+
+def test_a_miss_is_real_beyond_the_noise_of_its_tail_or_in_the_mean() -> None:
+    known = _known(missed=1, level=1.02, settled=5)
+
+    def measured(ratio: float, samples: int) -> Any:
+        return replace(service("a"), latency=Latency(p99_ms=10.0 * ratio, samples=samples))
+
+    assert not really_missed(known, measured(1.3, 400))  # four requests in the tail: 1 + 1 / sqrt(4)
+    assert really_missed(known, measured(1.6, 400))
+    assert really_missed(known, measured(1.05, 100_000))
+    assert really_missed(replace(known, level=1.2), measured(1.1, 400))
+    assert not really_missed(replace(known, missed=0), measured(0.9, 400))
+
+
+def test_a_queue_drains_where_its_end_is_in_sight() -> None:
+    assert drains(_known(latency_ms=200.0), service("a", 19.0))
+    assert not drains(_known(latency_ms=200.0), service("a", 19.99))
+    assert not drains(_known(latency_ms=200.0), service("a", 21.0))
+
+
+def test_cells_are_read_back_with_jobs_in_the_background_and_without_what_services_share() -> None:
+    partition = Partition([
+        Region(["a", "job"], 4, 0), Region(["a"], 0, 3), Region(["a", "b"], 2, 0), Region(["b"], 5, 2),
+        Region(["job"], 9, 9),
+    ])  # fmt: skip
+    assert isolated(partition, {"a", "b"}, has_ways=True) == {"a": Cell(4, 3), "b": Cell(5, 2)}

@@ -1,0 +1,90 @@
+"""The osml policy with the shipped models on the virtual node: as it is used. Simulated."""
+
+from __future__ import annotations
+
+import pytest
+
+from osml.bench.judge import Judge, converged_at
+from osml.bench.scenario import Scenario
+from osml.virtual.closed_loop import ClosedLoop
+from osml.virtual.load_traces import Steps
+from osml.virtual.mix import Mix, parse_mix
+from osml.virtual.surface import solo_speed
+
+pytest.importorskip("onnxruntime")
+
+PLATFORM = "e5-2697v4"
+
+
+def _run(mix: str | Mix, policy: str, seconds: float, platform: str = PLATFORM, interval_s: float = 1.0, **more):
+    scenario = Scenario("t", "t", parse_mix(mix) if isinstance(mix, str) else mix, platform, **more)
+    loop = ClosedLoop(scenario.node, scenario.loads, policy, interval_s=interval_s, seed=5, delay_s=0.1)
+    judge = Judge(scenario.node, [solo_speed(scenario.node.platform, job) for job in scenario.node.jobs])
+    judged = []
+    for _ in range(round(seconds / interval_s)):
+        loads = loop.loads_now()
+        judged.append(judge(loop.step(), loads))
+    return judged, loop
+
+
+def _mean_e_s(judged) -> float:
+    return sum(one.e_s for one in judged[len(judged) // 2 :]) / (len(judged) - len(judged) // 2)
+
+
+def test_case_a_holds_from_the_first_interval_with_few_resources_and_few_actions() -> None:
+    judged, _ = _run("moses=0.4,img-dnn=0.6,xapian=0.5", "osml", 40)
+    assert converged_at(judged) == 0
+    assert all(one.met for one in judged)
+    assert sum(one.changed for one in judged) <= 5  # OSML figure 9: 5 actions
+    assert judged[-1].used[0] <= 1.2 * 15  # the oracle's cores
+    assert judged[-1].used[1] <= 4
+
+
+@pytest.mark.parametrize("mix", ["ads=0.5,mongodb=0.9,nginx=0.3", "login=0.9,specjbb=0.5,xapian=0.5"])
+def test_mixes_that_start_with_missed_targets_converge_in_seconds_and_stay_so(mix: str) -> None:
+    judged, _ = _run(mix, "osml", 40)
+    at = converged_at(judged)
+    assert at is not None
+    assert at <= 8
+    assert all(one.met for one in judged[at:])
+
+
+def test_a_mix_that_fits_on_shared_resources_only_is_shared() -> None:
+    judged, _ = _run("ads=0.6,specjbb=0.6,sphinx=0.2", "osml", 40)
+    assert converged_at(judged) is not None
+    assert judged[-1].used == (36, 20)
+
+
+def test_an_infeasible_mix_costs_one_service_and_is_reported() -> None:
+    judged, loop = _run("ads=0.8,login=0.8,sphinx=0.9", "osml", 60)
+    assert judged[-1].e_s <= 0.34
+    assert loop._decision.infeasible.services == ["sphinx"]
+
+
+def test_a_load_that_rises_is_followed_without_a_fall() -> None:
+    scenario_mix = Mix({"moses": 0.3, "xapian": 0.2, "img-dnn": 0.3})
+    judged, _ = _run(scenario_mix, "osml", 60, traces={"xapian": Steps(0.2, ((30.0, 0.6),))})
+    assert all(one.met for one in judged[5:30])
+    assert sum(not one.met for one in judged[30:]) <= 3
+    assert judged[-1].cores[1] > judged[29].cores[1]
+
+
+@pytest.mark.parametrize("xapian", [0.3, 0.6])
+def test_beside_a_best_effort_job_it_has_a_lower_entropy_than_arq(xapian: float) -> None:
+    mix = Mix({"xapian": xapian, "moses": 0.2, "img-dnn": 0.2}, ("fluidanimate",))
+    ours, _ = _run(mix, "osml", 60, "e5-2630v4", 0.5, threads={"fluidanimate": 4})
+    theirs, _ = _run(mix, "arq", 60, "e5-2630v4", 0.5, threads={"fluidanimate": 4})
+    assert _mean_e_s(ours) < 0.8 * _mean_e_s(theirs)
+
+
+def test_on_a_platform_without_models_it_decides_as_arq_does() -> None:
+    ours, loop = _run("moses=0.3,xapian=0.3", "osml", 15, "gold-5220r")
+    theirs, _ = _run("moses=0.3,xapian=0.3", "arq", 15, "gold-5220r")
+    assert [(one.cores, one.ways) for one in ours] == [(one.cores, one.ways) for one in theirs]
+    assert "no model a2 for platform 'gold-5220r'" in loop._decision.reasons[0].text
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    first, _ = _run("moses=0.4,img-dnn=0.6,xapian=0.5", "osml", 15)
+    second, _ = _run("moses=0.4,img-dnn=0.6,xapian=0.5", "osml", 15)
+    assert first == second
