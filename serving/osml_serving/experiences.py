@@ -49,6 +49,7 @@ def router(runtime: Runtime) -> APIRouter:
             require(request.scope, node)
         for index, experience in enumerate(experiences):
             check_experience(experience, f"experiences[{index}]")
+            await asyncio.sleep(0)  # decisions come first
         for node in nodes:
             if not rate.take(node, time.perf_counter()):
                 message = f"node '{node}' posts experiences more than {runtime.settings.max_node_rate:g} times a second"

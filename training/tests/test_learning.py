@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import shutil
@@ -35,84 +36,31 @@ from osml_training.dqn.qnet import QNet
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
 from osml_training.export.bundle import add_to_manifest, entry_of
+from osml_training.learning import candidates
 from osml_training.learning import job as learning_job
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.job import LearnJob, learn, roll_back
+from osml_training.learning.judgement import HeldOut, Virtual, judge
 from osml_training.learning.recorded import recorded
+from osml_training.learning.trial import explore
 from osml_training.train.scaling import scaling_by
 
-from osml.domain import Experience, Latency, Outcome, Partition, Reason, Region
+from osml.bench.report.statistics import Estimate
+from osml.domain import Experience, Latency, Outcome
 from osml.failure import Failure, InputError
-from osml.policies.policy import Plan
 from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_manifest
 from osml.predictors.actions import ACTION_NAMES, N_ACTIONS
-from osml.virtual.closed_loop import ClosedLoop
-from osml.virtual.mix import node_of, parse_mix
 
 PLATFORM = "e5-2697v4"
 CHAMPION = "c-test"
 replace = msgspec.structs.replace
 
 
-class ExplorerState(msgspec.Struct):
-    seed: int
-
-
-class Explorer:
-    """Moves one service by a few cores and ways, at random; the job has what is left. Records what it sees."""
-
-    name, version, State = "explorer", 1, ExplorerState
-
-    def __init__(self) -> None:
-        self.seen: list[Any] = []
-
-    def initial(self, observation: Any, seed: int) -> ExplorerState:
-        return ExplorerState(seed)
-
-    def decide(self, observation: Any, state: ExplorerState) -> tuple[Plan, ExplorerState]:
-        self.seen.append(observation)
-        rng = np.random.default_rng([state.seed, observation.seq])
-        lc = [service.name for service in observation.services if service.kind == "lc"]
-        platform, before = observation.platform, observation.partition
-        if before is None or observation.seq % 60 == 0:  # from somewhere else
-            cores = {name: int(rng.integers(1, platform.cores // (len(lc) + 1) + 1)) for name in lc}
-            ways = {name: int(rng.integers(1, platform.ways // (len(lc) + 1) + 1)) for name in lc}
-        else:
-            cores, ways = ({n: f(n) for n in lc} for f in (before.cores_of, before.ways_of))
-            name = lc[int(rng.integers(len(lc)))]
-            spare = platform.cores - 1 - sum(cores.values()), platform.ways - 1 - sum(ways.values())
-            cores[name] = max(1, cores[name] + min(int(rng.integers(-2, 3)), spare[0]))
-            ways[name] = max(1, ways[name] + min(int(rng.integers(-2, 3)), spare[1]))
-        regions = [Region([name], cores[name], ways[name]) for name in lc]
-        rest = platform.cores - sum(cores.values()), platform.ways - sum(ways.values())
-        partition = Partition([*regions, Region(["stream"], *rest)])
-        return Plan(partition, [Reason("at random")]), state
-
-
-def explore(mix: str, seconds: int, seed: int, node: str) -> list[Experience]:
-    """What an agent of a virtual node would report."""
-    policy = Explorer()
-    parsed = parse_mix(mix)
-    loop = ClosedLoop(node_of(parsed, PLATFORM), parsed.loads, policy, seed=seed)
-    decisions = [interval.decision for interval in loop.run(seconds + 1)][1:]
-    experiences: list[Experience] = []
-    for before, decision, after in zip(policy.seen, decisions, policy.seen[1:], strict=False):
-        assert decision is not None
-        experiences.append(
-            Experience(
-                before=replace(before, node=node, policy_state=None),
-                decision=replace(decision, node=node, policy_state=None),
-                after=replace(after, node=node, policy_state=None, outcome=Outcome(seq=decision.seq, status="applied")),
-            )
-        )
-    return experiences
-
-
 @pytest.fixture(scope="session")
 def experiences() -> list[Experience]:
     """40 minutes of three nodes."""
     mixes = ("moses=0.4,img-dnn=0.5,be:stream", "xapian=0.5,moses=0.3,be:stream", "masstree=0.4,sphinx=0.4,be:stream")
-    nodes = [explore(mix, 800, seed, f"node-{seed}") for seed, mix in enumerate(mixes)]
+    nodes = [explore(mix, PLATFORM, 800, seed, f"node-{seed}") for seed, mix in enumerate(mixes)]
     return [experience for together in zip(*nodes, strict=True) for experience in together]  # as they come in
 
 
@@ -154,7 +102,7 @@ def fill(tmp_path: Path) -> Callable[..., str]:
     return put
 
 
-CONFIG = LearningConfig(episodes=48, horizon=40, learning_rates=(1e-3,))
+CONFIG = LearningConfig(episodes=48, horizon=40, passes=10, learning_rates=(1e-3,), blends=(1.0,))
 
 
 def job_of(store: str, models: Path, **more: Any) -> LearnJob:
@@ -266,6 +214,8 @@ def test_a_better_candidate_is_promoted_served_and_taken_back(
     assert (again["promoted"], again["champion"]) == (False, name)  # nothing new was learned
     assert again["reasons"]
 
+    assert again["virtual_node"]["e_s_rises_since_first_by"]["high"] < 0  # the untaught first one was worse
+
     taken = roll_back(models, "c", PLATFORM)
     assert (taken["taken_back"], taken["champion"]) == (name, CHAMPION)
     assert (models / "manifest.json").read_bytes() == before
@@ -294,7 +244,7 @@ def test_the_same_seed_and_store_make_the_same_candidate(
 
 def spoil_with(monkeypatch: pytest.MonkeyPatch, change: Callable[[QNet], None]) -> None:
     """Make learning come out wrong."""
-    real = learning_job.continue_online
+    real = candidates.continue_online
 
     def wrong(*args: Any, **options: Any) -> QNet:
         net = real(*args, **options)
@@ -302,7 +252,7 @@ def spoil_with(monkeypatch: pytest.MonkeyPatch, change: Callable[[QNet], None]) 
             change(net)
         return net
 
-    monkeypatch.setattr(learning_job, "continue_online", wrong)
+    monkeypatch.setattr(candidates, "continue_online", wrong)
 
 
 def _takes_all(net: QNet) -> None:
@@ -352,6 +302,28 @@ def test_a_candidate_with_a_worse_e_s_is_refused_and_says_so(
     assert not document["promoted"]
     assert any("E_S on the virtual node may rise" in reason for reason in document["reasons"]), document["reasons"]
     assert (models / "manifest.json").read_bytes() == before
+
+
+def test_small_losses_do_not_add_up() -> None:
+    even, better_q = Estimate(0.0, -0.001, 0.001, 50), Estimate(0.1, 0.05, 0.15, 50)
+    nothing = Estimate(float("nan"), float("nan"), float("nan"), 0)
+    held = HeldOut(better_q, nothing, nothing, 50, 1.0)
+    config = LearningConfig(margin=0.005)
+    assert judge(held, Virtual(even, even, even, 0.1, 0.1), config).promote
+    drifted = Estimate(0.02, 0.01, 0.03, 50)
+    verdict = judge(held, Virtual(even, drifted, even, 0.1, 0.1), config)
+    assert not verdict.promote
+    assert "since the first champion" in verdict.reasons[0]
+
+
+def test_a_blend_lies_between_champion_and_learner(champion_net: QNet) -> None:
+    learned = copy.deepcopy(champion_net)
+    with torch.no_grad():
+        learned.head.bias += 8.0
+    halfway = candidates.blended(champion_net, learned, 0.5)
+    rows = torch.zeros(3, len(STATE))
+    assert torch.allclose(halfway(rows), champion_net(rows) + 4.0, atol=1e-5)
+    assert torch.equal(candidates.blended(champion_net, learned, 1.0)(rows), learned(rows))
 
 
 def test_another_shape_is_never_served(trained: tuple[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -533,7 +505,7 @@ def test_a_running_server_gets_the_new_champion_and_the_old_one_back(
         answer = httpx.post(f"{server}/v1/experiences", content=body, headers={"content-type": "application/json"})
         assert answer.status_code == 202, answer.text
     config = tmp_path / "config.yaml"
-    config.write_text("{episodes: 32, horizon: 30, learning_rates: [0.0001, 0.001]}")
+    config.write_text("{episodes: 32, horizon: 30, passes: 10, learning_rates: [0.0001, 0.001]}")
     flags = ["--platform", PLATFORM, "--models", str(models), "--store", f"sqlite:///{tmp_path}/own.db"]
     document = run("train", "c", "--online", *flags, "--config", str(config), "--track", "none")
     assert document["promoted"], document

@@ -24,10 +24,12 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Tuples that there must be in all."""
     least_blocks: int = 20
     """Minutes of a service that must be held out: fewer say nothing beyond noise."""
-    passes: float = 10.0
+    passes: float = 3.0
     """How often each tuple is learned from."""
     learning_rates: tuple[float, ...] = (1e-5, 3e-5, 1e-4)
     """RMSProp's, one for each candidate: who learns faster forgets more of what it knew. The best one is judged."""
+    blends: tuple[float, ...] = (0.25, 0.5, 1.0)
+    """How far each of them goes from the champion's weights to those that it learned: more candidates."""
     conservative: float = 0.0
     """Weight of the penalty on actions that nobody tried (CQL(H)). Nodes mostly change nothing, and that is what it
     teaches."""
@@ -60,6 +62,8 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
         if not self.learning_rates or not all(1e-8 <= rate <= 1 for rate in self.learning_rates):
             raise InputError(f"learning_rates is {list(self.learning_rates)}, expected numbers from 1e-8 to 1")
+        if not self.blends or not all(0 < share <= 1 for share in self.blends):
+            raise InputError(f"blends is {list(self.blends)}, expected shares above 0, up to 1")
         return self
 
     def online(self, champion: ModelMetadata, learning_rate: float) -> OnlineConfig:

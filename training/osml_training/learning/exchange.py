@@ -95,6 +95,18 @@ def last_promotion(models: Path, kind: str, platform: str | None) -> Promotion:
     return found
 
 
+def first_replaced(models: Path, kind: str, platform: str) -> str | None:
+    """The model that the first promotion of a kind and platform replaced; None without one."""
+    for file in sorted((models / HISTORY).glob("[0-9][0-9][0-9][0-9].json")):
+        try:
+            found = msgspec.json.decode(file.read_bytes(), type=Promotion)
+        except (OSError, msgspec.MsgspecError) as error:
+            raise InputError(f"{file} can't be read ({error})") from None
+        if (found.kind, found.platform) == (kind, platform):
+            return found.replaced
+    return None
+
+
 def take_back(models: Path) -> None:
     """Restore the manifest before the last promotion, byte for byte; call it under `locked`.
 

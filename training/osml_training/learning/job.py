@@ -21,21 +21,20 @@ from osml_serving.model_check import open_checked
 from osml.failure import Failure, InputError
 from osml.predictors import Manifest, ModelMetadata, find_model, load_manifest, read_metadata
 from osml_training.dqn.export import load_qnet, write_q_bundle
-from osml_training.dqn.online_continue import continue_online
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import read_transitions, sample_tuples
 from osml_training.export.bundle import commit, entry_of
 from osml_training.jobs.training import command_line
+from osml_training.learning.candidates import Losses, candidates_of
 from osml_training.learning.champion_alias import champion_version, move_champion, register
 from osml_training.learning.config import LearningConfig, gamma_of, reward_of
-from osml_training.learning.exchange import Promotion, exchange, last_promotion, locked, take_back
+from osml_training.learning.exchange import Promotion, exchange, first_replaced, last_promotion, locked, take_back
 from osml_training.learning.judgement import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.recorded import Recorded, recorded
 from osml_training.registry.tracking import registered_name
 
 OFFLINE_TUPLES = 200_000
 Heard = Callable[[str], None]
-Losses = list[tuple[int, float]]
 
 
 @dataclass(frozen=True)
@@ -75,31 +74,30 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     offline = None
     if job.offline is not None:
         offline = sample_tuples(read_transitions(job.offline), OFFLINE_TUPLES, reward_of(metadata), _rng(config))
-    candidates: list[QNet] = []
-    curves: list[Losses] = []
-    for rate in config.learning_rates:
-        losses: Losses = []
-        online = config.online(metadata, rate)
-        found_net = continue_online(
-            champion, train.tuples, online, offline=offline, passes=config.passes,
-            heard=lambda update, loss, losses=losses: losses.append((update, loss)),
-        )  # fmt: skip
-        candidates.append(found_net)
-        curves.append(losses)
+    candidates = candidates_of(champion, metadata, train.tuples, offline, config)
     heard("choosing a candidate")
-    chosen = choose(candidates, job.platform, config)
-    candidate = candidates[chosen]
+    chosen = candidates[choose([found.net for found in candidates], job.platform, config)]
     heard("judging")
-    held_out = on_held_out(candidate, champion, held, gamma_of(metadata))
-    virtual = on_virtual_node(candidate, champion, job.platform, config)
+    held_out = on_held_out(chosen.net, champion, held, gamma_of(metadata))
+    virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, metadata))
     verdict = judge(held_out, virtual, config)
     told_of = _metrics(held_out, virtual, verdict, len(train.block))
-    told_of["learning_rate"] = document["learning_rate"] = config.learning_rates[chosen]
+    learned = {"learning_rate": chosen.learning_rate, "blend": chosen.blend}
+    told_of |= learned
+    document |= learned
     document |= {
         "better": verdict.promote, "reasons": verdict.reasons, "held_out": told_of["held_out"],
         "virtual_node": told_of["virtual_node"],
     }  # fmt: skip
-    return document | _hand_over(job, metadata, candidate, verdict, told_of, curves[chosen], heard)
+    return document | _hand_over(job, metadata, chosen.net, verdict, told_of, chosen.losses, heard)
+
+
+def _first(job: LearnJob, champion: ModelMetadata) -> QNet | None:
+    """The champion before the first promotion; None where it still is the champion, or its folder is gone."""
+    name = first_replaced(job.models, "c", job.platform)
+    if name is None or name == champion.name or not (job.models / name).is_dir():
+        return None
+    return load_qnet(job.models / name).eval()
 
 
 def _rng(config: LearningConfig) -> Any:
@@ -154,7 +152,8 @@ def _metrics(held_out: HeldOut, virtual: Virtual, verdict: Verdict, learned: int
             "repeated_falls": plain(held_out.falls), "neglect": plain(held_out.neglect),
         },
         "virtual_node": {
-            "e_s_rises_by": plain(virtual.e_s), "falls": plain(virtual.falls),
+            "e_s_rises_by": plain(virtual.e_s), "e_s_rises_since_first_by": plain(virtual.e_s_since_first),
+            "falls": plain(virtual.falls),
             "champion_e_s": virtual.champion_e_s, "candidate_e_s": virtual.candidate_e_s, "simulated": True,
         },
         "reasons": verdict.reasons, "promoted": verdict.promote, "learned_tuples": learned,
