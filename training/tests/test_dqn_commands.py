@@ -78,6 +78,7 @@ def test_evaluation_of_a_stored_model_repeats_the_training_s(sweep: Path, traine
     found = _run(train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(sweep))
     assert found["rows"] == document["rows"]
     assert found["kind"] == "c"
+    assert found["falls_refused"] == document["falls_refused"]
     with pytest.raises(InputError, match="model is a C"):
         _run(train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(sweep), "--baselines")
 

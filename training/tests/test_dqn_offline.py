@@ -16,7 +16,7 @@ import torch
 from osml_training.data.examples import RunKey
 from osml_training.dqn import offline
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
-from osml_training.dqn.greedy import at_random, greedy, one_step, towards, walk, walks
+from osml_training.dqn.greedy import at_random, greedy, one_step, refused, towards, walk, walks
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import PAPER, STATE
@@ -105,6 +105,8 @@ def test_without_a_price_of_falls_the_best_policy_steps_off_a_low_cliff_and_with
     found = world(beyond=0.01)  # a latency 1 % beyond the target: E_S hardly notices
     free = exact(found, Reward(price=0.5), 0.9)
     priced = exact(found, Reward(price=0.5, cliff=1.0), 0.9)
+    assert refused(priced.astype(np.float32), found) == 1.0
+    assert refused(free.astype(np.float32), found) < 1.0
     assert one_step(found, greedy(free.astype(np.float32), found))["crossings"] > 1000
     assert one_step(found, greedy(priced.astype(np.float32), found))["crossings"] == 0
     met = found.q_i == 0

@@ -26,6 +26,8 @@ def print_policies(document: dict[str, Any]) -> None:
     console = Console()
     console.print(table)
     walks = next((row["walks"] for row in document["rows"]), 0)
+    told = ", ".join(f"{share:.1%} ({split})" for split, share in document["falls_refused"].items())
+    console.print(f"possible falls that the model values below doing nothing: {told}", highlight=False)
     console.print(
         f"falls/10k: of 10,000 steps down those that leave the target behind; {walks} walks, {document['limit']} steps "
         "from random cells, cores and ways more than OAA at their end; straight to OAA knows the surface",

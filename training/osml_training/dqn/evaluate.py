@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from osml.failure import InputError
 from osml.predictors import QFunction, load_q_function
 from osml_training.dqn.config import OfflineConfig
-from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, towards, walks
+from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, refused, towards, walks
 from osml_training.dqn.optimal_areas import optimal_areas
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions, transitions_of
@@ -55,11 +55,12 @@ def evaluate(
     """The document of `osml train evaluate` for a Model-C.
 
     `rows`: for each policy (model, with a margin, without PMU and LLC counters, random, straight to OAA) and hold-out
-    (seen, unseen) what `greedy.one_step` and `greedy.walks` say. Raises InputError where the data sets have no run that
-    the model was not taught on, or no labels.
+    (seen, unseen) what `greedy.one_step` and `greedy.walks` say; `falls_refused`: `greedy.refused`. Raises InputError
+    where the data sets have no run that the model was not taught on, or no labels.
     """
     config = config_of(opened)
     rows: list[dict[str, Any]] = []
+    falls_refused: dict[str, float] = {}
     parts: tuple[tuple[Part, str], ...] = (("test", "seen"), ("unseen", "unseen"))
     for part, split in parts:
         try:
@@ -69,7 +70,9 @@ def evaluate(
             )  # fmt: skip
         except InputError:
             continue  # a data set without unseen services is one, too
-        rows += _rows(opened, config, found, optimal_areas(datasets, found), split, seed)
+        q = values(opened, found)
+        falls_refused[split] = refused(q, found)
+        rows += _rows(opened, q, config, found, optimal_areas(datasets, found), split, seed)
     if not rows:
         raise InputError(
             f"the data sets have no run that model '{opened.metadata.name}' was not taught on, or none on its platform"
@@ -78,6 +81,7 @@ def evaluate(
     return {
         "model": about.name, "version": about.version, "kind": about.kind, "variant": about.variant,
         "simulated": about.simulated, "limit": LIMIT, "rows": rows,
+        "falls_refused": falls_refused,
     }  # fmt: skip
 
 
@@ -107,9 +111,9 @@ def evaluation_of(
 
 
 def _rows(
-    opened: QFunction, config: OfflineConfig, found: Transitions, oaa: NDArray[np.float64], split: str, seed: int
-) -> list[dict[str, Any]]:
-    q = values(opened, found)
+    opened: QFunction, q: NDArray[np.float32], config: OfflineConfig, found: Transitions, oaa: NDArray[np.float64],
+    split: str, seed: int,
+) -> list[dict[str, Any]]:  # fmt: skip
     policies = {
         "model": greedy(q, found),
         f"margin {MARGIN:g}": greedy(q, found, MARGIN),

@@ -30,6 +30,17 @@ def greedy(q: Floats32, found: Transitions, margin: float = 0.0) -> Ints:
     return best_of(q, found.next >= 0, margin)
 
 
+def refused(q: Floats32, found: Transitions) -> float:
+    """Of all legal actions that are falls off the cliff the share that has a lower value than changing nothing."""
+    falls = lower = 0
+    for action in range(len(MOVES)):
+        after = found.next[:, action]
+        fall = (after >= 0) & (found.q_i == 0) & (found.q_i[after] > 0)
+        falls += int(fall.sum())
+        lower += int((q[fall, action] < q[fall, NO_CHANGE]).sum())
+    return lower / max(falls, 1)
+
+
 def at_random(found: Transitions, rng: np.random.Generator) -> Ints:
     """A random legal action in each status."""
     return greedy(rng.random(found.next.shape, np.float32), found)

@@ -86,7 +86,9 @@ def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None
     platform = found.runs[0].platform
     judged_on = job.evaluate_on or ((fresh_surfaces(platform, EVALUATION_SEED),) if job.from_file else job.data)
     document = evaluate(load_q_function(folder), judged_on, platform=platform)
-    metadata = msgspec.structs.replace(first, metrics={"rows": document["rows"], "learning": told})
+    metadata = msgspec.structs.replace(
+        first, metrics={key: document[key] for key in ("rows", "falls_refused")} | {"learning": told}
+    )
     write_q_bundle(net, metadata, folder)
     add_to_manifest(job.out, entry_of(folder, metadata))
     warnings: list[str] = []
