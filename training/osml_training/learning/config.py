@@ -36,7 +36,7 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     offline_share: float = 0.5
     """Share of each batch that are offline tuples, where those are given."""
     episodes: int = 128
-    """Episodes on the virtual node, the same for candidate and champion; half as many others to choose a candidate."""
+    """Episodes on the virtual node, the same for candidate and champion; as many others to choose a candidate."""
     horizon: int = 60
     """Intervals of an episode."""
     least_gain: float = 0.02

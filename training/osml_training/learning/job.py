@@ -76,7 +76,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
         offline = sample_tuples(read_transitions(job.offline), OFFLINE_TUPLES, reward_of(metadata), _rng(config))
     candidates = candidates_of(champion, metadata, train.tuples, offline, config)
     heard("choosing a candidate")
-    chosen = candidates[choose([found.net for found in candidates], job.platform, config)]
+    chosen = candidates[choose([found.net for found in candidates], champion, job.platform, config)]
     heard("judging")
     held_out = on_held_out(chosen.net, champion, held, gamma_of(metadata))
     virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, metadata))

@@ -109,18 +109,17 @@ def _by_block(values: Floats, block: NDArray[np.int64], rows: NDArray[np.bool_])
     return mean(clusters)
 
 
-def choose(candidates: Sequence[QNet], platform: str, config: LearningConfig) -> int:
-    """The candidate of the lowest E_S in episodes that `on_virtual_node` does not use: so chance helps nobody."""
+def choose(candidates: Sequence[QNet], champion: QNet, platform: str, config: LearningConfig) -> int:
+    """The candidate that is surest to have a lower E_S than the champion: by the upper end of the interval, in pairs.
+
+    In episodes that `on_virtual_node` does not use: so chance, which helped to choose it, does not help it there.
+    """
     if len(candidates) == 1:
         return 0
-    seeds = [_CHOICE + config.seed + k for k in range(config.episodes // 2)]
-    return int(np.argmin([_e_s(net, platform, seeds, config) for net in candidates]))
-
-
-def _e_s(net: QNet, platform: str, seeds: Sequence[int], config: LearningConfig) -> float:
-    """Mean E_S; infinite where it is no number."""
-    found = float(evaluate_greedy(net, platform, seeds, horizon=config.horizon).e_s.mean())
-    return found if np.isfinite(found) else np.inf
+    seeds = [_CHOICE + config.seed + k for k in range(config.episodes)]
+    theirs = evaluate_greedy(champion, platform, seeds, horizon=config.horizon)
+    bounds = [better(evaluate_greedy(n, platform, seeds, horizon=config.horizon), theirs).high for n in candidates]
+    return int(np.argmin(np.nan_to_num(bounds, nan=np.inf)))
 
 
 def on_virtual_node(
