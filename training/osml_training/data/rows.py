@@ -66,7 +66,8 @@ def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
         return np.broadcast_to(values[:, :, None], shape).reshape(-1)
 
     grid: Ints = np.indices((cores, ways)) + 1
-    row, column, sample = by_cell(grid[0]), by_cell(grid[1]), np.arange(count) % samples
+    row, column = by_cell(grid[0]), by_cell(grid[1])
+    sample: Ints = np.arange(count, dtype=np.int64) % samples
     others_cores, others_ways = by_cell(found.others[:, :, 0]), by_cell(found.others[:, :, 1])
     beside_gbps = found.beside_gbps.reshape(-1)
     alone = run.neighbours == 0
@@ -77,7 +78,7 @@ def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
         row, column = _followed(row, platform.cpus, more.own), _followed(column, platform.ways, more.own)
         others_cores = np.concatenate([others_cores, more.others[:, 0]])
         others_ways = np.concatenate([others_ways, more.others[:, 1]])
-        sample = np.concatenate([sample, np.arange(sweep.unconfined)])
+        sample = np.concatenate([sample, np.arange(sweep.unconfined, dtype=np.int64)])
     values: dict[str, Any] = {name: own[:, k] for name, k in _MEASURED.items()}
     values |= {
         "sample": sample,

@@ -121,8 +121,9 @@ def _parted(table: Any, shape: tuple[int, int], unit: float) -> NDArray[np.bool_
     """Rows in which what the service has and what its neighbours have fits on the platform."""
     out = np.ones(len(table), np.bool_)
     for own, others, total in (("cores", "neighbour_cores", shape[0] * unit), ("ways", "neighbour_ways", shape[1])):
-        # Unknown is no contradiction; two hundredths of a core are the rounding of quotas.
-        out &= ~(_numbers(table, own) + _numbers(table, others) > total + 0.02)
+        here, there = _numbers(table, own), _numbers(table, others)
+        # Unknown is no overlap, more than there is is an error; two hundredths of a core are the rounding of quotas.
+        out &= ~((here <= total) & (here + there > total + 0.02))
     return out
 
 
