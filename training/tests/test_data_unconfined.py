@@ -1,4 +1,4 @@
-"""Rows of services that nobody has confined yet: what a scheduler sees first, no cells of a surface, labels of the run."""
+"""Rows of services that nobody has confined yet: what a scheduler sees first; no cells of a surface."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def test_they_are_rows_of_the_run_and_no_cells_of_its_surface(small_sweep: Sweep
     for file in sorted((more / "traces").rglob("*.parquet")):
         table = pq.read_table(file)
         wide = np.array(table.column("cores")) + np.array(table.column("neighbour_cores")) > 36
-        runs = {run for run, n in zip(table.column("run").to_pylist(), table.column("neighbours").to_pylist()) if n}
+        beside = zip(table.column("run").to_pylist(), table.column("neighbours").to_pylist(), strict=True)
+        runs = {run for run, neighbours in beside if neighbours}
         assert wide.sum() <= 30 * len(runs)
         same = plain / file.relative_to(more)
         if not same.exists():

@@ -98,7 +98,8 @@ def collect_command(
         jobs=() if job == "none" else _list(job, "--job"),
         loads=_numbers(load, "--load"),
         threads=_numbers(threads, "--threads"),
-        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined, interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
+        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined,
+        interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
     ).checked()  # fmt: skip
     count = workers if workers is not None else min(len(os.sched_getaffinity(0)), max(1, rows // _WORTH_A_PROCESS))
     if not 1 <= count <= 1024:
