@@ -104,10 +104,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m osml_training.dqn.online_comparison", description=__doc__)
     parser.add_argument("--seeds", type=int, default=5, help="trainings each way (default 5)")
     parser.add_argument("--steps", type=int, default=CONFIG.steps, help=f"decisions each (default {CONFIG.steps})")
+    parser.add_argument("--ratio", type=float, default=1.0, help="tuples learned from for each one made (default 1)")
     parser.add_argument("--episodes", type=int, default=200, help="episodes of an evaluation (default 200)")
     parser.add_argument("--out", type=Path, default=Path("out/online-comparison.json"), help="figures as JSON")
     told = parser.parse_args(arguments)
-    config = msgspec.structs.replace(CONFIG, steps=told.steps).checked()
+    config = msgspec.structs.replace(CONFIG, steps=told.steps, replay_ratio=told.ratio).checked()
     EnvironmentConfig()  # everything is compiled by now
     with tempfile.TemporaryDirectory() as home:
         (Path(home) / "ray_results").mkdir()
