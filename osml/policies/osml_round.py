@@ -17,7 +17,7 @@ from osml.policies.osml_misses import SETTLE, alarming, over, really_missed
 from osml.policies.osml_models import Models
 from osml.policies.osml_node import Cell, Node, left_over, parted
 from osml.policies.osml_overcommit import filled, overcommit, share
-from osml.policies.osml_shield import cores_in_use, safe, units
+from osml.policies.osml_shield import NEED, cores_in_use, safe, units
 from osml.policies.osml_state import PARTED, SOME, OsmlState, Pair
 from osml.policies.osml_trade import b_points, best_fit, neighbour_to_share
 from osml.policies.policy import latency_text
@@ -123,7 +123,7 @@ class Round:
     def want(self, name: str) -> Cell:
         """The OAA in whole units: what the shield calls safe, and no cell that missed the target before."""
         known, node = self.known[name], self.node
-        cores = units(max(known.oaa[0], known.oaa_upper[0] - 1.0), self.quantum)
+        cores = max(units(known.oaa[0], self.quantum, NEED), units(known.oaa_upper[0] - 1.0, self.quantum))
         cell = node.bounded(name, cores, units(known.oaa[1], 1.0) if node.ways is not None else 0)
         most = min(node.most(name).cores, node.total.cores)
         while cell.cores < most and banned(known, cell):

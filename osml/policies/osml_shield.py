@@ -8,16 +8,17 @@ from osml.domain import Service
 from osml.policies.osml_memory import Known, banned
 from osml.policies.osml_node import Cell
 
-ROUNDING = 0.5
-"""Of a unit: needs and bounds are rounded. Cliffs are whole: one that is at most 5.9 is at 5 or below."""
+BOUND, NEED = 0.5, 0.25
+"""Of a unit: what is no more than this above a whole number counts as that. Cliffs are whole: one that is at most 5.9
+is at 5 or below, so that bounds may be rounded; of a need only a quarter is left out."""
 
 FULL = 0.92
 """Share of its CPUs that a service may be using after a step down."""
 
 
-def units(amount: float, quantum: float) -> int:
+def units(amount: float, quantum: float, rounding: float = BOUND) -> int:
     """Whole units for so many CPUs (or ways, of quantum 1)."""
-    return math.ceil(amount / quantum - ROUNDING)
+    return math.ceil(amount / quantum - rounding)
 
 
 def safe(known: Known, cell: Cell, quantum: float, *, has_ways: bool = True) -> bool:
