@@ -38,6 +38,8 @@ void bind_connection(CURL* curl, double timeout_s) {
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, milliseconds);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, milliseconds);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  // A name server that does not answer is no reason to wait longer: the resolver's thread is left to end by itself.
+  curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);
   curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
   // A proxy of whoever started the daemon must not see what the node reports.
