@@ -30,6 +30,9 @@ class ExperienceCourierTest : public testing::Test {
   std::string answer_with(const std::string& request) {
     const std::scoped_lock lock(mutex_);
     requests_.push_back(request);
+    if (wrong_ && request.find("\"seq\":" + std::to_string(*wrong_) + ",") != std::string::npos) {
+      return http(422, "application/json", R"({"error":{"code":"invalid","message":"experiences[0]: odd"}})");
+    }
     if (answers_.empty()) return accepted;
     const std::string answer = answers_.front();
     if (answers_.size() > 1) answers_.erase(answers_.begin());
@@ -65,6 +68,7 @@ class ExperienceCourierTest : public testing::Test {
   std::mutex mutex_;
   std::vector<std::string> answers_;
   std::vector<std::string> requests_;
+  std::optional<int> wrong_;  // the server refuses every batch with this one
   FakeServer server_{[this](const std::string& request) { return answer_with(request); }};
   ExperienceBuffer buffer_;
   std::optional<ExperienceCourier> courier_;
@@ -153,17 +157,38 @@ TEST_F(ExperienceCourierTest, ABatchThatIsTooLargeIsHalvedAndALoneOneIsGivenUp) 
   EXPECT_EQ(seen(3), (std::vector<int>{1}));
 }
 
-TEST_F(ExperienceCourierTest, ARefusedBatchIsGivenUpAndTheNextOneGetsItsChance) {
-  answers_ = {http(422, "application/json", R"({"error":{"code":"invalid","message":"experiences[0]: odd"}})"),
-              accepted};
+TEST_F(ExperienceCourierTest, AWrongExperienceIsGivenUpAndTheNextOneGetsItsChance) {
+  wrong_ = 0;
   build(server_.url());
-  fill(2);
+  fill(1);
   EXPECT_TRUE(turn(10));
-  EXPECT_EQ(courier_->refused(), 2U);
+  EXPECT_EQ(courier_->refused(), 1U);
   fill(1);
   EXPECT_FALSE(turn(39));
   EXPECT_TRUE(turn(40));
-  EXPECT_EQ(seen(1), (std::vector<int>{2}));
+  EXPECT_EQ(seen(1), (std::vector<int>{1}));
+}
+
+TEST_F(ExperienceCourierTest, AWrongExperienceDoesNotTakeItsBatchAlong) {
+  wrong_ = 3;
+  build(server_.url());
+  fill(8);
+  for (double t = 10; t < 60; ++t) turn(t);
+  EXPECT_EQ(courier_->refused(), 1U);
+  EXPECT_EQ(courier_->sent(), 7U);
+  EXPECT_EQ(buffer_.size(), 0U);
+  EXPECT_LT(server_.requests(), 12) << "by halves, not one by one";
+}
+
+TEST_F(ExperienceCourierTest, A404OfAProxyIsAFailureLikeOthers) {
+  answers_ = {http(404, "text/html", "<h1>default backend - 404</h1>"), accepted};
+  build(server_.url());
+  fill(2);
+  EXPECT_TRUE(turn(10));
+  EXPECT_FALSE(buffer_.closed());
+  EXPECT_FALSE(turn(39));
+  EXPECT_TRUE(turn(40));
+  EXPECT_EQ(courier_->sent(), 2U);
 }
 
 TEST_F(ExperienceCourierTest, ASilentServerNeverHoldsTheAgentUp) {

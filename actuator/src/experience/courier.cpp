@@ -11,9 +11,11 @@ namespace osml {
 
 namespace {
 
+constexpr long bad_request = 400;
 constexpr long no_such_route = 404;
 constexpr long no_such_method = 405;
 constexpr long too_large = 413;
+constexpr long invalid = 422;
 
 std::string words_of(const HttpAnswer& answer) {
   return "HTTP " + std::to_string(answer.status) + ": " + server_message(answer.body).value_or(describe(answer));
@@ -34,8 +36,8 @@ ExperienceCourier::ExperienceCourier(const ServerConfig& server, std::string tok
 void ExperienceCourier::send_due(double now_s) {
   if (upload_.busy() || now_s < not_before_s_ || buffer_->size() == 0) return;
   const bool full = buffer_->bytes() >= limits_.max_bytes || buffer_->size() >= limits_.max_count;
-  if (!full && now_s < due_s_) return;
-  auto batch = buffer_->batch(max_count_, limits_.max_bytes);
+  if (!full && !part_ && now_s < due_s_) return;
+  auto batch = buffer_->batch(part_.value_or(max_count_), limits_.max_bytes);
   last_ = batch->last;
   count_ = batch->count;
   if (const Status started = upload_.start(url_, std::move(batch->body), token_); !started) {
@@ -57,18 +59,21 @@ void ExperienceCourier::settle(const HttpAnswer& answer, double now_s) {
   const long status = answer.status;
   if (status >= 200 && status < 300) {
     delivered(now_s);
-  } else if (status == no_such_route || status == no_such_method) {
+  } else if ((status == no_such_route || status == no_such_method) && server_message(answer.body)) {
+    // in the server's own words: a proxy, whose server is away for a moment, has others
     spdlog::info("the server keeps no experiences (HTTP {}): none are sent until the agent's next start or reload",
                  status);
     buffer_->close();
   } else if (status == too_large) {
     split_or_give_up(now_s);
+  } else if (status == bad_request || status == invalid) {
+    find_wrong_one(words_of(answer), now_s);
   } else if (status == 429 || status == 503) {
     const double asked_s = std::clamp(answer.retry_after_s.value_or(next_wait_s()), 1.0, limits_.longest_wait_s);
     wait(asked_s, now_s, words_of(answer));
   } else if (status == 401 || status == 403) {
     wait(limits_.longest_wait_s, now_s, words_of(answer));
-  } else if (status >= 400 && status < 500) {
+  } else if (status >= 400 && status < 500 && status != no_such_route && status != no_such_method) {
     give_up_batch(words_of(answer), now_s);
   } else {
     wait(next_wait_s(), now_s, words_of(answer));
@@ -78,7 +83,8 @@ void ExperienceCourier::settle(const HttpAnswer& answer, double now_s) {
 void ExperienceCourier::delivered(double now_s) {
   buffer_->forget_through(last_);
   sent_ += count_;
-  due_s_ = now_s + limits_.period_s;
+  due_s_ = part_ ? now_s : now_s + limits_.period_s;  // what is left of a refused batch does not wait
+  part_.reset();
   if (failures_ > 0) {
     spdlog::info("experiences are delivered again; {} were dropped for want of room",
                  buffer_->dropped() - dropped_before_);
@@ -94,6 +100,15 @@ void ExperienceCourier::split_or_give_up(double now_s) {
     return;
   }
   give_up_batch("HTTP 413: one experience is more than the server takes", now_s);
+}
+
+void ExperienceCourier::find_wrong_one(const std::string& why, double now_s) {
+  if (count_ > 1) {
+    part_ = count_ / 2;
+    return;
+  }
+  part_.reset();
+  give_up_batch(why, now_s);
 }
 
 void ExperienceCourier::give_up_batch(const std::string& why, double now_s) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "client/upload.h"
@@ -42,6 +43,7 @@ class ExperienceCourier {
   void settle(const HttpAnswer& answer, double now_s);
   void delivered(double now_s);
   void split_or_give_up(double now_s);
+  void find_wrong_one(const std::string& why, double now_s);
   void give_up_batch(const std::string& why, double now_s);
   void wait(double seconds, double now_s, const std::string& why);
   [[nodiscard]] double next_wait_s() const;
@@ -54,8 +56,9 @@ class ExperienceCourier {
   double due_s_;
   double not_before_s_ = 0;
   std::size_t max_count_;
-  std::uint64_t last_ = 0;  // of the batch under way
-  std::size_t count_ = 0;   // of the batch under way
+  std::optional<std::size_t> part_;  // of a batch that was refused for what is in it
+  std::uint64_t last_ = 0;           // of the batch under way
+  std::size_t count_ = 0;            // of the batch under way
   std::uint64_t sent_ = 0;
   std::uint64_t refused_ = 0;
   unsigned failures_ = 0;  // in a row
