@@ -71,6 +71,8 @@ def exchange(models: Path, entry: ManifestEntry, promotion: Promotion) -> Promot
     done = msgspec.structs.replace(promotion, before=_sum(before), after=_sum(after))
     number = _last(models) + 1
     history = models / HISTORY
+    for part in (*(models / entry.name / name for name in entry.sha256), models / entry.name):
+        _sync(part)  # a manifest that outlives a power cut must not list files that do not
     _write(history / f"{number:04}.manifest.json", before)
     _write(history / f"{number:04}.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
     _write(file, after)
@@ -110,18 +112,21 @@ def first_replaced(models: Path, kind: str, platform: str) -> str | None:
 def take_back(models: Path) -> None:
     """Restore the manifest before the last promotion, byte for byte; call it under `locked`.
 
-    Raises Failure where the manifest is not the one that the promotion wrote: that would undo somebody else's work.
+    Where a crash left the manifest as it was before, only the record goes. Raises Failure where the manifest is neither
+    that nor the one that the promotion wrote: that would undo somebody else's work.
     """
     number = _last(models)
     record = models / HISTORY / f"{number:04}.json"
     kept = models / HISTORY / f"{number:04}.manifest.json"
     promotion = msgspec.json.decode(record.read_bytes(), type=Promotion)
     before = kept.read_bytes()
-    if _sum((models / MANIFEST).read_bytes()) != promotion.after:
+    now = _sum((models / MANIFEST).read_bytes())
+    if now not in (promotion.before, promotion.after):
         raise Failure(f"{models / MANIFEST} was changed after '{promotion.name}' was promoted: edit it by hand")
     if _sum(before) != promotion.before:
         raise Failure(f"{kept} is not the manifest that it was: edit {models / MANIFEST} by hand")
-    _write(models / MANIFEST, before)
+    if now == promotion.after:
+        _write(models / MANIFEST, before)
     record.unlink()
     kept.unlink()
 
@@ -140,6 +145,16 @@ def _write(file: Path, content: bytes) -> None:
         stream.flush()
         os.fsync(stream.fileno())
     partial.replace(file)
+    _sync(file.parent)
+
+
+def _sync(path: Path) -> None:
+    """A file, or the names in a folder, onto the disk."""
+    opened = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def _sum(content: bytes) -> str:
