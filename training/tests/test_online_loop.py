@@ -70,6 +70,21 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others():
     assert not torch.equal(weights(nets[0]), weights(nets[2]))
 
 
+def test_what_was_learned_is_exported_as_it_is():
+    runtime = pytest.importorskip("onnxruntime")
+    pytest.importorskip("onnx")
+    from osml_training.dqn.export import q_model
+
+    net = plain_net()
+    learn_online(net, SMALL)
+    states = tuples_of(50).before
+    states[::7, 4] = np.nan
+    session = runtime.InferenceSession(q_model(net, {}).SerializeToString(), providers=["CPUExecutionProvider"])
+    with torch.no_grad():
+        ours = net(torch.from_numpy(states)).numpy()
+    assert np.abs(session.run(None, {"features": states})[0] - ours).max() < 1e-5
+
+
 def test_it_makes_the_updates_that_the_replay_ratio_asks_for():
     heard = []
     config = changed(replay_ratio=2.0)
