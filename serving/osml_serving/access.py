@@ -13,7 +13,7 @@ CHALLENGE = {"www-authenticate": 'Bearer realm="osml"'}
 
 
 class Access:
-    """ASGI layer: with tokens, `/v1` and `/metrics` want one; probes, the page's files and the documents do not."""
+    """ASGI layer: with tokens, `/v1`, `/v2/models` and `/metrics` want one; probes, documents and the page do not."""
 
     def __init__(self, app: ASGIApp, tokens: Tokens | None) -> None:
         self.app = app
@@ -39,7 +39,7 @@ class Access:
 
 
 def _guarded(path: str) -> bool:
-    return path.startswith("/v1/") or path in ("/v1", "/metrics")
+    return path.startswith(("/v1/", "/v2/models")) or path in ("/v1", "/metrics")
 
 
 def may_see(scope: Scope, node: str) -> bool:

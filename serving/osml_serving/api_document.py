@@ -12,6 +12,14 @@ from osml_serving.dataset_shelf import DatasetList, DatasetRecord
 from osml_serving.errors import CODES, ErrorEnvelope
 from osml_serving.example import EXAMPLE
 from osml_serving.explain import Explanation
+from osml_serving.protocol import (
+    InferRequest,
+    InferResponse,
+    ModelDescription,
+    ModelReady,
+    ProtocolError,
+    ServerMetadata,
+)
 from osml_serving.wire import BatchAnswer, BatchRequest, NodeDocument, NodeList, Receipt, StoredExperiences
 
 Json = dict[str, Any]
@@ -20,6 +28,7 @@ Json = dict[str, Any]
 _ROOTS = (
     *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
     *(DatasetRecord, DatasetList, NodeList, NodeDocument, Explanation, ErrorEnvelope),
+    *(ServerMetadata, ModelDescription, ModelReady, InferRequest, InferResponse, ProtocolError),
 )
 _REF = "#/components/schemas/{name}"
 STATUS = {
@@ -157,6 +166,27 @@ EVENTS: Json = {
         **_answer("The stream.", "text/event-stream", {"type": "string"}),
         **_errors(401, 403, 422, 503),
     },
+}
+
+
+def _protocol(description: str, schema: type | None, *statuses: int) -> Json:
+    """Responses of the Open Inference Protocol."""
+    responses = {} if schema is None else _answer(description, "application/json", _ref(schema))
+    content = {"application/json": {"schema": _ref(ProtocolError)}}
+    for status in statuses:
+        responses[str(status)] = {"description": "What is wrong.", "content": content}
+        if status in HEADERS:
+            responses[str(status)]["headers"] = HEADERS[status]
+    return {"tags": ["inference"], "security": BEARER, "responses": responses}
+
+
+V2: Json = _protocol("The server.", ServerMetadata)
+V2_READY: Json = _protocol("", None, 503)
+V2_MODEL: Json = _protocol("The model.", ModelDescription, 401, 404, 422)
+V2_MODEL_READY: Json = _protocol("It answers.", ModelReady, 401, 404, 422)
+INFER: Json = {
+    **_protocol("The answer.", InferResponse, 400, 401, 404, 408, 413, 422, 500, 503),
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(InferRequest)}}},
 }
 METRICS: Json = {
     "tags": ["operation"],

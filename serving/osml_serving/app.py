@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from osml_serving import __version__, api_document, datasets, decisions, experiences, health, nodes, page
+from osml_serving import __version__, api_document, datasets, decisions, experiences, health, inference, nodes, page
 from osml_serving.access import Access
 from osml_serving.bodies import Bodies
 from osml_serving.boundary import Boundary
@@ -25,7 +25,7 @@ from osml_serving.runtime import Runtime
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
 DESCRIPTION = """Decides how the services of a node share its cores, cache ways and memory bandwidth.
-Every error is `{"error": {"code", "message", "field"?, "hint"?}}`."""
+Every error is `{"error": {"code", "message", "field"?, "hint"?}}`; below `/v2` it is `{"error": "message"}`."""
 
 
 def create_app(runtime: Runtime) -> FastAPI:
@@ -68,7 +68,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(Boundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
-    for part in (decisions, experiences, datasets, nodes, health):
+    for part in (decisions, experiences, datasets, nodes, health, inference):
         app.include_router(part.router(runtime))
     app.include_router(page.router())
     app.mount("/static", page.PageFiles(directory=page.STATIC), name="static")

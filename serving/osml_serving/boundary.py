@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import traceback
 
+import msgspec
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osml_serving.errors import ApiError, ClientGoneError
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
+from osml_serving.protocol import ProtocolError
 
 
 class Boundary:
@@ -36,7 +39,7 @@ class Boundary:
         except ApiError as error:
             self.metrics.error(error.body.code)
             if not started:
-                await error.response()(scope, receive, send)
+                await _answer(error, scope)(scope, receive, send)
         except ClientGoneError:
             return
         except Exception as error:
@@ -45,4 +48,12 @@ class Boundary:
             if started:
                 raise  # too late for another answer: uvicorn closes the connection
             answer = ApiError(500, "internal", "the server failed on this request; its log has the details")
-            await answer.response()(scope, receive, send)
+            await _answer(answer, scope)(scope, receive, send)
+
+
+def _answer(error: ApiError, scope: Scope) -> Response:
+    """In the shape of the API, or of the Open Inference Protocol below its path."""
+    if scope["path"] == "/v2" or scope["path"].startswith("/v2/"):
+        content = msgspec.json.encode(ProtocolError(error.body.message))
+        return Response(content, error.status, error.headers, "application/json")
+    return error.response()

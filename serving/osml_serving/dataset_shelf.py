@@ -112,9 +112,12 @@ class DatasetShelf:
 
     async def _check(self, record: DatasetRecord) -> None:
         package = self.folder / f"{record.id}.tar"
-        async with self._turn:
-            with tempfile.TemporaryDirectory(dir=self.folder, prefix=".unpacked-") as scratch:
-                done = await _run_worker(package, Path(scratch))
+        try:
+            async with self._turn:
+                with tempfile.TemporaryDirectory(dir=self.folder, prefix=".unpacked-") as scratch:
+                    done = await _run_worker(package, Path(scratch))
+        except OSError as error:  # a full disk, no more processes: it may be handed in again
+            done = f"the check can't be made: {error.strerror}"
         if isinstance(done, str):
             record.state = "failed"
             record.findings = [{"severity": "error", "message": done}]
@@ -123,7 +126,12 @@ class DatasetShelf:
             record.rows, record.runs, record.findings = done["rows"], done["runs"], done["findings"]
         if record.state != "accepted":
             package.unlink(missing_ok=True)
-        self._write(record)
+        try:
+            self._write(record)
+        except OSError as error:
+            text = f"{record.id[:12]} is {record.state}, which can't be written ({error.strerror}): checked again at the next start"
+            self._log.event("error", "dataset", text)
+            return
         self._log.event("info", "dataset", f"{record.id[:12]} is {record.state}, {record.rows} rows")
 
     def _write(self, record: DatasetRecord) -> None:

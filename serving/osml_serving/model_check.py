@@ -11,6 +11,7 @@ from osml.failure import Failure
 from osml.predictors import FEATURES, PARAMETERS, ManifestEntry, ModelMetadata, Predictor, load_predictor
 from osml.predictors.actions import ACTION_NAMES
 from osml.predictors.manifest import verify_entry
+from osml.predictors.metadata import METADATA, ONNX
 from osml.predictors.q_function import QFunction, load_q_function
 
 PROBES = 64
@@ -22,6 +23,9 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
 
     Raises Failure (or one of its kinds) with the first thing that is wrong.
     """
+    for file in (ONNX, METADATA):
+        if file not in entry.sha256:
+            raise Failure(f"model '{entry.name}' has no checksum of {file} in the manifest")
     verify_entry(folder, entry)
     home = folder / entry.name
     model = load_q_function(home) if entry.kind == "c" else load_predictor(home)

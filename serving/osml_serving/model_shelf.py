@@ -11,8 +11,9 @@ from msgspec import Struct
 
 from osml.failure import Failure
 from osml.policies.osml_models import KINDS, Models
-from osml.predictors import ManifestEntry, load_manifest
+from osml.predictors import ManifestEntry, Predictor, load_manifest
 from osml.predictors.manifest import MANIFEST
+from osml.predictors.q_function import QFunction
 from osml_serving.explain import ModelInUse
 from osml_serving.model_check import open_checked
 
@@ -64,6 +65,11 @@ class ModelShelf:
             for key, entry in sorted(entries.items())
             if platform in (None, key[0])
         ]
+
+    def find(self, name: str) -> Predictor | QFunction | None:
+        """A model that decides, by its name."""
+        stock = self._stock
+        return next((stock.opened[key] for key, entry in stock.entries.items() if entry.name == name), None)
 
     @property
     def refused(self) -> tuple[Refusal, ...]:

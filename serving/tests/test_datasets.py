@@ -1,5 +1,6 @@
 """`/v1/datasets`: contributed packages are taken in, checked in a process of their own, and kept or refused."""
 
+import asyncio
 import hashlib
 import io
 import tarfile
@@ -8,7 +9,9 @@ from pathlib import Path
 
 import httpx
 import pytest
+from osml_serving import dataset_shelf
 from osml_serving.dataset_worker import unpack
+from osml_serving.log import Log
 
 from osml.failure import InputError
 
@@ -200,3 +203,27 @@ def test_a_check_that_a_stop_cut_off_is_done_after_the_next_start(start_process,
     assert '"checking"' in Path(folder / f"{package.sha256}.json").read_text()
     second = start_process("--datasets", str(folder))
     assert checked(second.url, package.sha256)["state"] == "accepted"
+
+
+def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypatch):
+    """A full disk: the record says `failed`, and the same package may come again."""
+
+    def full(**_options):
+        raise OSError(28, "No space left on device")
+
+    async def hand_in() -> tuple[str, str, str]:
+        shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        identity = "0" * 64
+        (tmp_path / ".incoming-x").write_bytes(b"x")
+        monkeypatch.setattr(dataset_shelf.tempfile, "TemporaryDirectory", full)
+        shelf.take(tmp_path / ".incoming-x", identity, 1)
+        while (found := shelf.find(identity)) is None or found.state == "checking":
+            await asyncio.sleep(0.01)
+        (tmp_path / ".incoming-x").write_bytes(b"x")
+        again = shelf.take(tmp_path / ".incoming-x", identity, 1)
+        await shelf.stop()
+        return found.state, found.findings[0]["message"], again.state
+
+    state, message, again = asyncio.run(asyncio.wait_for(hand_in(), 10))
+    assert (state, again) == ("failed", "checking")
+    assert "No space left" in message

@@ -135,6 +135,18 @@ def test_a_wrong_checksum_is_refused(folder):
     assert in_use(shelf) == "a2-new"
 
 
+@pytest.mark.parametrize("unlisted", ["model.onnx", "metadata.json"])
+def test_a_model_without_a_checksum_is_refused(folder, unlisted):
+    shelf = ModelShelf(folder)
+    shelf.reload()
+    derive(folder, "a2-new")
+    new, *others = entries(folder)
+    write(folder, [new | {"sha256": {k: v for k, v in new["sha256"].items() if k != unlisted}}, *others])
+    shelf.reload()
+    assert in_use(shelf) == A2
+    assert f"no checksum of {unlisted}" in shelf.refused[0].reason
+
+
 @pytest.mark.parametrize("content", [b"", b"{", b'{"models":[{"name":"../../etc"}]}', None])
 def test_without_a_manifest_everything_stays(folder, content):
     shelf = ModelShelf(folder)
