@@ -129,8 +129,8 @@ class DatasetShelf:
         try:
             self._write(record)
         except OSError as error:
-            text = f"{record.id[:12]} is {record.state}, which can't be written ({error.strerror}): checked again at the next start"
-            self._log.event("error", "dataset", text)
+            why = f"is {record.state}, which can't be written ({error.strerror}): the next start checks it again"
+            self._log.event("error", "dataset", f"{record.id[:12]} {why}")
             return
         self._log.event("info", "dataset", f"{record.id[:12]} is {record.state}, {record.rows} rows")
 

@@ -39,9 +39,13 @@ def write(folder: Path, models: list[dict]) -> None:
     (folder / "new").replace(folder / "manifest.json")
 
 
+def is_a2(entry: dict) -> bool:
+    return (entry["kind"], entry["platform"]) == ("a2", PLATFORM)
+
+
 def derive(folder: Path, name: str, change=lambda model, metadata: (model, metadata), **fields) -> None:
     """Put a changed copy of A' into its place in the manifest, under another name, with right checksums."""
-    old = next(entry for entry in entries(folder) if entry["kind"] == "a2")
+    old = next(entry for entry in entries(folder) if is_a2(entry))
     home = Path(shutil.copytree(folder / old["name"], folder / name))
     metadata = json.loads((home / "metadata.json").read_text()) | {"name": name, "version": "2"}
     model, metadata = change((home / "model.onnx").read_bytes(), metadata)
@@ -49,7 +53,7 @@ def derive(folder: Path, name: str, change=lambda model, metadata: (model, metad
     (home / "metadata.json").write_text(json.dumps(metadata))
     sums = {file: hashlib.sha256((home / file).read_bytes()).hexdigest() for file in old["sha256"]}
     new = old | {"name": name, "version": "2", "sha256": sums} | fields
-    write(folder, [new, *(entry for entry in entries(folder) if entry["kind"] != "a2")])
+    write(folder, [new, *(entry for entry in entries(folder) if not is_a2(entry))])
 
 
 def spoilt(model: bytes, metadata: dict) -> tuple[bytes, dict]:
@@ -73,7 +77,7 @@ def in_use(shelf: ModelShelf) -> str:
 def test_the_shipped_models_are_all_in_use(folder):
     shelf = ModelShelf(folder)
     assert shelf.reload()
-    assert [model.name for model in shelf.in_use()] == sorted(entry["name"] for entry in entries(folder))
+    assert sorted(model.name for model in shelf.in_use()) == sorted(entry["name"] for entry in entries(folder))
     assert shelf.refused == ()
     assert shelf.models_of(PLATFORM).a2.metadata.name == A2
     assert shelf.models_of("unknown").a2 is None
