@@ -13,6 +13,7 @@ from osml_serving.errors import ApiError
 
 DATATYPE = "FP32"
 MAX_ROWS = 4096
+_LARGEST = float(np.finfo(np.float32).max)  # a float of Python: it compares with integers of any length
 
 
 class ProtocolError(Struct):
@@ -124,12 +125,13 @@ def _flatten(data: list[Any], into: list[float], most: int, depth: int = 0) -> N
     for value in data:
         if value is None:
             into.append(np.nan)
-        elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= np.finfo(np.float32).max:
+        elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST:
             into.append(float(value))
         elif isinstance(value, list) and depth == 0:
             _flatten(cast(list[Any], value), into, most, 1)
         else:
-            shown = msgspec.json.encode(value).decode()[:40]
+            huge = isinstance(value, int) and abs(value) > _LARGEST  # beyond what the encoder writes
+            shown = "of more than 38 digits" if huge else msgspec.json.encode(value).decode()[:40]
             raise wrong(f"input features has the value {shown}, expected numbers of {DATATYPE}, or null")
         if len(into) > most:
             raise wrong(f"input features has more than {most} values, which its shape says")
@@ -138,6 +140,8 @@ def _flatten(data: list[Any], into: list[float], most: int, depth: int = 0) -> N
 def outputs_of(request: InferRequest, answers: dict[str, NDArray[np.float32]]) -> list[InferOutput]:
     """The tensors that are asked for, all where none is named. Raises ApiError for a name that the model has not."""
     names = [wanted.name for wanted in request.outputs] or list(answers)
+    if len(set(names)) != len(names):
+        raise wrong("outputs name a tensor twice, expected each once")
     for name in names:
         if name not in answers:
             raise wrong(f"output '{name[:100]}' is unknown, the model has {', '.join(answers)}")
