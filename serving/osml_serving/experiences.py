@@ -47,13 +47,13 @@ def router(runtime: Runtime) -> APIRouter:
         nodes = {experience.before.node for experience in experiences}
         for node in sorted(nodes):
             require(request.scope, node)
-        for index, experience in enumerate(experiences):
-            check_experience(experience, f"experiences[{index}]")
-            await asyncio.sleep(0)  # decisions come first
         for node in nodes:
             if not rate.take(node, time.perf_counter()):
                 message = f"node '{node}' posts experiences more than {runtime.settings.max_node_rate:g} times a second"
                 raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
+        for index, experience in enumerate(experiences):
+            check_experience(experience, f"experiences[{index}]")
+            await asyncio.sleep(0)  # decisions come first
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
                 added = await store.add(experiences)

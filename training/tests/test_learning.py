@@ -37,6 +37,7 @@ from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
 from osml_training.export.bundle import add_to_manifest, entry_of
 from osml_training.learning import candidates
+from osml_training.learning import exchange as exchange_files
 from osml_training.learning import job as learning_job
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.job import LearnJob, learn, roll_back
@@ -423,6 +424,28 @@ def test_rollback_never_undoes_the_work_of_others(trained: tuple[str, Path]) -> 
         roll_back(models, "c", PLATFORM)
     with pytest.raises(InputError, match="platform other"):
         roll_back(models, "c", "other")
+
+
+def test_a_promotion_that_was_cut_off_changes_nothing_and_can_be_taken_back(
+    experiences: list[Experience], models: Path, fill: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fills up just before the manifest is exchanged."""
+    before = (models / "manifest.json").read_bytes()
+    real = exchange_files._write
+
+    def full(file: Path, content: bytes) -> None:
+        if file.name == "manifest.json":
+            raise Failure("disk full")
+        real(file, content)
+
+    monkeypatch.setattr(exchange_files, "_write", full)
+    with pytest.raises(Failure, match="disk full"):
+        learn(job_of(fill(experiences), models))
+    assert (models / "manifest.json").read_bytes() == before
+    monkeypatch.undo()
+    assert roll_back(models, "c", PLATFORM)["champion"] == CHAMPION
+    assert (models / "manifest.json").read_bytes() == before
+    assert not list((models / "promotions").glob("*.json"))
 
 
 def test_without_mlflow_the_promotion_goes_on_and_says_so(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import os
+import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -49,11 +50,28 @@ def locked(models: Path) -> Generator[None]:
         raise InputError(f"{models} is no folder of models")
     try:
         (models / HISTORY).mkdir(exist_ok=True)
-        with (models / HISTORY / "lock").open("w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            yield
+        lock = (models / HISTORY / "lock").open("w")
     except OSError as error:
-        raise Failure(f"{models} can't be written ({error.strerror}), so no model can be exchanged in it") from None
+        raise _unwritable(models, error) from None
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _unwritable(what: Path, error: OSError) -> Failure:
+    return Failure(f"{what} can't be written ({error.strerror}), so no model can be exchanged")
+
+
+def place(folder: Path, target: Path) -> None:
+    """Copy a model's folder to where it stays: all of it or nothing. Raises Failure."""
+    partial = target.with_name(f".{target.name}.new")
+    try:
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(folder, partial)
+        partial.rename(target)
+    except OSError as error:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise _unwritable(target, error) from None
 
 
 def exchange(models: Path, entry: ManifestEntry, promotion: Promotion) -> Promotion:
@@ -140,11 +158,14 @@ def _last(models: Path) -> int:
 def _write(file: Path, content: bytes) -> None:
     """At once, and on disk."""
     partial = file.with_name(f".{file.name}.new")
-    with partial.open("wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    partial.replace(file)
+    try:
+        with partial.open("wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        partial.replace(file)
+    except OSError as error:
+        raise _unwritable(file, error) from None
     _sync(file.parent)
 
 

@@ -4,8 +4,8 @@
 # torch's own annotations have gaps.
 from __future__ import annotations
 
+import hashlib
 import math
-import shutil
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,13 +22,21 @@ from osml.failure import Failure, InputError
 from osml.predictors import Manifest, ModelMetadata, find_model, load_manifest, read_metadata
 from osml_training.dqn.export import load_qnet, write_q_bundle
 from osml_training.dqn.qnet import QNet
-from osml_training.dqn.transitions import read_transitions, sample_tuples
+from osml_training.dqn.transitions import Tuples, read_transitions, sample_tuples
 from osml_training.export.bundle import commit, entry_of
 from osml_training.jobs.training import command_line
 from osml_training.learning.candidates import Losses, candidates_of
 from osml_training.learning.champion_alias import champion_version, move_champion, register
 from osml_training.learning.config import LearningConfig, gamma_of, reward_of
-from osml_training.learning.exchange import Promotion, exchange, first_replaced, last_promotion, locked, take_back
+from osml_training.learning.exchange import (
+    Promotion,
+    exchange,
+    first_replaced,
+    last_promotion,
+    locked,
+    place,
+    take_back,
+)
 from osml_training.learning.judgement import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.recorded import Recorded, recorded
 from osml_training.registry.tracking import registered_name
@@ -63,7 +71,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     document: dict[str, Any] = {
         "platform": job.platform, "store": read["store"], "experiences": read["experiences"],
         "tuples": len(found.block), "left_out": found.left_out, "champion": metadata.name, "candidate": None,
-        "better": False, "promoted": False, "simulated_judge": "E_S is compared on the virtual node",
+        "better": False, "promoted": False,
     }  # fmt: skip
     split = round(len(found.block) * (1 - config.held_out))
     train, held = found.part(slice(None, split)), found.part(slice(split, None))
@@ -83,7 +91,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     verdict = judge(held_out, virtual, config)
     told_of = _metrics(held_out, virtual, verdict, len(train.block))
     learned = {"learning_rate": chosen.learning_rate, "blend": chosen.blend}
-    told_of |= learned
+    told_of |= learned | {"fingerprint": _fingerprint(train.tuples)}
     document |= learned
     document |= {
         "better": verdict.promote, "reasons": verdict.reasons, "held_out": told_of["held_out"],
@@ -98,6 +106,14 @@ def _first(job: LearnJob, champion: ModelMetadata) -> QNet | None:
     if name is None or name == champion.name or not (job.models / name).is_dir():
         return None
     return load_qnet(job.models / name).eval()
+
+
+def _fingerprint(tuples: Tuples) -> str:
+    """One checksum over what was learned from."""
+    total = hashlib.sha256()
+    for part in tuples:
+        total.update(part.tobytes())
+    return total.hexdigest()
 
 
 def _rng(config: LearningConfig) -> Any:
@@ -170,7 +186,7 @@ def _hand_over(
         name, version = _next(job.models, champion)
         metadata = msgspec.structs.replace(
             champion, name=name, version=version, parent=champion.name, command=command_line(), commit=commit(),
-            seed=job.config.seed, metrics={"rows": [], "online": metrics},
+            seed=job.config.seed, dataset_fingerprint=metrics["fingerprint"], metrics={"rows": [], "online": metrics},
         )  # fmt: skip
         folder = write_q_bundle(candidate, metadata, Path(scratch) / name)
         open_checked(folder.parent, entry_of(folder, metadata))
@@ -181,7 +197,7 @@ def _hand_over(
             promotion = _register(job.track, promotion, metadata, losses, folder, warnings)
         if not verdict.promote or job.dry_run:
             return told_of
-        shutil.copytree(folder, job.models / name)
+        place(folder, job.models / name)
         done = exchange(job.models, entry_of(job.models / name, metadata), promotion)
         if done.uri is not None and done.registered is not None:
             try:
