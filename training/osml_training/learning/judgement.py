@@ -62,7 +62,8 @@ def on_held_out(candidate: QNet, champion: QNet, held: Recorded, gamma: float) -
     """Compare on `held`.
 
     Both are measured by reward + gamma x the mean of what both think comes after: so neither gains by thinking highly
-    of the future.
+    of the future. A candidate whose values are no numbers where the champion's are is worse by any measure: `error` is
+    minus infinity.
     """
     ours, theirs = _values(candidate, held), _values(champion, held)
     target = held.tuples.reward + gamma * 0.5 * (ours.ahead + theirs.ahead)
@@ -77,8 +78,11 @@ def on_held_out(candidate: QNet, champion: QNet, held: Recorded, gamma: float) -
     def takes(greedy: NDArray[np.int64]) -> Floats:
         return np.asarray((moves[greedy] <= 0).all(axis=1) & (moves[greedy] < 0).any(axis=1), np.float64)
 
+    error = _by_block(gain, held.block, np.ones(len(gain), np.bool_))
+    if (np.isfinite(theirs.chosen + theirs.ahead) & ~np.isfinite(ours.chosen + ours.ahead)).any():
+        error = Estimate(-np.inf, -np.inf, -np.inf, len(gain))  # the mean would leave just these out
     return HeldOut(
-        _by_block(gain, held.block, np.ones(len(gain), np.bool_)),
+        error,
         _by_block(repeats(ours.greedy) - repeats(theirs.greedy), held.block, fell),
         _by_block(takes(ours.greedy) - takes(theirs.greedy), held.block, missed),
         len(gain),
