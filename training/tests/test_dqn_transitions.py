@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,23 @@ def test_every_row_of_every_run_is_a_status_and_pairs_stay_within_their_run(foun
         shape = cells[found.run == run].max(axis=0).astype(int)
         expected += 2 * int(np.prod([sum(max(0, n - abs(k)) for k in range(-3, 4)) for n in shape]))
     assert found.tuples == expected
+
+
+def test_rows_of_services_that_nobody_has_confined_are_no_statuses(
+    tmp_path: Path, small_sweep: Callable[..., Any]
+) -> None:
+    from osml_training.data.collect import collect
+
+    settings = {"services": ("moses",), "rows": 1500, "samples": 1}
+    plain = collect(tmp_path / "plain", small_sweep(**settings))
+    more = collect(tmp_path / "more", small_sweep(**settings, unconfined=12))
+    assert more > plain
+    first, second = (t.transitions_of([tmp_path / name]) for name in ("plain", "more"))
+    same = {key.run for key in first.runs} & {key.run for key in second.runs}
+    assert any(key.neighbours for key in first.runs if key.run in same)
+    for run in same:
+        ours, theirs = ([key.run for key in found.runs].index(run) for found in (first, second))
+        np.testing.assert_array_equal(first.states[first.run == ours], second.states[second.run == theirs])
 
 
 def test_entropy_of_a_status_is_its_own(found: t.Transitions, made: Path) -> None:

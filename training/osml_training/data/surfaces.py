@@ -117,7 +117,7 @@ def _cells(table: Any, where: str, shape: tuple[int, int], unit: float, platform
     return units - 1, plain - 1
 
 
-def _parted(table: Any, shape: tuple[int, int], unit: float) -> NDArray[np.bool_]:
+def parted(table: Any, shape: tuple[int, int], unit: float) -> NDArray[np.bool_]:
     """Rows in which what the service has and what its neighbours have fits on the platform."""
     out = np.ones(len(table), np.bool_)
     for own, others, total in (("cores", "neighbour_cores", shape[0] * unit), ("ways", "neighbour_ways", shape[1])):
@@ -161,7 +161,7 @@ def add_rows(
     Rows in which the service and its neighbours can't each have had cores (or ways) of their own are left out: they
     are no cells of a surface.
     """
-    table = table.filter(pa.array(_parted(table, shape, unit)))
+    table = table.filter(pa.array(parted(table, shape, unit)))
     units, ways = _cells(table, where, shape, unit, platform)
     runs = table.column("run").combine_chunks().dictionary_encode()
     codes: Ints = runs.indices.to_numpy(zero_copy_only=False)

@@ -20,7 +20,7 @@ from osml_training.data.description import FileDescription, described, metadata
 from osml_training.data.example_rows import TraceColumns
 from osml_training.data.examples import RunKey, fold_of
 from osml_training.data.store import open_parquet, read_group, read_groups, trace_files, whole_file
-from osml_training.data.surfaces import SURELY, core_unit
+from osml_training.data.surfaces import SURELY, core_unit, grid_of, parted
 from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain
 from osml_training.dqn.state import STATE, trace_state
 
@@ -106,9 +106,14 @@ class _Run(NamedTuple):
 
 
 def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
-    """The chosen runs of a traces file. Without cache partitioning there are no actions, so such rows are left out."""
+    """The chosen runs of a traces file.
+
+    Left out are rows where cores or ways are not the service's own: there is nothing that an action could move.
+    """
     parquet = open_parquet(file)
-    unit = core_unit(described(parquet.schema_arrow.metadata, str(file)).provenance.settings)
+    about = described(parquet.schema_arrow.metadata, str(file))
+    unit = core_unit(about.provenance.settings)
+    shape = grid_of(about.platform, unit)
     held: dict[str, list[Any]] = {}
     for group in range(parquet.metadata.num_row_groups):
         table = read_group(parquet, file, group, None)
@@ -119,6 +124,7 @@ def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
     for parts in held.values():
         table = pa.concat_tables(parts)
         table = table.filter(pc.is_valid(table.column("ways")))
+        table = table.filter(pa.array(parted(table, shape, unit)))
         if not table.num_rows:
             continue
         column = TraceColumns(table)

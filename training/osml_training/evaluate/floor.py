@@ -28,8 +28,8 @@ def twin_sweep(dataset: Path, platform: str) -> Sweep:
     samples = int(settings["samples"])
     sweep = Sweep(
         (platform,), services, tuple(settings["neighbours"]), tuple(settings["jobs"]), tuple(settings["loads"]),
-        tuple(settings["threads"]), int(settings["colocated"]), rows, samples, float(settings["interval_s"]),
-        float(settings["warmup_s"]), False, provenance.seed,
+        tuple(settings["threads"]), int(settings["colocated"]), rows, samples, interval_s=float(settings["interval_s"]),
+        warmup_s=float(settings["warmup_s"]), noise=False, seed=provenance.seed,
     )  # fmt: skip
     return replace(sweep, samples=1, rows=max(1, rows // samples))
 

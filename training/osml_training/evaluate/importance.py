@@ -4,13 +4,13 @@
 # scipy's own annotations have gaps.
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy.stats import spearmanr
 
 from osml.predictors import Predictor
-from osml_training.data.features import OUTPUTS
+from osml_training.data.features import OUTPUTS, Model
 from osml_training.evaluate.errors import absolute
 from osml_training.evaluate.published import SPEARMAN
 from osml_training.train.table import Floats32, Rows
@@ -19,7 +19,7 @@ from osml_training.train.table import Floats32, Rows
 def importance(predictor: Predictor, rows: Rows, *, repeats: int = 2, seed: int = 0) -> dict[str, dict[str, float]]:
     """By input, by how much the mean absolute error of each output grows when the input is shuffled among rows."""
     rng = np.random.default_rng(seed)
-    model = predictor.metadata.kind
+    model = cast(Model, predictor.metadata.kind)  # a Q-function is no Predictor
 
     def errors(x: Floats32) -> np.ndarray[Any, np.dtype[np.float64]]:
         return np.asarray(np.nanmean(absolute(predictor.predict(x).points, rows.y, model), axis=0), np.float64)
