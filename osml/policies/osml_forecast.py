@@ -83,7 +83,7 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
         return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
     points, bounds = found.points[:, places].tolist(), upper[:, places].tolist()
-    fault = _nonsense(points, meta, observation)
+    fault = _nonsense(points, meta, observation) or _boundless(bounds, meta)
     if fault is not None:
         return fault
     strange = _strange(rows, meta)
@@ -123,6 +123,15 @@ def _nonsense(points: Sequence[Sequence[float]], meta: ModelMetadata, observatio
                 return ModelFault(
                     f"model '{meta.name}' answers {_ANSWERS[k]} {point[k]:.3g} on a node with {most[k % 2]:g}"
                 )
+    return None
+
+
+def _boundless(bounds: Sequence[Sequence[float]], meta: ModelMetadata) -> ModelFault | None:
+    """A bound that is no number: nothing could be promised by it."""
+    for bound in bounds:
+        for k in range(4):
+            if not math.isfinite(bound[k]):
+                return ModelFault(f"model '{meta.name}' answers a bound of {_ANSWERS[k]} that is {bound[k]}")
     return None
 
 
