@@ -162,7 +162,8 @@ class Round:
     def place(self) -> Partition:
         """Algorithm 1: the need of who has come out of what is idle, of what others don't need, of Model-B's points."""
         here = {name: cell for name, cell in self.cells.items() if name not in self.aside}
-        for base in (here, {name: self.wants[name] for name in here}, self.traded(here)):
+        for asked in (lambda: here, lambda: {name: self.wants[name] for name in here}, lambda: self.traded(here)):
+            base = asked()  # Model-B is asked last, and speaks only where it decides
             cells = {n: base.get(n, self.wants[n] if n in self.new else self.node.least(n)) for n in self.services}
             if base and fits(self.node, cells):
                 # Who is there already has less from now on, too: of the clock, of memory traffic.

@@ -31,3 +31,17 @@ def test_a_bound_that_is_no_number_leaves_the_decision_to_arqs_rules(spread: flo
     decision = decide_by(Osml(Models(a2=fake)), observe(service("a"), service("b")))
     assert "answers a bound of rcliff_cores that is" in decision.reasons[0].text
     assert decision.forecasts == []
+
+
+def _spares() -> Any:
+    points = tuple(f"{kind}_{what}" for kind in ("balanced", "core_dominated", "way_dominated") for what in ("c", "w"))
+    return Fake(lambda row: [2.0, 0.0, 3.0, 0.0, 0.0, 1.0], metadata(points, ("slowdown", "cores"), kind="b"), 0.0)
+
+
+def test_model_b_is_not_quoted_where_idle_units_are_enough() -> None:
+    low: Any = Fake(lambda row: [2.0, 1.0, 8.0, 2.0, 1.0])
+    run = Run(Osml(Models(a=low, a2=low, b=_spares())))
+    run(service("a", 0.2), service("b", 0.2), times=5)
+    run(service("a", 0.2), service("b", 0.2), service("c", 0.2))
+    assert run.cores()["c"] >= 8
+    assert "can spare" not in run.words()
