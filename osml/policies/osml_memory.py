@@ -62,6 +62,8 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     slack = service.slack
     if known is None or known.target_ms != service.target_ms:
         bans, loads = ([], 0) if known is None else (known.bans, known.loads + 1)
+        if known is not None and (known.target_ms or 0.0) < (service.target_ms or 0.0):
+            bans = []  # what missed a stricter target may meet this one
         fresh = _fresh(answer, service, cell, rate)
         missed, met = int(slack is not None and slack < 0), int(slack is not None and slack >= 0)
         return replace(fresh, bans=bans, loads=loads, missed=missed, met=met)
@@ -126,8 +128,15 @@ def banned(known: Known, cell: Cell) -> bool:
 
 def with_ban(known: Known, cell: Cell) -> Known:
     """The memory with a cell that missed the target."""
-    bans = [ban for ban in known.bans if not (ban.cores <= cell.cores and ban.ways <= cell.ways)]
-    return replace(known, bans=[*bans, Ban(cell.cores, cell.ways, known.rate)][-_MAX_BANS:])
+    new = Ban(cell.cores, cell.ways, known.rate)
+    bans = [ban for ban in known.bans if not _covers(new, ban)]
+    return replace(known, bans=[*bans, new][-_MAX_BANS:])
+
+
+def _covers(new: Ban, old: Ban) -> bool:
+    """Whether all that the old ban forbids, cells and loads, the new one forbids, too."""
+    lighter = new.rate is None or (old.rate is not None and new.rate <= old.rate)
+    return lighter and old.cores <= new.cores and old.ways <= new.ways
 
 
 def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:

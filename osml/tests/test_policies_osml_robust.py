@@ -45,3 +45,21 @@ def test_model_b_is_not_quoted_where_idle_units_are_enough() -> None:
     run(service("a", 0.2), service("b", 0.2), service("c", 0.2))
     assert run.cores()["c"] >= 8
     assert "can spare" not in run.words()
+
+
+def test_a_cell_that_missed_at_a_low_load_stays_banned_there_when_a_larger_one_misses_at_a_high_load() -> None:
+    known = Known((1, 1), (1, 1), (1, 1), (1, 1), None, 1, True, 10.0, rate=10.0)  # noqa: FBT003
+    known = replace(with_ban(known, Cell(4, 4)), rate=100.0)
+    known = with_ban(known, Cell(6, 6))
+    assert banned(replace(known, rate=10.0), Cell(4, 4))
+    assert not banned(replace(known, rate=10.0), Cell(6, 6))
+
+
+def test_a_relaxed_target_forgets_what_missed_the_strict_one() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=5)
+    for _ in range(4):
+        run(service("a", 1.5), service("b"))
+    assert run.cores()["a"] > 4
+    run(replace(service("a"), target_ms=1000.0), service("b"), times=40)
+    assert run.cores()["a"] == 4
