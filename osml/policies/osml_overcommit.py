@@ -83,6 +83,7 @@ def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:
             if name not in served and fits(node, trial):
                 cells, served = trial, [*served, name]
     turn.go(SOME)
+    turn.age = 0  # a choice that follows another is kept as long as the first
     turn.pairs = []
     turn.aside = [name for name in order if name not in served]
     turn.unsatisfied = list(turn.aside) or turn.unsatisfied

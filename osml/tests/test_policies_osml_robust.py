@@ -63,3 +63,13 @@ def test_a_relaxed_target_forgets_what_missed_the_strict_one() -> None:
     assert run.cores()["a"] > 4
     run(replace(service("a"), target_ms=1000.0), service("b"), times=40)
     assert run.cores()["a"] == 4
+
+
+def test_who_is_set_aside_is_kept_for_a_while_every_time() -> None:
+    run = Run(Osml(needs(rate_10=14.0)))
+    changes, before = 0, None
+    for _ in range(200):
+        run(*(service(name, 1.5 + 0.3 * k) for k, name in enumerate("abcd")))
+        changes += run.decision.partition != before
+        before = run.decision.partition
+    assert changes <= 200 / 30 + 5
