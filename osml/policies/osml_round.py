@@ -155,7 +155,8 @@ class Round:
         if not fits(node, self.wants):
             return overcommit(self)
         needed = sum(cell.cores for cell in self.wants.values())
-        if node.may_share and not node.background and not self.violated and needed > NEARLY_ALL * node.for_lc.cores:
+        saves_nothing = needed > NEARLY_ALL * node.for_lc.cores and not self.blind  # even parts are no needs
+        if node.may_share and not node.background and not self.violated and saves_nothing:
             return share(self, "all targets are met so, and cells would save next to nothing")
         return self.part(self.wants, list(self.services))
 

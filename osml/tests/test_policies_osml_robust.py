@@ -73,3 +73,12 @@ def test_who_is_set_aside_is_kept_for_a_while_every_time() -> None:
         changes += run.decision.partition != before
         before = run.decision.partition
     assert changes <= 200 / 30 + 5
+
+
+def test_model_c_alone_parts_the_node_though_even_parts_are_all_of_it() -> None:
+    c: Any = Values(-2, 0)
+    run = Run(OsmlC(Models(c=c)))
+    run(service("a"), service("b"))
+    assert run.cores() == {"a": 18, "b": 18}
+    run(service("a"), service("b"), times=6)
+    assert run.cores()["a"] < 18
