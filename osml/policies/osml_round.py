@@ -249,7 +249,10 @@ class Round:
     def given(self, more: dict[str, Cell]) -> dict[str, Cell] | None:
         """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
         asked = {**self.cells, **more}
-        least = {name: cell if name in more else _smaller(self.wants[name], cell) for name, cell in asked.items()}
+        least = {
+            name: cell if name in more or not self.meets(name) else _smaller(self.wants[name], cell)
+            for name, cell in asked.items()
+        }
         least |= {name: self.node.least(name) for name in self.aside}
         return cut_down(self.node, asked, least)
 
@@ -281,7 +284,7 @@ class Round:
             return self.hold()
         cells = dict(self.cells)
         for name, cell in self.cells.items():
-            less = cell if name in self.aside else self.less(name, cell)
+            less = cell if name in self.aside or not self.meets(name) else self.less(name, cell)
             if less == cell:
                 continue
             cells[name] = less
@@ -328,6 +331,11 @@ class Round:
             return cell
         self.actions[name] = action
         return found
+
+    def meets(self, name: str) -> bool:
+        """Whether a service was measured and met its target: from others nothing is taken, be it noise."""
+        slack = self.services[name].slack
+        return slack is not None and slack >= 0
 
     def safe(self, name: str, cell: Cell) -> bool:
         """What the shield says."""

@@ -82,3 +82,30 @@ def test_model_c_alone_parts_the_node_though_even_parts_are_all_of_it() -> None:
     assert run.cores() == {"a": 18, "b": 18}
     run(service("a"), service("b"), times=6)
     assert run.cores()["a"] < 18
+
+
+def _few(ratio: float | None) -> Service:
+    """Misses its target by less than the noise of its few requests; or was not measured."""
+    latency = None if ratio is None else Latency(p99_ms=10.0 * ratio, requests_per_s=10.0, samples=10)
+    return replace(service("a"), latency=latency)
+
+
+def test_nothing_is_taken_back_from_a_service_that_misses_its_target_however_little() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(_few(1.05), service("b"), times=4)
+    assert run.cores() == {"a": 18, "b": 4}
+    run(_few(0.9), service("b"), times=2)
+    assert run.cores() == {"a": 4, "b": 4}
+
+
+@pytest.mark.parametrize(("ratio", "least"), [(0.5, 16), (1.05, 20), (None, 20)])
+def test_only_from_a_service_that_meets_its_target_something_goes_to_a_neighbour(
+    ratio: float | None, least: int
+) -> None:
+    run = Run(Osml(needs(rate_10=16.0)))
+    parts = Partition([Region(["a"], 20, 10), Region(["b"], 16, 10)])
+    run(_few(0.5), service("b"), partition=parts, times=3)
+    run(_few(ratio), service("b", 1.5), partition=parts, times=2)
+    cores = run.decision.partition.cores_of("a")
+    assert cores >= least
+    assert ratio != 0.5 or cores < 20
