@@ -21,13 +21,16 @@ def with_bandwidth(node: Node, partition: Partition, gbps: Mapping[str, float | 
     """
     platform, before = node.observation.platform, node.observation.partition
     needs = {name: need for service in node.lc if (need := gbps.get(name := service.name)) is not None}
-    if platform.mba is None or not needs or len(needs) < len(node.lc):
+    if platform.mba is None:
         return partition
     if before is not None and before.mba and before.regions == partition.regions:
         return replace(partition, mba=before.mba)
+    if not needs or len(needs) < len(node.lc):
+        return partition
     total, most = sum(needs.values()), platform.mba.max
-    mba = {name: legal_throttle(round(most * need / total), platform.mba) for name, need in needs.items()}
+    mba = {name: legal_throttle(max(1, round(most * need / total)), platform.mba) for name, need in needs.items()}
     if node.be and platform.bandwidth_gbps is not None:
-        left = legal_throttle(round(most * max(0.0, 1.0 - _ROOM * total / platform.bandwidth_gbps)), platform.mba)
+        left = max(1, round(most * (1.0 - _ROOM * total / platform.bandwidth_gbps)))  # 0 is no throttle
+        left = legal_throttle(left, platform.mba)
         mba |= dict.fromkeys(node.be, left)
     return replace(partition, mba=mba)

@@ -109,3 +109,22 @@ def test_only_from_a_service_that_meets_its_target_something_goes_to_a_neighbour
     cores = run.decision.partition.cores_of("a")
     assert cores >= least
     assert ratio != 0.5 or cores < 20
+
+
+def test_throttles_stay_where_a_need_of_bandwidth_is_not_predicted_for_once() -> None:
+    gbps = [5.0]
+    fake: Any = Fake(lambda row: [3.0, 1.0, 4.0, 1.0, gbps[0]])
+    run = Run(Osml(Models(a=fake, a2=fake)), replace(PLATFORM, mba=MbaRange(10, 100, 10)))
+    run(service("a"), service("b"), times=6)
+    before = run.decision.partition
+    assert before.mba == {"a": 50, "b": 50}
+    gbps[0] = -0.1
+    run(service("a"), service("b"))
+    assert run.decision.partition == before
+
+
+def test_nobody_is_throttled_to_nothing_where_the_range_begins_there() -> None:
+    platform = replace(PLATFORM, mba=MbaRange(0, 20, 1), bandwidth_gbps=10.0)
+    run = Run(Osml(needs(rate_10=0.5, rate_50=30.0)), platform)
+    decision = run(service("a", rate=10.0), service("b", rate=50.0), job())
+    assert decision.partition.mba == {"a": 1, "b": 20, "job": 1}
