@@ -141,9 +141,10 @@ def shared_by_services(node: Node, *, narrow: bool) -> Partition:
             Region(names, total.cores - least.cores, total.ways - least.ways),
             Region(list(node.be), least.cores, least.ways),
         ])  # fmt: skip
-    if not narrow:
+    most = total.ways if node.ways is None else min(node.ways.limits[name].most for name in node.be)
+    if not narrow and most == total.ways:
         return _prioritised(node, Partition([Region([*names, *node.be], total.cores, total.ways)]))
-    ways = min(max(BACKGROUND_WAYS, node.least_be.ways), max(total.ways - 1, 0))
+    ways = min(max(BACKGROUND_WAYS, node.least_be.ways), max(total.ways - 1, 0), most)
     regions = [Region([*names, *node.be], total.cores, 0)]
     if node.ways is not None:
         regions += [Region(names, 0, total.ways - ways), Region(list(node.be), 0, ways)]

@@ -128,3 +128,11 @@ def test_nobody_is_throttled_to_nothing_where_the_range_begins_there() -> None:
     run = Run(Osml(needs(rate_10=0.5, rate_50=30.0)), platform)
     decision = run(service("a", rate=10.0), service("b", rate=50.0), job())
     assert decision.partition.mba == {"a": 1, "b": 20, "job": 1}
+
+
+def test_a_job_keeps_its_limit_of_ways_where_everybody_shares() -> None:
+    run = Run(Osml(needs(rate_10=14.0)), replace(PLATFORM, realtime=True))
+    decision = run(service("a"), service("b"), service("c"), replace(job(), max_ways=1))
+    assert "everybody shares everything" in run.words()
+    assert decision.partition.ways_of("job") == 1
+    assert decision.partition.ways_of("a") == 19
