@@ -42,7 +42,10 @@ def load_models(folder: Path, platform: str) -> Models:
     for kind in KINDS:
         opener: Callable[[Path], Any] = load_q_function if kind == "c" else load_predictor
         try:
-            found[kind] = opener(find_model(folder, kind, platform))
+            opened = opener(find_model(folder, kind, platform))
+            if opened.metadata.kind != kind:
+                raise InputError(f"{opened.metadata.name} is of kind {opened.metadata.kind}, the manifest says {kind}")
+            found[kind] = opened
         except (InputError, Failure, MachineError) as error:
             faults.append(f"model {kind}: {error}")
     return Models(**found, faults=tuple(faults))

@@ -123,7 +123,13 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
         raise InputError(
             f"{file} is no model that onnxruntime can run ({' '.join(str(error).split())[:200]})"
         ) from None
-    _check(file, session, metadata, answers)
+    try:
+        _check(file, session, metadata, answers)
+    except (InputError, Failure):
+        raise
+    except Exception as error:  # a graph that opens and can't be run, tensors without a shape
+        text = " ".join(str(error).split())[:200]
+        raise InputError(f"{file} can't be used ({type(error).__name__}: {text})") from None
     return metadata, session
 
 
