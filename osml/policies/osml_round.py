@@ -118,6 +118,13 @@ class Round:
         if not fits(node, cells):
             self.pairs, self.node = [], node._replace(taken=Cell(0, 0))
             cells = cut_down(self.node, cells, {name: node.least(name) for name in cells}) or {}
+        for name, cell in cells.items():
+            old = self.cells[name]
+            if cell != old:
+                self.say(
+                    f"{name} {cell.cores - old.cores:+d} cores, {cell.ways - old.ways:+d} ways: the limits of now",
+                    name, cell.cores - old.cores,
+                )  # fmt: skip
         self.cells = cells
 
     def want(self, name: str) -> Cell:
@@ -297,6 +304,9 @@ class Round:
             )  # fmt: skip
         if self.aside:
             cells = filled(self, {n: Cell(c.cores, max(c.ways, self.cells[n].ways)) for n, c in cells.items()})
+            more = [n for n, c in cells.items() if c.cores > self.cells[n].cores or c.ways > self.cells[n].ways]
+            if more:
+                self.say(f"{', '.join(more)} has what is idle, while {', '.join(self.aside)} is set aside", more[0])
         return self.hold() if cells == self.cells else self.write(cells)
 
     def less(self, name: str, cell: Cell) -> Cell:
@@ -377,7 +387,7 @@ class Round:
     def hold(self) -> Partition:
         """Nothing to do."""
         names = ", ".join(f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items())
-        idle = left_over(self.node, list(self.cells.values()))
+        idle = left_over(self.node, [*self.cells.values(), self.node.taken])
         self.say(f"held: {names}; {idle.cores} cores and {idle.ways} ways are left")
         return self.write(self.cells)
 

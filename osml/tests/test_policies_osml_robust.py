@@ -178,3 +178,11 @@ def test_a_model_of_another_kind_than_the_manifest_says_is_a_fault(tmp_path: Pat
 
     wanted = "model a2: a2-masked-e5-2697v4 is of kind a, the manifest says a2"
     assert _faults_with(tmp_path / "models", change) == (wanted,)
+
+
+def test_cells_that_give_way_to_the_minimum_of_a_job_say_so() -> None:
+    run = Run(Osml(needs(rate_10=16.0)))
+    run(service("a"), service("b"), times=6)
+    run(service("a"), service("b"), replace(job(), min_cores=20))
+    assert run.cores() == {"a": 8, "b": 8, "job": 20}
+    assert "a -8 cores, +0 ways: the limits of now" in run.words()
