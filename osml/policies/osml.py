@@ -24,7 +24,7 @@ from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
 from osml.policies.osml_node import Cell, Node, node_of
 from osml.policies.osml_round import Round
-from osml.policies.osml_state import OsmlState
+from osml.policies.osml_state import OsmlState, sound
 from osml.policies.policy import Plan
 from osml.policies.violation import migration, violated_since
 
@@ -51,6 +51,7 @@ class Osml:
 
     def decide(self, observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
         """Predict, and act where that says so; by ARQ's rules where the models can't be asked."""
+        state = sound(state)
         if observation.time_s < state.time_s:
             state = replace(state, violated_since_s=None)
         models = self.models(observation.platform.id)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+import math
+from typing import Annotated
+
+from msgspec import Meta, Struct
+from msgspec.structs import replace
 
 from osml.domain import Partition
 from osml.policies.arq import ArqState
@@ -17,7 +21,7 @@ class Pair(Struct, frozen=True, array_like=True):
 
     taker: str
     giver: str
-    cores: int
+    cores: Annotated[int, Meta(ge=1)]
 
 
 class OsmlState(Struct, frozen=True):
@@ -42,3 +46,14 @@ class OsmlState(Struct, frozen=True):
     arq: ArqState | None = None
     violated_since_s: float | None = None
     time_s: float = 0.0
+
+
+def sound(state: OsmlState) -> OsmlState:
+    """The state without what no decision of this policy can have left in it: it has been in other hands."""
+    known = {
+        name: one for name, one in state.known.items()
+        if one.count >= 0 and all(map(math.isfinite, (*one.oaa, *one.oaa_upper, *one.cliff, *one.upper)))
+    }  # fmt: skip
+    pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
+    same = len(known) == len(state.known) and len(pairs) == len(state.pairs)
+    return state if same else replace(state, known=known, pairs=pairs)

@@ -186,3 +186,21 @@ def test_cells_that_give_way_to_the_minimum_of_a_job_say_so() -> None:
     run(service("a"), service("b"), replace(job(), min_cores=20))
     assert run.cores() == {"a": 8, "b": 8, "job": 20}
     assert "a -8 cores, +0 ways: the limits of now" in run.words()
+
+
+def test_a_state_with_numbers_that_are_none_is_decided_on_without_them() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    nan = float("nan")
+    odd = [
+        replace(state, known={**state.known, "a": replace(state.known["a"], oaa=(nan, nan), count=9)}),
+        replace(state, known={**state.known, "a": replace(state.known["a"], upper=(float("inf"), 1.0), count=9)}),
+        replace(state, known={**state.known, "a": replace(state.known["a"], count=-1)}),
+        replace(state, pairs=[Pair("a", "a", 1)]),
+    ]
+    for one in odd:
+        assert run(service("a"), service("b"), policy_state=seal_state(run.policy, one)).reasons
+    taken = replace(state, pairs=[Pair("a", "b", -100)])
+    with pytest.raises(RequestError, match="policy_state is not a state"):
+        run(service("a"), service("b"), policy_state=seal_state(run.policy, taken))
