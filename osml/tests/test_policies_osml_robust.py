@@ -48,7 +48,7 @@ def test_model_b_is_not_quoted_where_idle_units_are_enough() -> None:
 
 
 def test_a_cell_that_missed_at_a_low_load_stays_banned_there_when_a_larger_one_misses_at_a_high_load() -> None:
-    known = Known((1, 1), (1, 1), (1, 1), (1, 1), None, 1, True, 10.0, rate=10.0)  # noqa: FBT003
+    known = Known((1, 1), (1, 1), (1, 1), (1, 1), None, 1, True, 10.0, rate=10.0)
     known = replace(with_ban(known, Cell(4, 4)), rate=100.0)
     known = with_ban(known, Cell(6, 6))
     assert banned(replace(known, rate=10.0), Cell(4, 4))
