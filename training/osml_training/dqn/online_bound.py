@@ -1,7 +1,7 @@
 """What is left to gain from a state on: more than that no estimate of its worth may be.
 
 A network that chooses the highest of 49 estimates believes in more with every round of its own estimates; this holds
-it down. The same bound is in the offline learning (`offline.py`).
+it down. Offline the data themselves do that (`sweeps` in `offline.py`).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
