@@ -73,20 +73,20 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     meta = model.metadata
     names = [service.name for service in services]
     try:
-        rows = feature_rows(observation, names, meta.inputs)
+        form = _form(meta)
+        rows = feature_rows(observation, names, form.inputs)
         found = model.predict(rows)
-        places = [meta.answers.index(name) for name in _ANSWERS]
         known = [name in meta.services for name in names]
         upper = found.upper(COVERAGE)
         if not all(known):
             upper = np.where(np.array(known)[:, None], upper, found.upper(COVERAGE, seen=False))
     except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
         return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
-    points, bounds = found.points[:, places].tolist(), upper[:, places].tolist()
+    points, bounds = found.points[:, form.places].tolist(), upper[:, form.places].tolist()
     fault = _nonsense(points, meta, observation) or _boundless(bounds, meta)
     if fault is not None:
         return fault
-    strange = _strange(rows, meta)
+    strange = _strange(rows, meta, form)
     return {name: _answer(name, model, known[i], points[i], bounds[i], strange.get(i)) for i, name in enumerate(names)}
 
 
@@ -135,10 +135,9 @@ def _boundless(bounds: Sequence[Sequence[float]], meta: ModelMetadata) -> ModelF
     return None
 
 
-def _strange(rows: NDArray[Any], meta: ModelMetadata) -> dict[int, str]:
+def _strange(rows: NDArray[Any], meta: ModelMetadata, form: _Form) -> dict[int, str]:
     """By row the last feature that is far outside of what the model was trained on, in words."""
-    low, high = _range(meta)
-    odd = (rows < low) | (rows > high)  # NaN, not measured, is neither
+    odd = (rows < form.low) | (rows > form.high)  # NaN, not measured, is neither
     found: dict[int, str] = {}
     if odd.any():
         for i, k in np.argwhere(odd).tolist():
@@ -147,20 +146,32 @@ def _strange(rows: NDArray[Any], meta: ModelMetadata) -> dict[int, str]:
     return found
 
 
-_ranges: dict[int, tuple[ModelMetadata, NDArray[Any], NDArray[Any]]] = {}
+class _Form(NamedTuple):
+    """What does not change of a model: its inputs, the places of the answers, the familiar range of each input."""
+
+    meta: ModelMetadata
+    inputs: tuple[str, ...]
+    places: list[int]
+    low: NDArray[Any]
+    high: NDArray[Any]
 
 
-def _range(meta: ModelMetadata) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Lowest and highest value of each feature that is still familiar."""
-    found = _ranges.get(id(meta))
-    if found is None or found[0] is not meta:
-        low = np.array([feature.low for feature in meta.features])
-        high = np.array([feature.high for feature in meta.features])
-        room = _BEYOND * (high - low) + 0.02 * np.abs(high)
-        wide = (low > 0) & (high > _DECADES * low)
-        low, high = np.where(wide, 0.0, low - room), np.where(wide, high * _TIMES, high + room)
-        high[[feature.name in _QUEUED for feature in meta.features]] = np.inf
-        if len(_ranges) > 256:
-            _ranges.clear()
-        found = _ranges[id(meta)] = (meta, low, high)
-    return found[1], found[2]
+_forms: dict[int, _Form] = {}
+
+
+def _form(meta: ModelMetadata) -> _Form:
+    """The form of a model, kept from its first question on. ValueError where an answer is missing."""
+    found = _forms.get(id(meta))
+    if found is not None and found.meta is meta:
+        return found
+    low = np.array([feature.low for feature in meta.features])
+    high = np.array([feature.high for feature in meta.features])
+    room = _BEYOND * (high - low) + 0.02 * np.abs(high)
+    wide = (low > 0) & (high > _DECADES * low)
+    low, high = np.where(wide, 0.0, low - room), np.where(wide, high * _TIMES, high + room)
+    high[[feature.name in _QUEUED for feature in meta.features]] = np.inf
+    if len(_forms) > 256:
+        _forms.clear()
+    answers = meta.answers
+    found = _forms[id(meta)] = _Form(meta, meta.inputs, [answers.index(name) for name in _ANSWERS], low, high)
+    return found
