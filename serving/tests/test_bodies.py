@@ -1,8 +1,11 @@
 import asyncio
+import io
 
 import pytest
 from osml_serving.bodies import Bodies
+from osml_serving.boundary import Boundary
 from osml_serving.errors import ApiError
+from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 
 POST = {"type": "http", "method": "POST", "path": "/", "headers": []}
@@ -73,9 +76,10 @@ def test_a_body_that_does_not_come_is_given_up():
 
 
 def test_a_client_that_leaves_is_no_error():
-    echo = Echo()
-    run(layer(echo), [{"type": "http.disconnect"}])
-    assert echo.body is None
+    echo, log, metrics = Echo(), io.BytesIO(), Metrics([])
+    run(Boundary(layer(echo), Log("json", "debug", log), metrics), [{"type": "http.disconnect"}])
+    assert (echo.body, log.getvalue()) == (None, b"")
+    assert b'osml_errors_total{code="internal"} 0.0' in metrics.text()
 
 
 def test_more_requests_than_slots_are_sent_away_and_slots_come_back():
