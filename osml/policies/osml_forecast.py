@@ -78,6 +78,8 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         found = model.predict(rows)
         known = [name in meta.services for name in names]
         upper = found.upper(COVERAGE)
+        if upper.shape != (len(names), len(meta.outputs)):
+            return ModelFault(f"model '{meta.name}' answers {upper.shape} for {len(names)} services")
         if not all(known):
             upper = np.where(np.array(known)[:, None], upper, found.upper(COVERAGE, seen=False))
     except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says

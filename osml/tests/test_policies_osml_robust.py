@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from msgspec.structs import replace
 
@@ -20,7 +21,7 @@ from osml.policies.osml_models import Models, load_models
 from osml.policies.osml_node import Cell
 from osml.policies.osml_state import Pair
 from osml.policies.state import open_state, seal_state
-from osml.predictors import models_folder
+from osml.predictors import Prediction, models_folder
 from osml.tests.test_policies_osml import Values
 from osml.tests.test_policies_osml_models import PLATFORM, Fake, Run, job, metadata, needs, observe, service
 
@@ -204,3 +205,13 @@ def test_a_state_with_numbers_that_are_none_is_decided_on_without_them() -> None
     taken = replace(state, pairs=[Pair("a", "b", -100)])
     with pytest.raises(RequestError, match="policy_state is not a state"):
         run(service("a"), service("b"), policy_state=seal_state(run.policy, taken))
+
+
+def test_a_model_that_answers_for_one_service_only_leaves_the_decision_to_arqs_rules() -> None:
+    class OneRow(Fake):
+        def predict(self, features: np.ndarray[Any, Any]) -> Prediction:
+            return super().predict(features[:1])
+
+    fake: Any = OneRow(lambda row: [3.0, 1.0, 4.0, 1.0, 1.0])
+    decision = decide_by(Osml(Models(a2=fake)), observe(service("a"), service("b")))
+    assert "model 'fake' answers (1, 5) for 2 services" in decision.reasons[0].text
