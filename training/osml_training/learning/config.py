@@ -19,7 +19,7 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     limit: int = 50_000
     """Newest experiences of the platform that are read."""
     held_out: float = 0.25
-    """Share of the tuples, the newest, that nothing is learned from."""
+    """Share of the tuples, the newest, that nothing is learned from; minutes that begin before them are left out."""
     least: int = 500
     """Tuples that there must be in all."""
     least_blocks: int = 20

@@ -73,8 +73,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
         "tuples": len(found.block), "left_out": found.left_out, "champion": metadata.name, "candidate": None,
         "better": False, "promoted": False,
     }  # fmt: skip
-    split = round(len(found.block) * (1 - config.held_out))
-    train, held = found.part(slice(None, split)), found.part(slice(split, None))
+    train, held = found.split(config.held_out)
     lack = _lack(found, held, config)
     if lack is not None:
         return document | {"reasons": [lack]}

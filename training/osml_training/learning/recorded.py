@@ -42,11 +42,17 @@ class Recorded(NamedTuple):
     block: NDArray[np.int64]
     left_out: dict[str, int]
 
-    def part(self, rows: slice) -> Recorded:
+    def part(self, rows: slice | NDArray[np.bool_]) -> Recorded:
         """Some of the rows."""
         tuples = Tuples._make(values[rows] for values in self.tuples)
         legal, before, after = self.legal_before[rows], self.before_met[rows], self.after_met[rows]
         return Recorded(tuples, legal, before, after, self.block[rows], self.left_out)
+
+    def split(self, held_out: float) -> tuple[Recorded, Recorded]:
+        """The oldest rows, and the newest share `held_out` without those of minutes that the oldest have a part of."""
+        cut = round(len(self.block) * (1 - held_out))
+        oldest, newest = self.part(slice(None, cut)), self.part(slice(cut, None))
+        return oldest, newest.part(~np.isin(newest.block, oldest.block))
 
 
 def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Reward) -> Recorded:
@@ -58,8 +64,10 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
     """
     rows: list[_Row] = []
     left_out: Counter[str] = Counter()
-    blocks: dict[tuple[str, str, int], int] = {}
+    blocks: dict[tuple[str, int, str, int], int] = {}
+    runs = _Runs()
     for experience in experiences:
+        run = runs.of(experience.before)
         why = _unusable(experience)
         if why is not None:
             left_out[why] += 1
@@ -71,9 +79,24 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
             if isinstance(row, str):
                 left_out[row] += 1
                 continue
-            where = experience.before.node, service.name, int(experience.before.time_s // BLOCK_S)
+            where = experience.before.node, run, service.name, int(experience.before.time_s // BLOCK_S)
             rows.append(row._replace(block=blocks.setdefault(where, len(blocks))))
     return _stacked(rows, len(names), dict(left_out))
+
+
+class _Runs:
+    """Numbers the runs of each node's agent: its clock begins anew with every start."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, tuple[int, float]] = {}
+
+    def of(self, observation: Observation) -> int:
+        """The number of the run; late deliveries of the same run may be a minute old."""
+        run, time_s = self._last.get(observation.node, (0, observation.time_s))
+        if observation.time_s < time_s - BLOCK_S:
+            run, time_s = run + 1, observation.time_s
+        self._last[observation.node] = run, max(time_s, observation.time_s)
+        return run
 
 
 class _Row(NamedTuple):
