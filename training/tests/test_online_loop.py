@@ -193,12 +193,33 @@ def test_offline_tuples_stay_in_every_batch(monkeypatch):
     learner = Learner(
         plain_net(), changed(offline_share=0.25), tuples_of(10, seed=1)._replace(reward=np.full(10, 9, "f"))
     )
-    monkeypatch.setattr(learner, "update", lambda batch, penalised: seen.append((batch, penalised)) or 0.0)
+    monkeypatch.setattr(learner, "update", lambda batch, *counts: seen.append((batch, *counts)) or 0.0)
     replay = Replay(100, len(STATE))
     replay.add(tuples_of(100))
     for _ in range(3):
         learner.learn(replay)
-    assert [(len(b.before), int((b.reward == 9).sum()), p) for b, p in seen] == [(64, 16, 16)] * 3
+    assert [(len(b.before), int((b.reward[:16] == 9).sum()), *counts) for b, *counts in seen] == [(64, 16, 16, 16)] * 3
+
+
+def test_an_anchored_net_keeps_its_values_on_offline_tuples_while_it_learns_others():
+    offline, other = tuples_of(200, seed=1), tuples_of(400, seed=2)
+    other = other._replace(before=other.before + 2, reward=np.full(400, -3.0, np.float32))  # elsewhere, and bad
+    moved = {}
+    for anchor in (0.0, 10.0):
+        net, replay = plain_net(), Replay(400, len(STATE))
+        replay.add(other)
+        config = changed(anchor=anchor, offline_share=0.5, gamma=0.0, learning_rate=2e-3, learning_rate_end=2e-3)
+        learner = Learner(net, config, offline._replace(reward=np.full(200, -3.0, np.float32)))
+        states = torch.from_numpy(offline.before)
+        with torch.no_grad():
+            before = net(states)
+        for _ in range(300):
+            learner.learn(replay)
+        with torch.no_grad():
+            moved[anchor] = float((net(states) - before).abs().mean())
+            learned = net(torch.from_numpy(other.before)).gather(1, torch.from_numpy(other.action)[:, None])
+        assert float(learned.mean()) < -1.5
+    assert moved[10.0] < 0.2 * moved[0.0]
 
 
 def test_a_loss_that_is_not_finite_ends_the_learning():

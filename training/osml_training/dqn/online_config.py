@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
@@ -57,6 +58,9 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of every batch that is offline transitions, where there are any: what was learned offline stays."""
     conservative: float = 0.0
     """Weight of the penalty CQL(H), log sum exp Q - Q(action), on the offline part of a batch."""
+    anchor: float = 0.0
+    """Weight of staying, on the offline tuples, at the values that the network began with, of all actions; 0: these
+    tuples are learned from like others. 10 keeps what was learned offline (docs/reference/model-c-online.md)."""
     learning_starts: int = 5000
     """Steps before the first update."""
     steps: int = 1_000_000
@@ -86,7 +90,8 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "batch": (self.batch, 1, 10**7), "replay_ratio": (self.replay_ratio, 0, 1000),
             "target_sync": (self.target_sync, 1, 10**12), "grad_clip": (self.grad_clip, 1e-6, 1e12),
             "capacity": (self.capacity, 1, 10**9), "offline_share": (self.offline_share, 0, 1),
-            "conservative": (self.conservative, 0, 1e6), "learning_starts": (self.learning_starts, 1, 10**12),
+            "conservative": (self.conservative, 0, 1e6), "anchor": (self.anchor, 0, 1e6),
+            "learning_starts": (self.learning_starts, 1, 10**12),
             "steps": (self.steps, 0, 10**12), "envs": (self.envs, 1, 10**6), "seed": (self.seed, 0, 2**31),
             "num_env_runners": (self.num_env_runners, 0, 10_000),
             "horizon": (self.horizon, 1, 10**6), "interval_s": (self.interval_s, 1e-3, 3600),
@@ -107,11 +112,15 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def epsilon_at(self, step: int) -> float:
         """Share of random actions at a step."""
-        points = self.epsilon
-        for (first, high), (last, low) in pairwise(points):
-            if step < last:
-                return high + (low - high) * (step - first) / (last - first)
-        return points[-1][1]
+        return _between(self.epsilon, step)
+
+    def rates(self) -> tuple[tuple[float, float], ...]:
+        """(share of the learning that is over, learning rate) points, with lines between them."""
+        return (0.0, self.learning_rate), (1.0, self.learning_rate_end)
+
+    def rate_at(self, done: float) -> float:
+        """The learning rate when this share of the learning is over."""
+        return _between(self.rates(), done)
 
     def environment(self) -> dict[str, Any]:
         """Settings of `osml/ServiceSteps-v0`."""
@@ -135,6 +144,13 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def updates(self, steps: float) -> int:
         """Updates that are due after so many steps."""
         return math.floor(max(0.0, steps - self.learning_starts) * self.replay_ratio / self.batch)
+
+
+def _between(points: Sequence[tuple[float, float]], at: float) -> float:
+    for (first, high), (last, low) in pairwise(points):
+        if at < last:
+            return high + (low - high) * (at - first) / (last - first)
+    return points[-1][1]
 
 
 def read_online_config(file: Path = DEFAULT, changes: dict[str, Any] | None = None) -> OnlineConfig:

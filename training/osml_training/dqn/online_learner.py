@@ -41,6 +41,7 @@ class Learner:
     def __init__(self, net: QNet, config: OnlineConfig, offline: Tuples | None = None):
         self.net, self.config = net, config
         self.target = copy.deepcopy(net).requires_grad_(False)
+        self.anchor = copy.deepcopy(net).requires_grad_(False)
         self.updates = 0
         self._bound = config.bound()
         self._optimiser = torch.optim.RMSprop(net.parameters(), config.learning_rate)
@@ -50,9 +51,8 @@ class Learner:
 
     def anneal(self, done: float) -> None:
         """The learning rate of when the share `done` of everything is over."""
-        first, last = self.config.learning_rate, self.config.learning_rate_end
         for group in self._optimiser.param_groups:
-            group["lr"] = first + (last - first) * min(done, 1.0)
+            group["lr"] = self.config.rate_at(done)
 
     def synchronise(self) -> None:
         """The target network becomes the policy network."""
@@ -72,15 +72,17 @@ class Learner:
         if theirs < rows:
             parts.append(replay.sample(rows - theirs, self._rng))
         batch = parts[0] if len(parts) == 1 else Tuples._make(np.concatenate(both) for both in zip(*parts, strict=True))
-        loss = self.update(batch, rows if penalty_everywhere else theirs)
+        loss = self.update(batch, rows if penalty_everywhere else theirs, theirs)
         if not np.isfinite(loss):
             raise Failure(
                 f"the loss of update {self.updates} is {loss}: lower learning_rate (now {self.config.learning_rate:g})"
             )
         return loss
 
-    def update(self, batch: Tuples, penalised: int = 0) -> float:
-        """One update on a batch, its loss; the conservative penalty is on the first `penalised` rows."""
+    def update(self, batch: Tuples, penalised: int = 0, anchored: int = 0) -> float:
+        """One update on a batch, its loss; the conservative penalty is on the first `penalised` rows, the first
+        `anchored` are held where they were if the config says so.
+        """
         before, action, reward, after, legal = (torch.from_numpy(part) for part in batch)
         config, net = self.config, self.net
         with torch.no_grad():
@@ -93,7 +95,12 @@ class Learner:
             wanted = reward + config.gamma * best[:, 0]
         q = net(before)
         chosen = q.gather(1, action[:, None])[:, 0]
-        loss = self._loss(chosen, wanted)
+        held = anchored if config.anchor else 0
+        loss = self._loss(chosen[held:], wanted[held:]) if held < len(chosen) else torch.zeros(())
+        if held:
+            with torch.no_grad():
+                kept = self.anchor(before[:held])
+            loss = loss + config.anchor * torch.nn.functional.mse_loss(q[:held], kept)
         if config.conservative and penalised:
             mine = q[:penalised]
             loss = loss + config.conservative * (torch.logsumexp(mine, dim=1) - chosen[:penalised]).mean()

@@ -88,8 +88,8 @@ def build(net: QNet, config: OnlineConfig, offline: Tuples | None = None) -> Any
 
     deterministic()
     warm = warm_rows(offline, config)
-    first, last = config.learning_rate, config.learning_rate_end
-    rates = first if first == last else [[0, first], [max(config.steps, 1), last]]
+    steps = max(config.steps, 10)
+    rates = [[round(share * steps), rate] for share, rate in config.rates()]
     plan: Any = DQNConfig()
     plan = (
         plan.environment(f"osml_training.dqn.online_environment:{SERVICE_STEPS_ID}", env_config=config.environment())
@@ -180,8 +180,9 @@ def learn_on_rllib(
     count as others do: set `min_services` = `max_services` for a comparison with the loop. Raises Failure where Ray is
     missing or not reached, InputError for settings that RLlib can't do.
     """
-    if config.conservative:
-        raise InputError("conservative is above 0, expected 0: RLlib's DQN has no such penalty, the plain loop does")
+    for name in ("conservative", "anchor"):
+        if getattr(config, name):
+            raise InputError(f"{name} is above 0, expected 0: RLlib's DQN has no such penalty, the plain loop does")
     fragment_of(config)
     running = _is_running()
     cluster = start_ray(address, config.num_env_runners + 1)
