@@ -31,7 +31,7 @@ def browser(tmp_path):
 def post(url, seq, p99_ms=18.4, outcome=None):
     moses = msgspec.structs.replace(EXAMPLE.services[0], latency=Latency(p99_ms=p99_ms))
     observation = msgspec.structs.replace(
-        EXAMPLE, seq=seq, time_s=12.0 + seq, services=[moses, *EXAMPLE.services[1:]], outcome=outcome
+        EXAMPLE, seq=seq, time_s=12.0 + seq, services=[moses, *EXAMPLE.services[1:]], outcome=outcome, policy="arq"
     )
     answer = httpx.post(
         f"{url}/v1/decisions", content=msgspec.json.encode(observation), headers={"content-type": "application/json"}
