@@ -56,6 +56,8 @@ class Osml:
             state = replace(state, violated_since_s=None)
         models = self.models(observation.platform.id)
         node = node_of(observation, state.wanted)
+        if state.apart:
+            node = node._replace(background=False)
         answers = ModelFault(node.obstacle) if node.obstacle is not None else self.answers(node, models)
         if isinstance(answers, ModelFault):
             return _by_arq(observation, state, answers.text)

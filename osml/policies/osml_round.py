@@ -37,6 +37,13 @@ NEARLY_ALL = 0.92
 FAR = -1.0
 """Slack below which a service is far behind: its latency is twice the target."""
 
+LONG_S = 8.0
+"""After so many seconds with a missed target BE jobs are no longer in the background."""
+
+FALL = 0.25
+"""A step down that Model-C values so much less than doing nothing leads over the cliff, as it thinks: a fall costs 1,
+the resources of a whole node 0.2 (docs/reference/model-c.md)."""
+
 WITHDRAWN = 3
 """Intervals after a step down in which a missed target takes it back."""
 
@@ -77,11 +84,21 @@ class Round:
         served = [name for name in self.violated if name not in self.aside]
         measured = any(service.slack is not None for service in node.lc)
         self.calm = 0 if served or self.new else state.calm + measured
-        self._score(restart=here != there or bool(self.moved))
+        restart = here != there or bool(self.moved)
+        self._score(restart=restart)
+        self.apart = self._jobs_apart(state.apart, restart=restart)
         self.pairs = self._pairs(state.pairs)
         self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
+
+    def _jobs_apart(self, before: bool, *, restart: bool) -> bool:
+        """Whether BE jobs leave the services' CPUs: behind them they still take of the clock and of memory traffic."""
+        long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
+        if restart or before or not (self.node.background and long):
+            return before and not restart
+        self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
+        return True
 
     def _score(self, *, restart: bool) -> None:
         """What the present way to run the node is worth, once it has shown that; and whether misses get less."""
@@ -327,8 +344,8 @@ class Round:
         if known.before is not None:
             change = Cell(found.cores - cell.cores, found.ways - cell.ways)
             values = downsize_value(self.node.observation, name, self.models, change)
-            if values is not None and values[0] < values[1]:
-                return cell  # Model-C values what is more than to save it
+            if values is not None and values[0] < values[1] - FALL:
+                return cell  # Model-C expects a fall
         return found
 
     def tried(self, name: str, cell: Cell) -> Cell:
@@ -421,7 +438,7 @@ class Round:
         """What the next decision has to know."""
         return OsmlState(
             known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, pairs=self.pairs,
-            calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted,
+            calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted, apart=self.apart,
             violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
         )  # fmt: skip
 

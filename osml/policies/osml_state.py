@@ -29,7 +29,8 @@ class OsmlState(Struct, frozen=True):
 
     `calm` counts intervals in a row with all targets met, `stuck` those in which the worst miss was none less than the
     `lowest` so far. `aside` are services in what others leave, `pairs` those that share cores. `narrow`: where all
-    share, BE jobs have few ways of their own. `arq` is kept while ARQ's rules decide.
+    share, BE jobs have few ways of their own. `apart`: BE jobs don't run on the services' CPUs. `arq` is kept while
+    ARQ's rules decide.
     """
 
     known: dict[str, Known] = {}
@@ -42,6 +43,7 @@ class OsmlState(Struct, frozen=True):
     stuck: int = 0
     lowest: float | None = None
     narrow: bool = False
+    apart: bool = False
     wanted: Partition | None = None
     arq: ArqState | None = None
     violated_since_s: float | None = None

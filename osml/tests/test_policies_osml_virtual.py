@@ -69,6 +69,12 @@ def test_a_load_that_rises_is_followed_without_a_fall() -> None:
     assert judged[-1].cores[1] > judged[29].cores[1]
 
 
+def test_a_job_leaves_the_services_cpus_where_targets_are_missed_with_it_behind_them() -> None:
+    judged, loop = _run("xapian=0.16,specjbb=0.44,mongodb=0.59,moses=0.47,be:stream", "osml", 60)
+    assert all(one.met for one in judged[-20:])  # with the job behind the services none of these intervals is met
+    assert [r.owners for r in loop._decision.partition.regions if "stream" in r.owners] == [["stream"]]
+
+
 @pytest.mark.parametrize("xapian", [0.3, 0.6])
 def test_beside_a_best_effort_job_it_has_a_lower_entropy_than_arq(xapian: float) -> None:
     mix = Mix({"xapian": xapian, "moses": 0.2, "img-dnn": 0.2}, ("fluidanimate",))
