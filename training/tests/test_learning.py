@@ -225,6 +225,17 @@ def test_a_better_candidate_is_promoted_served_and_taken_back(
     assert shelf.models_of(PLATFORM).c.metadata.name == CHAMPION
     with pytest.raises(InputError, match="no promotion to take back"):
         roll_back(models, "c", PLATFORM)
+    after = learn(job_of(store, models, track=track))  # the store is as it was, but what it taught is known to be bad
+    assert (after["promoted"], after["tuples"]) == (False, 0)
+    assert after["left_out"] == {"received before the last rollback": len(experiences)}
+
+
+def test_a_rollback_that_can_not_be_noted_takes_effect_and_says_so(trained: tuple[str, Path]) -> None:
+    models = trained[1]
+    (models / "promotions" / "rollbacks.json").write_text("{")
+    taken = roll_back(models, "c", PLATFORM)
+    assert taken["champion"] == CHAMPION
+    assert "may learn the same" in taken["warnings"][0]
 
 
 def test_the_same_seed_and_store_make_the_same_candidate(
@@ -431,21 +442,21 @@ def test_a_promotion_that_was_cut_off_changes_nothing_and_can_be_taken_back(
 ) -> None:
     """The disk fills up just before the manifest is exchanged."""
     before = (models / "manifest.json").read_bytes()
-    real = exchange_files._write
+    real = exchange_files.write_through
 
     def full(file: Path, content: bytes) -> None:
         if file.name == "manifest.json":
             raise Failure("disk full")
         real(file, content)
 
-    monkeypatch.setattr(exchange_files, "_write", full)
+    monkeypatch.setattr(exchange_files, "write_through", full)
     with pytest.raises(Failure, match="disk full"):
         learn(job_of(fill(experiences), models))
     assert (models / "manifest.json").read_bytes() == before
     monkeypatch.undo()
     assert roll_back(models, "c", PLATFORM)["champion"] == CHAMPION
     assert (models / "manifest.json").read_bytes() == before
-    assert not list((models / "promotions").glob("*.json"))
+    assert not list((models / "promotions").glob("[0-9]*.json"))
 
 
 def test_without_mlflow_the_promotion_goes_on_and_says_so(

@@ -42,14 +42,14 @@ def champion(models: Path) -> str:
 
 def cut_at(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     """The power goes when a file of that name would be written."""
-    real = exchange._write  # pyright: ignore[reportPrivateUsage]
+    real = exchange.write_through
 
     def write(file: Path, content: bytes) -> None:
         if file.name == name:
             raise PowerCutError
         real(file, content)
 
-    monkeypatch.setattr(exchange, "_write", write)
+    monkeypatch.setattr(exchange, "write_through", write)
 
 
 def test_two_promotions_are_taken_back_one_by_one(models: Path) -> None:

@@ -91,9 +91,9 @@ def exchange(models: Path, entry: ManifestEntry, promotion: Promotion) -> Promot
     history = models / HISTORY
     for part in (*(models / entry.name / name for name in entry.sha256), models / entry.name):
         _sync(part)  # a manifest that outlives a power cut must not list files that do not
-    _write(history / f"{number:04}.manifest.json", before)
-    _write(history / f"{number:04}.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
-    _write(file, after)
+    write_through(history / f"{number:04}.manifest.json", before)
+    write_through(history / f"{number:04}.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
+    write_through(file, after)
     return done
 
 
@@ -144,19 +144,19 @@ def take_back(models: Path) -> None:
     if _sum(before) != promotion.before:
         raise Failure(f"{kept} is not the manifest that it was: edit {models / MANIFEST} by hand")
     if now == promotion.after:
-        _write(models / MANIFEST, before)
+        write_through(models / MANIFEST, before)
     record.unlink()
     kept.unlink()
 
 
 def _last(models: Path) -> int:
     """The number of the newest record, 0 without any."""
-    numbers = [int(f.stem) for f in (models / HISTORY).glob("[0-9][0-9][0-9][0-9].json")]
+    numbers = [int(f.stem) for f in (models / HISTORY).glob("[0-9]*.json") if f.stem.isdecimal()]
     return max(numbers, default=0)
 
 
-def _write(file: Path, content: bytes) -> None:
-    """At once, and on disk."""
+def write_through(file: Path, content: bytes) -> None:
+    """Write a file at once and onto the disk. Raises Failure."""
     partial = file.with_name(f".{file.name}.new")
     try:
         with partial.open("wb") as stream:

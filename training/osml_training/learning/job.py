@@ -7,6 +7,7 @@ from __future__ import annotations
 import hashlib
 import math
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +40,7 @@ from osml_training.learning.exchange import (
 )
 from osml_training.learning.judgement import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.recorded import Recorded, recorded
+from osml_training.learning.rollbacks import note_rollback, taken_back_at
 from osml_training.registry.tracking import registered_name
 
 OFFLINE_TUPLES = 200_000
@@ -126,13 +128,17 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
     if url is None:
         raise InputError("--store is 'none', expected the store that the server writes")
     store = Store(open_engine(url, writes=False))
-    count = 0
+    since_s = taken_back_at(job.models, "c", job.platform)
+    count = old = 0
 
     def experiences() -> Any:
-        nonlocal count
+        nonlocal count, old
         for stored in store.read(job.platform, job.config.limit):
             count += 1
-            yield stored.experience
+            if stored.received_s > since_s:
+                yield stored.experience
+            else:
+                old += 1
 
     try:
         found = recorded(experiences(), champion.inputs, reward_of(champion))
@@ -140,6 +146,9 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
         raise Failure(f"the experience store {told(url)} can't be read: {error}") from None
     finally:
         store.close()
+    if old:
+        left_out = found.left_out | {"received before the last rollback": old}
+        found = found._replace(left_out=left_out)
     return found, {"store": told(url), "experiences": count}
 
 
@@ -232,12 +241,17 @@ def _next(models: Path, champion: ModelMetadata) -> tuple[str, str]:
 def roll_back(models: Path, kind: str, platform: str | None) -> dict[str, Any]:
     """Take the last promotion back: the manifest as it was, byte for byte, and the alias where it was.
 
-    The model's folder stays, so that servers that still use it can read it.
+    The model's folder stays, so that servers that still use it can read it. What was in the store until now is not
+    learned from again: it would bring the same model back.
     """
     with locked(models):
         promotion = last_promotion(models, kind, platform)
         take_back(models)
-    warnings: list[str] = []
+        warnings: list[str] = []
+        try:
+            note_rollback(models, kind, promotion.platform, time.time())
+        except Failure as failure:
+            warnings.append(f"the next run may learn the same from the same store ({failure})")
     if promotion.uri is not None and promotion.registered is not None:
         try:
             move_champion(promotion.uri, promotion.registered, promotion.champion_before)
