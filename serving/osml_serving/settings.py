@@ -38,7 +38,7 @@ class Settings(BaseSettings):
         "sqlite",
         description="Experience store: sqlite (in the state directory), sqlite:///FILE, postgresql://..., or none.",
     )
-    store_rows: int = Field(50_000, ge=1, description="Experiences kept; the oldest go.")
+    store_rows: int = Field(50_000, ge=1, description="Experiences kept; the oldest of the nodes with most go.")
     store_days: float = Field(30.0, gt=0, description="Days that experiences are kept.")
     datasets: Path | None = Field(None, description="Folder for contributed data sets; none = they are not taken.")
     max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest contributed package, MiB.")

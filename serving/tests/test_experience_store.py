@@ -11,9 +11,11 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from hypothesis import given
+from hypothesis import strategies as st
 from osml_serving.experience_store.address import REVISION, alembic_config, open_engine, store_url, told
 from osml_serving.experience_store.outcome import BusyError, StoreError
-from osml_serving.experience_store.store import Store
+from osml_serving.experience_store.store import Store, fair_share
 from osml_serving.experience_store.tables import EXPERIENCES, METADATA
 from osml_serving.experience_store.writer import Writer
 from sqlalchemy import text, update
@@ -72,6 +74,31 @@ def test_the_oldest_go_where_there_are_too_many_or_they_are_too_old(engine, make
     store.add([make_experience(4)], now_s=86_395.0)
     store.prune(now_s=86_400.0 + 86_001.0)
     assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9)] == [4]
+
+
+def test_a_node_that_reports_without_end_drives_out_only_its_own(engine, make_experience):
+    def of(node, seq):
+        made, replace = make_experience(seq), msgspec.structs.replace
+        return Experience(
+            replace(made.before, node=node), replace(made.decision, node=node), replace(made.after, node=node)
+        )
+
+    store = Store(engine, rows=10, days=1)
+    store.add([of("quiet", seq) for seq in range(3)], now_s=0.0)
+    store.add([of("loud", seq) for seq in range(50)], now_s=1.0)
+    store.prune(now_s=2.0)
+    kept = [(stored.experience.before.node, stored.experience.before.seq) for stored in store.read("e5-2697v4", 99)]
+    assert kept == [("quiet", seq) for seq in range(3)] + [("loud", seq) for seq in range(43, 50)]
+
+
+@given(st.lists(st.integers(0, 60), max_size=8), st.integers(1, 80))
+def test_a_fair_share_fills_what_there_is_and_no_more(counts, rows):
+    share = fair_share(counts, rows)
+    assert sum(min(count, share) for count in counts) <= rows
+    if sum(counts) > rows:
+        assert sum(min(count, share + 1) for count in counts) > rows
+    else:
+        assert all(count <= share for count in counts)
 
 
 def test_a_damaged_row_is_left_out(engine, make_experience):

@@ -32,6 +32,17 @@ class Stored(NamedTuple):
     experience: Experience
 
 
+def fair_share(counts: Sequence[int], rows: int) -> int:
+    """The most that each may keep so that all together keep at most `rows`: who has less keeps all."""
+    left = rows
+    for k, count in enumerate(sorted(counts)):
+        share = left // (len(counts) - k)
+        if count > share:
+            return share
+        left -= count
+    return max(counts, default=0)
+
+
 class Store:
     """Experiences in a database: at most `rows`, none older than `days`. Calls block: not for the event loop."""
 
@@ -65,14 +76,21 @@ class Store:
         return Added(accepted, len(experiences) - accepted)
 
     def prune(self, now_s: float) -> int:
-        """Delete what is too old and too much; returns how many went. Raises SQLAlchemyError."""
+        """Delete what is too old and too much; returns how many went. Raises SQLAlchemyError.
+
+        Too much: the oldest of the nodes that have most, so that one node can't drive out what others reported.
+        """
         with self._engine.begin() as connection:
             gone = connection.execute(delete(EXPERIENCES).where(COLUMNS.received_s < now_s - self._age_s)).rowcount
-            last = connection.execute(
-                select(COLUMNS.id).order_by(COLUMNS.id.desc()).offset(self._rows).limit(1)
-            ).scalar_one_or_none()
-            if last is not None:
-                gone += connection.execute(delete(EXPERIENCES).where(COLUMNS.id <= last)).rowcount
+            counts = connection.execute(select(COLUMNS.node, func.count()).group_by(COLUMNS.node)).all()
+            share = fair_share([count for _, count in counts], self._rows)
+            for node, count in counts:
+                if count <= share:
+                    continue
+                last = (
+                    select(COLUMNS.id).where(COLUMNS.node == node).order_by(COLUMNS.id.desc()).offset(share).limit(1)
+                ).scalar_subquery()
+                gone += connection.execute(delete(EXPERIENCES).where(COLUMNS.node == node, COLUMNS.id <= last)).rowcount
         return gone
 
     def count(self) -> int:
