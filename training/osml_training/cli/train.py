@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
-from click import Context
 from typer.core import TyperGroup
 
 from osml_training.cli import train_c, train_c_online, train_evaluate, train_model, train_transfer
@@ -15,8 +16,8 @@ ONLINE = "--online"
 class _Models(TyperGroup):
     """`osml train c --online` is `osml train c-online`: it learns from a store, not from data sets."""
 
-    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        """Put the one in the place of the other."""
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Put the one in the place of the other. `ctx` is of the click that typer carries inside."""
         if args[:1] == ["c"] and ONLINE in args:
             args = ["c-online", *(arg for arg in args[1:] if arg != ONLINE)]
         return super().parse_args(ctx, args)
