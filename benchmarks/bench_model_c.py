@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from benchmarks.harness import rate, seconds, take
+from benchmarks.harness import rate, take, take_answers
 
 _RUNS, _CORES, _WAYS, _SAMPLES = 100, 36, 20, 2
 _UPDATES = 200
@@ -54,19 +54,10 @@ def _answers() -> None:
     if find_spec("onnxruntime") is None:
         print("answers: skipped, onnxruntime is not installed (uv sync --inexact --extra models)")
         return
-    import numpy as np
-
     from osml.predictors import find_model, load_q_function, models_folder
 
     opened = load_q_function(find_model(models_folder(), "c", "e5-2697v4"))
-    for rows in (1, 8):
-        x = np.full((rows, len(opened.metadata.features)), 3.0, np.float32)
-
-        def many(x: object = x) -> None:
-            for _ in range(1000):
-                opened.q(x)  # type: ignore[arg-type]
-
-        take(f"answer_c_{rows}_rows", "us", lambda many=many: 1000 * seconds(many)(), runs=7)
+    take_answers("answer_c", len(opened.metadata.features), opened.q)
 
 
 def run() -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from benchmarks.harness import rate, seconds, take
+from benchmarks.harness import rate, take, take_answers
 
 _ROWS = 400_000
 
@@ -48,19 +48,10 @@ def _answers() -> None:
     if find_spec("onnxruntime") is None:
         print("answers: skipped, onnxruntime is not installed (uv sync --inexact --extra models)")
         return
-    import numpy as np
-
     from osml.predictors import find_model, load_predictor, models_folder
 
-    predictor = load_predictor(find_model(models_folder(), "a", "e5-2697v4"))
-    for rows in (1, 8):
-        x = np.full((rows, len(predictor.metadata.features)), 3.0, np.float32)
-
-        def many(x: object = x) -> None:
-            for _ in range(1000):
-                predictor.predict(x)  # type: ignore[arg-type]
-
-        take(f"answer_a_{rows}_rows", "us", lambda many=many: 1000 * seconds(many)(), runs=7)
+    opened = load_predictor(find_model(models_folder(), "a", "e5-2697v4"))
+    take_answers("answer_a", len(opened.metadata.features), opened.predict)
 
 
 def run() -> None:

@@ -10,6 +10,9 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 OUT = Path("out/bench")
 
 
@@ -40,6 +43,18 @@ def seconds(work: Callable[[], object]) -> Callable[[], float]:
         return time.perf_counter() - start
 
     return sample
+
+
+def take_answers(name: str, inputs: int, ask: Callable[[NDArray[np.float32]], object]) -> None:
+    """Microseconds of one answer of a model with so many inputs, for 1 row and for 8."""
+    for rows in (1, 8):
+        x = np.full((rows, inputs), 3.0, np.float32)
+
+        def many(x: NDArray[np.float32] = x) -> None:
+            for _ in range(1000):
+                ask(x)
+
+        take(f"{name}_{rows}_rows", "us", lambda many=many: 1000 * seconds(many)(), runs=7)
 
 
 def take(

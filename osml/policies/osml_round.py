@@ -9,27 +9,19 @@ from msgspec.structs import replace
 from osml.domain import Forecast, Partition, Reason, Service
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml_bandwidth import with_bandwidth
-from osml.policies.osml_correct import Action, downsize, downsize_value, upsize
+from osml.policies.osml_correct import Action, upsize
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_forecast import Answer
 from osml.policies.osml_memory import Known, banned, learned, with_ban
 from osml.policies.osml_misses import SETTLE, alarming, over, really_missed
 from osml.policies.osml_models import Models
 from osml.policies.osml_node import Cell, Node, left_over, parted
-from osml.policies.osml_overcommit import filled, overcommit, share
-from osml.policies.osml_shield import NEED, cores_in_use, safe, units
+from osml.policies.osml_overcommit import overcommit, share
+from osml.policies.osml_reclaim import reclaim
+from osml.policies.osml_shield import NEED, safe, units
 from osml.policies.osml_state import PARTED, SOME, OsmlState, Pair
 from osml.policies.osml_trade import b_points, best_fit, neighbour_to_share
 from osml.policies.policy import latency_text
-
-CALM = 2
-"""Intervals with all targets met before anything is taken back."""
-
-LATER = 8
-"""Intervals in a cell, and of predictions, before a small surplus is taken back."""
-
-LITTLE = 0.1
-"""A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
 
 NEARLY_ALL = 0.92
 """Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
@@ -39,10 +31,6 @@ FAR = -1.0
 
 LONG_S = 8.0
 """After so many seconds with a missed target BE jobs are no longer in the background."""
-
-FALL = 0.25
-"""A step down that Model-C values so much less than doing nothing leads over the cliff, as it thinks: a fall costs 1,
-the resources of a whole node 0.2 (docs/reference/model-c.md)."""
 
 WITHDRAWN = 3
 """Intervals after a step down in which a missed target takes it back."""
@@ -171,7 +159,7 @@ class Round:
         if met:
             self.say(f"{', '.join(met)} meets its target again", met[0])
             self.aside = [name for name in self.aside if name not in met]
-        return self.reclaim()
+        return reclaim(self)
 
     def place_all(self) -> Partition:
         """Algorithm 1 at the beginning, or where everybody shares: nobody has a cell yet."""
@@ -300,64 +288,6 @@ class Round:
         self.say(text, name, cores)
         self.unsatisfied, self.lack = [name], f"{text}; {name} needs a node with more room"
         return self.write({**self.cells, giver: left})
-
-    def reclaim(self) -> Partition:
-        """Algorithm 3: what is more than the OAA goes to BE jobs or stays idle, in few large steps."""
-        ready = all(k.settled >= 1 and k.confined for n, k in self.known.items() if n not in self.aside)
-        if self.calm < CALM or not ready:
-            return self.hold()
-        cells = dict(self.cells)
-        for name, cell in self.cells.items():
-            less = cell if name in self.aside or not self.meets(name) else self.less(name, cell)
-            if less == cell:
-                continue
-            cells[name] = less
-            self.known[name] = known = replace(self.known[name], before=(cell.cores, cell.ways), count=1)
-            self.say(
-                f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
-                f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
-                f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(self.services[name])}",
-                name, less.cores - cell.cores,
-            )  # fmt: skip
-        if self.aside:
-            cells = filled(self, {n: Cell(c.cores, max(c.ways, self.cells[n].ways)) for n, c in cells.items()})
-            more = [n for n, c in cells.items() if c.cores > self.cells[n].cores or c.ways > self.cells[n].ways]
-            if more:
-                self.say(f"{', '.join(more)} has what is idle, while {', '.join(self.aside)} is set aside", more[0])
-        return self.hold() if cells == self.cells else self.write(cells)
-
-    def less(self, name: str, cell: Cell) -> Cell:
-        """The cell without what is not needed: at first to the OAA at once, later only what is clearly too much."""
-        known, want = self.known[name], self.wants[name]
-        if self.blind:
-            return self.tried(name, cell)
-        cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
-        if known.before is not None:
-            if known.count < LATER or known.settled < LATER:
-                return cell
-            if cell.cores - cores < LITTLE * cell.cores:
-                cores = cell.cores
-        cores = max(cores, min(cell.cores, cores_in_use(self.services[name], self.quantum)))
-        found = Cell(cores, ways)
-        if found == cell or not self.safe(name, found):
-            return cell
-        if known.before is not None:
-            change = Cell(found.cores - cell.cores, found.ways - cell.ways)
-            values = downsize_value(self.node.observation, name, self.models, change)
-            if values is not None and values[0] < values[1] - FALL:
-                return cell  # Model-C expects a fall
-        return found
-
-    def tried(self, name: str, cell: Cell) -> Cell:
-        """Without predictions: what Model-C would take, once the cell has settled."""
-        action = downsize(self.node.observation, name, self.models, cell)
-        if action is None or self.known[name].settled <= SETTLE:
-            return cell
-        found = self.node.bounded(name, cell.cores + action.cores, cell.ways + action.ways)
-        if banned(self.known[name], found):
-            return cell
-        self.actions[name] = action
-        return found
 
     def meets(self, name: str) -> bool:
         """Whether a service was measured and met its target: from others nothing is taken, be it noise."""

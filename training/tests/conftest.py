@@ -59,6 +59,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return collect_labelled(tmp_path_factory.mktemp("data") / "set", _small_sweep())
 
 
+@pytest.fixture(scope="session")
+def sweep(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A labelled data set of three services at many loads, one of them unseen, alone and beside others; read only."""
+    from osml_training.data.collect import collect_labelled
+
+    loads = tuple(round(0.1 + 0.05 * k, 2) for k in range(17))
+    services = ("img-dnn", "moses", "silo")
+    wanted = _small_sweep(services=services, neighbours=services, loads=loads, rows=30_000, samples=1)
+    return collect_labelled(tmp_path_factory.mktemp("three") / "set", wanted)
+
+
 @pytest.fixture
 def dataset(made: Path, tmp_path: Path) -> Path:
     """A copy that a test may spoil."""

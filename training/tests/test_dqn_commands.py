@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,6 @@ def _run(app: Any, *arguments: str) -> dict[str, Any]:
     assert found.exit_code == 0, found.output
     document: dict[str, Any] = json.loads(found.stdout)
     return document
-
-
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory, small_sweep: Callable[..., Any]) -> Path:
-    """Runs of three services at many loads, one of them unseen."""
-    from osml_training.data.collect import collect_labelled
-
-    loads = tuple(round(0.1 + 0.05 * k, 2) for k in range(17))
-    services = ("img-dnn", "moses", "silo")
-    wanted = small_sweep(services=services, neighbours=services, loads=loads, rows=30_000, samples=1)
-    return collect_labelled(tmp_path_factory.mktemp("train-c") / "set", wanted)
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +68,17 @@ def test_evaluation_of_a_stored_model_repeats_the_training_s(sweep: Path, traine
     assert found["kind"] == "c"
     assert found["falls_refused"] == document["falls_refused"]
     with pytest.raises(InputError, match="model is a C"):
-        _run(train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(sweep), "--baselines")
+        _run(
+            train.app,
+            "evaluate",
+            "--model",
+            name,
+            "--models",
+            str(out),
+            "--dataset",
+            str(sweep),
+            "--baselines",
+        )
 
 
 def test_tuples_in_a_file_train_the_same_model(

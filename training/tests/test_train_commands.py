@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,17 +32,6 @@ def _run(app: Any, *arguments: str) -> dict[str, Any]:
     assert found.exit_code == 0, found.output
     document: dict[str, Any] = json.loads(found.stdout)
     return document
-
-
-@pytest.fixture(scope="module")
-def sweep(tmp_path_factory: pytest.TempPathFactory, small_sweep: Callable[..., Any]) -> Path:
-    """Runs of three services at many loads, one of them unseen, alone and beside others."""
-    from osml_training.data.collect import collect_labelled
-
-    loads = tuple(round(0.1 + 0.05 * k, 2) for k in range(17))
-    services = ("img-dnn", "moses", "silo")
-    wanted = small_sweep(services=services, neighbours=services, loads=loads, rows=30_000, samples=1)
-    return collect_labelled(tmp_path_factory.mktemp("train") / "set", wanted)
 
 
 @pytest.fixture(scope="module")

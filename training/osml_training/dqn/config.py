@@ -10,6 +10,7 @@ import msgspec
 from osml.failure import InputError
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
+from osml_training.limits import check_limits
 from osml_training.train.config import CONFIGS, Split
 
 
@@ -73,9 +74,7 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "seed": (self.seed, 0, 2**31), "reward.price": (self.reward.price, 0, 1e6),
             "reward.cliff": (self.reward.cliff, 0, 1e6), "reward.move": (self.reward.move, 0, 1e6),
         }  # fmt: skip
-        for name, (value, low, high) in limits.items():
-            if not low <= value <= high:  # NaN, too
-                raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        check_limits(limits)
         if self.drop_counters and not self.masked:
             raise InputError("drop_counters needs masked: other networks can't tell missing from 0")
         if not self.hidden or not all(1 <= size <= 4096 for size in self.hidden):
@@ -87,7 +86,7 @@ def shipped_offline_config(variant: str) -> Path:
     """The file of a variant that ships with the package; InputError where there is none."""
     file = CONFIGS / f"c-{variant}.yaml"
     if not file.is_file():
-        known = sorted(found.stem.removeprefix("c-") for found in CONFIGS.glob("c-*.yaml") if found.stem != "c-online")
+        known = sorted(found.stem.removeprefix("c-") for found in CONFIGS.glob("c-*.yaml"))
         raise InputError(f"variant is '{variant}', expected one of {', '.join(known)}, or give a --config")
     return file
 

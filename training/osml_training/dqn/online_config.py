@@ -16,6 +16,7 @@ from osml.virtual import catalogs
 from osml_training.dqn.online_bound import Bound
 from osml_training.dqn.online_credit import Credit
 from osml_training.dqn.rewards import Reward
+from osml_training.limits import check_limits
 
 DEFAULT = Path(__file__).parent.parent / "configs" / "online-c.yaml"
 """The shipped one."""
@@ -98,9 +99,7 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "max_services": (self.max_services, 1, 15),
             "min_services": (self.min_services, 1, self.max_services),
         }  # fmt: skip
-        for name, (value, low, high) in limits.items():
-            if not low <= value <= high:  # NaN, too
-                raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        check_limits(limits)
         if self.envs % self.max_services:
             raise InputError(f"envs is {self.envs}, expected a multiple of max_services ({self.max_services})")
         steps = [step for step, _ in self.epsilon]

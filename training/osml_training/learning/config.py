@@ -11,6 +11,7 @@ from osml.failure import InputError
 from osml.predictors import ModelMetadata
 from osml_training.dqn.online_config import OnlineConfig
 from osml_training.dqn.rewards import Reward
+from osml_training.limits import check_limits
 
 
 class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -57,9 +58,7 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "horizon": (self.horizon, 5, 10_000), "least_gain": (self.least_gain, 0, 1),
             "margin": (self.margin, 0, 1), "seed": (self.seed, 0, 2**31),
         }  # fmt: skip
-        for name, (value, low, high) in limits.items():
-            if not low <= value <= high:  # NaN, too
-                raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        check_limits(limits)
         if not self.learning_rates or not all(1e-8 <= rate <= 1 for rate in self.learning_rates):
             raise InputError(f"learning_rates is {list(self.learning_rates)}, expected numbers from 1e-8 to 1")
         if not self.blends or not all(0 < share <= 1 for share in self.blends):

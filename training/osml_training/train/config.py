@@ -9,6 +9,7 @@ import msgspec
 
 from osml.failure import InputError
 from osml_training.data.features import CONTEXT, INPUTS
+from osml_training.limits import check_limits
 
 UNSEEN_SERVICES = ("silo", "shore", "mysql", "redis", "nodejs")
 """OSML section 6.4: never in training."""
@@ -86,9 +87,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "split.validation": (self.split.validation, 0.01, 0.9),
             "split.calibration": (self.split.calibration, 0.01, 0.9),
         }  # fmt: skip
-        for name, (value, low, high) in limits.items():
-            if not low <= value <= high:
-                raise InputError(f"{name} is {value}, expected {low:g} to {high:g}")
+        check_limits(limits)
         held = self.split.test + self.split.validation + self.split.calibration
         if held > 0.9:
             raise InputError(f"split holds out {held:g} of the runs, expected at most 0.9: the rest is for training")
