@@ -185,7 +185,7 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
         sibling_busy(areas, used, beside)
         power, accesses = 0.0, 0.0
         for i in range(n):
-            power += x[X_USED, i] * tenants[i, T_POWER]
+            power += x[X_USED, i] * tenants[i, T_POWER] * (1.0 - 0.5 * x[X_BESIDE, i])  # two siblings are one core
             accesses += x[X_USED, i] / x[X_NS, i] * tenants[i, T_APKI] / 1000.0
         clock = frequency_ghz(platform[P_CLOCK], platform[P_TURBO], platform[P_CORES], power)
         waiting = platform[P_LLC_LATENCY] * (rise(a, b, accesses * 64.0 / platform[P_LLC_GBPS]) - 1.0)
