@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 
-from osml.virtual.cache import miss_ratio, target_occupancy, warm
+from osml.virtual.cache import insertion_ratio, miss_ratio, target_occupancy, warm
 from osml.virtual.columns import (
     F_BACKLOG_MS_AFTER,
     F_BACKLOG_MS_BEFORE,
@@ -73,6 +73,7 @@ from osml.virtual.fixed_point import (
     X_PRIORITY,
     X_RATE,
     X_RUNNABLE,
+    X_SEEN,
     X_SERVICE_S,
     X_USED,
     X_WANTED,
@@ -85,9 +86,6 @@ from osml.virtual.stations import V_DELAY_MS, V_DELAY_PROBABILITY, V_IOS, V_LIMI
 
 _NEGLIGIBLE = 0.1
 """A delay of at most this share of the service time is taken as a fixed part of it."""
-
-_INSERTED_BY_HITS = 0.02
-"""Lines that a hit keeps alive, per access: without them a small program is starved by its own success."""
 
 
 @lean
@@ -208,13 +206,12 @@ def _refill(
         width = 0
         for way in range(ways):
             width += masks[i] >> way & 1
-        inserted = flows[i, F_LLC_MISSES] + _INSERTED_BY_HITS * flows[i, F_LLC_ACCESSES]
-        x[X_RATE, i] = (inserted / dt + 1e-9) / width
+        ratio = insertion_ratio(tenants[i, T_MISS_MIN], tenants[i, T_WORKING_SET], tenants[i, T_STEEPNESS], x[X_HELD, i])
+        x[X_RATE, i] = (flows[i, F_LLC_ACCESSES] * ratio / dt + 1e-9) / width
+        x[X_SEEN, i] = flows[i, F_LLC_MISSES] / dt / width * 64.0 / 2**20
         x[X_FOOTPRINT, i] = tenants[i, T_FOOTPRINT]
     target_occupancy(masks, x[X_RATE], x[X_FOOTPRINT], ways, way_mib, work.share)
-    for i in range(len(tenants)):
-        x[X_RATE, i] *= 64.0 / 2**20
-    warm(occupancy, work.share, masks, x[X_RATE], ways, way_mib, platform[P_WARMUP_S], dt)
+    warm(occupancy, work.share, masks, x[X_SEEN], ways, way_mib, platform[P_WARMUP_S], dt)
 
 
 @lean
