@@ -128,9 +128,13 @@ def _oaa_threads(fact: Fact) -> float:
 
 
 def _mix_node(cores: int, ways: int) -> Node:
-    """Ah-Q's node cut down to some cores and ways, with its three services and fluidanimate (section VII)."""
+    """Ah-Q's node cut down to some cores and ways, with its three services and fluidanimate (section VII).
+
+    The other cores of the chip are idle, not gone: what is left of the turbo with `cores` busy ones is the lowest clock.
+    """
     whole = catalogs.platform("e5-2630v4")
-    platform = replace(whole, cpus=cores, physical_cores=cores, ways=ways)
+    lowest = whole.turbo_ghz - (whole.turbo_ghz - whole.frequency_ghz) * cores / whole.physical_cores
+    platform = replace(whole, cpus=cores, physical_cores=cores, ways=ways, frequency_ghz=lowest)
     job = replace(catalogs.job("fluidanimate"), threads=_BE_THREADS)
     return Node(platform, tuple(catalogs.service(name, whole.id) for name in _MIX), (job,))
 
