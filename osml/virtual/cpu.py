@@ -197,15 +197,17 @@ def frequency_ghz(base_ghz: float, turbo_ghz: float, physical_cores: float, powe
 
 @lean
 def crowding(
-    areas: Areas, used: FloatArray, runnable: FloatArray, priorities: FloatArray, tenant: int
-) -> tuple[float, float]:
-    """What other tenants on the same CPUs do to a thread that wakes up: (probability, competitors).
+    areas: Areas, used: FloatArray, runnable: FloatArray, service_s: FloatArray, priorities: FloatArray, tenant: int
+) -> tuple[float, float, float]:
+    """What other tenants on the same CPUs do to a thread that wakes up: (probability, competitors, released).
 
-    `probability` that no CPU is idle and somebody else runs, `competitors` the other runnable threads per CPU.
-    `runnable[j]` are the threads of tenant j that want to run at one time. Lower priorities don't count.
+    `probability` that no CPU is idle and somebody else runs, `competitors` the other runnable threads per CPU,
+    `released` how many CPUs per second requests leave for whoever waits: idle CPUs over the mean length of a request
+    there, as in M/M/n. `runnable[j]` are the threads of tenant j that want to run at one time, `service_s[j]` is the
+    length of its requests (0 of a job, which never leaves). Lower priorities don't count.
     """
     cpus = areas.cpus_of[tenant]
-    busy, own, competitors = 0.0, 0.0, 0.0
+    busy, own, competitors, serving, completed = 0.0, 0.0, 0.0, 0.0, 0.0
     for a in range(areas.counts[0]):
         if not areas.members[a] >> tenant & 1:
             continue
@@ -214,7 +216,23 @@ def crowding(
             if priorities[j] < priorities[tenant] or not areas.members[a] >> j & 1:
                 continue
             busy += used[j, a] / cpus
+            if service_s[j] > 0.0:
+                serving += used[j, a]
+                completed += used[j, a] / service_s[j]
             if j != tenant:
                 competitors += areas.sizes[a] * runnable[j] / max(areas.cpus_of[j], 1.0)
     busy = min(busy, 1.0)
-    return busy**cpus * max(busy - own, 0.0) / max(busy, _EPSILON), competitors / cpus
+    probability = busy**cpus * max(busy - own, 0.0) / max(busy, _EPSILON)
+    return probability, competitors / cpus, (1.0 - busy) * cpus * completed / max(serving, _EPSILON)
+
+
+_LATENCY_SLICES = 8.0
+"""CFS: a turn of all runnable threads takes sched_latency = 8 x min_granularity, or min_granularity a thread if they are
+more than 8 (kernel/sched/fair.c before 6.6: sched_nr_latency, __sched_period).
+"""
+
+
+@lean
+def turn_ms(min_granularity_ms: float, competitors: float) -> float:
+    """How long a turn of CFS takes for so many competitors on a CPU, until one's own slice begins."""
+    return competitors * min_granularity_ms * max(_LATENCY_SLICES / (1.0 + competitors), 1.0)

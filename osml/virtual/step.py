@@ -63,7 +63,7 @@ from osml.virtual.columns import (
     FloatArray,
     IntArray,
 )
-from osml.virtual.cpu import crowding, map_cpus
+from osml.virtual.cpu import crowding, map_cpus, turn_ms
 from osml.virtual.fixed_point import (
     X_CAPACITY,
     X_FOOTPRINT,
@@ -97,13 +97,17 @@ def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArra
     for j in range(n):
         x[X_RUNNABLE, j] = x[X_USED, j] if tenants[j, T_LC] > 0.0 else tenants[j, T_THREADS]
         others += grants[j, G_WEIGHT] if j != i else 0.0
-    probability, competitors = crowding(work.areas, work.used, x[X_RUNNABLE], x[X_PRIORITY], i)
-    if probability <= 0.0:
+    probability, competitors, released = crowding(
+        work.areas, work.used, x[X_RUNNABLE], x[X_SERVICE_S], x[X_PRIORITY], i
+    )
+    if probability <= 0.0 or competitors <= 0.0:
         return service_ms
-    slice_ms = grants[i, G_SLICE_MS] * min(4.0, others / max(n - 1, 1) / grants[i, G_WEIGHT])
+    turn = turn_ms(grants[i, G_SLICE_MS], competitors) * min(4.0, others / max(n - 1, 1) / grants[i, G_WEIGHT])
+    # Whoever finds no CPU idle waits until somebody leaves one (M/M/n) or its turn comes: half of one on average.
+    wait = 1.0 / (released / 1000.0 + 2.0 / turn)
     # A request longer than a slice is put aside for its competitors again and again.
-    service_ms *= 1.0 + probability * competitors * math.exp(-slice_ms / service_ms)
-    mean = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS] + probability * slice_ms * max(competitors, 0.1)
+    service_ms *= 1.0 + probability * competitors * math.exp(-turn / competitors / service_ms)
+    mean = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS] + probability * wait
     flows[i, F_DELAY_PROBABILITY] += (1.0 - flows[i, F_DELAY_PROBABILITY]) * probability
     flows[i, F_DELAY_MS] = mean / flows[i, F_DELAY_PROBABILITY]
     return service_ms
