@@ -12,6 +12,7 @@ import numpy as np
 
 from osml.virtual.columns import MAX_AREAS, FloatArray, IntArray
 from osml.virtual.jit import lean
+from osml.virtual.queueing import erlang_c
 
 _EPSILON = 1e-9
 
@@ -201,7 +202,8 @@ def crowding(
 ) -> tuple[float, float, float]:
     """What other tenants on the same CPUs do to a thread that wakes up: (probability, competitors, released).
 
-    `probability` that no CPU is idle and somebody else runs, `competitors` the other runnable threads per CPU,
+    `probability` that no CPU is idle and somebody else runs: that of M/M/n on the CPUs that jobs leave, as the
+    scheduler looks for an idle one first. `competitors` the other runnable threads per CPU,
     `released` how many CPUs per second requests leave for whoever waits: idle CPUs over the mean length of a request
     there, as in M/M/n. `runnable[j]` are the threads of tenant j that want to run at one time, `service_s[j]` is the
     length of its requests (0 of a job, which never leaves). Lower priorities don't count.
@@ -222,7 +224,13 @@ def crowding(
             if j != tenant:
                 competitors += areas.sizes[a] * runnable[j] / max(areas.cpus_of[j], 1.0)
     busy = min(busy, 1.0)
-    probability = busy**cpus * max(busy - own, 0.0) / max(busy, _EPSILON)
+    servers = cpus * (1.0 - busy) + serving  # a whole number only by chance
+    whole = int(servers)
+    utilisation = min(serving / max(servers, _EPSILON), 1.0)
+    lower = erlang_c(whole, whole * utilisation) if whole > 0 else 1.0
+    upper = erlang_c(whole + 1, (whole + 1) * utilisation)
+    full = lower * (upper / max(lower, _EPSILON)) ** (servers - whole)
+    probability = full * max(busy - own, 0.0) / max(busy, _EPSILON)
     return probability, competitors / cpus, (1.0 - busy) * cpus * completed / max(serving, _EPSILON)
 
 
