@@ -8,20 +8,28 @@ from osml.virtual.columns import (
     G_DISK_IOPS,
     G_MEMORY_MIB,
     G_NETWORK_GBPS,
+    P_CLOCK,
     P_DISK_IOPS,
     P_DISK_MBPS,
+    P_LATENCY,
     P_MEMORY_MIB,
     P_NETWORK_GBPS,
+    T_APKI,
+    T_BYTES,
+    T_CPI,
     T_DISK_IOS,
     T_DISK_MBPS,
     T_FLOWS,
     T_FOOTPRINT,
     T_LC,
+    T_MISS_MIN,
+    T_MLP,
     T_NETWORK_GBPS,
     T_NETWORK_KIB,
     T_PAGES,
     T_SERIAL_MS,
     T_STACK_MS,
+    T_THREADS,
     FloatArray,
 )
 from osml.virtual.jit import lean
@@ -29,6 +37,9 @@ from osml.virtual.memory import fair_split
 
 _FULL = 0.985
 """Above this utilisation a station's queue is the backlog of whoever waits for it."""
+
+_DISK_SLICE_MS = 100.0
+"""For so long the disk's scheduler lets a sequential reader go on before others have their turn (CFQ: slice_sync)."""
 
 _GBIT_PER_KIB = 8 * 1024 / 1e9
 
@@ -70,19 +81,30 @@ def _wait(visits: FloatArray, i: int, rate: float, limit: float, mean_ms: float)
 
 
 @lean
+def _sweep_mbps(platform: FloatArray, tenants: FloatArray, i: int) -> float:
+    """How fast a job goes through its memory while all of it is there; what is missing it reads from the disk."""
+    misses = tenants[i, T_APKI] / 1000.0 * tenants[i, T_MISS_MIN]
+    ns = tenants[i, T_CPI] / platform[P_CLOCK] + misses * platform[P_LATENCY] / tenants[i, T_MLP]
+    return 1000.0 * tenants[i, T_THREADS] * misses * tenants[i, T_BYTES] / ns
+
+
+@lean
 def _disk(
     platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
 ) -> None:
     n = len(tenants)
     streams = 0.0
     for i in range(n):
+        if tenants[i, T_LC] == 0.0:
+            streams += (1.0 - visits[V_RESIDENT, i]) * _sweep_mbps(platform, tenants, i)
         faults = tenants[i, T_PAGES] * (1.0 - visits[V_RESIDENT, i])
         visits[V_IOS, i] = tenants[i, T_DISK_IOS] + faults
         visits[V_DEMAND, i] = min(wanted[i] * visits[V_IOS, i], grants[i, G_DISK_IOPS])
         visits[V_WEIGHT, i] = 1.0
         streams += tenants[i, T_DISK_MBPS]
     # A sequential reader takes what it can get; the disk's scheduler keeps half of the time for the others.
-    capacity = platform[P_DISK_IOPS] * max(0.5, 1.0 - streams / platform[P_DISK_MBPS])
+    kept = max(0.5, 1.0 - streams / platform[P_DISK_MBPS])
+    capacity = platform[P_DISK_IOPS] * kept
     fair_split(visits[V_DEMAND], visits[V_WEIGHT], capacity, visits[V_GRANTED])
     for i in range(n):
         ios = visits[V_IOS, i]
@@ -93,6 +115,7 @@ def _disk(
         mean_ms = 1000.0 / (limit * ios)
         load = min(wanted[i] / limit, _FULL)
         visits[V_DELAY_MS, i] += ios * mean_ms / (1.0 - load)
+        visits[V_DELAY_MS, i] += (1.0 - math.exp(-ios)) * (1.0 - kept) * _DISK_SLICE_MS / 2.0
         once = 1.0 - math.exp(-ios)
         visits[V_DELAY_PROBABILITY, i] += (1.0 - visits[V_DELAY_PROBABILITY, i]) * once
 
