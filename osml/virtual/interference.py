@@ -14,7 +14,10 @@ from osml.virtual.surface import tail_ms
 THREADS = 8
 """Threads of the service, each on a physical core of its own."""
 
-_STEPS = 100
+_STEPS_ALONE = 100
+_STEPS_BESIDE = 10
+"""All of table 4 are multiples of 10 %: the loads that were tried."""
+
 _SECONDS = 60.0
 
 
@@ -50,14 +53,14 @@ def _cpus(platform: PlatformModel, place: str) -> frozenset[int]:
     return frozenset({"same": own, "siblings": beside, "idle": idle, "one": {min(idle)}}[place])
 
 
-def _largest_load(node: Node, grants: list[Grant], most: float) -> float:
+def _largest_load(node: Node, grants: list[Grant], most: float, steps: int) -> float:
     """The largest fraction of the published max load within the target, up to `most`; 0 where none is.
 
     From above and in steps: at a low load a service may lose its cache to the antagonist, at a higher one hold it.
     """
     service = node.services[0]
-    for step in range(_STEPS, 0, -1):
-        load = most * step / _STEPS
+    for step in range(steps, 0, -1):
+        load = most * step / steps
         flow = steady(node, grants, {service.name: load}, _SECONDS)[0]
         if tail_ms(flow, service.percentile) <= service.target_ms:
             return load
@@ -70,8 +73,8 @@ def tolerated_load_pct(platform: PlatformModel, service: ServiceModel, antagonis
     small = replace(service, threads=THREADS)
     own = Grant(_cpus(platform, "same"), ways)
     job: JobModel = replace(catalogs.job(antagonist.job), threads=antagonist.threads)
-    alone = _largest_load(Node(platform, (small,)), [own], MAX_LOAD)
+    alone = _largest_load(Node(platform, (small,)), [own], MAX_LOAD, _STEPS_ALONE)
     if alone == 0.0:
         return 0.0
     grants = [own, Grant(_cpus(platform, antagonist.place), ways)]
-    return 100.0 * _largest_load(Node(platform, (small,), (job,)), grants, alone) / alone
+    return 100.0 * _largest_load(Node(platform, (small,), (job,)), grants, alone, _STEPS_BESIDE) / alone
