@@ -103,7 +103,7 @@ def test_facts_that_were_fitted_are_met():
 def test_whoever_shares_hyperthreads_with_a_burner_bears_no_load():
     platform = catalogs.platform("e5-2699v4")
     assert tolerated_load_pct(platform, catalogs.service("xapian", platform.id), ANTAGONISTS["hyperthread"]) == 0.0
-    assert tolerated_load_pct(platform, catalogs.service("mongodb", platform.id), ANTAGONISTS["cpu"]) > 95.0
+    assert tolerated_load_pct(platform, catalogs.service("mongodb", platform.id), ANTAGONISTS["cpu"]) >= 90.0
 
 
 def test_validate_prints_a_table_for_people_and_json_for_programs():

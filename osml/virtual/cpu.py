@@ -241,6 +241,11 @@ more than 8 (kernel/sched/fair.c before 6.6: sched_nr_latency, __sched_period).
 
 
 @lean
-def turn_ms(min_granularity_ms: float, competitors: float) -> float:
-    """How long a turn of CFS takes for so many competitors on a CPU, until one's own slice begins."""
-    return competitors * min_granularity_ms * max(_LATENCY_SLICES / (1.0 + competitors), 1.0)
+def turn_ms(slice_ms: float, competitors: float, realtime: bool) -> float:
+    """How long the slices of so many competitors on a CPU last together, until one's own begins.
+
+    `slice_ms` is the least slice (min_granularity) of CFS, which is longer while few compete; that of real-time tasks
+    (SCHED_RR) is what it is.
+    """
+    longer = 1.0 if realtime else max(_LATENCY_SLICES / (1.0 + competitors), 1.0)
+    return competitors * slice_ms * longer

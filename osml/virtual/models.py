@@ -84,7 +84,8 @@ class PlatformModel:
     `usable_bandwidth` is the share of the peak that programs reach, `latency_rise` and `latency_power` are a and b of
     t(u) = t0 (1 + a u^b/(1 - u)), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself (t0 =
     `llc_latency_ns`, u = traffic over `llc_gbps`). `smt_speed` is the speed of a thread whose sibling is busy,
-    `time_slice_ms` what a woken thread waits per competitor, `warmup_s` the shortest time constant of the cache.
+    `time_slice_ms` the least time slice of its scheduler (CFS: min_granularity), `warmup_s` the shortest time constant
+    of the cache.
     `reserved_gib` of `memory_gib` belong to the system; `disk_iops` are random reads, `disk_mbps` sequential ones;
     `network_gbps` is the link.
     """

@@ -102,7 +102,8 @@ def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArra
     )
     if probability <= 0.0 or competitors <= 0.0:
         return service_ms
-    turn = turn_ms(grants[i, G_SLICE_MS], competitors) * min(4.0, others / max(n - 1, 1) / grants[i, G_WEIGHT])
+    slice_ms = grants[i, G_SLICE_MS] * min(4.0, others / max(n - 1, 1) / grants[i, G_WEIGHT])
+    turn = turn_ms(slice_ms, competitors, x[X_PRIORITY, i] > 0.0)
     # Whoever finds no CPU idle waits until somebody leaves one (M/M/n) or its turn comes: half of one on average.
     wait = 1.0 / (released / 1000.0 + 2.0 / turn)
     # A request longer than a slice is put aside for its competitors again and again.

@@ -50,18 +50,21 @@ class Demands(NamedTuple):
 
 
 @lean
-def pair_off(d: Demands, cells: IntArray, n_rows: int) -> None:
+def pair_off(d: Demands, cells: IntArray, n_rows: int) -> bool:
     """Fill `d.beside` with the row that stands on the other thread of a row's odd CPU, -1 where nobody does.
 
-    osml.layout puts the odd CPUs of neighbouring rows together, as far as idle threads don't stand beside them.
+    osml.layout puts the odd CPUs of neighbouring rows together, as far as idle threads don't stand beside them. False
+    where it pairs them in another order, and nothing is known.
     """
     idle, odd = float(d.most.shape[1]), 0
     for i in range(n_rows):
         d.beside[i] = -1
         idle -= cells[i, 0]
         odd += cells[i, 0] % 2
-    if odd > 6 or d.paired[1] == 0.0:  # layout pairs so many in another order: no statement about them
-        return
+    if d.paired[1] == 0.0:
+        return True
+    if odd > 6:  # layout pairs so many in another order: no statement about them
+        return False
     waiting = -1
     for i in range(n_rows):
         if cells[i, 0] % 2 == 0:
@@ -72,6 +75,21 @@ def pair_off(d: Demands, cells: IntArray, n_rows: int) -> None:
         elif odd >= idle + 2:
             waiting = i
             odd -= 2
+    return True
+
+
+@lean
+def _beside(d: Demands, cells: IntArray, i: int) -> float:
+    """Share of a row's running time in which the sibling of its CPU is busy too."""
+    overlap = d.paired[cells[i, 0] - 1] * max(0.0, 2.0 * d.busy[i] - 1.0) / max(d.busy[i], 1e-9)
+    return overlap + (d.busy[d.beside[i]] / cells[i, 0] if d.beside[i] >= 0 else 0.0)
+
+
+@lean
+def _fewest(d: Demands, cells: IntArray, i: int, known: bool) -> float:
+    """The least cores that one busy CPU of a row counts for where the clock is concerned: siblings share theirs."""
+    odd = cells[i, 0] % 2 if d.paired[1] > 0.0 and not known else 0
+    return 1.0 - 0.5 * (_beside(d, cells, i) + odd / cells[i, 0])
 
 
 @lean
@@ -97,26 +115,23 @@ def kindest(d: Demands, cells: IntArray, apart: bool, times_s: FloatArray) -> No
             rows[n + k, M_BUSY] = d.job_cpus[cores, k]
             running += d.job_cpus[cores, k]
         d.busy[n] = running / cells[n, 0]
-    if not apart:
-        pair_off(d, cells, n_rows)
+    known = pair_off(d, cells, n_rows) if not apart else False
     a, b = p[c.P_RISE], p[c.P_POWER]
     latency_ns = p[c.P_LATENCY] * rise(a, b, utilisation(rows, p[c.P_BANDWIDTH], p[c.P_LATENCY], a, b))
     wait_ns = p[c.P_LLC_LATENCY] * (rise(a, b, reads / p[c.P_LLC_GBPS]) - 1.0)
     clock = p[c.P_TURBO]
     for _ in range(_ROUNDS):  # from the best downwards: each round is a bound
-        power, moved = float(drawn), 0.0
+        moved = 0.0
         for i in range(n):
             cores, way = cells[i, 0], cells[i, 1] - 1
             speed = clock * (1.0 - (1.0 - p[c.P_SMT_SPEED]) * siblings[i])
             stalled = d.stall[i, cores - 1] * (d.misses[i, way] * latency_ns + wait_ns)
             times_s[i] = d.compute[i, cores - 1] / speed + stalled
-            used = min(d.rates[i] * times_s[i], d.most[i, cores - 1])
-            power += used * d.power[i]
-            d.busy[i] = used / cores
+            d.busy[i] = min(d.rates[i] * times_s[i], d.most[i, cores - 1]) / cores
+        power = drawn * _fewest(d, cells, n, known) if n_jobs else 0.0
         for i in range(n):
-            overlap = d.paired[cells[i, 0] - 1] * max(0.0, 2.0 * d.busy[i] - 1.0) / max(d.busy[i], 1e-9)
-            if d.beside[i] >= 0:
-                overlap += d.busy[d.beside[i]] / cells[i, 0]
+            power += d.busy[i] * cells[i, 0] * d.power[i] * _fewest(d, cells, i, known)
+            overlap = _beside(d, cells, i)
             moved = max(moved, abs(overlap - siblings[i]))
             siblings[i] = overlap
         before = clock

@@ -19,13 +19,18 @@ from osml.virtual.models import JobModel, MemoryBehaviour, PlatformModel, Servic
 SCALE = 1e4
 
 
-def _shrunk(memory: MemoryBehaviour, ways: int, way_mib: float, cpu_scale: float, slower: float) -> MemoryBehaviour:
-    """The same power, accesses and traffic out of 1/cpu_scale of the CPU time; misses as on `ways` ways, always."""
-    held = ways * way_mib
+def _shrunk(
+    memory: MemoryBehaviour, ways: int, platform: PlatformModel, cpu_scale: float, slower: float
+) -> MemoryBehaviour:
+    """The same accesses and traffic out of 1/cpu_scale of the CPU time, the least power (both siblings of each core
+    busy, which count as one); misses as on `ways` ways, always.
+    """
+    held = ways * platform.way_mib
+    least = platform.physical_cores / platform.cpus
     missed = miss_ratio(memory.miss_min, memory.working_set_mib, memory.steepness, held)
     return replace(
         memory, cpi=memory.cpi * slower, apki=memory.apki * cpu_scale, mlp=memory.mlp * cpu_scale / slower,
-        miss_min=missed, working_set_mib=1e-9, steepness=1.0, power=memory.power * cpu_scale,
+        miss_min=missed, working_set_mib=1e-9, steepness=1.0, power=memory.power * cpu_scale * least,
     )  # fmt: skip
 
 
@@ -34,7 +39,7 @@ def of_service(service: ServiceModel, platform: PlatformModel, cores: int, ways:
     switching = 1.0 + service.switch_cost * max(0.0, math.log2(service.threads / cores))
     return replace(
         service, threads=1, instructions=service.instructions / SCALE, switch_cost=0.0,
-        memory=_shrunk(service.memory, ways, platform.way_mib, SCALE, switching),
+        memory=_shrunk(service.memory, ways, platform, SCALE, switching),
     )  # fmt: skip
 
 
@@ -69,5 +74,5 @@ def of_job(job: JobModel, platform: PlatformModel, cpus: float, ways: int) -> Jo
     m = job.memory
     longest = platform.llc_latency_ns * (rise(platform.latency_rise, platform.latency_power, MAX_UTILISATION) - 1.0)
     slowest_ns = m.cpi / (platform.frequency_ghz * platform.smt_speed) + m.apki / 1000.0 * longest / m.mlp
-    memory = _shrunk(m, ways, platform.way_mib, SCALE * cpus, 1.0)
+    memory = _shrunk(m, ways, platform, SCALE * cpus, 1.0)
     return replace(job, threads=1, memory=replace(memory, cpi=slowest_ns * platform.turbo_ghz))
