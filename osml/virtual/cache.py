@@ -21,7 +21,7 @@ def miss_ratio(miss_min: float, working_set_mib: float, steepness: float, cache_
 
 @lean
 def insertion_ratio(miss_min: float, working_set_mib: float, steepness: float, cache_mib: float) -> float:
-    """Insertions per access with which LRU sharers of a cache hold `cache_mib` MiB: the harmonic mean of the miss ratio.
+    """Insertions per access that let a sharer of a cache hold `cache_mib` MiB: the harmonic mean of its miss ratio.
 
     Under LRU everybody holds what it touched within one time T that all sharers have in common. The distinct data that
     a program touches grow by its misses at that size, dc/dT = accesses x m(c) (Denning and Schwartz 1972; composition

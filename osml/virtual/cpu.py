@@ -235,8 +235,8 @@ def crowding(
 
 
 _LATENCY_SLICES = 8.0
-"""CFS: a turn of all runnable threads takes sched_latency = 8 x min_granularity, or min_granularity a thread if they are
-more than 8 (kernel/sched/fair.c before 6.6: sched_nr_latency, __sched_period).
+"""CFS: a turn of all runnable threads takes sched_latency = 8 x min_granularity, or min_granularity a thread where they
+are more than 8 (kernel/sched/fair.c before 6.6: sched_nr_latency, __sched_period).
 """
 
 

@@ -208,10 +208,15 @@ def _refill(
     """The cache after the step."""
     x, ways, way_mib = work.points, int(platform[P_WAYS]), platform[P_WAY_MIB]
     for i in range(len(tenants)):
-        width = 0
+        width, shared = 0, False
         for way in range(ways):
             width += masks[i] >> way & 1
-        ratio = insertion_ratio(tenants[i, T_MISS_MIN], tenants[i, T_WORKING_SET], tenants[i, T_STEEPNESS], x[X_HELD, i])
+        for j in range(len(tenants)):
+            shared = shared or (j != i and masks[i] & masks[j] != 0)
+        ratio = 1.0
+        if shared:
+            row = tenants[i]
+            ratio = insertion_ratio(row[T_MISS_MIN], row[T_WORKING_SET], row[T_STEEPNESS], x[X_HELD, i])
         x[X_RATE, i] = (flows[i, F_LLC_ACCESSES] * ratio / dt + 1e-9) / width
         x[X_SEEN, i] = flows[i, F_LLC_MISSES] / dt / width * 64.0 / 2**20
         x[X_FOOTPRINT, i] = tenants[i, T_FOOTPRINT]

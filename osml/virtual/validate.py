@@ -130,7 +130,7 @@ def _oaa_threads(fact: Fact) -> float:
 def _mix_node(cores: int, ways: int) -> Node:
     """Ah-Q's node cut down to some cores and ways, with its three services and fluidanimate (section VII).
 
-    The other cores of the chip are idle, not gone: what is left of the turbo with `cores` busy ones is the lowest clock.
+    The other cores of the chip are idle, not gone: its turbo with `cores` busy ones is the lowest clock.
     """
     whole = catalogs.platform("e5-2630v4")
     lowest = whole.turbo_ghz - (whole.turbo_ghz - whole.frequency_ghz) * cores / whole.physical_cores

@@ -128,7 +128,7 @@ def kindest(d: Demands, cells: IntArray, apart: bool, times_s: FloatArray) -> No
             stalled = d.stall[i, cores - 1] * (d.misses[i, way] * latency_ns + wait_ns)
             times_s[i] = d.compute[i, cores - 1] / speed + stalled
             d.busy[i] = min(d.rates[i] * times_s[i], d.most[i, cores - 1]) / cores
-        power = drawn * _fewest(d, cells, n, known) if n_jobs else 0.0
+        power = float(drawn) * _fewest(d, cells, n, known) if n_jobs else 0.0
         for i in range(n):
             power += d.busy[i] * cells[i, 0] * d.power[i] * _fewest(d, cells, i, known)
             overlap = _beside(d, cells, i)
