@@ -3,10 +3,10 @@
 | here | the paper |
 |---|---|
 | `osml_forecast.ask` | Model-A and A': RCliff, OAA, bandwidth of the OAA |
-| `osml_round.Round.place` | algorithm 1: a service comes |
-| `osml_round.Round.relieve` | algorithm 2: a target is missed |
+| `osml_place.place` | algorithm 1: a service comes |
+| `osml_relieve.relieve` | algorithm 2: a target is missed |
 | `osml_reclaim.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
-| `osml_round.Round.pair` | algorithm 4: two services share across RCliff |
+| `osml_relieve._pair` | algorithm 4: two services share across RCliff |
 | `osml_overcommit.overcommit` | beyond the paper: not everybody's need fits |
 
 Deviations are numbered in docs/reference/policies.md.
