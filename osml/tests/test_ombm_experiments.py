@@ -78,6 +78,18 @@ def test_the_slo_holds_in_99_percent_of_the_intervals_beside_the_paper_jobs(name
     assert found.gain > 5.0
 
 
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_the_slo_holds_in_99_percent_of_the_intervals_where_rates_jump_and_the_policy_learns(name):
+    assert assure(name, "A", "random", classic=False, seed=7).slo_pct >= 99.0
+
+
+def test_a_shorter_interval_holds_jumps_with_less_bandwidth():
+    slow = assure("silo", "C", "random", classic=False, seed=7)
+    fast = assure("silo", "C", "random", classic=False, seed=7, interval_s=0.25)
+    assert fast.slo_pct > slow.slo_pct
+    assert fast.wasted_gbps < slow.wasted_gbps / 1.5
+
+
 def test_a_run_repeats_itself_and_respects_the_machine():
     platform, silo = deployed("silo", "i7-4770k")
     trace = traces(silo, "random", 2)[0]

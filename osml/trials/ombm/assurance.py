@@ -100,17 +100,19 @@ def _alone_cpus(service: str) -> tuple[FloatArray, FloatArray]:
 
 
 def run_policy(
-    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int
+    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int, interval_s: float = 1.0
 ) -> list[Interval]:
     """Intervals of one run, the warm-up left out."""
     platform, model = deployed(service, PLATFORM)
     policy = OmbmClassic() if classic else Ombm()
     node = reserved_node(platform, model, COMBINATIONS[combination])
-    loop = ClosedLoop(node, {service: trace}, policy, regulator=True, seed=seed)
-    return loop.run(seconds)[WARM_UP_S:]
+    loop = ClosedLoop(node, {service: trace}, policy, regulator=True, seed=seed, interval_s=interval_s)
+    return loop.run(seconds)[round(WARM_UP_S / interval_s) :]
 
 
-def assure(service: str, combination: str, kind: str, *, classic: bool, seed: int = 0) -> Assurance:
+def assure(
+    service: str, combination: str, kind: str, *, classic: bool, seed: int = 0, interval_s: float = 1.0
+) -> Assurance:
     """All runs of one kind of load together."""
     _, model = deployed(service, PLATFORM)
     met: list[bool] = []
@@ -119,7 +121,9 @@ def assure(service: str, combination: str, kind: str, *, classic: bool, seed: in
     cpus: list[float] = []
     for trace in traces(model, kind, seed):
         seconds = STATIC_S if kind == "static" else DYNAMIC_S
-        for interval in run_policy(service, combination, trace, classic=classic, seconds=seconds, seed=seed):
+        for interval in run_policy(
+            service, combination, trace, classic=classic, seconds=seconds, seed=seed, interval_s=interval_s
+        ):
             met.append(interval.tail_ms(0, model.percentile) <= model.target_ms)
             decision = interval.decision
             given.append(0.0 if decision is None else decision.partition.mba[service] / 1e3)
