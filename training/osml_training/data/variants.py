@@ -91,7 +91,8 @@ def _drawn(service: ServiceModel) -> ServiceModel:
         return float(most ** rng.uniform(-1, 1))
 
     memory = service.memory
-    work, waits = times(_SIZE), _SERIAL[0] * (_SERIAL[1] / _SERIAL[0]) ** float(rng.uniform())
+    low, high = (float(np.log(share)) for share in _SERIAL)
+    work, waits = times(_SIZE), float(np.exp(rng.uniform(low, high)))
     return replace(
         service,
         instructions=service.instructions * work,
