@@ -22,6 +22,7 @@ from osml.domain import Infeasible, MbaRange, Observation, Partition, Platform, 
 from osml.policies.even import Even, EvenState
 from osml.policies.limits import budgets, can_isolate
 from osml.policies.policy import Plan, latency_text
+from osml.policies.throttle_units import gbps_of, legal_down, legal_up, peak_gbps
 
 HEADROOM = 1.03
 """Of the rate, for its noise; not in the classic version, which does not look ahead either."""
@@ -36,9 +37,9 @@ REST_SHARE = 0.02
 class OmbmState(Struct, frozen=True):
     """The last rate, how much it grew, and the bandwidth given for it.
 
-    `draining`: a backlog is there, everything goes to the service. `correction` was learned beside these `jobs`, `jumps`
-    of the rate whatever runs beside. `waiting`: more than the present rate needs was given, for a jump. `blame`: the backlog that
-    drains may be the correction's fault.
+    `draining`: a backlog is there, everything goes to the service; with `blame` that may be the correction's fault.
+    `correction` was learned beside these `jobs`, `jumps` of the rate whatever runs beside. `waiting`: more than the
+    present rate needs was given, for a jump.
     """
 
     qps: float | None = None
@@ -226,36 +227,7 @@ def _is_applied(setting: _Setting, partition: Partition | None, state: OmbmState
     given = None if partition is None else partition.mba.get(setting.lc.name)
     if given is None or state.bandwidth_gbps is None:
         return False
-    return math.isclose(_gbps(given, setting.mba, setting.peak_gbps), state.bandwidth_gbps)
-
-
-def peak_gbps(platform: Platform) -> float | None:
-    """The bandwidth of the machine as far as the platform tells: its own figure, else the most that can be set."""
-    if platform.bandwidth_gbps is not None:
-        return platform.bandwidth_gbps
-    return (
-        None if platform.mba is None or platform.mba.unit == "percent" else _gbps(platform.mba.max, platform.mba, 0.0)
-    )
-
-
-def _gbps(value: int, mba: MbaRange, peak: float) -> float:
-    return {"percent": value * peak / 100.0, "mbps": value / 1e3, "eighth_gbps": value / 8.0}[mba.unit]
-
-
-def _units(gbps: float, mba: MbaRange, peak: float) -> float:
-    return {"percent": 100.0 * gbps / peak, "mbps": gbps * 1e3, "eighth_gbps": gbps * 8.0}[mba.unit]
-
-
-def _legal_up(gbps: float, mba: MbaRange, peak: float) -> int:
-    """The least legal throttle that gives so much."""
-    step = max(mba.step, 1)
-    return max(mba.min, min(mba.max, math.ceil(_units(gbps, mba, peak) / step - 1e-9) * step))
-
-
-def _legal_down(gbps: float, mba: MbaRange, peak: float) -> int:
-    """The largest legal throttle that gives no more; the least there is where none is so small."""
-    step = max(mba.step, 1)
-    return max(mba.min, min(mba.max, math.floor(_units(gbps, mba, peak) / step + 1e-9) * step))
+    return math.isclose(gbps_of(given, setting.mba, setting.peak_gbps), state.bandwidth_gbps)
 
 
 def _throttles(setting: _Setting, wanted_gbps: float | None) -> tuple[dict[str, int], float]:
@@ -264,9 +236,9 @@ def _throttles(setting: _Setting, wanted_gbps: float | None) -> tuple[dict[str, 
     if not setting.jobs:
         return {setting.lc.name: mba.max}, peak
     most = peak * (1.0 - REST_SHARE)
-    own = _legal_up(most if wanted_gbps is None else min(wanted_gbps, most), mba, peak)
-    given = _gbps(own, mba, peak)
-    part = _legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak)
+    own = legal_up(most if wanted_gbps is None else min(wanted_gbps, most), mba, peak)
+    given = gbps_of(own, mba, peak)
+    part = legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak)
     return {setting.lc.name: own, **{job.name: part for job in setting.jobs}}, given
 
 

@@ -176,7 +176,11 @@ def test_bandwidth_is_split_by_predicted_need_where_the_platform_throttles_it() 
     platform = replace(PLATFORM, mba=MbaRange(10, 100, 10))
     run = Run(Osml(needs(rate_10=4.0, rate_50=12.0)), platform)
     decision = run(service("a"), service("b", rate=50.0), job())
-    assert decision.partition.mba == {"a": 30, "b": 80, "job": 80}  # 25 and 75 %, rounded up; 76.8 - 1.2 x 16 GB/s
+    assert decision.partition.mba == {
+        "a": 30,
+        "b": 80,
+        "job": 70,
+    }  # 25 and 75 %, rounded up; 76.8 - 1.2 x 16 GB/s, down
 
 
 class Values:
