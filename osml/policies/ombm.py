@@ -18,7 +18,7 @@ from osml.bandwidth import Correction, Outlook, Predictor, Profile, ProfileLibra
 from osml.bandwidth.correction import failed, part_of
 from osml.bandwidth.jumps import MOST_GROWTH, Jumps, crept, is_jump, ready_qps, watched
 from osml.bandwidth.library import usual_library
-from osml.domain import Infeasible, MbaRange, Observation, Partition, Platform, Reason, Region, Service
+from osml.domain import Infeasible, MbaRange, Observation, Partition, Reason, Region, Service
 from osml.policies.even import Even, EvenState
 from osml.policies.limits import budgets, can_isolate
 from osml.policies.policy import Plan, latency_text

@@ -43,8 +43,9 @@ def with_bandwidth(
     """The partition with a throttle for everybody, where the platform has them and all needs are known.
 
     Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs
-    what these needs leave of the machine's bandwidth, in equal parts. As long as the cells are the same the throttles stay, because predictions
-    differ a little in every interval; those from a profile follow the rate. `profiles` None: the usual ones.
+    what these needs leave of the machine's bandwidth, in equal parts. As long as the cells are the same the throttles
+    stay, because predictions differ a little in every interval; those from a profile follow the rate. `profiles` None:
+    the usual ones.
     """
     platform, before = node.observation.platform, node.observation.partition
     if platform.mba is None:
@@ -67,8 +68,9 @@ def with_bandwidth(
         mba |= dict.fromkeys(node.be, left)
         if held is not None and _still_good(held, mba, found, node):
             return replace(partition, mba=held)
-    for name, one in found.items() if say else ():
-        say(one.why, name)
+    if say is not None:
+        for name, one in found.items():
+            say(one.why, name)
     return replace(partition, mba=mba)
 
 

@@ -180,7 +180,7 @@ def test_bandwidth_is_split_by_predicted_need_where_the_platform_throttles_it() 
         "a": 30,
         "b": 80,
         "job": 70,
-    }  # 25 and 75 %, rounded up; 76.8 - 1.2 x 16 GB/s, down
+    }  # 25, 75 % up; 76.8 - 1.2 x 16 GB/s, down
 
 
 class Values:

@@ -1,7 +1,8 @@
 """One service beside jobs, its memory bandwidth reserved: the arrangement of OMBM (Sung et al., 2018, section 3).
 
-The service has one core, half of the cache (section 3.3) and a reservation that it cannot exceed; the jobs have the
-other cores, the other half and the rest of the bandwidth (or any other part of cores and ways). STREAM as the only job is the worst contention (section 3.2).
+The service has one core, half of the cache (section 3.3; or any other part of both) and a reservation that it cannot
+exceed; the jobs have the other cores, the other half and the rest of the bandwidth. STREAM as the only job is the worst
+contention (section 3.2).
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def rates_of(service: ServiceModel) -> tuple[float, float]:
 class VirtualProfiler:
     """Measures tails on the virtual node, with the noise of as many samples as a run has. `measured` counts the runs.
 
-    `true_ms` is the tail without noise; `jobs` are who contends. The service has `cpus` and `ways` (None: half of them).
+    `true_ms` is the tail without noise; `jobs` are who contends. The service has `cpus` and `ways` (None: half of all).
     """
 
     platform: PlatformModel
