@@ -15,7 +15,7 @@ from osml_serving.api_document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.decoding import Body, require_json
 from osml_serving.errors import ApiError
 from osml_serving.experience_checks import check_experience
-from osml_serving.experience_store.outcome import BusyError, StoreError
+from osml_serving.experience_store.outcome import BusyError, StoreAwayError, StoreError
 from osml_serving.experience_store.writer import Writer
 from osml_serving.nodes import WatchedNode
 from osml_serving.rate import NodeRate
@@ -24,6 +24,7 @@ from osml_serving.wire import Receipt
 
 MAX_SHOWN = 100
 STORE_TIMEOUT_S = 10.0
+DAMAGED = "osml-damaged-rows"
 Limit = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="Experiences wanted, newest first.")]
 _body = Body(Experiences, "invalid_experience", "a batch of experiences")
 
@@ -68,16 +69,21 @@ def router(runtime: Runtime) -> APIRouter:
     async def show(  # pyright: ignore[reportUnusedFunction]
         request: Request, node: WatchedNode, limit: Limit = 10
     ) -> Response:
-        """Show the newest experiences of a node."""
+        """Show the newest experiences of a node. Rows that can't be read are left out; a header says how many."""
         require(request.scope, node)
         store = _writer(runtime)
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
-                found = await store.newest(node, limit)
+                found, damaged = await store.newest(node, limit)
         except (BusyError, StoreError, TimeoutError) as error:
             _give_up(runtime, error)
+        if damaged:
+            runtime.metrics.experiences_damaged.inc(damaged)
+            words = f"{damaged} of the {limit} newest rows can't be read and are left out"
+            runtime.log.event("warning", "experience_store", words, node=node)
         content = b'{"experiences":[%s]}' % b",".join(found)
-        return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
+        headers = {"cache-control": "no-store", DAMAGED: str(damaged)}
+        return Response(content, media_type="application/json", headers=headers)
 
     return routes
 
@@ -98,6 +104,7 @@ def _give_up(runtime: Runtime, error: Exception) -> NoReturn:
         words = f"it did not answer within {STORE_TIMEOUT_S:g} s"
     else:
         words = str(error)
-        runtime.log.event("error", "experience_store", words)
+        if not isinstance(error, StoreAwayError):  # of those the writer speaks once
+            runtime.log.event("error", "experience_store", words)
     message = f"the experience store failed: {words}"
     raise ApiError(503, "store_unavailable", message, headers={"retry-after": "30"}) from None

@@ -69,6 +69,11 @@ class Metrics:
         self.experiences_accepted = experiences.labels("accepted")
         self.experiences_duplicate = experiences.labels("duplicate")
         self.experiences_failed = experiences.labels("failed")
+        self.experiences_damaged = Counter(
+            "osml_experiences_damaged_total",
+            "Rows of the store that could not be read, each time that one was met.",
+            registry=self.registry,
+        )
         self.models_in_use = Gauge("osml_models", "Models that decide.", registry=self.registry)
         self.models_refused = Gauge("osml_models_refused", "Models refused as broken.", registry=self.registry)
         self.model_exchanges = Counter(
