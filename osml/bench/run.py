@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from osml.bench.oracle_policy import NAME as ORACLE
+from osml.bench.oracle_policy import ORACLES
 from osml.bench.scenario import Scenario
 from osml.bench.store import Store, policy_fingerprint
 from osml.bench.suite import Suite
@@ -41,11 +41,11 @@ class Settings:
 
 def checked_policies(names: Sequence[str]) -> list[str]:
     """The policies, each once; InputError for one that does not exist or can't be loaded."""
-    known = [*policy_names(), ORACLE]
+    known = [*policy_names(), *ORACLES]
     for name in names:
         if name not in known:
             raise InputError(f"--policies: '{name}' is unknown; known are {', '.join(sorted(known))}")
-        if name == ORACLE:
+        if name in ORACLES:
             continue
         try:
             load_policy(name)
@@ -74,7 +74,7 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
-        "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name != ORACLE},
+        "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name not in ORACLES},
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }  # fmt: skip

@@ -16,7 +16,7 @@ _plot: Any = pyplot  # its types are incomplete
 _COLOURS = {
     "unmanaged": "#8a8f98", "lc_first": "#b59f3b", "round_robin": "#8c6d31", "even": "#c7c7c7", "random": "#d0b0b0",
     "heracles": "#b5651d", "parties": "#1f77b4", "clite": "#9467bd", "arq": "#2ca02c", "ombm": "#17becf",
-    "osml": "#d62728", "oracle": "#000000",
+    "osml": "#d62728", "oracle": "#000000", "oracle:isolated": "#5b6b7b",
 }  # fmt: skip
 _OTHERS = ("#e377c2", "#ff7f0e", "#7f7f7f", "#bcbd22")
 _RC: dict[Any, Any] = {"figure.dpi": 110, "font.size": 9, "axes.titlesize": 10, "savefig.bbox": "tight"}
@@ -24,8 +24,12 @@ _RC: dict[Any, Any] = {"figure.dpi": 110, "font.size": 9, "axes.titlesize": 10, 
 
 
 def colour(policy: str) -> str:
-    """The same for a policy in every plot; variants (`osml:ab`) have that of their family."""
-    return _COLOURS.get(policy.split(":", maxsplit=1)[0]) or _OTHERS[sum(policy.encode()) % len(_OTHERS)]
+    """The same for a policy in every plot; variants (`osml:ab`) without their own have that of their family."""
+    return (
+        _COLOURS.get(policy)
+        or _COLOURS.get(policy.split(":", maxsplit=1)[0])
+        or _OTHERS[sum(policy.encode()) % len(_OTHERS)]
+    )
 
 
 def figure(

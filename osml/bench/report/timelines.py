@@ -38,10 +38,10 @@ def violations(results: Results, title: str) -> Section:
     rows = [
         [
             policy,
-            mean([row["violations"] for row in results.of(policy=policy)]).text(),
+            mean(results.by_case(results.of(policy=policy), "violations")).text(),
             f"{results.of(policy=policy)[0]['intervals']}",
-            mean([row["e_s_run"] for row in results.of(policy=policy) if row["e_s_run"] is not None]).text(".3f"),
-            mean([row["be_speed"] for row in results.of(policy=policy) if row["be_speed"] is not None]).text(".0%"),
+            mean(results.by_case(results.of(policy=policy), "e_s_run")).text(".3f"),
+            mean(results.by_case(results.of(policy=policy), "be_speed")).text(".0%"),
         ]
         for policy in results.policies
     ]
