@@ -30,7 +30,8 @@ class Scenario:
     A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
     entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
-    the whole platform, or, if `resized`, on the cut one. `time_slice_ms`: another than the platform's. `seeds`: no more than so many, for what is only a picture.
+    the whole platform, or, if `resized`, on the cut one.
+    `time_slice_ms`: another than the platform's. `seeds`: no more than so many, for what is only a picture.
     """
 
     suite: str

@@ -1,8 +1,8 @@
 """Violations while xapian's load changes, beside stream (Ah-Q section IX-B, figure 17).
 
 The text gives 250 s with 500 points, loads from 10 to 90 %, 70 % from 100 s and 90 % from 120 to 140 s; the other steps
-are chosen here. Who wins depends on how long a woken thread waits behind a busy CPU (`time_slice_ms` of the node), so the
-same trace is run with other waits, too.
+are chosen here. Who wins depends on how long a woken thread waits behind a busy CPU (`time_slice_ms` of the node), so
+the same trace is run with other waits, too.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ def _sensitivity(results: Results) -> Section:
     ]
     text = [
         "How long a woken thread waits for each competitor on a busy CPU decides how much a shared region is worth "
-        "beside ten threads of stream. No published number says it; Ah-Q's table II lies between 1.5 and 3 ms on "
-        "7 cores. What only isolates does not depend on it."
+        "beside ten threads of stream. No published number says it. Of Ah-Q's table II, E_S on 7 cores speaks for 1.5 "
+        "to 2 ms, that on 6 cores, where the CPUs are saturated, for more than 3. What only isolates hardly depends on "
+        "it."
     ]
     table = Table(["wait in ms", *results.policies], rows, "violations of 500 intervals (median over seeds)")
     return Section("What the order depends on", text, [table])
