@@ -16,7 +16,7 @@ from rich.table import Table
 from osml.bandwidth import Prediction, Predictor, Profile, load_profile, save_profile
 from osml.bandwidth.adaptive import PROFILINGS
 from osml.bandwidth.offline import EXIT_SHARE, SAMPLES_GBPS
-from osml.cli.ombm_experiments import accuracy_command, assurance_command, figures_command
+from osml.cli.ombm_experiments import accuracy_command, assurance_command, figures_command, split_command
 from osml.cli.ombm_help import HELP
 from osml.failure import InputError, MachineError
 from osml.trials.ombm.live_profiling import CommandProfiler, LiveSetting, profile_live
@@ -25,6 +25,7 @@ from osml.trials.ombm.profiling import VirtualProfiler, deployed, profile_virtua
 app = typer.Typer(help=HELP, no_args_is_help=True)
 app.command("accuracy")(accuracy_command)
 app.command("assurance")(assurance_command)
+app.command("split")(split_command)
 app.command("figures")(figures_command)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]

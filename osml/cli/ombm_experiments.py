@@ -1,4 +1,4 @@
-"""`osml ombm accuracy`, `assurance` and `figures`: the experiments of the paper on the virtual node."""
+"""`osml ombm accuracy`, `assurance`, `split` and `figures`: the experiments of the paper on the virtual node."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rich.table import Table
 from osml.failure import InputError, MachineError
 from osml.trials.ombm.accuracy import SERVICES, Accuracy, accuracies
 from osml.trials.ombm.assurance import COMBINATIONS, KINDS, Assurance, assurances
+from osml.trials.ombm.split import BESIDE, SPLIT_KINDS, WAYS, splits
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 SeedOption = Annotated[int, typer.Option(min=0, help="Noise of measurements and of rates.")]
@@ -87,6 +88,24 @@ def _show_assurances(rows: Sequence[Assurance]) -> None:
             f"{row.needed_gbps:.2f}", f"{row.wasted_gbps:.2f}", f"{row.cpu_alone_pct:.1f}", f"{row.cpu_pct:.1f}",
             f"{row.gain:.1f}", f"{used / alone:.1f}",
         )  # fmt: skip
+    Console().print(table)
+
+
+def split_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
+    """The policy osml where bandwidth is short: no throttles, Model-A's split, the profiles' split; simulated."""
+    names = _checked(service)
+    rows = _followed(splits(seed, names), len(names) * len(BESIDE) * len(SPLIT_KINDS) * len(WAYS), "Running")
+    if as_json:
+        sys.stdout.write(json.dumps({"simulated": True, "seed": seed, "rows": [asdict(row) for row in rows]}) + "\n")
+        return
+    table = Table(title="osml beside one or three jobs on i7-4770k (simulated)", title_justify="left")
+    for heading in ("service", "BE", "load", "split by"):
+        table.add_column(heading, no_wrap=True)
+    for heading in ("SLO %", "BE speed %"):
+        table.add_column(heading, justify="right")
+    for row in rows:
+        shares = (f"{row.slo_pct:.1f}", f"{100.0 * row.be_speed:.1f}")
+        table.add_row(row.service, row.beside, row.load, row.split, *shares)
     Console().print(table)
 
 

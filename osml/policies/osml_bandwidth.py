@@ -2,12 +2,14 @@
 
 What a service needs Model-A says: the mean traffic of its OAA. Where the service was profiled under memory contention
 (OMBM, docs/reference/ombm.md) the profile says it instead: the reservation that meets the target at the present rate
-whatever runs beside. It holds where the service has at least the cores and ways that it was profiled with, and as long
-as no backlog hides the rate.
+whatever runs beside. It holds where the service has at least the cores and ways that it was profiled with, and not so
+many more that they stand in for bandwidth. Who misses its target with them lacks bandwidth, by its profile: it gets all
+until the backlog, which hides the rate, is gone.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
@@ -19,10 +21,12 @@ from osml.domain import Partition, Service
 from osml.failure import InputError
 from osml.layout.arrange import legal_throttle
 from osml.policies.osml_node import Node
+from osml.policies.policy import latency_text
 from osml.policies.throttle_units import legal_down, legal_up, peak_gbps
 
 _ROOM = 1.2  # bandwidth of the OAA is a mean: seconds need more
 _HEADROOM = 1.03  # of the rate, for its noise (as the policy `ombm`)
+_LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond
 _STALE = 0.8  # of what jobs could have: then throttles follow the rate, though no cell changed
 
 Say = Callable[[str, str], None]
@@ -92,11 +96,19 @@ def _need(service: Service, partition: Partition, node: Node, library: ProfileLi
     """The GB/s that meet a service's target at its present rate; None where its profile does not say."""
     predictor = library.predictor(service.name, node.observation.platform.id, "adaptive")
     qps = None if service.latency is None else service.latency.requests_per_s
-    if predictor is None or not qps or service.target_ms is None or (service.slack or 0.0) < 0:
+    if predictor is None or not qps or service.target_ms is None:
         return None
     profile = predictor.profile
     cores, ways = partition.cores_of(service.name), partition.ways_of(service.name)
-    if profile.percentile != service.percentile or cores < profile.cores or (node.ways and ways < profile.ways):
+    divided = node.ways is not None and profile.ways > 0
+    if profile.percentile != service.percentile or cores < profile.cores or (divided and ways < profile.ways):
+        return None
+    profiled = f"profiled with {profile.cores} cores and {profile.ways} ways"
+    if (service.slack or 0.0) < 0:
+        best_ms = predictor.tail_ms(predictor.most_qps, profile.peak_gbps)
+        why = f"{latency_text(service)}: it lacks bandwidth ({profiled}), jobs get the least until that is over"
+        return _Profiled(profile.peak_gbps, f"{service.name}: {why}") if best_ms <= service.target_ms else None
+    if cores > math.ceil(_LARGER * profile.cores) or (divided and ways > math.ceil(_LARGER * profile.ways)):
         return None
     told = predictor.predict(qps * _HEADROOM, service.target_ms)
     if told.bandwidth_gbps is None or qps * _HEADROOM > predictor.most_qps:
@@ -104,7 +116,7 @@ def _need(service: Service, partition: Partition, node: Node, library: ProfileLi
     return _Profiled(
         told.bandwidth_gbps,
         f"{service.name}: {told.bandwidth_gbps:.3g} GB/s meet {service.target_ms:g} ms at {qps:.6g}/s under the worst "
-        f"contention (profiled with {profile.cores} cores and {profile.ways} ways)",
+        f"contention ({profiled})",
     )
 
 

@@ -13,6 +13,7 @@ from osml.trials.ombm.accuracy import SECOND_SAMPLES_GBPS, judge, profile_of, tr
 from osml.trials.ombm.assurance import assure, traces
 from osml.trials.ombm.live_profiling import CommandProfiler
 from osml.trials.ombm.profiling import VirtualProfiler, deployed, profile_virtual
+from osml.trials.ombm.split import split_run
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.reservation import reserved_flows, reserved_node
 
@@ -88,6 +89,12 @@ def test_a_shorter_interval_holds_jumps_with_less_bandwidth():
     fast = assure("silo", "C", "random", classic=False, seed=7, interval_s=0.25)
     assert fast.slo_pct > slow.slo_pct
     assert fast.wasted_gbps < slow.wasted_gbps / 1.5
+
+
+def test_profiles_hold_targets_of_osml_that_the_split_by_mean_traffic_misses():
+    model, profile = (split_run("silo", "C", "static", how, seed=1) for how in ("model", "profile"))
+    assert profile.slo_pct >= 99.0 > model.slo_pct
+    assert split_run("silo", "C", "static", "profile", seed=1) == profile
 
 
 def test_a_run_repeats_itself_and_respects_the_machine():

@@ -68,16 +68,31 @@ def test_a_profile_holds_for_as_many_cores_and_ways_and_for_its_percentile_only(
     for cells in (
         Partition([Region(["web"], 1, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)]),
         Partition([Region(["web"], 3, 3), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)]),
+        Partition([Region(["web"], 4, 6), Region(["db"], 2, 6), Region(["sort", "zip"], 2, 4)]),
+        Partition([Region(["web"], 3, 7), Region(["db"], 3, 5), Region(["sort", "zip"], 2, 4)]),
     ):
         assert split(KNOWN, cells=cells)[0] == split(NOTHING, cells=cells)[0]
     p95 = replace(service("web"), percentile="p95", latency=Latency(p95_ms=15.0, requests_per_s=500.0))
     assert split(KNOWN, p95)[0] == plain
 
 
-def test_behind_a_backlog_and_beyond_the_profile_model_a_says_it():
+def test_beyond_the_profile_and_below_any_tail_of_it_model_a_says_it():
     plain = split(NOTHING)[0]
-    for web in (service("web", p99_ms=150.0), service("web", qps=5000.0), service("web", target_ms=1.0, p99_ms=0.9)):
+    for web in (service("web", qps=5000.0), service("web", target_ms=1.0, p99_ms=0.9), service("web", target_ms=1.0)):
         assert split(KNOWN, web)[0] == plain
+
+
+def test_who_misses_its_target_with_what_it_was_profiled_with_gets_all_bandwidth_until_that_is_over():
+    held = replace(CELLS, mba=split(KNOWN)[0])
+    missed = service("web", p99_ms=150.0)
+    mba, said = split(KNOWN, missed, before=held)
+    assert mba["web"] == 20_000
+    assert mba["sort"] == mba["zip"] == 100
+    assert "it lacks bandwidth" in said[0]
+    again, _ = split(KNOWN, before=replace(CELLS, mba=mba))
+    assert again["sort"] == held.mba["sort"]
+    narrow = Partition([Region(["web"], 1, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)])
+    assert split(KNOWN, missed, cells=narrow)[0] == split(NOTHING, missed, cells=narrow)[0]
 
 
 def test_throttles_follow_the_rate_of_a_profiled_service_though_no_cell_changed():
