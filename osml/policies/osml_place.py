@@ -23,7 +23,8 @@ def place_all(turn: Round) -> Partition:
     if not fits(node, turn.wants):
         return overcommit(turn)
     needed = sum(cell.cores for cell in turn.wants.values())
-    saves_nothing = needed > NEARLY_ALL * node.for_lc.cores and not turn.blind  # even parts are no needs
+    guessed = len(turn.unpredicted) == len(turn.services)  # even parts are no needs
+    saves_nothing = needed > NEARLY_ALL * node.for_lc.cores and not guessed
     if node.may_share and not node.background and not turn.violated and saves_nothing:
         return share(turn, "all targets are met so, and cells would save next to nothing")
     return turn.part(turn.wants, list(turn.services))

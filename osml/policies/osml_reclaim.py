@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from osml.domain import Partition
 from osml.policies.osml_correct import downsize, downsize_value
-from osml.policies.osml_memory import banned
 from osml.policies.osml_misses import SETTLE
 from osml.policies.osml_node import Cell
 from osml.policies.osml_overcommit import filled
@@ -27,6 +26,14 @@ LATER = 8
 LITTLE = 0.1
 """A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
 
+CLOSE = 0.8
+"""Latency over target, in the mean, beyond which a service gives nothing after its first step, whatever is predicted:
+PARTIES' slack of 20 % for giving (section 4.3)."""
+
+ROOM, HALF = 0.2, 0.5
+"""Slack that a service has at least before it gives something without a prediction, and the share of its CPUs that it
+uses at most after that."""
+
 FALL = 0.25
 """A step down that Model-C values so much less than doing nothing leads over the cliff, as it thinks: a fall costs 1,
 the resources of a whole node 0.2 (docs/reference/model-c.md)."""
@@ -42,8 +49,11 @@ def reclaim(turn: Round) -> Partition:
         less = cell if name in turn.aside or not turn.meets(name) else _less(turn, name, cell)
         if less == cell:
             continue
+        goal, less = less, _halfway(cell, less) if _jobs_grow(turn) else less
         cells[name] = less
-        turn.known[name] = known = replace(turn.known[name], before=(cell.cores, cell.ways), count=1)
+        turn.known[name] = known = replace(
+            turn.known[name], before=(cell.cores, cell.ways), count=1, underway=less != goal
+        )
         turn.say(
             f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
             f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
@@ -63,8 +73,15 @@ def _less(turn: Round, name: str, cell: Cell) -> Cell:
     known, want = turn.known[name], turn.wants[name]
     if turn.blind:
         return _tried(turn, name, cell)
+    if name in turn.unpredicted:
+        return _plain(turn, name, cell)
     cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
-    if known.before is not None:
+    if known.before is not None and (known.level or 0.0) > CLOSE:
+        return cell
+    if known.underway:
+        if known.settled < SETTLE:
+            return cell
+    elif known.before is not None:
         if known.count < LATER or known.settled < LATER:
             return cell
         if cell.cores - cores < LITTLE * cell.cores:
@@ -81,13 +98,44 @@ def _less(turn: Round, name: str, cell: Cell) -> Cell:
     return found
 
 
+def _jobs_grow(turn: Round) -> bool:
+    """Whether what services give goes to BE jobs: then what is left to the services gets slower.
+
+    Jobs behind the services, too: on these CPUs nobody is before them any more.
+    """
+    return bool(turn.node.be)
+
+
+def _halfway(cell: Cell, less: Cell) -> Cell:
+    """Half of the way, and all of it where a unit is left.
+
+    The models see the neighbours as they are. Jobs that get these CPUs make clock, hyperthreads and memory traffic
+    worse for everybody; half of the way down that shows, and the next prediction knows it.
+    """
+    return Cell(cell.cores - (cell.cores - less.cores + 1) // 2, cell.ways - (cell.ways - less.ways + 1) // 2)
+
+
+def _plain(turn: Round, name: str, cell: Cell) -> Cell:
+    """Of a service that nothing is predicted for: a tenth of its cores, where it has slack and uses half of the rest.
+
+    Cores only: how much a cache can shrink shows in nothing that is measured.
+    """
+    service, known = turn.services[name], turn.known[name]
+    used = service.counters.cpu_usage_cores
+    if used is None or (service.slack or 0.0) < ROOM or known.settled < LATER or known.owed:
+        return cell
+    found = turn.node.bounded(name, cell.cores - max(1, round(LITTLE * cell.cores)), cell.ways)
+    enough = used <= HALF * found.cores * turn.quantum
+    return found if enough and found.cores < cell.cores and not turn.banned(name, found) else cell
+
+
 def _tried(turn: Round, name: str, cell: Cell) -> Cell:
     """Without predictions: what Model-C would take, once the cell has settled."""
     action = downsize(turn.node.observation, name, turn.models, cell)
     if action is None or turn.known[name].settled <= SETTLE:
         return cell
     found = turn.node.bounded(name, cell.cores + action.cores, cell.ways + action.ways)
-    if banned(turn.known[name], found):
+    if turn.banned(name, found):
         return cell
     turn.actions[name] = action
     return found

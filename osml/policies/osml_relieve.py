@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from osml.domain import Partition
+from osml.policies.osml_bans import with_ban
 from osml.policies.osml_correct import upsize
 from osml.policies.osml_fit import cut_down, spread_out
-from osml.policies.osml_memory import with_ban
 from osml.policies.osml_node import Cell
 from osml.policies.osml_overcommit import overcommit
 from osml.policies.osml_state import Pair
@@ -59,7 +59,8 @@ def _step(turn: Round, name: str) -> Cell:
     known, cell = turn.known[name], turn.cells[name]
     target = turn.wants[name]
     if known.missed:
-        turn.known[name] = known = with_ban(known, cell)
+        bans = with_ban(known.bans, cell, known.rate, turn.now_s)
+        turn.known[name] = known = replace(known, bans=bans, underway=False)
         target = turn.want(name)
         tried = _correction(turn, name, cell)
         if known.before is not None and known.settled <= WITHDRAWN:
@@ -88,10 +89,7 @@ def _correction(turn: Round, name: str, cell: Cell) -> Cell:
 def _given(turn: Round, more: dict[str, Cell]) -> dict[str, Cell] | None:
     """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
     asked = {**turn.cells, **more}
-    least = {
-        name: cell if name in more or not turn.meets(name) else _smaller(turn.wants[name], cell)
-        for name, cell in asked.items()
-    }
+    least = {name: cell if name in more else _spared(turn, name, cell) for name, cell in asked.items()}
     least |= {name: turn.node.least(name) for name in turn.aside}
     return cut_down(turn.node, asked, least)
 
@@ -109,7 +107,7 @@ def _pair(turn: Round, names: Sequence[str], steps: dict[str, Cell]) -> Partitio
         return None
     giver, percent = found
     left = turn.node.bounded(giver, turn.cells[giver].cores - cores, turn.cells[giver].ways)
-    if left.cores != turn.cells[giver].cores - cores:
+    if left.cores != turn.cells[giver].cores - cores or turn.banned(giver, left):
         return None
     turn.pairs = [*turn.pairs, Pair(name, giver, cores)]
     text = f"{name} shares {cores} cores with {giver}: Model-B' expects {giver} to be {percent:.0f} % slower"
@@ -118,5 +116,8 @@ def _pair(turn: Round, names: Sequence[str], steps: dict[str, Cell]) -> Partitio
     return turn.write({**turn.cells, giver: left})
 
 
-def _smaller(one: Cell, other: Cell) -> Cell:
-    return Cell(min(one.cores, other.cores), min(one.ways, other.ways))
+def _spared(turn: Round, name: str, cell: Cell) -> Cell:
+    """What a neighbour keeps at least: its need of both, or what it has; all where the shield calls that unsafe."""
+    want = turn.wants[name]
+    least = Cell(min(want.cores, cell.cores), min(want.ways, cell.ways))
+    return least if turn.meets(name) and turn.safe(name, least) else cell

@@ -6,18 +6,19 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from osml.domain import Forecast, Partition, Reason, Service
+from osml.domain import Forecast, Infeasible, Partition, Reason, Service
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml_bandwidth import with_bandwidth
+from osml.policies.osml_bans import is_banned
 from osml.policies.osml_correct import Action
 from osml.policies.osml_fit import cut_down, fits, spread_out
-from osml.policies.osml_forecast import Answer
-from osml.policies.osml_memory import Known, banned, learned
+from osml.policies.osml_forecast import NO_MODEL, Answer
+from osml.policies.osml_memory import Known, learned, without_prediction
 from osml.policies.osml_misses import SETTLE, alarming, over, really_missed
 from osml.policies.osml_models import Models
 from osml.policies.osml_node import Cell, Node, left_over, parted
 from osml.policies.osml_place import place, place_all
-from osml.policies.osml_reclaim import reclaim
+from osml.policies.osml_reclaim import CALM, reclaim
 from osml.policies.osml_relieve import relieve
 from osml.policies.osml_shield import NEED, safe, units
 from osml.policies.osml_state import PARTED, SOME, OsmlState, Pair
@@ -33,8 +34,10 @@ class Round:
     def __init__(self, node: Node, state: OsmlState, answers: dict[str, Answer], models: Models) -> None:
         self.node, self.before, self.answers, self.models = node, state, answers, models
         self.services: dict[str, Service] = {service.name: service for service in node.lc}
+        self.unpredicted = {name for name, answer in answers.items() if answer.model == NO_MODEL}
         self.blind = models.a is None and models.a2 is None
         self.quantum = node.observation.platform.core_quantum
+        self.now_s = node.observation.time_s
         self.cells = node.cells
         self.reasons: list[Reason] = []
         self.unsatisfied: list[str] = []
@@ -43,14 +46,13 @@ class Round:
         self.kind, self.age = state.kind, state.age + 1
         self.aside = [name for name in state.aside if name in self.services]
         interval_s = node.observation.interval_s
-        self.known: dict[str, Known] = {
-            name: learned(state.known.get(name), answers[name], service, self.cells.get(name), interval_s)
-            for name, service in self.services.items()
-        }
-        if self.blind:
-            self.known = {
-                name: replace(k, oaa=answers[name].oaa, oaa_upper=answers[name].oaa) for name, k in self.known.items()
-            }
+        blank = node.observation.partition is None and state.wanted is not None  # what is in force nobody knows
+        self.known: dict[str, Known] = {}
+        for name, service in self.services.items():
+            before = state.known.get(name)
+            if before is None or not blank:
+                before = learned(before, answers[name], service, self.cells.get(name), interval_s)
+            self.known[name] = before if name not in self.unpredicted else without_prediction(before, answers[name])
         self.new = [name for name in self.services if name not in self.cells]
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
@@ -129,8 +131,8 @@ class Round:
         cores = max(units(known.oaa[0], self.quantum, NEED), units(known.oaa_upper[0] - 1.0, self.quantum))
         cell = node.bounded(name, cores, units(known.oaa[1], 1.0) if node.ways is not None else 0)
         most = min(node.most(name).cores, node.total.cores)
-        while cell.cores < most and banned(known, cell):
-            cell = Cell(cell.cores + 1, cell.ways)
+        while cell.cores < most and self.banned(name, cell):
+            cell = node.bounded(name, cell.cores + 1, cell.ways + 1)
         return cell
 
     def decide(self) -> Partition:
@@ -159,13 +161,19 @@ class Round:
 
     def safe(self, name: str, cell: Cell) -> bool:
         """What the shield says."""
-        return safe(self.known[name], cell, self.quantum, has_ways=self.node.ways is not None)
+        return safe(self.known[name], cell, self.quantum, self.now_s, has_ways=self.node.ways is not None)
+
+    def banned(self, name: str, cell: Cell) -> bool:
+        """Whether such a cell missed the target at this load, not too long ago."""
+        known = self.known[name]
+        return is_banned(known.bans, cell, known.rate, self.now_s)
 
     def part(self, cells: dict[str, Cell], to: Sequence[str]) -> Partition:
         """Cells, and what is left of the node for those in `to` until all is calm."""
         self.aside = [name for name in self.aside if name in cells and cells[name].cores < self.wants[name].cores]
         self.go(SOME if self.aside else PARTED)
-        found = spread_out(self.node, {name: cells[name] for name in self.services}, to)
+        known_needs = [name for name in to if name not in self.unpredicted]
+        found = spread_out(self.node, {name: cells[name] for name in self.services}, known_needs or to)
         for name, cell in found.items():
             if cell != self.cells.get(name):  # what is only lent until all is calm goes back in one step
                 self.known[name] = replace(self.known[name], before=None)
@@ -205,7 +213,7 @@ class Round:
         """Cells and pairs as a partition."""
         pairs = [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs]
         gbps = {name: known.gbps for name, known in self.known.items()}
-        return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps)
+        return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps, self.models.profiles, self.say)
 
     def go(self, kind: str) -> None:
         """Run the node in that way from now on."""
@@ -218,19 +226,60 @@ class Round:
         """Add a reason."""
         self.reasons.append(Reason(text=text, service=service, resource="cores" if change else None, change=change))
 
-    def forecasts(self) -> list[Forecast]:
+    def say_hidden(self) -> None:
+        """Name the features that the models were asked without, each with its services."""
+        found: dict[str, list[str]] = {}
+        for name, answer in self.answers.items():
+            for feature in answer.hidden:
+                found.setdefault(feature, []).append(name)
+        if found:
+            parts = "; ".join(f"{feature} of {', '.join(names)}" for feature, names in found.items())
+            self.say(f"far outside of the training, and so taken as not measured: {parts}")
+
+    def infeasible(self) -> Infeasible | None:
+        """What the scheduler above is told, in every decision until those targets have been met for a while."""
+        if self.lack:
+            return Infeasible(self.unsatisfied, self.lack)
+        if self.aside:
+            return Infeasible(list(self.aside), f"{', '.join(self.aside)} only has what the others leave")
+        if self.pairs:
+            words = "; ".join(f"{p.taker} shares {p.cores} cores with {p.giver}" for p in self.pairs)
+            return Infeasible([pair.taker for pair in self.pairs], f"{words}, and needs a node with more room")
+        told = self.before.lack
+        late = [] if told is None else [name for name in told.services if name in self.known]
+        if told is None or all(self.known[name].met >= CALM for name in late):
+            return None
+        return Infeasible(late, told.message)
+
+    def forecasts(self, answers: dict[str, Answer]) -> list[Forecast]:
         """What the models said, with the actions of Model-C that were taken."""
         found: list[Forecast] = []
-        for name, answer in self.answers.items():
+        for name, answer in answers.items():
+            if answer.model == NO_MODEL:
+                continue
             action = self.actions.get(name)
-            told = answer.forecast()
+            told = answer.forecast(familiar=name not in self.unpredicted)
             found.append(told if action is None else replace(told, action=(action.cores, action.ways), q=action.q))
         return found
 
-    def state(self, wanted: Partition) -> OsmlState:
+    def state(self, wanted: Partition, lack: Infeasible | None) -> OsmlState:
         """What the next decision has to know."""
+        before, seen = self.before, self.node.observation
+        asked = before.refused
+        if asked is not None:
+            asked = replace(asked, asked=wanted != seen.partition)
         return OsmlState(
             known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, pairs=self.pairs,
             calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted, apart=self.apart,
-            violated_since_s=self.before.violated_since_s, time_s=self.node.observation.time_s,
+            unfamiliar=before.unfamiliar, lack=lack, refused=asked, seq=seen.seq,
+            violated_since_s=before.violated_since_s, time_s=seen.time_s,
+        )  # fmt: skip
+
+    def waiting(self, applied: Partition) -> OsmlState:
+        """The same where nothing is asked for: what was learned of the services, and nothing decided."""
+        before, seen = self.before, self.node.observation
+        refused = before.refused and replace(before.refused, wait=before.refused.wait - 1, asked=False)
+        return replace(
+            before, known=self.known, calm=self.calm, wanted=applied, lack=self.infeasible(), refused=refused,
+            seq=seen.seq, time_s=seen.time_s,
         )  # fmt: skip
