@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from osml.bench.contenders import PAPER_VERSIONS, REGULATED
 from osml.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.bench.scenario import Scenario
@@ -72,7 +73,7 @@ def _highest(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tu
 def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """One run; whether the load held, and its row."""
     node = scenario.node
-    given: str | Policy = policy
+    given: str | Policy = PAPER_VERSIONS[policy]() if policy in PAPER_VERSIONS else policy
     loop: ClosedLoop
 
     def known(names: frozenset[str]) -> BestFor:
@@ -84,9 +85,9 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         given = Oracle(policy, known)
     loop = ClosedLoop(
         node, scenario.loads, given, interval_s=scenario.interval_s, seed=seed, delay_s=scenario.delay_s,
-        knobs=scenario.knobs, regulator=policy == "ombm", tolerant=True,
+        knobs=scenario.knobs, regulator=scenario.regulator or policy in REGULATED, tolerant=True,
     )  # fmt: skip
-    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
     intervals: list[Interval] = []
     judged: list[Judged] = []
     tail = round(scenario.tail_s / scenario.interval_s)
@@ -182,6 +183,8 @@ def _timeline(scenario: Scenario, judged: Sequence[Judged]) -> list[Row]:
             "target_ms": service.target_ms,
             "cores": one.cores[i],
             "ways": one.ways[i],
+            "reserved_gbps": one.reserved_gbps[i],
+            "busy": one.busy,
             "changed": one.changed,
             "met": one.met,
             "e_lc": one.e_lc,

@@ -31,7 +31,8 @@ class Scenario:
     entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
-    `time_slice_ms`: another than the platform's. `seeds`: no more than so many, for what is only a picture.
+    `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
+    where the platform has no MBA. `seeds`: no more than so many, for what is only a picture.
     """
 
     suite: str
@@ -52,6 +53,7 @@ class Scenario:
     threads: Mapping[str, int] = field(default_factory=dict[str, int])
     resized: bool = False
     time_slice_ms: float | None = None
+    regulator: bool = False
     seeds: int | None = None
 
     @property

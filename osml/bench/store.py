@@ -39,7 +39,8 @@ _ROW: Columns = {
 }  # fmt: skip
 _TIMELINE: Columns = {
     "case": _COUNT, "part": _TEXT, "mix": _TEXT, "policy": _TEXT, "seed": _COUNT, "time_s": _REAL, "service": _TEXT,
-    "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT, "changed": _YES,
+    "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT,
+    "reserved_gbps": _REAL, "busy": _REAL, "changed": _YES,
     "met": _YES, "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "be_speed": _REAL,
 }  # fmt: skip
 

@@ -63,14 +63,19 @@ def _show_accuracies(rows: Sequence[Accuracy]) -> None:
     Console().print(table)
 
 
-def assurance_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
+def assurance_command(
+    service: ServiceOption = None,
+    seed: SeedOption = 0,
+    interval_s: Annotated[float, typer.Option(min=0.05, max=10.0, help="Seconds between two decisions.")] = 1.0,
+    as_json: JsonOption = False,
+) -> None:
     """The policy beside batch jobs: SLO held, bandwidth given, server used (figure 12, table 3); simulated."""
     names = _checked(service)
     total = _ASSURANCES * len(names) * len(COMBINATIONS) * len(KINDS)
-    rows = _followed(assurances(seed, names), total, "Running")
+    rows = _followed(assurances(seed, names, interval_s=interval_s), total, "Running")
     if as_json:
         listed = [asdict(row) | {"gain": row.gain} for row in rows]
-        sys.stdout.write(json.dumps({"simulated": True, "seed": seed, "rows": listed}) + "\n")
+        sys.stdout.write(json.dumps({"simulated": True, "seed": seed, "interval_s": interval_s, "rows": listed}) + "\n")
     else:
         _show_assurances(rows)
 
@@ -84,8 +89,8 @@ def _show_assurances(rows: Sequence[Assurance]) -> None:
     for row in rows:
         alone, used = row.published_cpu_pct
         table.add_row(
-            row.service, row.combination, row.load, row.policy, f"{row.slo_pct:.2f}", f"{row.given_gbps:.2f}",
-            f"{row.needed_gbps:.2f}", f"{row.wasted_gbps:.2f}", f"{row.cpu_alone_pct:.1f}", f"{row.cpu_pct:.1f}",
+            row.service, row.combination, row.load, row.policy, f"{row.slo_pct:.2f}", f"{row.given_gbps or 0.0:.2f}",
+            f"{row.needed_gbps:.2f}", f"{row.wasted_gbps or 0.0:.2f}", f"{row.cpu_alone_pct:.1f}", f"{row.cpu_pct:.1f}",
             f"{row.gain:.1f}", f"{used / alone:.1f}",
         )  # fmt: skip
     Console().print(table)
