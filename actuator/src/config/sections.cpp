@@ -75,6 +75,16 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
   return bandwidth;
 }
 
+MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  YamlSection section(node, "metrics", problems, {"textfile"});
+  MetricsConfig metrics;
+  metrics.textfile = section.file("textfile", base);
+  if (metrics.textfile && metrics.textfile->extension() != ".prom") {
+    section.wrong("textfile", "a name that ends in .prom, since the textfile collector reads no other");
+  }
+  return metrics;
+}
+
 LogConfig read_log(const YAML::Node& node, Problems& problems) {
   YamlSection section(node, "log", problems, {"level", "format"});
   LogConfig log;

@@ -22,12 +22,14 @@ namespace osml {
 struct SessionOptions {
   bool dry_run = false;
   bool fault_injection = false;
-  std::optional<fs::path> record;  // see record.h
+  std::optional<fs::path> record;       // see record.h
+  TelemetrySockets* sockets = nullptr;  // outlives the session; where it is null nothing is listened to
 };
 
 class Session {
  public:
-  // Opens the machine (lock, healing) and reads the token. `clock` is kept where the time scale stays.
+  // Opens the machine (lock, healing) and the sockets for latencies, and reads the token. `clock` is kept where the
+  // time scale stays.
   static Result<std::unique_ptr<Session>> open(Config config, const SessionOptions& options,
                                                std::optional<NodeClock> clock);
 
