@@ -20,11 +20,10 @@ from osml_serving.experience_store.writer import Writer
 from osml_serving.nodes import WatchedNode
 from osml_serving.rate import NodeRate
 from osml_serving.runtime import Runtime
-from osml_serving.wire import Receipt
+from osml_serving.wire import DAMAGED, Receipt
 
 MAX_SHOWN = 100
 STORE_TIMEOUT_S = 10.0
-DAMAGED = "osml-damaged-rows"
 Limit = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="Experiences wanted, newest first.")]
 _body = Body(Experiences, "invalid_experience", "a batch of experiences")
 
@@ -44,7 +43,8 @@ def router(runtime: Runtime) -> APIRouter:
         require_json(request)
         body = await request.body()
         store = _writer(runtime)
-        experiences = _body.decode(body).experiences
+        with runtime.share.of(request.scope):
+            experiences = _body.decode(body).experiences
         nodes = {experience.before.node for experience in experiences}
         for node in sorted(nodes):
             require(request.scope, node)
@@ -53,7 +53,8 @@ def router(runtime: Runtime) -> APIRouter:
                 message = f"node '{node}' posts experiences more than {runtime.settings.max_node_rate:g} times a second"
                 raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
         for index, experience in enumerate(experiences):
-            check_experience(experience, f"experiences[{index}]")
+            with runtime.share.of(request.scope):
+                check_experience(experience, f"experiences[{index}]")
             await asyncio.sleep(0)  # decisions come first
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):

@@ -187,6 +187,7 @@ def test_a_damaged_row_is_left_out_and_said(start_process, tmp_path, make_experi
     assert [one["before"]["seq"] for one in answer.json()["experiences"]] == [2, 0]
     assert httpx.post(url, content=answer.content, headers=JSON).json() == {"accepted": 0, "duplicates": 2}
     assert "osml_experiences_damaged_total 1.0" in httpx.get(f"{process.url}/metrics").text
+    assert process.stop() == 0
     assert "1 of the 10 newest rows can't be read" in process.errors.read_text()
 
 
@@ -213,6 +214,7 @@ def test_a_database_that_goes_away_costs_no_decision_and_comes_back(
         time.sleep(0.2)
     assert again.json() == {"accepted": 4, "duplicates": 1}
     assert "osml_experience_store_up 1.0" in httpx.get(f"{process.url}/metrics").text
+    assert process.stop() == 0
     assert process.errors.read_text().count("does not answer") == 1
 
 
