@@ -158,6 +158,6 @@ def test_a_replay_beside_a_running_agent_is_refused_and_a_look_is_not(recorded: 
     wait_until(lambda: "asking" in running.log_tail(), "the agent", [running])
     refused = recorded.run("replay", recorded.record)
     assert refused.returncode == 1
-    assert "is locked by another process" in refused.stderr
+    assert "another osml-agent works with state_dir" in refused.stderr
     assert recorded.run("replay", recorded.record, "--dry-run").returncode == 0
     running.stop()

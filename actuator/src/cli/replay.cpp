@@ -78,10 +78,13 @@ Json json_of(const Replayed& one) {
   const auto& [line, time_s, decision, then] = one.recorded;
   Json recorded = nullptr;
   if (then) recorded = {{"status", then->status}, {"message", then->message}};
+  Json reasons = Json::array();
+  for (const Reason& reason : decision.reasons) reasons.push_back(reason.text);
   return {{"line", line},
           {"seq", decision.seq},
           {"time_s", time_s},
           {"policy", decision.policy},
+          {"reasons", std::move(reasons)},
           {"status", one.outcome.status},
           {"message", one.outcome.message},
           {"duration_ms", one.outcome.duration_ms ? Json(*one.outcome.duration_ms) : Json(nullptr)},
@@ -103,6 +106,9 @@ void print_line(const Replayed& one, std::ostream& out) {
                       one.agrees ? (*one.agrees ? "agrees" : "DIFFERS") : "not compared");
   out << head.data() << '\n';
   for (const std::string_view line : split_lines(one.outcome.message)) out << "            " << line << '\n';
+  if (one.outcome.status != "unchanged") {
+    for (const Reason& reason : one.recorded.decision.reasons) out << "            because " << reason.text << '\n';
+  }
   if (one.agrees && !*one.agrees && !then->message.empty()) out << "            then: " << then->message << '\n';
   out << std::flush;  // at the pace of the record, whoever reads it waits for the next
 }
