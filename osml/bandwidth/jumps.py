@@ -51,8 +51,12 @@ def crept(before: Jumps, qps: float) -> Jumps:
 
 def is_jump(old_qps: float, qps: float, interval_s: float) -> bool:
     """Whether a rate rose by more than it may grow in an interval, and by more than noise."""
-    noise = _DEVIATIONS * math.sqrt(max(old_qps, 1.0) / interval_s)
-    return qps > (1.0 + MOST_GROWTH) * old_qps + noise
+    return qps > (1.0 + MOST_GROWTH) * old_qps + noise_qps(old_qps, interval_s)
+
+
+def noise_qps(qps: float, interval_s: float) -> float:
+    """How far a rate counted in an interval may be from the true one by chance alone."""
+    return _DEVIATIONS * math.sqrt(max(qps, 1.0) / interval_s)
 
 
 def ready_qps(jumps: Jumps, slo_ms: float, interval_s: float, most_qps: float) -> float:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from osml.bandwidth import Correction, Outlook, Predictor, Profile, ProfileLibrary, corrected
 from osml.bandwidth.correction import failed, part_of
-from osml.bandwidth.jumps import MOST_GROWTH, Jumps, crept, is_jump, ready_qps, watched
+from osml.bandwidth.jumps import MOST_GROWTH, Jumps, crept, is_jump, noise_qps, ready_qps, watched
 from osml.bandwidth.library import usual_library
 from osml.domain import Infeasible, MbaRange, Observation, Partition, Reason, Region, Service
 from osml.policies.even import Even, EvenState
@@ -28,7 +28,7 @@ HEADROOM = 1.03
 """Of the rate, for its noise; not in the classic version, which does not look ahead either."""
 
 BEYOND = 1.05
-"""Times the highest profiled rate: up to here it is noise, beyond it nothing is known."""
+"""Times the highest profiled rate: up to here, and the noise of a count, it is known; beyond it nothing is."""
 
 REST_SHARE = 0.02
 """Of the machine's bandwidth, what the jobs keep where the service needs all."""
@@ -168,7 +168,7 @@ class Ombm:
             return _Wanted(state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held")
         if state.draining:
             return _Wanted(None, f"{lc.name}: all bandwidth while a backlog drains")
-        known = state.qps <= BEYOND * predictor.most_qps
+        known = state.qps <= BEYOND * predictor.most_qps + noise_qps(predictor.most_qps, interval_s)
         rate = max(state.qps if self.classic else (state.qps + state.growth_qps) * HEADROOM, 1e-9)
         ready = 0.0 if self.classic else ready_qps(state.jumps, lc.target_ms, interval_s, predictor.most_qps)
         found = predictor.predict(min(max(rate, ready), predictor.most_qps) if known else rate, lc.target_ms)
