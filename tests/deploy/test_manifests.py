@@ -94,7 +94,7 @@ def test_probes_ask_for_what_the_server_answers() -> None:
     [server] = containers("Deployment")
     asked = {probe["httpGet"]["path"] for key, probe in server.items() if key.endswith("Probe")}
     health = (ROOT / "serving/osml_serving/health.py").read_text()
-    assert asked == set(re.findall(r'@routes\.get\("([^"]+)"', health))
+    assert asked < set(re.findall(r'@routes\.get\("([^"]+)"', health))
 
 
 def test_selectors_find_their_pods() -> None:

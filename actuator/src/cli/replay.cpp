@@ -53,16 +53,18 @@ class Pace {
   double due_s(double node_time_s) {
     const double now_s = monotonic_s();
     if (!rate_) return now_s;
-    if (!last_node_s_) due_s_ = now_s;
+    if (!begun_) due_s_ = now_s;
     // the next run in the file begins with a new clock, so it follows at once
-    if (last_node_s_ && node_time_s > *last_node_s_) due_s_ += (node_time_s - *last_node_s_) / *rate_;
+    if (begun_ && node_time_s > last_node_s_) due_s_ += (node_time_s - last_node_s_) / *rate_;
+    begun_ = true;
     last_node_s_ = node_time_s;
     return due_s_;
   }
 
  private:
   std::optional<double> rate_;
-  std::optional<double> last_node_s_;
+  bool begun_ = false;
+  double last_node_s_ = 0;
   double due_s_ = 0;
 };
 
