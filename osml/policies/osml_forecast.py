@@ -83,14 +83,14 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     most = (observation.platform.cores * observation.platform.core_quantum, observation.platform.ways or 64)
     answers: dict[str, Answer] = {}
     for i, (name, point, bound) in enumerate(zip(names, points, bounds, strict=True)):
+        cliff_cores, cliff_ways, cores, ways, gbps = point
         nonsense = _nonsense(point, bound, most)
         if nonsense is not None:
             answers[name] = _no_answer(name, f"model '{meta.name}' answers {nonsense}")
             continue
-        gbps = point[4] if math.isfinite(point[4]) and point[4] > 0 else None
         answers[name] = Answer(
-            name, meta.name, known[i], (point[0], point[1]), (bound[0], bound[1]), (point[2], point[3]),
-            (bound[2], bound[3]), gbps, strange.get(i), hidden.get(i, ()),
+            name, meta.name, known[i], (cliff_cores, cliff_ways), (bound[0], bound[1]), (cores, ways),
+            (bound[2], bound[3]), gbps if 0 < gbps < math.inf else None, strange.get(i), hidden.get(i, ()),
         )  # fmt: skip
     return answers
 
@@ -109,8 +109,9 @@ def _no_answer(name: str, strange: str) -> Answer:
 
 def _nonsense(point: Sequence[float], bound: Sequence[float], most: tuple[float, float]) -> str | None:
     """What is no number, or so far outside of the machine that the model can't be meant for it, in words."""
-    for k in range(4):
-        if not -1 <= point[k] <= 1.5 * most[k % 2] + 1:  # NaN is neither
+    cores, ways = 1.5 * most[0] + 1, 1.5 * most[1] + 1
+    for k, limit in enumerate((cores, ways, cores, ways)):
+        if not -1 <= point[k] <= limit:  # NaN is neither
             return f"{_ANSWERS[k]} {point[k]:.3g} on a node with {most[k % 2]:g}"
         if not math.isfinite(bound[k]):
             return f"a bound of {_ANSWERS[k]} that is {bound[k]}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -71,45 +72,36 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     owed = known.owed if slack is None else max(0, min(known.owed + (1 if slack < 0 else -1), ENDURED))
     if settled == 0 or met >= _OVER:
         owed = 0
-    now = replace(
-        known, cell=here, settled=settled, missed=missed, met=met, owed=owed,
-        latency_ms=service.latency_ms if service.latency_ms is not None else known.latency_ms,
-        level=_level(None if settled == 0 else known.level, service),
-    )  # fmt: skip
+    latency_ms = service.latency_ms
+    seen: dict[str, Any] = {
+        "cell": here, "settled": settled, "missed": missed, "met": met, "owed": owed,
+        "latency_ms": latency_ms if latency_ms is not None else known.latency_ms,
+        "level": _level(None if settled == 0 else known.level, latency_ms, service.target_ms),
+    }  # fmt: skip
     if slack is None:
-        return now
+        return replace(known, **seen)
     # While a queue drains, completions are not arrivals: more of them say nothing of the load, nor do fewer.
     arrivals = known.missed == 0 and (missed == 0 or (rate or 0.0) > (known.rate or 0.0))
     if arrivals and _moved(known.rate, rate, interval_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=now.level
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
         )
     better = cell is not None and not known.confined
     if missed and not (better and settled):
-        return now  # starved services look alike whatever their load: nothing is learned from that
+        return replace(known, **seen)  # starved services look alike whatever their load: nothing is learned from that
     if settled == 0 and known.count:
-        return now  # a part of the interval was under the old allocation
+        return replace(known, **seen)  # a part of the interval was under the old allocation
     if better:
-        fresh = _fresh(answer, service, cell, rate)
-        fresh = replace(
-            now,
-            oaa=fresh.oaa,
-            oaa_upper=fresh.oaa_upper,
-            cliff=fresh.cliff,
-            upper=fresh.upper,
-            gbps=fresh.gbps,
-            count=1,
-            confined=True,
-            rate=rate,
-        )
+        fresh = replace(known, **seen, **_predicted(answer), count=1, confined=True, rate=rate)
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
-        return now
+        return replace(known, **seen)
     # Half of the way down the neighbours are others than they were: what was predicted above is over.
     share = 1.0 if known.underway and settled == 1 else 1.0 / min(known.count + 1, _MEMORY)
     return replace(
-        now,
+        known,
+        **seen,
         oaa=_mean(known.oaa, answer.oaa, share),
         oaa_upper=_mean(known.oaa_upper, answer.oaa_upper, share),
         cliff=_mean(known.cliff, answer.cliff, share),
@@ -122,10 +114,14 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
 
 def without_prediction(known: Known, answer: Answer) -> Known:
     """The memory of a service that no model is believed about: its need is that of `answer`, until one is again."""
-    return replace(
-        known, oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps,
-        count=0,
-    )  # fmt: skip
+    return replace(known, **_predicted(answer), count=0)
+
+
+def _predicted(answer: Answer) -> dict[str, Any]:
+    return {
+        "oaa": answer.oaa, "oaa_upper": answer.oaa_upper, "cliff": answer.cliff, "upper": answer.upper,
+        "gbps": answer.gbps,
+    }  # fmt: skip
 
 
 def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:
@@ -136,11 +132,11 @@ def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | No
     )  # fmt: skip
 
 
-def _level(before: float | None, service: Service) -> float | None:
+def _level(before: float | None, latency_ms: float | None, target_ms: float | None) -> float | None:
     """Latency over target, as a mean in which an interval counts less the older it is."""
-    if service.latency_ms is None or service.target_ms is None:
+    if latency_ms is None or target_ms is None:
         return before
-    ratio = min(service.latency_ms / service.target_ms, 1.3)  # what a queue was once is forgotten soon
+    ratio = min(latency_ms / target_ms, 1.3)  # what a queue was once is forgotten soon
     return ratio if before is None else before + 0.3 * (ratio - before)
 
 
