@@ -29,8 +29,8 @@ _HEADROOM = 1.03  # of the rate, for its noise (as the policy `ombm`)
 _LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond
 _STALE = 0.8  # of what jobs could have: then throttles follow the rate, though no cell changed
 
-Say = Callable[[str, str], None]
-"""Takes a reason and the service that it is about."""
+Say = Callable[[str, str | None], None]
+"""Takes a reason and the service that it is about (None: the node)."""
 
 
 class _Profiled(NamedTuple):
@@ -55,7 +55,7 @@ def with_bandwidth(
     if platform.mba is None:
         return partition
     peak = peak_gbps(platform)
-    found = {} if peak is None else _profiled(node, partition, profiles)
+    found = {} if peak is None else _profiled(node, partition, profiles, say)
     held = None if before is None or before.regions != partition.regions else before.mba or None
     if held is not None and not found:
         return replace(partition, mba=held)
@@ -78,11 +78,15 @@ def with_bandwidth(
     return replace(partition, mba=mba)
 
 
-def _profiled(node: Node, partition: Partition, profiles: ProfileLibrary | None) -> dict[str, _Profiled]:
+def _profiled(
+    node: Node, partition: Partition, profiles: ProfileLibrary | None, say: Say | None
+) -> dict[str, _Profiled]:
     """What profiles say of the services whose profile holds here and now."""
     try:
         library = usual_library() if profiles is None else profiles
-    except InputError:  # the operator's folder is missing or damaged; `ombm` and the server's start say so
+    except InputError as error:  # the operator's folder is missing or damaged
+        if say is not None:
+            say(f"bandwidth profiles can't be used: {error}", None)
         return {}
     found: dict[str, _Profiled] = {}
     for service in node.lc:

@@ -3,6 +3,7 @@
 from msgspec.structs import replace
 
 from osml.bandwidth import Line, Point, Profile, ProfileLibrary
+from osml.bandwidth.library import usual_library
 from osml.domain import Latency, MbaRange, Observation, Partition, Platform, Region, Service
 from osml.policies.osml_bandwidth import with_bandwidth
 from osml.policies.osml_node import node_of
@@ -24,7 +25,7 @@ def service(name: str, qps: float = 500.0, p99_ms: float = 15.0, **changes: obje
 
 
 def split(
-    library: ProfileLibrary, web: Service | None = None, cells: Partition = CELLS, before: Partition | None = None,
+    library: ProfileLibrary | None, web: Service | None = None, cells: Partition = CELLS, before: Partition | None = None,
     platform: Platform = NODE, gbps: dict[str, float | None] | None = None,
 ) -> tuple[dict[str, int], list[str]]:  # fmt: skip
     services = [web or service("web"), service("db"), *JOBS]
@@ -116,6 +117,15 @@ def test_percentages_are_rounded_up_for_services_and_down_for_jobs():
     need = profiled_gbps(120.0)
     assert mba["web"] >= 100.0 * need / 20.0
     assert mba["sort"] == max(10, int((20.0 - need - 3.6) / 2 / 20.0 * 10) * 10)
+
+
+def test_profiles_that_can_not_be_read_are_told_and_model_a_decides(monkeypatch):
+    monkeypatch.setenv("OSML_OMBM_PROFILES", "/nowhere/at/all")
+    usual_library.cache_clear()
+    mba, said = split(None)
+    usual_library.cache_clear()
+    assert mba == split(NOTHING)[0]
+    assert len(said) == 1 and "OSML_OMBM_PROFILES is '/nowhere/at/all'" in said[0]
 
 
 def test_a_platform_without_throttles_has_none():
