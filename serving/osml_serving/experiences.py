@@ -72,12 +72,14 @@ def router(runtime: Runtime) -> APIRouter:
     ) -> Response:
         """Show the newest experiences of a node. Rows that can't be read are left out; a header says how many."""
         require(request.scope, node)
+        runtime.share.check(request.scope)
         store = _writer(runtime)
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
-                found, damaged = await store.newest(node, limit)
+                found, damaged, seconds = await store.newest(node, limit)
         except (BusyError, StoreError, TimeoutError) as error:
             _give_up(runtime, error)
+        runtime.share.spend(request.scope, seconds)
         if damaged:
             runtime.metrics.experiences_damaged.inc(damaged)
             words = f"{damaged} of the {limit} newest rows can't be read and are left out"

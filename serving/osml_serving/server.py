@@ -18,6 +18,7 @@ import uvicorn
 from osml.failure import Failure
 from osml_serving.app import create_app
 from osml_serving.log import Bridge
+from osml_serving.patience import PatientProtocol, forget_silent_readers
 from osml_serving.runtime import Runtime
 
 BACKLOG = 2048
@@ -36,6 +37,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise Failure(f"host {host} can't be resolved: {error.strerror}") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        forget_silent_readers(listener)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
@@ -127,7 +129,7 @@ def run(runtime: Runtime) -> None:
     logging.basicConfig(handlers=[Bridge(runtime.log)], level=logging.WARNING, force=True)
     config = uvicorn.Config(
         create_app(runtime),
-        http="httptools",
+        http=PatientProtocol,
         loop="uvloop",
         ws="none",
         lifespan="on",

@@ -70,7 +70,7 @@ def test_what_comes_back_is_what_went_in_without_the_policys_state(engine, make_
     ]
     assert [stored.experience.before.seq for stored in store.read("e5-2697v4", limit=2)] == [3, 4]
     assert list(store.read("another", limit=100)) == []
-    found, damaged = store.newest("node-17", 2)
+    found, damaged, _ = store.newest("node-17", 2)
     assert [msgspec.json.decode(one, type=Experience).before.seq for one in found] == [4, 3]
     assert damaged == 0
 
@@ -135,7 +135,7 @@ def test_a_damaged_row_is_left_out_and_counted(engine, make_experience, payload)
     ids: list[int] = []
     assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9, damaged=ids.append)] == [0, 2]
     assert ids == [row]
-    found, damaged = store.newest("node-17", 3)
+    found, damaged, _ = store.newest("node-17", 3)
     assert [msgspec.json.decode(one, type=Experience).before.seq for one in found] == [2, 0]
     assert damaged == 1
 

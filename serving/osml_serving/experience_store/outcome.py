@@ -25,7 +25,8 @@ class Added(NamedTuple):
 
 
 class Newest(NamedTuple):
-    """JSON of a node's newest experiences, newest first, and how many rows among them could not be read."""
+    """JSON of a node's newest experiences, newest first; how many rows among them could not be read; CPU time."""
 
     experiences: list[bytes]
     damaged: int
+    seconds: float

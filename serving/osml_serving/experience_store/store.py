@@ -116,6 +116,7 @@ class Store:
         except SQLAlchemyError as error:
             raise self._failed(error) from None
         found: list[bytes] = []
+        began_s = time.thread_time()
         for (payload,) in rows:
             try:
                 plain = _inflate(payload)
@@ -123,7 +124,7 @@ class Store:
             except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
                 continue
             found.append(plain)
-        return Newest(found, len(rows) - len(found))
+        return Newest(found, len(rows) - len(found), time.thread_time() - began_s)
 
     def read(
         self, platform: str, limit: int, batch: int = 500, damaged: Callable[[int], None] = lambda _id: None
