@@ -61,6 +61,13 @@ def test_adaptive_sampling_is_accurate_and_wastes_less_than_half(name):
     assert classic.short_gbps == 0.0
 
 
+def test_on_a_logarithmic_axis_the_services_come_in_the_papers_order():
+    found = {
+        name: judge(profile_of(name, "classic", 0), truth_of(name), "") for name in ("silo", "masstree", "img-dnn")
+    }
+    assert found["silo"].log_accuracy_pct > found["img-dnn"].log_accuracy_pct > found["masstree"].log_accuracy_pct
+
+
 def test_which_sample_of_bandwidths_is_better_depends_on_the_service_as_in_figure_8():
     better = {
         name: judge(profile_of(name, "classic", 0, SECOND_SAMPLES_GBPS), truth_of(name), "").accuracy_pct
