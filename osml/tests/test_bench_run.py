@@ -193,6 +193,13 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
         reports.build(tmp_path / "other")
 
 
+def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(InputError, match=f"--out {out} can't be made or read .*: name another folder"):
+            run(settings(out, "even"), in_this_process, quiet())
+
+
 def test_damaged_results_say_which_file(tmp_path: Path) -> None:
     run(settings(tmp_path / "out", "even"), in_this_process, quiet())
     (tmp_path / "out" / "parts" / "00001.parquet").write_bytes(b"PAR1 and no more")
@@ -233,6 +240,10 @@ def test_the_report_has_the_overview_and_the_suites_own_sections(
     assert "## Paired differences" in text
     assert summary["policies"]["oracle"]["easy"]["converged"]["value"] == 1.0
     assert "<table>" in (tmp_path / "out" / "report.html").read_text()
+    (tmp_path / "out" / "report.html").unlink()
+    (tmp_path / "out" / "report.html").mkdir()
+    with pytest.raises(Failure, match="the report can't be written"):
+        reports.build(tmp_path / "out")
 
 
 def test_cells_of_a_report_are_text_and_never_markup() -> None:
