@@ -42,10 +42,17 @@ def figure(
         with _plot.rc_context(_RC):
             made, axes = _plot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
             draw(made, axes)
+            made.text(1.0, -0.005, "simulated", ha="right", va="top", fontsize=7, color="#777777")
             made.savefig(path)
             _plot.close(made)
 
     return write
+
+
+def legend(made: Any, axis: Any) -> None:
+    """One legend above all panels, with what one of them shows."""
+    handles, labels = axis.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 7), fontsize=8, frameon=False)
 
 
 def violins(axis: Any, names: Sequence[str], values: Sequence[Sequence[float]], label: str) -> None:

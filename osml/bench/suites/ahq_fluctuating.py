@@ -1,8 +1,8 @@
 """Violations while xapian's load changes, beside stream (Ah-Q section IX-B, figure 17).
 
 The text gives 250 s with 500 points, loads from 10 to 90 %, 70 % from 100 s and 90 % from 120 to 140 s; the other steps
-are chosen here. Who wins depends on how long a woken thread waits behind a busy CPU (`time_slice_ms` of the node), so
-the same trace is run with other waits, too.
+are chosen here. How much sharing is worth depends on how long a woken thread waits behind a busy CPU (`time_slice_ms`
+of the node), which no published number says, so the same trace is run with other waits, too.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _sensitivity(results: Results) -> Section:
         "it."
     ]
     table = Table(["wait in ms", *results.policies], rows, "violations of 500 intervals (median over seeds)")
-    return Section("What the order depends on", text, [table])
+    return Section("How much the wait behind busy CPUs matters", text, [table])
 
 
 SUITE = Suite(
