@@ -117,7 +117,7 @@ TEST(ConfigError, PidsAreNumbers) {
 }
 
 TEST(ConfigError, MistypedUrls) {
-  for (const char* url : {"127.0.0.1:8080", "ftp://h", "http://", "file:///etc/passwd", "http://u:p@h/"}) {
+  for (const char* url : {"127.0.0.1:8080", "ftp://h", "http://", "file:///etc/passwd"}) {
     const std::string text = "node: demo\nserver: {url: \"" + std::string(url) + "\"}\n" + services;
     EXPECT_THAT(message_of(text), HasSubstr("a.yaml:2:15: server.url: '" + std::string(url) + "', expected"));
   }
@@ -195,6 +195,14 @@ TEST(Nearest, OnlyWhatIsNear) {
   EXPECT_EQ(nearest("serivces", {"server", "services"}), "services");
   EXPECT_EQ(nearest("zzz", {"server", "services"}), std::nullopt);
   EXPECT_EQ(nearest("polciy", {"policy", "platform"}), "policy");
+}
+
+TEST(ConfigError, APasswordInAnAddressIsNotRepeated) {
+  for (const char* url : {"http://u:s3cret@h/", "http://u:s3@cret@h", "ftp://s3cret@h"}) {
+    const std::string text = std::string("node: n1\nserver: {url: \"") + url + "\"}\nservices: []\n";
+    EXPECT_THAT(message_of(text), HasSubstr("***@h"));
+    EXPECT_THAT(message_of(text), Not(HasSubstr("cret")));
+  }
 }
 
 }  // namespace

@@ -20,7 +20,8 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
   if (const auto url = section.text("url")) {
     server.url = *url;
     while (server.url.size() > 1 && server.url.back() == '/') server.url.pop_back();
-    if (const auto error = url_error(server.url)) section.problem("url", "'" + *url + "', " + *error);
+    if (const auto error = url_error(server.url))
+      section.problem("url", "'" + without_credentials(*url) + "', " + *error);
     if (server.url.ends_with("/v1") || server.url.ends_with("/v1/decisions")) {
       section.problem("url", "'" + *url + "', expected the address without /v1, which the agent appends");
     }

@@ -56,7 +56,7 @@ PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path
   PrometheusSource source;
   if (const auto url = section.text("url")) {
     source.url = *url;
-    if (const auto error = url_error(*url)) section.problem("url", "'" + *url + "', " + *error);
+    if (const auto error = url_error(*url)) section.problem("url", "'" + without_credentials(*url) + "', " + *error);
   } else if (!section.has("url")) {
     section.missing("url", "the address of the metrics, like http://127.0.0.1:9100/metrics");
   }

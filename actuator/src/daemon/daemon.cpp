@@ -190,7 +190,8 @@ Status Daemon::replace_session(Config config) {
     memory.partition.reset();
   }
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
-  session_.reset();                                  // gives up the lock
+  std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
+  session_.reset();  // gives up the lock
   auto fresh = Session::open(std::move(config), session_options(*options_, *sockets_), clock);
   metrics_.reloaded(fresh.ok());
   if (!fresh) {
@@ -202,6 +203,8 @@ Status Daemon::replace_session(Config config) {
     spdlog::info("the configuration was reloaded");
   }
   session_ = std::move(fresh).value();
+  const Config& now = session_->config();
+  session_->follow(std::move(outbox), now.node == old.node && now.server.url == old.server.url);
   sockets_->drop_unused();
   if (old.metrics.textfile && old.metrics.textfile != session_->config().metrics.textfile) {
     std::error_code ignored;

@@ -85,6 +85,10 @@ std::optional<int> Session::courier_fd() const {
   return outbox_ ? std::optional<int>(outbox_->courier().fd()) : std::nullopt;
 }
 
+void Session::follow(std::unique_ptr<ExperienceOutbox> before, bool wanted) {
+  if (before && outbox_) outbox_->take_over(*before, wanted);
+}
+
 void Session::carry() {
   if (outbox_) outbox_->courier().carry(monotonic_s());
 }

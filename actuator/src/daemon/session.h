@@ -50,6 +50,10 @@ class Session {
   [[nodiscard]] std::optional<int> courier_fd() const;
   void carry();
   [[nodiscard]] const ExperienceOutbox* outbox() const { return outbox_.get(); }
+  // For the session that follows after a reload; this one asks nobody any more.
+  std::unique_ptr<ExperienceOutbox> give_up_outbox() { return std::move(outbox_); }
+  // Goes on where the session before a reload ended; `wanted`: same node, same server.
+  void follow(std::unique_ptr<ExperienceOutbox> before, bool wanted);
   // Obeys on_exit.
   Status close();
 
