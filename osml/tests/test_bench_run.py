@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct
 from rich.console import Console
 
+from osml.bench import contenders
 from osml.bench import run as runs
 from osml.bench.report import build as reports
 from osml.bench.report.document import Section, Table, markdown, page
@@ -72,8 +73,8 @@ def bad_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         return Bad() if name == "bad" else registry.load_policy(name)
 
     monkeypatch.setattr(decide, "load_policy", load)
-    monkeypatch.setattr(runs, "load_policy", load)
-    monkeypatch.setattr(runs, "policy_names", lambda: [*registry.policy_names(), "bad"])
+    monkeypatch.setattr(contenders, "load_policy", load)
+    monkeypatch.setattr(contenders, "policy_names", lambda: [*registry.policy_names(), "bad"])
 
 
 def settings(out: Path, policies: str = "even,oracle", **more: object) -> Settings:
