@@ -19,7 +19,7 @@ _SHOWN = "C"
 """The combination of figure 12's picture."""
 
 _SHOWN_S = 310.0
-_DECADES_BELOW, _CEILING = 1e-3, 30.0  # of the target: what the picture shows
+_FLOOR, _CEILING = 1e-3, 30.0  # of the target: what the picture shows
 
 
 def combination_of(mix: str) -> str:
@@ -99,13 +99,13 @@ def figure_12(results: Results) -> Section:
             for policy in results.policies:
                 rows = shown.get((service, policy), [])
                 times = [row["time_s"] for row in rows]
-                over = [min(max(row["tail_ms"] / row["target_ms"], _DECADES_BELOW), _CEILING) for row in rows]
+                over = [min(max(row["tail_ms"] / row["target_ms"], _FLOOR), _CEILING) for row in rows]
                 tails.plot(times, over, ".", markersize=2, color=colour(policy), label=policy)
                 if rows and all(row["reserved_gbps"] is not None for row in rows):
                     given = [row["reserved_gbps"] for row in rows]
                     reserved.plot(times, given, linewidth=1, color=colour(policy), label=policy)
             tails.axhline(1.0, color="k", linewidth=0.7)
-            tails.set(yscale="log", ylim=(_DECADES_BELOW, 1.1 * _CEILING), title=service)
+            tails.set(yscale="log", ylim=(_FLOOR, 1.1 * _CEILING), title=service)
             reserved.set(xlabel="seconds", ylim=(0, 26))
         axes[0, 0].set_ylabel("tail / target")
         axes[1, 0].set_ylabel("reserved GB/s")
