@@ -25,6 +25,9 @@ HELD_S = 10.0
 """A load is held where an allocation was found with which all targets are met for so long (PARTIES section 5.1 and OSML
 section 6.1 ask whether one was found; the time is ours). What is probed later, and taken back, does not count."""
 
+LEAVING = 0.01
+"""Load, for the oracles, of a service that is still seen but has left: without any it has no latency to judge."""
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -77,8 +80,7 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
     loop: ClosedLoop
 
     def known(names: frozenset[str]) -> BestFor:
-        # A service that is just leaving is still seen, but has no load any more.
-        loads = dict.fromkeys(names, 0.0) | {n: x for n, x in loop.loads_now().items() if n in names}
+        loads = dict.fromkeys(names, LEAVING) | {n: x for n, x in loop.loads_now().items() if n in names}
         return answers.best(policy, node, loads)
 
     if policy in ORACLES:

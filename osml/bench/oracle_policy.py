@@ -1,8 +1,9 @@
 """The upper bounds: policies that are told the loads and apply at once the best that the node's equations know.
 
 `oracle` is the exact best partition into isolated parts, or one region that all share where that is better; both at
-constant load. Parts that meet all targets by a hair can stay above them when the run begins with a backlog: the oracle
-then shares, where that meets the targets, too. Regions that some share, and knobs, can do better still.
+constant load. Parts that meet all targets by a hair can stay above them behind a backlog (a cold start, a load that was
+too high): the oracle then lends the services what BE jobs hold, and where that does not help shares, where that meets
+the targets, too. Regions that some share, and knobs, can do better still.
 `oracle:isolated` never shares between services: the oracle that PARTIES compares itself with finds the best allocation
 of parts (section 5.2.3). Neither is a policy of `osml.policies`, because they need the equations of the node: only the
 bench has them.
@@ -24,6 +25,8 @@ from osml.virtual.state import Node
 
 NAME, ISOLATED = "oracle", "oracle:isolated"
 ORACLES = (NAME, ISOLATED)
+DRAINS = 2
+"""Observations with a missed target in a row after which BE jobs lend what they hold, until all targets are met."""
 GAVE_UP = 10
 """Observations with a missed target in a row after which the oracle takes the other way."""
 
@@ -106,8 +109,23 @@ def as_regions(node: Node, answer: Answer) -> BestFor:
     return BestFor(Partition(regions), feasible, answer.missing, answer.outcome.e_s, int(used[0]), int(used[1]))
 
 
+def _lent(partition: Partition, services: frozenset[str], missing: list[str], least_ways: int) -> Partition:
+    """What BE jobs alone hold beyond the least, in equal parts to the services whose targets are missed."""
+    regions = list(partition.regions)
+    takers = [i for i, region in enumerate(regions) if set(region.owners) & set(missing)]
+    for at, jobs in enumerate(regions):
+        if services & set(jobs.owners) or not takers:
+            continue
+        spare = (max(0, jobs.cores - 1), max(0, jobs.ways - least_ways))
+        regions[at] = Region(jobs.owners, jobs.cores - spare[0], jobs.ways - spare[1])
+        for number, i in enumerate(takers):
+            cores, ways = (units // len(takers) + (number < units % len(takers)) for units in spare)
+            regions[i] = Region(regions[i].owners, regions[i].cores + cores, regions[i].ways + ways)
+    return Partition(regions)
+
+
 class OracleState(Struct, frozen=True):
-    """How many observations in a row missed a target under the best partition; GAVE_UP: it is not asked any more."""
+    """How many observations in a row missed a target; where it shares instead, that stays."""
 
     missed: int = 0
 
@@ -131,8 +149,13 @@ class Oracle:
         best = self._known(frozenset(names))
         why = "; ".join(best.missing) or "neither isolated parts nor sharing everything meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
-        missing = any(service.slack is not None and service.slack < 0 for service in observation.services)
-        missed = state.missed if state.missed >= GAVE_UP else state.missed + 1 if missing else 0
-        partition = best.instead if missed >= GAVE_UP and best.instead is not None else best.partition
+        missing = [s.name for s in observation.services if s.slack is not None and s.slack < 0]
+        given_up = best.instead is not None and state.missed >= GAVE_UP
+        missed = state.missed if given_up else state.missed + 1 if missing else 0
+        partition = best.partition
+        if best.instead is not None and missed >= GAVE_UP:
+            partition = best.instead
+        elif best.feasible and missed >= DRAINS:
+            partition = _lent(best.partition, frozenset(names), missing, observation.platform.min_way_bits)
         reason = Reason(text=f"{self.name}: the best that the node's equations know")
         return Plan(partition, [reason], infeasible), OracleState(missed)
