@@ -26,9 +26,9 @@ LATER = 8
 LITTLE = 0.1
 """A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
 
-CLOSE = 0.8
+CLOSE, CLOSE_TO_JOBS = 0.8, 0.7
 """Latency over target, in the mean, beyond which a service gives nothing after its first step, whatever is predicted:
-PARTIES' slack of 20 % for giving (section 4.3)."""
+PARTIES' slack of 20 % for giving (section 4.3), and more where BE jobs get it, which make it slower with that."""
 
 ROOM, HALF = 0.2, 0.5
 """Slack that a service has at least before it gives something without a prediction, and the share of its CPUs that it
@@ -46,10 +46,12 @@ def reclaim(turn: Round) -> Partition:
         return turn.hold()
     cells = dict(turn.cells)
     for name, cell in turn.cells.items():
-        less = cell if name in turn.aside or not turn.meets(name) else _less(turn, name, cell)
-        if less == cell:
+        if name in turn.aside or not turn.meets(name):
             continue
-        goal, less = less, _halfway(cell, less) if _jobs_grow(turn) else less
+        goal = _goal(turn, name, cell)
+        less = _halfway(cell, goal) if turn.node.be else goal
+        if less == cell or not _agreed(turn, name, cell, less):
+            continue
         cells[name] = less
         turn.known[name] = known = replace(
             turn.known[name], before=(cell.cores, cell.ways), count=1, underway=less != goal
@@ -68,15 +70,16 @@ def reclaim(turn: Round) -> Partition:
     return turn.hold() if cells == turn.cells else turn.write(cells)
 
 
-def _less(turn: Round, name: str, cell: Cell) -> Cell:
-    """The cell without what is not needed: at first to the OAA at once, later only what is clearly too much."""
+def _goal(turn: Round, name: str, cell: Cell) -> Cell:
+    """The cell without what is not needed: at first all of it, later only what is clearly too much."""
     known, want = turn.known[name], turn.wants[name]
     if turn.blind:
         return _tried(turn, name, cell)
     if name in turn.unpredicted:
         return _plain(turn, name, cell)
     cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
-    if known.before is not None and (known.level or 0.0) > CLOSE:
+    close = CLOSE_TO_JOBS if turn.node.be else CLOSE
+    if known.before is not None and (known.level or 0.0) > close:
         return cell
     if known.underway:
         if known.settled < SETTLE:
@@ -88,29 +91,24 @@ def _less(turn: Round, name: str, cell: Cell) -> Cell:
             cores = cell.cores
     cores = max(cores, min(cell.cores, cores_in_use(turn.services[name], turn.quantum)))
     found = Cell(cores, ways)
-    if found == cell or not turn.safe(name, found):
-        return cell
-    if known.before is not None:
-        change = Cell(found.cores - cell.cores, found.ways - cell.ways)
-        values = downsize_value(turn.node.observation, name, turn.models, change)
-        if values is not None and values[0] < values[1] - FALL:
-            return cell  # Model-C expects a fall
-    return found
+    return found if turn.safe(name, found) else cell
 
 
-def _jobs_grow(turn: Round) -> bool:
-    """Whether what services give goes to BE jobs: then what is left to the services gets slower.
-
-    Jobs behind the services, too: on these CPUs nobody is before them any more.
-    """
-    return bool(turn.node.be)
+def _agreed(turn: Round, name: str, cell: Cell, less: Cell) -> bool:
+    """Whether Model-C expects no fall; it is not asked about the first step, nor of services that nobody predicts."""
+    if name in turn.unpredicted or turn.known[name].before is None:
+        return True
+    change = Cell(less.cores - cell.cores, less.ways - cell.ways)
+    values = downsize_value(turn.node.observation, name, turn.models, change)
+    return values is None or values[0] >= values[1] - FALL
 
 
 def _halfway(cell: Cell, less: Cell) -> Cell:
     """Half of the way, and all of it where a unit is left.
 
-    The models see the neighbours as they are. Jobs that get these CPUs make clock, hyperthreads and memory traffic
-    worse for everybody; half of the way down that shows, and the next prediction knows it.
+    The models see the neighbours as they are. BE jobs that get these CPUs, or have nobody before them there any more,
+    make clock, hyperthreads and memory traffic worse for all; half of the way down that shows, and the next prediction
+    knows it.
     """
     return Cell(cell.cores - (cell.cores - less.cores + 1) // 2, cell.ways - (cell.ways - less.ways + 1) // 2)
 

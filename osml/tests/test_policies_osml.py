@@ -100,6 +100,16 @@ def test_a_missed_target_gets_more_and_the_cell_is_not_tried_again() -> None:
     assert run.cores()["a"] > 4
 
 
+def test_a_service_close_to_its_target_gives_nothing_more_whatever_is_predicted() -> None:
+    cores = [8.0]
+    fake: Any = Fake(lambda row: [cores[0] - 1.0, 1.0, cores[0], 1.0, 1.0])
+    run = Run(Osml(Models(a=fake, a2=fake)))
+    run(service("a"), service("b"), times=6)
+    cores[0] = 4.0
+    run(service("a", 0.95), service("b"), times=40)
+    assert run.cores() == {"a": 8, "b": 4}
+
+
 def test_a_queue_that_drains_is_left_alone() -> None:
     run = Run(Osml(needs(rate_10=4.0)))
     run(service("a"), service("b"), times=9)
