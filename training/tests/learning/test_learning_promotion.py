@@ -6,6 +6,7 @@ import copy
 import hashlib
 import json
 import shutil
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -70,6 +71,17 @@ def test_too_little_is_said_with_what_was_left_out(
     assert not document["promoted"]
     assert "usable tuples, expected at least 500" in document["reasons"][0]
     assert document["experiences"] == 60
+
+
+def test_rows_that_can_not_be_read_are_counted_among_what_was_left_out(
+    experiences: list[Experience], models: Path, fill: Callable[..., str], job_of: Callable[..., LearnJob]
+) -> None:
+    store = fill(experiences[:60])
+    with sqlite3.connect(store.removeprefix("sqlite:///")) as connection:
+        connection.execute("UPDATE experiences SET payload = x'00' WHERE id IN (7, 9)")
+    document = learn(job_of(store, models))
+    assert document["experiences"] == 58
+    assert document["left_out"]["rows of the store that can't be read"] == 2
 
 
 def everything_in(folder: Path) -> dict[str, bytes | None]:
