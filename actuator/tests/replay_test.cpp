@@ -6,6 +6,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "replay/pace.h"
 #include "scratch_tree.h"
 
 namespace osml {
@@ -160,6 +161,17 @@ TEST(Replay, SameEffect) {
   EXPECT_EQ(same_effect(outcome("dry_run"), outcome("refused")), false);
   EXPECT_EQ(same_effect(outcome("dry_run"), outcome("rolled_back")), std::nullopt);
   EXPECT_EQ(same_effect(outcome("refused"), outcome("dry_run")), false);
+}
+
+TEST(Replay, PaceIsNodeTimeAndARunThatFollowsIsDueAtOnce) {
+  Pace slow(2.0);
+  EXPECT_EQ(slow.due_s(10, 100), 100);
+  EXPECT_EQ(slow.due_s(14, 100.1), 102);
+  EXPECT_EQ(slow.due_s(1, 102), 102) << "the next run's clock begins anew";
+  EXPECT_EQ(slow.due_s(2, 109), 102.5) << "what is late is caught up";
+  Pace fast(std::nullopt);
+  EXPECT_EQ(fast.due_s(10, 100), 100);
+  EXPECT_EQ(fast.due_s(99, 100.5), 100.5);
 }
 
 class CountingMachine : public Machine {
