@@ -26,8 +26,8 @@ def _percent(value: float | None) -> str:
     return "-" if value is None else f"{value:+.0f} %"
 
 
-def by_number_of_services(counts: Mapping[int, Results]) -> Section:
-    """Figure 7, with the gains over Heracles and the distance from the oracle."""
+def by_number_of_services(counts: Mapping[int, Results], beside: str = "") -> Section:
+    """Figure 7, with the gains over Heracles and the distance from the oracles; `beside` says what runs there, too."""
     theirs = published()["parties"]["emu_gain_over_heracles_pct"]
     policies = next(iter(counts.values())).policies if counts else []
     rows = [
@@ -58,9 +58,10 @@ def by_number_of_services(counts: Mapping[int, Results]) -> Section:
             violins(axis, policies, values, "EMU, %" if n == min(counts) else "")
             axis.set(title=f"{n} services", ylim=(0, 320))
 
-    pictures = [Picture("emu-by-number.png", "EMU by number of services (simulated), as figure 7",
+    name = f"emu-by-number{beside.replace(' ', '-').lower()}.png"
+    pictures = [Picture(name, f"EMU by number of services{beside} (simulated), as figure 7",
                         figure(1, len(counts), (2.9 * len(counts), 3.4), draw))] if counts else []  # fmt: skip
-    return Section("Figure 7: EMU", text, [Table(headings, rows, "mean EMU, 95 % interval")], pictures)
+    return Section(f"Figure 7: EMU{beside}", text, [Table(headings, rows, "mean EMU, 95 % interval")], pictures)
 
 
 def convergence_by_number(counts: Mapping[int, Results]) -> Section:

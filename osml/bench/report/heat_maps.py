@@ -74,6 +74,6 @@ def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[
         drawn[0, 0].set_ylabel(f"{axes[1]}, % of max load")
         made.colorbar(shown, ax=list(drawn[0]), label="highest load of the third, %")
 
-    name = f"heat-map-{axes[0]}-{axes[1]}.png"
+    name = f"heat-map-{results.parts[0].replace(' ', '-')}.png"
     picture = Picture(name, f"{title} (simulated; x: none)", figure(1, len(found), (3.1 * len(found) + 1, 3.3), draw))
     return Section(title, text, [table], [picture])
