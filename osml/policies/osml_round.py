@@ -13,7 +13,7 @@ from osml.policies.osml_bans import is_banned
 from osml.policies.osml_correct import Action
 from osml.policies.osml_fit import cut_down, fits, spread_out
 from osml.policies.osml_forecast import NO_MODEL, Answer
-from osml.policies.osml_memory import ENDURED, Known, learned, without_prediction
+from osml.policies.osml_memory import Known, learned, without_prediction
 from osml.policies.osml_misses import SETTLE, alarming, over, really_missed
 from osml.policies.osml_models import Models
 from osml.policies.osml_node import Cell, Node, left_over, parted
@@ -75,11 +75,7 @@ class Round:
 
     def _jobs_apart(self, before: bool, *, restart: bool) -> bool:
         """Whether BE jobs leave the services' CPUs: behind them they still take of the clock and of memory traffic."""
-        intervals = LONG_S / self.node.observation.interval_s
-        long = [
-            n for n, k in self.known.items()
-            if k.missed >= intervals or (k.owed >= ENDURED and k.settled >= intervals)
-        ]  # fmt: skip
+        long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
         if restart or before or not (self.node.background and long):
             return before and not restart
         self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
