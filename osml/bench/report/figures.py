@@ -63,6 +63,8 @@ def violins(axis: Any, names: Sequence[str], values: Sequence[Sequence[float]], 
         for body, (i, _) in zip(made["bodies"], shown, strict=True):
             body.set_facecolor(colour(names[i]))
             body.set_alpha(0.55)
+        for lines in ("cmeans", "cbars", "cmins", "cmaxes"):
+            made[lines].set(color="#333333", linewidth=1)
     axis.set_xticks(range(len(names)), names, rotation=20)
     axis.set_ylabel(label)
     axis.grid(axis="y", alpha=0.3)
