@@ -53,7 +53,7 @@ def nearest_curve(config: Config, train: Rows, test: Rows, split: str) -> dict[s
         with torch.no_grad():
             return scaler.scale(torch.from_numpy(x)).numpy()
 
-    whole = train.taken(~np.isnan(train.y).any(1))
+    whole = train.taken(np.nonzero(~np.isnan(train.y).any(1))[0])
     table_x, asked = scaled(whole.x), scaled(test.x)
     runs = np.random.default_rng(config.seed).permutation(np.unique(whole.run))
     curve: list[dict[str, Any]] = []

@@ -27,11 +27,11 @@ from osml_training.transfer.amounts import share_of_runs
 
 SHARES = (0.02, 0.05, 0.1, 0.25, 1.0)
 
-ANCHOR_RUNS = 3.3
-"""The pull towards the parent's weights is so many over the runs of the new machine: with hundreds it is nothing."""
+ANCHOR_RUNS = 6.0
+"""The pull towards the parent's weights is the square of this over the new machine's runs: nothing with hundreds."""
 
-SLOWER = 3.0
-"""The parent's learning rate is divided by this: it is not to forget."""
+GENTLE_RUNS = 100
+"""With fewer runs than this the parent's learning rate is divided by the root of GENTLE_RUNS over them."""
 
 Change = Callable[[Config], Config]
 
@@ -71,9 +71,11 @@ def transfer(
 def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Callable[[RunKey], bool]) -> Fitted:
     rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep, rows=20_000)
     network = transferable(parent, config, rows)
+    runs = len(np.unique(rows.run))
+    slower = max(1.0, float(np.sqrt(GENTLE_RUNS / runs)))
     gentle = msgspec.structs.replace(
-        config, learning_rate=config.learning_rate / SLOWER, anchor=ANCHOR_RUNS / len(np.unique(rows.run))
-    )
+        config, learning_rate=config.learning_rate / slower, anchor=(ANCHOR_RUNS / runs) ** 2
+    )  # fmt: skip
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep)
 
 
