@@ -16,13 +16,12 @@ namespace {
 
 constexpr double longest_nap_s = 3600;
 
-// SIGTERM and SIGINT end a replay between two decisions, so that on_exit is obeyed.
+// SIGTERM, SIGINT and a terminal that goes (SIGHUP) end a replay between two decisions, so that on_exit is obeyed.
 class Stops {
  public:
   Stops() {
     sigemptyset(&set_);
-    sigaddset(&set_, SIGTERM);
-    sigaddset(&set_, SIGINT);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, signal);
     ::sigprocmask(SIG_BLOCK, &set_, nullptr);
   }
   // Sleeps until then; true where it was told to stop.
