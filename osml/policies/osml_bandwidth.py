@@ -69,7 +69,7 @@ def with_bandwidth(
         mba |= {name: max(mba[name], legal_up(one.gbps, platform.mba, peak)) for name, one in found.items()}
         asked = _ROOM * sum(modelled.values()) + sum(one.gbps for one in found.values())
         left = legal_down(max(peak - asked, 0.0) / max(len(node.be), 1), platform.mba, peak)
-        mba |= dict.fromkeys(node.be, left)
+        mba |= dict.fromkeys(node.be, max(left, legal_throttle(1, platform.mba)))  # 0 is no throttle
         if held is not None and _still_good(held, mba, found, node):
             return replace(partition, mba=held)
     if say is not None:
