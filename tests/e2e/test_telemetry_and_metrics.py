@@ -6,6 +6,7 @@ import json
 import re
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -116,6 +117,18 @@ def test_latencies_by_datagram_and_metrics_go_on_over_a_reload(monitored: Monito
     assert monitored.value("up") == 0
     assert not monitored.socket_path.exists()
     assert monitored.agent.exit_code == 0
+
+
+def test_a_look_beside_the_agent_takes_neither_its_socket_nor_its_metrics(monitored: Monitored) -> None:
+    look = [str(monitored.bench.agent), "run", "--once", "--dry-run", "--config", str(monitored.bench.config)]
+    done = subprocess.run(look, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "missing latency.moses" in done.stderr
+    assert "another process listens there" in done.stderr
+    assert monitored.value("up") == 1
+    assert monitored.value("dry_run") == 0
+    monitored.sender.send(b"{}")
+    monitored.wait(lambda: monitored.value("datagrams_total", service="moses", status="read") == 1, "the datagram")
 
 
 def test_silence_of_the_server_shows(monitored: Monitored) -> None:

@@ -139,7 +139,8 @@ void Daemon::turn(std::uint64_t due) {
 
 void Daemon::publish(bool up) {
   const auto& file = session_->config().metrics.textfile;
-  if (!file) return;
+  // A look (--once --dry-run) may be beside the agent whose file it is.
+  if (!file || (options_->dry_run && options_->ticks)) return;
   published_s_ = monotonic_s();
   const Status written = replace_metrics_file(*file, metrics_.text(session_->config().node, up, options_->dry_run));
   const std::string error = written ? "" : written.error().message;
