@@ -132,7 +132,7 @@ def _by_models(
     observation = node.observation
     lc = {service.name: service for service in node.lc}
     since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-    used = {**answers, **stand_ins(node, state.unfamiliar)}
+    used = {**answers, **stand_ins(node, state.unfamiliar)} if state.unfamiliar else answers
     turn = Round(node, replace(state, arq=None, violated_since_s=since_s), used, models)
     for text in why:
         turn.say(f"{text}: it keeps what it has, and steps are plain")
