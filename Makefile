@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live dispatch-testbed test test-training test-slow bench lint tidy format agent pictures docs clean
+.PHONY: demo live dispatch-testbed test test-training test-slow fuzz bench lint tidy format agent pictures docs clean
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
 	$(RUN) osml demo $(ARGS)
@@ -28,6 +28,16 @@ test-training: setup-training ## Type check and tests of what needs torch, MLflo
 
 test-slow: setup-test agent ## The slow tests
 	$(RUN) pytest -m slow --timeout=1800 $(ARGS)
+
+FUZZ_S ?= 60
+fuzz: setup-fuzz ## What the agent reads from outside under libFuzzer, FUZZ_S=60 seconds each; findings in actuator/build/fuzz
+	@cmake -S actuator/fuzz -B actuator/build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ >/dev/null
+	@cmake --build actuator/build/fuzz -- --quiet
+	@for target in decision telemetry schemata prometheus; do \
+	  mkdir -p actuator/build/fuzz/work/$$target; \
+	  actuator/build/fuzz/fuzz-$$target -max_total_time=$(FUZZ_S) -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
+	    -artifact_prefix=actuator/build/fuzz/$$target- actuator/build/fuzz/work/$$target actuator/fuzz/corpus/$$target \
+	    || exit 1; done
 
 bench: setup-run ## Speed figures in out/bench/*.json: medians, on one core (ARGS=NAME for one file)
 	taskset -c 0 $(RUN) python -m benchmarks $(ARGS)
@@ -59,8 +69,8 @@ pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two
 docs: ## The documentation site in site/
 	uv run --frozen --group docs mkdocs build --strict
 
-.PHONY: setup-run setup-live setup-dispatch setup-test setup-training
-setup-run setup-live setup-dispatch setup-test setup-training: setup-%:
+.PHONY: setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz
+setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz: setup-%:
 	@scripts/setup $*
 
 clean: ## Everything that a build or a run made

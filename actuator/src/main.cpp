@@ -5,6 +5,7 @@
 #include <CLI/CLI.hpp>
 #include <iostream>
 
+#include "agent_schema.h"
 #include "cli/commands.h"
 #include "daemon/daemon.h"
 
@@ -19,6 +20,7 @@ struct Arguments {
   std::optional<osml::fs::path> stats;
   std::optional<osml::fs::path> record;
   bool once = false;
+  osml::cli::Replaying replaying;
   osml::cli::Calibration calibration;
 };
 
@@ -41,6 +43,14 @@ osml::Status run(const Arguments& arguments) {
   run.record = arguments.record;
   run.fault_injection = arguments.options.fault_injection;
   return osml::run_daemon(run);
+}
+
+void add_replay(CLI::App& command, osml::cli::Replaying& replaying) {
+  command.add_option("FILE", replaying.file, "What run --record wrote")->required();
+  command.add_option("--from", replaying.range.from, "First decision, by its number");
+  command.add_option("--to", replaying.range.to, "Last decision, by its number");
+  command.add_option("--pace", replaying.pace, "Node time per wall time, 1 = as it was; without: as fast as it goes")
+      ->check(CLI::Range(0.001, 1000.0));
 }
 
 // Fills `arguments` while parsing; returns what the chosen subcommand does.
@@ -70,6 +80,9 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   apply->add_option("FILE", arguments.decision, "The decision, JSON")->required();
   CLI::App* restore = subcommand("restore", "Put back what was found before the first change",
                                  [&] { return osml::cli::restore(arguments.options, std::cout); });
+  CLI::App* replay = subcommand("replay", "Apply the decisions of a record once more and compare what comes of them",
+                                [&] { return osml::cli::replay(arguments.options, arguments.replaying, std::cout); });
+  add_replay(*replay, arguments.replaying);
   CLI::App* calibrate =
       subcommand("calibrate-mba", "Measure what each throttle of memory bandwidth gives, with an antagonist",
                  [&] { return osml::cli::calibrate_mba(arguments.options, arguments.calibration, std::cout); });
@@ -87,7 +100,14 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   calibrate->add_option("--points", calibration.points, "Settings to measure, at most")
       ->capture_default_str()
       ->check(CLI::Range(2, 1000));
-  for (CLI::App* command : {daemon, apply, restore, calibrate}) {
+  // It looks at nothing of this machine, so it takes none of the options.
+  app.add_subcommand("schema", "JSON schema of the configuration")->callback([chosen] {
+    *chosen = [] {
+      std::cout << osml::cli::agent_schema;
+      return osml::done();
+    };
+  });
+  for (CLI::App* command : {daemon, apply, restore, replay, calibrate}) {
     command->add_flag("--dry-run", arguments.options.dry_run, "Say what would be done, write nothing");
   }
   return [chosen] { return (*chosen)(); };

@@ -59,6 +59,37 @@ TEST(ConfigError, TwoLatencySources) {
   EXPECT_THAT(message_of(text), HasSubstr("services[0].latency: two sources, expected exactly one of"));
 }
 
+TEST(ConfigError, SocketPathThatTheKernelCannotTake) {
+  const auto with_path = [](const std::string& path) {
+    return with_service("    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n    latency: {datagram: " + path +
+                        "}\n");
+  };
+  EXPECT_EQ(message_of(with_path("/" + std::string(106, 'x'))), "(accepted)");
+  EXPECT_THAT(message_of(with_path("/" + std::string(107, 'x'))),
+              HasSubstr("' has 108 bytes, expected at most 107, the longest path of a socket"));
+}
+
+TEST(ConfigError, SocketModes) {
+  const auto with_latency = [](const std::string& latency) {
+    return with_service("    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n    latency: {" + latency + "}\n");
+  };
+  EXPECT_EQ(message_of(with_latency("datagram: /s, datagram_mode: \"0666\"")), "(accepted)");
+  EXPECT_THAT(message_of(with_latency("datagram: /s, datagram_mode: \"0777\"")),
+              HasSubstr("datagram_mode: '0777', expected 0600, 0660 or 0666"));
+  EXPECT_THAT(message_of(with_latency("file: /t, datagram_mode: \"0660\"")), HasSubstr("since there is no datagram"));
+  EXPECT_THAT(message_of(with_latency("file: /t, datagram: /s")), HasSubstr("two sources"));
+}
+
+TEST(ConfigError, ASocketForEachService) {
+  const std::string rest = "    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n    latency: {datagram: /run/s}\n";
+  EXPECT_THAT(message_of(with_service(rest + "  - name: other\n" + rest)),
+              HasSubstr("services[1].latency.datagram: '/run/s' is that of services[0] too"));
+}
+
+TEST(ConfigError, MetricsFileThatNobodyWouldRead) {
+  EXPECT_THAT(message_of(head + "metrics: {textfile: /var/osml.txt}\n" + services), HasSubstr("ends in .prom"));
+}
+
 TEST(ConfigError, BestEffortHasNoTarget) {
   const std::string text = with_service("    class: be\n    target_ms: 1\n    match: {pids: [1]}\n");
   EXPECT_THAT(message_of(text), HasSubstr("services[0].target_ms: '1', expected no target"));
@@ -86,7 +117,7 @@ TEST(ConfigError, PidsAreNumbers) {
 }
 
 TEST(ConfigError, MistypedUrls) {
-  for (const char* url : {"127.0.0.1:8080", "ftp://h", "http://", "file:///etc/passwd", "http://u:p@h/"}) {
+  for (const char* url : {"127.0.0.1:8080", "ftp://h", "http://", "file:///etc/passwd"}) {
     const std::string text = "node: demo\nserver: {url: \"" + std::string(url) + "\"}\n" + services;
     EXPECT_THAT(message_of(text), HasSubstr("a.yaml:2:15: server.url: '" + std::string(url) + "', expected"));
   }
@@ -164,6 +195,14 @@ TEST(Nearest, OnlyWhatIsNear) {
   EXPECT_EQ(nearest("serivces", {"server", "services"}), "services");
   EXPECT_EQ(nearest("zzz", {"server", "services"}), std::nullopt);
   EXPECT_EQ(nearest("polciy", {"policy", "platform"}), "policy");
+}
+
+TEST(ConfigError, APasswordInAnAddressIsNotRepeated) {
+  for (const char* url : {"http://u:s3cret@h/", "http://u:s3@cret@h", "ftp://s3cret@h"}) {
+    const std::string text = std::string("node: n1\nserver: {url: \"") + url + "\"}\nservices: []\n";
+    EXPECT_THAT(message_of(text), HasSubstr("***@h"));
+    EXPECT_THAT(message_of(text), Not(HasSubstr("cret")));
+  }
 }
 
 }  // namespace

@@ -197,6 +197,30 @@ TEST_F(LoopTest, StateThatTheServerRefusesIsDropped) {
   EXPECT_FALSE(server_.seen[2].policy_state);
 }
 
+TEST_F(LoopTest, ReportSaysWhatTheTurnCameTo) {
+  turn(1);
+  EXPECT_EQ(loop_->report().state, AgentState::Deciding);
+  EXPECT_EQ(loop_->report().outcome->status, "applied");
+  EXPECT_TRUE(loop_->report().server_ms);
+  EXPECT_THAT(loop_->report().missing, testing::Contains("llc_ways"));
+  machine_.state[0].cpus = "7";
+  machine_.status = "rolled_back";
+  turn(2);
+  EXPECT_TRUE(loop_->report().changed_by_others);
+  EXPECT_EQ(loop_->report().kernel.at(static_cast<std::size_t>(KernelWork::Apply)), 1U);
+  server_.error = AskError{AskFailure::Broken, "html", std::nullopt};
+  turn(3);
+  EXPECT_EQ(loop_->report().state, AgentState::Holding);
+  EXPECT_EQ(loop_->report().failure, AskFailure::Broken);
+  EXPECT_FALSE(loop_->report().outcome) << "what the last turn left is not this one's";
+  turn(8);
+  EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
+  EXPECT_TRUE(loop_->report().fell_back);
+  turn(9);
+  EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
+  EXPECT_FALSE(loop_->report().fell_back) << "once";
+}
+
 TEST_F(LoopTest, AuditSaysWhatWasDoneAfterwards) {
   turn(1);
   const auto line = nlohmann::json::parse(audit_text());

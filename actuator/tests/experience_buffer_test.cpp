@@ -30,6 +30,30 @@ std::vector<int> numbers(const ExperienceBuffer::Batch& batch) {
   return found;
 }
 
+TEST(ExperienceBuffer, WhatWaitsOutlivesAReload) {
+  ExperienceBuffer before({.count = 3, .bytes = std::size_t{4} << 20U});
+  for (int i = 0; i < 5; ++i) before.push(experience(i));
+  ExperienceBuffer after;
+  after.take_over(before, true);
+  after.push(experience(5));
+  EXPECT_EQ(numbers(*after.batch(256, 1U << 20U)), (std::vector<int>{2, 3, 4, 5}));
+  EXPECT_EQ(after.dropped(), 2U);
+  EXPECT_EQ(before.size(), 0U);
+  EXPECT_EQ(before.bytes(), 0U);
+  after.forget_through(after.batch(256, 1U << 20U)->last);
+  EXPECT_EQ(after.size(), 0U);
+  EXPECT_EQ(after.bytes(), 0U);
+}
+
+TEST(ExperienceBuffer, WhatAnotherServerMayNotHaveIsCountedAsLost) {
+  ExperienceBuffer before({.count = 3, .bytes = std::size_t{4} << 20U});
+  for (int i = 0; i < 5; ++i) before.push(experience(i));
+  ExperienceBuffer after;
+  after.take_over(before, false);
+  EXPECT_EQ(after.size(), 0U);
+  EXPECT_EQ(after.dropped(), 5U);
+}
+
 TEST(ExperienceBuffer, AnEmptyOneHasNothingToSend) { EXPECT_FALSE(ExperienceBuffer().batch(256, 1U << 20U)); }
 
 TEST(ExperienceBuffer, ABatchIsTheOldestOnesWithinBothLimits) {

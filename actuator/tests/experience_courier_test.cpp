@@ -224,5 +224,23 @@ TEST_F(ExperienceCourierTest, AnEndInMidUploadIsClean) {
   courier_.reset();
 }
 
+TEST_F(ExperienceCourierTest, CountsGoOnOverAReload) {
+  build(server_.url());
+  fill(4);
+  EXPECT_TRUE(turn(10));
+  wrong_ = 4;
+  fill(1);
+  EXPECT_TRUE(turn(41));
+  EXPECT_EQ(courier_->sent(), 4U);
+  EXPECT_EQ(courier_->refused(), 1U);
+  ExperienceBuffer buffer;
+  ServerConfig config;
+  config.url = server_.url();
+  ExperienceCourier after(config, "", buffer, 100.0, 10.0);
+  after.take_over(*courier_);
+  EXPECT_EQ(after.sent(), 4U);
+  EXPECT_EQ(after.refused(), 1U);
+}
+
 }  // namespace
 }  // namespace osml

@@ -179,7 +179,7 @@ TEST(Sensors, WhatIsMissingIsSaidPerService) {
   ServiceConfig moses;
   moses.spec.name = "moses";
   moses.match.pids = {4711};
-  moses.latency = LatencySource{tree / "moses.jsonl", std::nullopt, 3.0};
+  moses.latency.emplace().file = tree / "moses.jsonl";
   moses.counters_file = tree / "moses.jsonl";
   config.services = {moses};
   write_process(tree, 4711, 1, 1);

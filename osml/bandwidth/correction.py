@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from osml.bandwidth.curve import BACKLOG
 
@@ -69,17 +70,27 @@ def part_of(position: float) -> int:
 
 def corrected(before: Correction, outlook: Outlook) -> Correction:
     """The correction after one more interval with the bandwidth that `before` gave."""
-    part, given = part_of(outlook.position), before.part
-    factors, floors = list(before.factors), list(before.floors)
-    calm = 0
-    if outlook.alarming and given >= 0:  # a backlog hides the rate: the part that was decided on has failed
-        for near in range(max(given - 1, 0), min(given + 2, PARTS)):
-            floors[near] = max(floors[near], min(1.0, factors[given] / _DOWN))
-            factors[near] = max(factors[near], floors[near])
-        factors[given] = min(_MOST, factors[given] * _UP)
-    elif outlook.calm:
-        calm = before.calm + 1 if part == given else 1
+    part = part_of(outlook.position)
+    if outlook.alarming and before.part >= 0:
+        return replace(failed(before), part=part)
+    calm, factors = 0, before.factors
+    if outlook.calm:
+        calm = before.calm + 1 if part == before.part else 1
         if calm > _CALM_INTERVALS:
             calm = 0
-            factors[part] = max(floors[part], factors[part] * _DOWN)
-    return Correction(factors, floors, part, calm)
+            factors = list(factors)
+            factors[part] = max(before.floors[part], factors[part] * _DOWN)
+    return Correction(factors, before.floors, part, calm)
+
+
+def failed(before: Correction) -> Correction:
+    """The correction after a backlog: it hides the rate, so the part that was decided on is the one that failed."""
+    given = before.part
+    if given < 0:
+        return before
+    factors, floors = list(before.factors), list(before.floors)
+    for near in range(max(given - 1, 0), min(given + 2, PARTS)):
+        floors[near] = max(floors[near], min(1.0, factors[given] / _DOWN))
+        factors[near] = max(factors[near], floors[near])
+    factors[given] = min(_MOST, factors[given] * _UP)
+    return Correction(factors, floors, given, 0)

@@ -6,13 +6,13 @@ import json
 import math
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from osml.bench.contenders import PAPER_VERSIONS, REGULATED
 from osml.bench.judge import Judge, Judged, converged_at, falls, longest_met
-from osml.bench.oracle_policy import NAME as ORACLE
-from osml.bench.oracle_policy import BestFor, Oracle, best_for
+from osml.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.bench.scenario import Scenario
 from osml.policies.policy import Policy
 from osml.trials.summary import CONVERGED_INTERVALS
@@ -25,6 +25,9 @@ HELD_S = 10.0
 """A load is held where an allocation was found with which all targets are met for so long (PARTIES section 5.1 and OSML
 section 6.1 ask whether one was found; the time is ours). What is probed later, and taken back, does not count."""
 
+LEAVING = 0.01
+"""Load, for the oracles, of a service that is still seen but has left: without any it has no latency to judge."""
+
 
 @dataclass(frozen=True)
 class Episode:
@@ -34,23 +37,23 @@ class Episode:
     timeline: list[Row]
 
 
-def run_episode(scenario: Scenario, policy: str, seed: int, oracle: Callable[[], BestFor] | None) -> Episode:
+def run_episode(scenario: Scenario, policy: str, seed: int, answers: Answers) -> Episode:
     """Run a scenario under a policy; where a load is searched, the run with the highest load that holds.
 
-    `oracle` answers for the scenario's constant loads (None: nobody asked it). The seed fixes all noise.
+    `answers` are those of the oracles to this scenario so far. The seed fixes all noise.
     """
     began = time.perf_counter()
     if scenario.search is None:
-        held, episode = _once(scenario, policy, seed, oracle)
+        held, episode = _once(scenario, policy, seed, answers)
     else:
-        held, episode = _highest(scenario, policy, seed)
+        held, episode = _highest(scenario, policy, seed, answers)
     # What is held: the load of a run that did not change; nothing where the targets were not met at its end.
     emu = (episode.row["load"] if held else 0.0) if scenario.constant else None
     row = episode.row | {"emu": emu, "wall_s": time.perf_counter() - began}
     return Episode(row, episode.timeline)
 
 
-def _highest(scenario: Scenario, policy: str, seed: int) -> tuple[bool, Episode]:
+def _highest(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """Bisection over the steps of the load that is searched: what holds at a load is taken to hold below it."""
     search = scenario.search
     assert search is not None  # noqa: S101 - the caller asked for it
@@ -59,7 +62,7 @@ def _highest(scenario: Scenario, policy: str, seed: int) -> tuple[bool, Episode]
     tried: Episode | None = None
     while high - low > 1:
         middle = (low + high) // 2
-        held, tried = _once(scenario.at(search.steps[middle]), policy, seed, None)
+        held, tried = _once(scenario.at(search.steps[middle]), policy, seed, answers)
         if held:
             low, best = middle, tried
         else:
@@ -70,30 +73,23 @@ def _highest(scenario: Scenario, policy: str, seed: int) -> tuple[bool, Episode]
     return best is not None, Episode(found.row | {"mix": scenario.name, "searched_load": load}, found.timeline)
 
 
-def _once(scenario: Scenario, policy: str, seed: int, oracle: Callable[[], BestFor] | None) -> tuple[bool, Episode]:
+def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """One run; whether the load held, and its row."""
     node = scenario.node
-    given: str | Policy = policy
+    given: str | Policy = PAPER_VERSIONS[policy]() if policy in PAPER_VERSIONS else policy
     loop: ClosedLoop
-    answers: dict[tuple[tuple[str, float], ...], BestFor] = {}
 
     def known(names: frozenset[str]) -> BestFor:
-        if oracle is not None and scenario.constant:
-            return oracle()
-        # A service that is just leaving is still seen, but has no load any more.
-        loads = dict.fromkeys(names, 0.0) | {n: x for n, x in loop.loads_now().items() if n in names}
-        key = tuple(sorted(loads.items()))
-        if key not in answers:
-            answers[key] = best_for(node, loads)
-        return answers[key]
+        loads = dict.fromkeys(names, LEAVING) | {n: x for n, x in loop.loads_now().items() if n in names}
+        return answers.best(policy, node, loads)
 
-    if policy == ORACLE:
-        given = Oracle(known)
+    if policy in ORACLES:
+        given = Oracle(policy, known)
     loop = ClosedLoop(
         node, scenario.loads, given, interval_s=scenario.interval_s, seed=seed, delay_s=scenario.delay_s,
-        knobs=scenario.knobs, regulator=policy == "ombm", tolerant=True,
+        knobs=scenario.knobs, regulator=scenario.regulator or policy in REGULATED, tolerant=True,
     )  # fmt: skip
-    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
     intervals: list[Interval] = []
     judged: list[Judged] = []
     tail = round(scenario.tail_s / scenario.interval_s)
@@ -189,6 +185,8 @@ def _timeline(scenario: Scenario, judged: Sequence[Judged]) -> list[Row]:
             "target_ms": service.target_ms,
             "cores": one.cores[i],
             "ways": one.ways[i],
+            "reserved_gbps": one.reserved_gbps[i],
+            "busy": one.busy,
             "changed": one.changed,
             "met": one.met,
             "e_lc": one.e_lc,

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from osml.domain import Partition
+from osml.domain import MbaRange, Partition
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
+from osml.policies.throttle_units import gbps_of
 from osml.trials.summary import CONVERGED_INTERVALS
 from osml.virtual.closed_loop import Interval
 from osml.virtual.state import Node
@@ -20,8 +21,10 @@ CLIFF_TIMES = 5.0
 class Judged:
     """One interval as it really was. Lists are by LC service of the node; NaN where one was not there.
 
-    `cores` and `ways` are what each service can reach, `used` what LC services hold together. `slowdowns` are of BE
-    jobs by work done, `ipcs` their instructions per cycle; `busy` is the share of all CPU time that was used.
+    `cores` and `ways` are what each service can reach, `reserved_gbps` the memory bandwidth that throttles of
+    all others leave it (None: they leave none, or somebody has no throttle),
+    `used` what LC services hold together. `slowdowns` are of BE jobs by work done, `ipcs` their instructions per cycle;
+    `busy` is the share of all CPU time that was used.
     """
 
     time_s: float
@@ -41,13 +44,14 @@ class Judged:
     fault: str | None
     busy: float = 0.0
     ipcs: list[float] = field(default_factory=list[float])
+    reserved_gbps: list[float | None] = field(default_factory=list[float | None])
 
 
 class Judge:
-    """Judges intervals one by one, in order."""
+    """Judges intervals one by one, in order. `mba` is the unit of throttles (None: there are none)."""
 
-    def __init__(self, node: Node, solo: Sequence[tuple[float, float]]) -> None:
-        self.node, self.solo = node, solo
+    def __init__(self, node: Node, solo: Sequence[tuple[float, float]], mba: MbaRange | None = None) -> None:
+        self.node, self.solo, self.mba = node, solo, mba
         self._last: Partition | None = None
         self._lc = {service.name for service in node.services}
 
@@ -90,7 +94,17 @@ class Judge:
             fault=interval.fault,
             busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / node.platform.cpus,
             ipcs=ipcs,
+            reserved_gbps=[self._reserved(partition, service.name) for service in node.services],
         )
+
+    def _reserved(self, partition: Partition | None, name: str) -> float | None:
+        """GB/s that a service has for sure: what the others' throttles leave, no more than its own."""
+        if self.mba is None or partition is None or not {*self.node.names}.issubset(partition.mba):
+            return None
+        peak = self.node.platform.bandwidth_gbps
+        gbps = {tenant: gbps_of(throttle, self.mba, peak) for tenant, throttle in partition.mba.items()}
+        reserved = min(gbps[name], peak - sum(others for tenant, others in gbps.items() if tenant != name))
+        return reserved if reserved > 0 else None
 
     def _used(self, partition: Partition | None) -> tuple[int, int]:
         """Cores and ways in regions of LC services, shared ones included."""

@@ -1,9 +1,12 @@
-"""The upper bound: a policy that is told the loads and applies at once the best that the node's equations know.
+"""The upper bounds: policies that are told the loads and apply at once the best that the node's equations know.
 
-That is the exact best partition into isolated parts, or one region that all share where that is better; both at
-constant load. Parts that meet all targets by a hair can stay above them when the run begins with a backlog: the oracle
-then shares, where that meets the targets, too. Regions that some share, and knobs, can do better still. It is no policy
-of `osml.policies`, because it needs the equations of the node: only the bench has it.
+`oracle` is the exact best partition into isolated parts, or one region that all share where that is better; both at
+constant load. Parts that meet all targets by a hair can stay above them behind a backlog (a cold start, a load that was
+too high): the oracle then lends the services what BE jobs hold, and where that does not help shares, where that meets
+the targets, too. Regions that some share, and knobs, can do better still.
+`oracle:isolated` never shares between services: the oracle that PARTIES compares itself with finds the best allocation
+of parts (section 5.2.3). Neither is a policy of `osml.policies`, because they need the equations of the node: only the
+bench has them.
 """
 
 from __future__ import annotations
@@ -20,7 +23,10 @@ from osml.virtual.oracle import Answer, best_partition
 from osml.virtual.oracle.partitions import Outcome
 from osml.virtual.state import Node
 
-NAME = "oracle"
+NAME, ISOLATED = "oracle", "oracle:isolated"
+ORACLES = (NAME, ISOLATED)
+DRAINS = 2
+"""Observations with a missed target in a row after which BE jobs lend what they hold, until all targets are met."""
 GAVE_UP = 10
 """Observations with a missed target in a row after which the oracle takes the other way."""
 
@@ -42,20 +48,47 @@ class BestFor:
     """Shares everything and meets all targets, where `partition` doesn't do it in practice."""
 
 
-def best_for(node: Node, loads: Mapping[str, float]) -> BestFor:
-    """The better of what isolation and what sharing everything can do.
+def best_for(node: Node, loads: Mapping[str, float], isolated: BestFor | None = None) -> BestFor:
+    """The better of what isolation (`best_isolated`, where that is known already) and what sharing everything can do.
 
     Isolated parts where they meet all targets and nothing is gained for BE jobs by sharing, because they leave more to
     others; else what meets all targets, else the least E_S.
     """
-    present = tuple(service for service in node.services if service.name in loads)
-    smaller = Node(node.platform, present, node.jobs)
-    isolated = as_regions(smaller, best_partition(smaller, loads, LIMIT_S))
+    smaller = _present(node, loads)
+    isolated = isolated or best_isolated(node, loads)
     shared = settle_shared(smaller, loads)
     better = (shared.feasible, -shared.e_s) > (isolated.feasible is True, -isolated.e_s)
     if better:
         return _all_share(smaller, shared)
     return replace(isolated, instead=_all_share(smaller, shared).partition) if shared.feasible else isolated
+
+
+def best_isolated(node: Node, loads: Mapping[str, float]) -> BestFor:
+    """The exact best partition into isolated parts, or the best that was found within LIMIT_S."""
+    smaller = _present(node, loads)
+    return as_regions(smaller, best_partition(smaller, loads, LIMIT_S))
+
+
+class Answers:
+    """What the oracles say of a scenario's node, each set of loads asked once: no noise, so no seed changes it."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, tuple[tuple[str, float], ...]], BestFor] = {}
+
+    def best(self, oracle: str, node: Node, loads: Mapping[str, float]) -> BestFor:
+        """The answer of the oracle of that name; `loads` are those of the services that are there."""
+        key = (oracle, tuple(sorted(loads.items())))
+        if key not in self._known:
+            if oracle == ISOLATED:
+                self._known[key] = best_isolated(node, loads)
+            else:
+                self._known[key] = best_for(node, loads, self.best(ISOLATED, node, loads))
+        return self._known[key]
+
+
+def _present(node: Node, loads: Mapping[str, float]) -> Node:
+    """The node with the services that have a load now."""
+    return Node(node.platform, tuple(service for service in node.services if service.name in loads), node.jobs)
 
 
 def _all_share(node: Node, outcome: Outcome) -> BestFor:
@@ -76,8 +109,23 @@ def as_regions(node: Node, answer: Answer) -> BestFor:
     return BestFor(Partition(regions), feasible, answer.missing, answer.outcome.e_s, int(used[0]), int(used[1]))
 
 
+def _lent(partition: Partition, services: frozenset[str], missing: list[str], least_ways: int) -> Partition:
+    """What BE jobs alone hold beyond the least, in equal parts to the services whose targets are missed."""
+    regions = list(partition.regions)
+    takers = [i for i, region in enumerate(regions) if set(region.owners) & set(missing)]
+    for at, jobs in enumerate(regions):
+        if services & set(jobs.owners) or not takers:
+            continue
+        spare = (max(0, jobs.cores - 1), max(0, jobs.ways - least_ways))
+        regions[at] = Region(jobs.owners, jobs.cores - spare[0], jobs.ways - spare[1])
+        for number, i in enumerate(takers):
+            cores, ways = (units // len(takers) + (number < units % len(takers)) for units in spare)
+            regions[i] = Region(regions[i].owners, regions[i].cores + cores, regions[i].ways + ways)
+    return Partition(regions)
+
+
 class OracleState(Struct, frozen=True):
-    """How many observations in a row missed a target under the best partition; GAVE_UP: it is not asked any more."""
+    """How many observations in a row missed a target; where it shares instead, that stays."""
 
     missed: int = 0
 
@@ -85,12 +133,11 @@ class OracleState(Struct, frozen=True):
 class Oracle:
     """Applies what `known` says for the present loads of the services that it observes, whatever else it sees."""
 
-    name = NAME
     version = 1
     State = OracleState
 
-    def __init__(self, known: Callable[[frozenset[str]], BestFor]) -> None:
-        self._known = known
+    def __init__(self, name: str, known: Callable[[frozenset[str]], BestFor]) -> None:
+        self.name, self._known = name, known
 
     def initial(self, observation: Observation, seed: int) -> OracleState:
         """Nothing missed yet."""
@@ -102,8 +149,13 @@ class Oracle:
         best = self._known(frozenset(names))
         why = "; ".join(best.missing) or "neither isolated parts nor sharing everything meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
-        missing = any(service.slack is not None and service.slack < 0 for service in observation.services)
-        missed = state.missed if state.missed >= GAVE_UP else state.missed + 1 if missing else 0
-        partition = best.instead if missed >= GAVE_UP and best.instead is not None else best.partition
-        reason = Reason(text="oracle: the best that the node's equations know")
+        missing = [s.name for s in observation.services if s.slack is not None and s.slack < 0]
+        given_up = best.instead is not None and state.missed >= GAVE_UP
+        missed = state.missed if given_up else state.missed + 1 if missing else 0
+        partition = best.partition
+        if best.instead is not None and missed >= GAVE_UP:
+            partition = best.instead
+        elif best.feasible and missed >= DRAINS:
+            partition = _lent(best.partition, frozenset(names), missing, observation.platform.min_way_bits)
+        reason = Reason(text=f"{self.name}: the best that the node's equations know")
         return Plan(partition, [reason], infeasible), OracleState(missed)

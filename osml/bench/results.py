@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
 
 from osml.bench.episode import Row
@@ -42,3 +43,11 @@ class Results:
     def by_key(self, rows: Iterable[Row], column: str) -> dict[Key, float]:
         """Values of a column by case and seed; rows without one are left out."""
         return {(row["case"], row["seed"]): float(row[column]) for row in rows if row[column] is not None}
+
+    def by_case(self, rows: Iterable[Row], column: str) -> dict[Hashable, list[float]]:
+        """Values of a column by case, the seeds of a mix together; rows without one are left out."""
+        found: dict[Hashable, list[float]] = defaultdict(list)
+        for row in rows:
+            if row[column] is not None:
+                found[row["case"]].append(float(row[column]))
+        return found

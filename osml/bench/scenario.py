@@ -30,7 +30,9 @@ class Scenario:
     A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
     entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
-    the whole platform, or, if `resized`, on the cut one. `seeds`: no more than so many, for what is only a picture.
+    the whole platform, or, if `resized`, on the cut one.
+    `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
+    where the platform has no MBA. `seeds`: no more than so many, for what is only a picture.
     """
 
     suite: str
@@ -50,6 +52,8 @@ class Scenario:
     cut: tuple[int, int] | None = None
     threads: Mapping[str, int] = field(default_factory=dict[str, int])
     resized: bool = False
+    time_slice_ms: float | None = None
+    regulator: bool = False
     seeds: int | None = None
 
     @property
@@ -60,6 +64,8 @@ class Scenario:
             text = ",".join([f"{self.search.service}=?", *([text] if text else [])])
         if self.cut is not None:
             text += f"@{self.cut[0]}c{self.cut[1]}w"
+        if self.time_slice_ms is not None:
+            text += f"@{self.time_slice_ms:g}ms"
         return text
 
     @property
@@ -84,6 +90,8 @@ class Scenario:
     def node(self) -> Node:
         """The virtual node. CatalogError for names that nobody knows."""
         model = catalogs.platform(self.platform)
+        if self.time_slice_ms is not None:
+            model = replace(model, time_slice_ms=self.time_slice_ms)
         cut = model if self.cut is None else cut_down(model, *self.cut)
         services = [
             resized_service(name, cut) if self.resized else catalogs.service(name, model.id) for name in self.names

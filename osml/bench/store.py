@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +17,7 @@ import pyarrow.parquet
 from osml import __version__
 from osml.bench.episode import Row
 from osml.bench.unit import Case, Done
-from osml.failure import InputError
+from osml.failure import Failure, InputError
 
 pa: Any = pyarrow  # has no types
 pq: Any = pyarrow.parquet
@@ -39,7 +39,8 @@ _ROW: Columns = {
 }  # fmt: skip
 _TIMELINE: Columns = {
     "case": _COUNT, "part": _TEXT, "mix": _TEXT, "policy": _TEXT, "seed": _COUNT, "time_s": _REAL, "service": _TEXT,
-    "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT, "changed": _YES,
+    "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT,
+    "reserved_gbps": _REAL, "busy": _REAL, "changed": _YES,
     "met": _YES, "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "be_speed": _REAL,
 }  # fmt: skip
 
@@ -100,9 +101,14 @@ class Store:
                         f"--out {self.folder} has rows of another version of policy '{name}'; run into a new folder"
                     )
             settings["policy_code"] = known | settings["policy_code"]
-        elif self.folder.exists() and any(self.folder.iterdir()):
-            raise InputError(f"--out {self.folder} is not empty and holds no results: name another folder")
-        self._parts.mkdir(parents=True, exist_ok=True)
+        try:
+            if not (self.folder / METADATA).exists() and self.folder.exists() and any(self.folder.iterdir()):
+                raise InputError(f"--out {self.folder} is not empty and holds no results: name another folder")
+            self._parts.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"--out {self.folder} can't be made or read ({error.strerror}): name another folder"
+            ) from None
         self.describe(settings)
 
     def describe(self, settings: dict[str, Any]) -> None:
@@ -157,12 +163,20 @@ def _read(path: Path, columns: Columns) -> list[Row]:
 def _write(path: Path, columns: Columns, rows: Sequence[Row], note: dict[bytes, bytes] | None = None) -> None:
     plain: Iterable[Row] = ({name: row.get(name) for name in columns} for row in rows)
     table = pa.Table.from_pylist(list(plain), schema=pa.schema(list(columns.items())))
-    partial = path.with_suffix(".partial")
-    pq.write_table(table.replace_schema_metadata(note), partial, compression="zstd")
-    partial.replace(path)
+    _put(path, lambda partial: pq.write_table(table.replace_schema_metadata(note), partial, compression="zstd"))
 
 
 def _replace(path: Path, content: bytes) -> None:
+    _put(path, lambda partial: partial.write_bytes(content))
+
+
+def _put(path: Path, write: Callable[[Path], object]) -> None:
+    """Write beside the path and rename: whoever reads sees the old file or the new one. Failure where that can't be."""
     partial = path.with_suffix(".partial")
-    partial.write_bytes(content)
-    partial.replace(path)
+    try:
+        write(partial)
+        partial.replace(path)
+    except OSError as error:
+        raise Failure(
+            f"{path}: can't be written ({error.strerror or error}); what was finished before is kept"
+        ) from None

@@ -5,11 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cache
 from typing import Any
 
 from osml.bench.episode import Row, run_episode
-from osml.bench.oracle_policy import BestFor, best_for
+from osml.bench.oracle_policy import NAME as ORACLE
+from osml.bench.oracle_policy import Answers
 from osml.bench.scenario import Scenario
 
 Case = tuple[str, int]
@@ -33,13 +33,10 @@ def run_unit(index: int, scenario: Scenario, cases: Sequence[Case], ask_oracle: 
     """
     rows: list[Row] = []
     timeline: list[Row] = []
-
-    @cache
-    def oracle() -> BestFor:
-        return best_for(scenario.node, scenario.mix.loads)
-
+    answers = Answers()
     try:
-        known = oracle() if ask_oracle and scenario.constant and scenario.search is None else None
+        asked = ask_oracle and scenario.constant and scenario.search is None
+        known = answers.best(ORACLE, scenario.node, scenario.mix.loads) if asked else None
         answer: dict[str, Any] = {
             "feasible_oracle": None if known is None else known.feasible,
             "oracle_cores": None if known is None else known.cores,
@@ -47,7 +44,7 @@ def run_unit(index: int, scenario: Scenario, cases: Sequence[Case], ask_oracle: 
             "oracle_e_s": None if known is None else known.e_s,
         }
         for policy, seed in cases:
-            episode = run_episode(scenario, policy, noise_seed(scenario, seed), oracle)
+            episode = run_episode(scenario, policy, noise_seed(scenario, seed), answers)
             who = {"policy": policy, "seed": seed}
             rows.append(episode.row | answer | who | {"case": index})
             timeline += [{"case": index, "mix": scenario.name, "part": scenario.part} | who | one

@@ -16,7 +16,7 @@ from rich.table import Table
 from osml.bandwidth import Prediction, Predictor, Profile, load_profile, save_profile
 from osml.bandwidth.adaptive import PROFILINGS
 from osml.bandwidth.offline import EXIT_SHARE, SAMPLES_GBPS
-from osml.cli.ombm_experiments import accuracy_command, assurance_command, figures_command
+from osml.cli.ombm_experiments import accuracy_command, assurance_command, figures_command, split_command
 from osml.cli.ombm_help import HELP
 from osml.failure import InputError, MachineError
 from osml.trials.ombm.live_profiling import CommandProfiler, LiveSetting, profile_live
@@ -25,6 +25,7 @@ from osml.trials.ombm.profiling import VirtualProfiler, deployed, profile_virtua
 app = typer.Typer(help=HELP, no_args_is_help=True)
 app.command("accuracy")(accuracy_command)
 app.command("assurance")(assurance_command)
+app.command("split")(split_command)
 app.command("figures")(figures_command)
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
@@ -62,8 +63,10 @@ def profile_command(
     ] = None,
     run_s: Annotated[float, typer.Option(help="Seconds of one live measurement.")] = 60.0,
     peak_gbps: Annotated[float | None, typer.Option(help="Bandwidth of the live machine.")] = None,
-    cores: Annotated[int, typer.Option(min=1, help="Core units that the live service has.")] = 1,
-    ways: Annotated[int, typer.Option(min=0, help="Cache ways that the live service has; 0: not divided.")] = 0,
+    cores: Annotated[int, typer.Option(min=1, help="Core units that the service has.")] = 1,
+    ways: Annotated[
+        int | None, typer.Option(min=0, help="Cache ways that it has; default: half of them, live 0 (not divided).")
+    ] = None,
     percentile: Annotated[Literal["p50", "p95", "p99"], typer.Option(help="Of the live tail.")] = "p99",
     as_json: JsonOption = False,
 ) -> None:  # fmt: skip
@@ -79,14 +82,14 @@ def profile_command(
             progress.advance(task)
 
         if measure is None:
-            profiler = VirtualProfiler(*deployed(service, platform), seed=seed, each=each)
+            profiler = VirtualProfiler(*deployed(service, platform), seed=seed, each=each, cpus=cores, ways=ways)
             profile = profile_virtual(
                 profiler, method, samples_gbps=samples, exit_share=exit_threshold, profilings=profilings, rates=low_high
             )
         else:
             if low_high is None or peak_gbps is None or not (math.isfinite(peak_gbps) and peak_gbps > 0):
                 raise InputError("--measure needs --rates LOW,HIGH and --peak-gbps above 0: osml can't know them")
-            setting = LiveSetting(service, platform, peak_gbps, low_high, cores, ways, percentile)
+            setting = LiveSetting(service, platform, peak_gbps, low_high, cores, ways or 0, percentile)
             profile = profile_live(
                 CommandProfiler(measure, run_s, each), setting, method, samples_gbps=samples,
                 exit_share=exit_threshold, profilings=profilings,

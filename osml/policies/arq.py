@@ -162,12 +162,17 @@ class _Round:
             self.adjust()
 
     def cancel(self) -> bool:
-        """Take the last adjustment back where E_S rose after it; True where that was this turn's act."""
+        """Take the last adjustment back where E_S rose after it; True where that was this turn's act.
+
+        What was given to a service and did not lower E_S was of no use: the next resource follows, as in PARTIES.
+        """
         last, before = self.before.last, self.before
         if last is None or self.e_s is None or before.e_s is None or before.measured != self.measured:
             return False
         allowed = before.e_s_allowed if last.victim == POOL else before.e_s
         if self.e_s <= allowed:
+            if last.beneficiary != POOL and self.e_s >= before.e_s > 0:  # 0 can't fall
+                self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
             return False
         if not self.division.move(last.resource, last.beneficiary, last.victim):
             return False

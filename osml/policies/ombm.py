@@ -15,21 +15,20 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.bandwidth import Correction, Outlook, Predictor, Profile, ProfileLibrary, corrected
-from osml.bandwidth.correction import part_of
+from osml.bandwidth.correction import failed, part_of
+from osml.bandwidth.jumps import MOST_GROWTH, Jumps, crept, is_jump, noise_qps, ready_qps, watched
 from osml.bandwidth.library import usual_library
-from osml.domain import Infeasible, MbaRange, Observation, Partition, Platform, Reason, Region, Service
+from osml.domain import Infeasible, MbaRange, Observation, Partition, Reason, Region, Service
 from osml.policies.even import Even, EvenState
 from osml.policies.limits import budgets, can_isolate
 from osml.policies.policy import Plan, latency_text
+from osml.policies.throttle_units import gbps_of, legal_down, legal_up, peak_gbps
 
 HEADROOM = 1.03
 """Of the rate, for its noise; not in the classic version, which does not look ahead either."""
 
-MOST_GROWTH = 0.2
-"""Of the rate: what it may grow in the next interval as it did in the last."""
-
 BEYOND = 1.05
-"""Times the highest profiled rate: up to here it is noise, beyond it nothing is known."""
+"""Times the highest profiled rate: up to here, and the noise of a count, it is known; beyond it nothing is."""
 
 REST_SHARE = 0.02
 """Of the machine's bandwidth, what the jobs keep where the service needs all."""
@@ -38,14 +37,19 @@ REST_SHARE = 0.02
 class OmbmState(Struct, frozen=True):
     """The last rate, how much it grew, and the bandwidth given for it.
 
-    `draining`: a backlog is there, everything goes to the service. `correction` was learned beside these `jobs`.
+    `draining`: a backlog is there, everything goes to the service; with `blame` that may be the correction's fault.
+    `correction` was learned beside these `jobs`, `jumps` of the rate whatever runs beside. `waiting`: more than the
+    present rate needs was given, for a jump.
     """
 
     qps: float | None = None
     growth_qps: float = 0.0
     bandwidth_gbps: float | None = None
     draining: bool = False
+    blame: bool = False
+    waiting: bool = False
     correction: Correction = Correction()
+    jumps: Jumps = Jumps()
     jobs: list[str] = []
 
 
@@ -53,7 +57,7 @@ class Ombm:
     """Bandwidth by prediction, corrected while the service runs. Where OMBM can't work, equal parts and the reason."""
 
     name = "ombm"
-    version = 1
+    version = 2
     State = OmbmState
     classic = False
 
@@ -72,13 +76,15 @@ class Ombm:
         jobs = sorted(job.name for job in setting.jobs)
         if jobs != state.jobs:
             state = replace(state, correction=Correction(), jobs=jobs)
-        state, reasons = self._judged(setting, state, applied=_is_applied(setting, observation.partition, state))
-        wanted = self._wanted(setting, state)
+        applied = _is_applied(setting, observation.partition, state)
+        state, reasons = self._judged(setting, observation, state, applied=applied)
+        wanted = self._wanted(setting, state, observation.interval_s)
         reasons.append(Reason(text=wanted.why, service=setting.lc.name, resource="mba"))
         reasons += [Reason(text=note) for note in setting.notes]
         mba, given_gbps = _throttles(setting, wanted.gbps)
         infeasible = Infeasible([setting.lc.name], wanted.why) if wanted.infeasible else None
-        return Plan(Partition(setting.regions, mba), reasons, infeasible), replace(state, bandwidth_gbps=given_gbps)
+        state = replace(state, bandwidth_gbps=given_gbps, waiting=wanted.ahead)
+        return Plan(Partition(setting.regions, mba), reasons, infeasible), state
 
     def _setting(self, observation: Observation) -> _Setting | str:
         """What there is to decide on, or why OMBM has nothing to say here."""
@@ -105,35 +111,55 @@ class Ombm:
         regions, notes = divided
         return _Setting(service, jobs, regions, notes, platform.mba, peak, predictor)
 
-    def _judged(self, setting: _Setting, state: OmbmState, *, applied: bool) -> tuple[OmbmState, list[Reason]]:
+    def _judged(
+        self, setting: _Setting, observation: Observation, state: OmbmState, *, applied: bool
+    ) -> tuple[OmbmState, list[Reason]]:
         """What the last interval says about the bandwidth that was given; nothing is learned where it was not."""
         lc, predictor = setting.lc, setting.predictor
         qps = None if lc.latency is None else lc.latency.requests_per_s
         if qps is None or lc.latency_ms is None or lc.target_ms is None:
             return state, []
-        span = predictor.most_qps - predictor.least_qps
         outlook = Outlook(
-            position=(qps - predictor.least_qps) / span,
+            position=_position(predictor, qps),
             tail_ms=lc.latency_ms,
             slo_ms=lc.target_ms,
             best_ms=predictor.tail_ms(max(qps, 1e-9), predictor.profile.peak_gbps),
         )
         if state.draining:
-            return replace(state, draining=not outlook.calm, qps=qps), []
+            if not outlook.calm:
+                return replace(state, qps=qps), []
+            return self._drained(state, observation, qps), []
         if outlook.queued and state.qps is not None:
             qps = max(qps, state.qps)
         late = outlook.tail_ms > outlook.slo_ms if self.classic else outlook.alarming
         if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged
             return replace(state, qps=qps), []
-        learns = applied and not self.classic
+        learns = applied and not (self.classic or late or state.waiting)
         correction = corrected(state.correction, outlook) if learns else state.correction
+        jumps = state.jumps
+        if outlook.queued and not late:
+            jumps = crept(jumps, qps)
+        elif not (self.classic or late):
+            jumps = watched(jumps, observation.time_s, qps, observation.interval_s)
         said = (
             [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, all bandwidth until it is gone")] if late else []
         )
         growth = 0.0 if state.qps is None else min(max(qps - state.qps, 0.0), MOST_GROWTH * qps)
-        return replace(state, correction=correction, draining=late, qps=qps, growth_qps=growth), said
+        blame = late and applied and not (self.classic or state.waiting)
+        state = replace(state, correction=correction, jumps=jumps, draining=late, blame=blame)
+        return replace(state, qps=qps, growth_qps=growth), said
 
-    def _wanted(self, setting: _Setting, state: OmbmState) -> _Wanted:
+    def _drained(self, state: OmbmState, observation: Observation, qps: float) -> OmbmState:
+        """A backlog is gone, and its rate is seen: it was a jump, or the correction gave too little."""
+        if self.classic:
+            return replace(state, draining=False, qps=qps)
+        old, interval_s = state.jumps.settled_qps, observation.interval_s
+        innocent = not state.blame or (old is not None and is_jump(old, qps, interval_s))
+        correction = state.correction if innocent else failed(state.correction)
+        jumps = watched(state.jumps, observation.time_s, qps, interval_s)
+        return replace(state, draining=False, qps=qps, correction=correction, jumps=jumps, blame=False)
+
+    def _wanted(self, setting: _Setting, state: OmbmState, interval_s: float) -> _Wanted:
         """GB/s for the service and why."""
         lc, predictor = setting.lc, setting.predictor
         if state.qps is None or lc.target_ms is None:
@@ -142,9 +168,10 @@ class Ombm:
             return _Wanted(state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held")
         if state.draining:
             return _Wanted(None, f"{lc.name}: all bandwidth while a backlog drains")
-        known = state.qps <= BEYOND * predictor.most_qps
+        known = state.qps <= BEYOND * predictor.most_qps + noise_qps(predictor.most_qps, interval_s)
         rate = max(state.qps if self.classic else (state.qps + state.growth_qps) * HEADROOM, 1e-9)
-        found = predictor.predict(min(rate, predictor.most_qps) if known else rate, lc.target_ms)
+        ready = 0.0 if self.classic else ready_qps(state.jumps, lc.target_ms, interval_s, predictor.most_qps)
+        found = predictor.predict(min(max(rate, ready), predictor.most_qps) if known else rate, lc.target_ms)
         at = f"{lc.name} at {state.qps:.6g}/s"
         if found.clamped:
             at += f" (outside of the profile, line of {found.qps:.6g}/s)"
@@ -153,11 +180,15 @@ class Ombm:
             return _Wanted(None, f"{at}: no bandwidth meets {lc.target_ms:g} ms, {tail}", infeasible=True)
         if not known:
             return _Wanted(None, f"{at}: nothing is known beyond; all bandwidth", infeasible=True)
-        position = (state.qps - predictor.least_qps) / (predictor.most_qps - predictor.least_qps)
-        factor = 1.0 if self.classic else state.correction.factors[part_of(position)]
+        ahead = ready > rate
+        factor = 1.0
+        if not self.classic:
+            factor = state.correction.factors[part_of(_position(predictor, ready if ahead else state.qps))]
         said = "" if factor == 1.0 else f", times {factor:.2f} as learned beside these jobs"
+        if ahead:
+            said += f"; so much for {ready:.6g}/s, because the rate jumps"
         why = f"{at}: {found.bandwidth_gbps:.3g} GB/s meet {lc.target_ms:g} ms under the worst contention{said}"
-        return _Wanted(found.bandwidth_gbps * factor, why)
+        return _Wanted(found.bandwidth_gbps * factor, why, ahead=ahead)
 
 
 class OmbmClassic(Ombm):
@@ -168,11 +199,12 @@ class OmbmClassic(Ombm):
 
 
 class _Wanted(NamedTuple):
-    """GB/s for the service (None: all there is), why, and whether that may not be enough."""
+    """GB/s for the service (None: all there is), why, whether that may not be enough, or is more than now is needed."""
 
     gbps: float | None
     why: str
     infeasible: bool = False
+    ahead: bool = False
 
 
 class _Setting(NamedTuple):
@@ -185,41 +217,17 @@ class _Setting(NamedTuple):
     predictor: Predictor
 
 
+def _position(predictor: Predictor, qps: float) -> float:
+    """Where in the profiled range of rates (0 to 1)."""
+    return (qps - predictor.least_qps) / (predictor.most_qps - predictor.least_qps)
+
+
 def _is_applied(setting: _Setting, partition: Partition | None, state: OmbmState) -> bool:
     """Whether the service has what it was given last."""
     given = None if partition is None else partition.mba.get(setting.lc.name)
     if given is None or state.bandwidth_gbps is None:
         return False
-    return math.isclose(_gbps(given, setting.mba, setting.peak_gbps), state.bandwidth_gbps)
-
-
-def peak_gbps(platform: Platform) -> float | None:
-    """The bandwidth of the machine as far as the platform tells: its own figure, else the most that can be set."""
-    if platform.bandwidth_gbps is not None:
-        return platform.bandwidth_gbps
-    return (
-        None if platform.mba is None or platform.mba.unit == "percent" else _gbps(platform.mba.max, platform.mba, 0.0)
-    )
-
-
-def _gbps(value: int, mba: MbaRange, peak: float) -> float:
-    return {"percent": value * peak / 100.0, "mbps": value / 1e3, "eighth_gbps": value / 8.0}[mba.unit]
-
-
-def _units(gbps: float, mba: MbaRange, peak: float) -> float:
-    return {"percent": 100.0 * gbps / peak, "mbps": gbps * 1e3, "eighth_gbps": gbps * 8.0}[mba.unit]
-
-
-def _legal_up(gbps: float, mba: MbaRange, peak: float) -> int:
-    """The least legal throttle that gives so much."""
-    step = max(mba.step, 1)
-    return max(mba.min, min(mba.max, math.ceil(_units(gbps, mba, peak) / step - 1e-9) * step))
-
-
-def _legal_down(gbps: float, mba: MbaRange, peak: float) -> int:
-    """The largest legal throttle that gives no more; the least there is where none is so small."""
-    step = max(mba.step, 1)
-    return max(mba.min, min(mba.max, math.floor(_units(gbps, mba, peak) / step + 1e-9) * step))
+    return math.isclose(gbps_of(given, setting.mba, setting.peak_gbps), state.bandwidth_gbps)
 
 
 def _throttles(setting: _Setting, wanted_gbps: float | None) -> tuple[dict[str, int], float]:
@@ -228,9 +236,9 @@ def _throttles(setting: _Setting, wanted_gbps: float | None) -> tuple[dict[str, 
     if not setting.jobs:
         return {setting.lc.name: mba.max}, peak
     most = peak * (1.0 - REST_SHARE)
-    own = _legal_up(most if wanted_gbps is None else min(wanted_gbps, most), mba, peak)
-    given = _gbps(own, mba, peak)
-    part = _legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak)
+    own = legal_up(most if wanted_gbps is None else min(wanted_gbps, most), mba, peak)
+    given = gbps_of(own, mba, peak)
+    part = legal_down(max(peak - given, 0.0) / len(setting.jobs), mba, peak)
     return {setting.lc.name: own, **{job.name: part for job in setting.jobs}}, given
 
 

@@ -3,10 +3,10 @@
 | here | the paper |
 |---|---|
 | `osml_forecast.ask` | Model-A and A': RCliff, OAA, bandwidth of the OAA |
-| `osml_round.Round.place` | algorithm 1: a service comes |
-| `osml_round.Round.relieve` | algorithm 2: a target is missed |
+| `osml_place.place` | algorithm 1: a service comes |
+| `osml_relieve.relieve` | algorithm 2: a target is missed |
 | `osml_reclaim.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
-| `osml_round.Round.pair` | algorithm 4: two services share across RCliff |
+| `osml_relieve._pair` | algorithm 4: two services share across RCliff |
 | `osml_overcommit.overcommit` | beyond the paper: not everybody's need fits |
 
 Deviations are numbered in docs/reference/policies.md.
@@ -14,17 +14,19 @@ Deviations are numbered in docs/reference/policies.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from msgspec.structs import replace
 
-from osml.domain import Infeasible, Observation, Reason
+from osml.domain import Observation, Reason
 from osml.policies.arq import Arq, ArqState
+from osml.policies.osml_familiar import AGAIN, still_unfamiliar
 from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
-from osml.policies.osml_node import Cell, Node, node_of
+from osml.policies.osml_node import Node, node_of
+from osml.policies.osml_outcome import after_outcome, in_words, stands
 from osml.policies.osml_round import Round
-from osml.policies.osml_state import OsmlState, sound
+from osml.policies.osml_state import OsmlState, at_this_time, sound
 from osml.policies.policy import Plan
 from osml.policies.violation import migration, violated_since
 
@@ -37,7 +39,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 1
+    version = 2
     State = OsmlState
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""
@@ -50,21 +52,32 @@ class Osml:
         return OsmlState(time_s=observation.time_s)
 
     def decide(self, observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
-        """Predict, and act where that says so; by ARQ's rules where the models can't be asked."""
-        state = sound(state)
-        if observation.time_s < state.time_s:
-            state = replace(state, violated_since_s=None)
-        models = self.models(observation.platform.id)
+        """Predict, and act where that says so; by ARQ's rules where the models can be asked about nobody."""
+        state = at_this_time(sound(state), observation.time_s)
         node = node_of(observation, state.wanted)
+        if state.arq is None:
+            state = after_outcome(observation, node.cells, state)
+            if observation.partition is None and state.wanted is not None:
+                if observation.outcome is not None and observation.outcome.status == "dry_run":
+                    state = self.initial(observation, 0)  # nothing that is decided ever happens
+                    node = node_of(observation, None)
+                elif stands(state.wanted, observation):
+                    return _same_again(observation, state)
         if state.apart:
             node = node._replace(background=False)
-        answers = ModelFault(node.obstacle) if node.obstacle is not None else self.answers(node, models)
+        if node.obstacle is not None:
+            return _by_arq(observation, state, node.obstacle)
+        models = self.models(observation.platform.id)
+        answers = self.answers(node, models)
+        names = [service.name for service in node.lc]
         if isinstance(answers, ModelFault):
-            return _by_arq(observation, state, answers.text)
-        strange = [f"{n} is like nothing that the models know ({a.strange})" for n, a in answers.items() if a.strange]
-        if strange:
-            return _by_arq(observation, state, "; ".join(strange))
-        return _by_models(observation, state, node, answers, models)
+            return _by_arq(observation, replace(state, unfamiliar=dict.fromkeys(names, 0)), answers.text)
+        strange = {name: answer.strange for name, answer in answers.items() if answer.strange is not None}
+        state = replace(state, unfamiliar=still_unfamiliar(state.unfamiliar, strange, names))
+        why = [_unlike(name, strange.get(name), familiar) for name, familiar in state.unfamiliar.items()]
+        if len(state.unfamiliar) == len(names):
+            return _by_arq(observation, state, "; ".join(why))
+        return _by_models(node, state, answers, models, why)
 
     def answers(self, node: Node, models: Models) -> dict[str, Answer] | ModelFault:
         """What every LC service needs."""
@@ -95,28 +108,51 @@ class OsmlC(Osml):
         if models.c is None:
             return ModelFault(next((fault for fault in models.faults if " c:" in fault), "model c is missing"))
         names = [service.name for service in node.lc]
-        even = dict(zip(names, _even_parts(node), strict=True))
-        cells = node.cells if set(names) <= set(node.cells) else {}
-        return unpredicted(cells, even, node.observation.platform.core_quantum)
+        return stand_ins(node, names, anew=not set(names) <= set(node.cells))
 
 
-def _even_parts(node: Node) -> list[Cell]:
-    count, room = len(node.lc), node.for_lc
-    return [node.bounded(service.name, room.cores // count, room.ways // count) for service in node.lc]
+def stand_ins(node: Node, names: Collection[str], *, anew: bool = False) -> dict[str, Answer]:
+    """In place of predictions: these services need what they have, or even parts: who has nothing, or all if `anew`."""
+    count, room, quantum = len(node.lc), node.for_lc, node.observation.platform.core_quantum
+    even = {name: node.bounded(name, room.cores // count, room.ways // count) for name in names}
+    return {
+        name: unpredicted(name, part if anew else node.cells.get(name, part), quantum) for name, part in even.items()
+    }
+
+
+def _unlike(name: str, strange: str | None, familiar: int) -> str:
+    """Why a service's prediction is not used."""
+    now = strange if strange is not None else f"familiar again for {familiar} of {AGAIN} intervals"
+    return f"{name} is like nothing that the models know ({now})"
 
 
 def _by_models(
-    observation: Observation, state: OsmlState, node: Node, answers: dict[str, Answer], models: Models
+    node: Node, state: OsmlState, answers: dict[str, Answer], models: Models, why: list[str]
 ) -> tuple[Plan, OsmlState]:
+    observation = node.observation
     lc = {service.name: service for service in node.lc}
     since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-    turn = Round(node, replace(state, arq=None, violated_since_s=since_s), answers, models)
+    used = {**answers, **stand_ins(node, state.unfamiliar)} if state.unfamiliar else answers
+    turn = Round(node, replace(state, arq=None, violated_since_s=since_s), used, models)
+    for text in why:
+        turn.say(f"{text}: it keeps what it has, and steps are plain")
+    turn.say_hidden()
+    applied, refused = observation.partition, state.refused
+    if refused is not None and refused.wait > 0 and applied is not None and stands(applied, observation):
+        text = f"{in_words(observation)}; what is applied is held for {refused.wait} intervals before more is asked for"
+        plan = Plan(applied, [Reason(text=text)], turn.infeasible(), turn.forecasts(answers))
+        return plan, turn.waiting(applied)
     partition = turn.decide()
+    lack = turn.infeasible()
     late = migration(lc, since_s, observation.time_s)
-    lack = Infeasible(turn.unsatisfied, turn.lack) if turn.lack else None
-    if lack is None and turn.aside:
-        lack = Infeasible(list(turn.aside), f"{', '.join(turn.aside)} only has what the others leave")
-    return Plan(partition, turn.reasons, lack or late, turn.forecasts()), turn.state(partition)
+    return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
+
+
+def _same_again(observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
+    """Nothing is known to be applied: the same is asked for, and nothing is learned from what nobody decided."""
+    assert state.wanted is not None  # noqa: S101 - the caller looked
+    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], state.lack)
+    return plan, replace(state, time_s=observation.time_s, seq=observation.seq)
 
 
 def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan, OsmlState]:
@@ -128,6 +164,6 @@ def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan,
     names = {service.name for service in observation.services}
     known = {name: memory for name, memory in state.known.items() if name in names}
     return plan, OsmlState(
-        known=known, wanted=plan.partition, arq=after, time_s=observation.time_s,
-        violated_since_s=after.violated_since_s,
+        known=known, wanted=plan.partition, arq=after, time_s=observation.time_s, seq=observation.seq,
+        violated_since_s=after.violated_since_s, unfamiliar=state.unfamiliar,
     )  # fmt: skip

@@ -4,36 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from osml.domain import Service
+from osml.policies.osml_bans import MOVED, Ban
 from osml.policies.osml_forecast import Answer
 from osml.policies.osml_node import Cell
 
-MOVED = 0.08
-"""A rate that differs by more than this share (and by more than its noise) is another load."""
-
 _NOISE = 4.0  # standard deviations of a counted rate
 _MEMORY = 8  # intervals that a mean goes over
-_MAX_BANS = 16
+_OVER = 3  # intervals in a row with the target met after which earlier misses are over
 
-
-class Ban(Struct, frozen=True, array_like=True):
-    """A cell that missed the target at that rate (requests/s; None: not known)."""
-
-    cores: int
-    ways: int
-    rate: float | None
+ENDURED = 8
+"""So many more missed than met intervals in a cell are no noise, however small each miss was: were the tail really at
+its target, each would be one or the other by the toss of a coin."""
 
 
 class Known(Struct, frozen=True, array_like=True):
     """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
 
     `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
-    row, `loads` changes of load (or target), `level` is a mean of latency over target. `confined`: predicted while it
-    had a cell of its own, where the models know best. `before` is what it had before the last step down.
+    row, `owed` how many more missed than met ones there were, `loads` changes of load (or target), `level` is a mean of
+    latency over target. `confined`: predicted while it had a cell of its own, where the models know best. `before` is
+    what it had before the last step down; `underway`: that step went half of the way.
     """
 
     oaa: tuple[float, float]
@@ -54,6 +50,8 @@ class Known(Struct, frozen=True, array_like=True):
     level: float | None = None
     bans: list[Ban] = []
     before: tuple[int, int] | None = None
+    owed: int = 0
+    underway: bool = False
 
 
 def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | None, interval_s: float) -> Known:
@@ -71,44 +69,39 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     settled = known.settled + 1 if here == known.cell else 0
     missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
     met = known.met if slack is None else known.met + 1 if slack >= 0 else 0
-    now = replace(
-        known, cell=here, settled=settled, missed=missed, met=met,
-        latency_ms=service.latency_ms if service.latency_ms is not None else known.latency_ms,
-        level=_level(None if settled == 0 else known.level, service),
-    )  # fmt: skip
+    owed = known.owed if slack is None else max(0, min(known.owed + (1 if slack < 0 else -1), ENDURED))
+    if settled == 0 or met >= _OVER:
+        owed = 0
+    latency_ms = service.latency_ms
+    seen: dict[str, Any] = {
+        "cell": here, "settled": settled, "missed": missed, "met": met, "owed": owed,
+        "latency_ms": latency_ms if latency_ms is not None else known.latency_ms,
+        "level": _level(None if settled == 0 else known.level, latency_ms, service.target_ms),
+    }  # fmt: skip
     if slack is None:
-        return now
+        return replace(known, **seen)
     # While a queue drains, completions are not arrivals: more of them say nothing of the load, nor do fewer.
     arrivals = known.missed == 0 and (missed == 0 or (rate or 0.0) > (known.rate or 0.0))
     if arrivals and _moved(known.rate, rate, interval_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=now.level
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
         )
     better = cell is not None and not known.confined
     if missed and not (better and settled):
-        return now  # starved services look alike whatever their load: nothing is learned from that
+        return replace(known, **seen)  # starved services look alike whatever their load: nothing is learned from that
     if settled == 0 and known.count:
-        return now  # a part of the interval was under the old allocation
+        return replace(known, **seen)  # a part of the interval was under the old allocation
     if better:
-        fresh = _fresh(answer, service, cell, rate)
-        fresh = replace(
-            now,
-            oaa=fresh.oaa,
-            oaa_upper=fresh.oaa_upper,
-            cliff=fresh.cliff,
-            upper=fresh.upper,
-            gbps=fresh.gbps,
-            count=1,
-            confined=True,
-            rate=rate,
-        )
+        fresh = replace(known, **seen, **_predicted(answer), count=1, confined=True, rate=rate)
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
-        return now
-    share = 1.0 / min(known.count + 1, _MEMORY)
+        return replace(known, **seen)
+    # Half of the way down the neighbours are others than they were: what was predicted above is over.
+    share = 1.0 if known.underway and settled == 1 else 1.0 / min(known.count + 1, _MEMORY)
     return replace(
-        now,
+        known,
+        **seen,
         oaa=_mean(known.oaa, answer.oaa, share),
         oaa_upper=_mean(known.oaa_upper, answer.oaa_upper, share),
         cliff=_mean(known.cliff, answer.cliff, share),
@@ -119,24 +112,16 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     )
 
 
-def banned(known: Known, cell: Cell) -> bool:
-    """Whether a cell, or one that is larger in both, missed the target at this load or a lower one."""
-    return any(
-        cell.cores <= ban.cores and cell.ways <= ban.ways and _same_or_more(known.rate, ban.rate) for ban in known.bans
-    )
+def without_prediction(known: Known, answer: Answer) -> Known:
+    """The memory of a service that no model is believed about: its need is that of `answer`, until one is again."""
+    return replace(known, **_predicted(answer), count=0)
 
 
-def with_ban(known: Known, cell: Cell) -> Known:
-    """The memory with a cell that missed the target."""
-    new = Ban(cell.cores, cell.ways, known.rate)
-    bans = [ban for ban in known.bans if not _covers(new, ban)]
-    return replace(known, bans=[*bans, new][-_MAX_BANS:])
-
-
-def _covers(new: Ban, old: Ban) -> bool:
-    """Whether all that the old ban forbids, cells and loads, the new one forbids, too."""
-    lighter = new.rate is None or (old.rate is not None and new.rate <= old.rate)
-    return lighter and old.cores <= new.cores and old.ways <= new.ways
+def _predicted(answer: Answer) -> dict[str, Any]:
+    return {
+        "oaa": answer.oaa, "oaa_upper": answer.oaa_upper, "cliff": answer.cliff, "upper": answer.upper,
+        "gbps": answer.gbps,
+    }  # fmt: skip
 
 
 def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:
@@ -147,11 +132,11 @@ def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | No
     )  # fmt: skip
 
 
-def _level(before: float | None, service: Service) -> float | None:
+def _level(before: float | None, latency_ms: float | None, target_ms: float | None) -> float | None:
     """Latency over target, as a mean in which an interval counts less the older it is."""
-    if service.latency_ms is None or service.target_ms is None:
+    if latency_ms is None or target_ms is None:
         return before
-    ratio = min(service.latency_ms / service.target_ms, 1.3)  # what a queue was once is forgotten soon
+    ratio = min(latency_ms / target_ms, 1.3)  # what a queue was once is forgotten soon
     return ratio if before is None else before + 0.3 * (ratio - before)
 
 
@@ -174,7 +159,3 @@ def _moved(before: float | None, now: float | None, interval_s: float) -> bool:
         return False
     noise = _NOISE / math.sqrt(max(1.0, before * interval_s))
     return abs(now / before - 1.0) > MOVED + noise
-
-
-def _same_or_more(rate: float | None, at: float | None) -> bool:
-    return rate is None or at is None or rate >= at * (1.0 - MOVED)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from osml.domain import Service
-from osml.policies.osml_memory import Known
+from osml.policies.osml_memory import ENDURED, Known
 
 SETTLE = 2
 """Intervals after which a cell, or a way to run the node, shows what it is worth."""
@@ -30,6 +30,8 @@ def really_missed(known: Known, service: Service) -> bool:
         return False
     samples = service.latency.samples
     tail = math.inf if samples is None else max(1.0, _BEYOND.get(service.percentile, 0.5) * samples)
+    if known.owed >= ENDURED:
+        return True
     once = latency_ms > (1.0 + ONCE / math.sqrt(tail)) * target_ms
     return once or (known.settled >= SETTLE and (known.level or 0.0) > 1.0 + LASTING / math.sqrt(tail))
 
@@ -48,7 +50,7 @@ def alarming(known: Known, before: Known | None, service: Service) -> bool:
     slack = service.slack
     if slack is None or known.settled < 1 or drains(before, service):
         return False
-    return slack < -BAD or known.missed > 1
+    return slack < -BAD or known.missed > 1 or known.owed >= ENDURED
 
 
 def over(service: Service) -> float | None:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from osml.bandwidth import ProfileLibrary
 from osml.failure import Failure, InputError, MachineError
 from osml.predictors import Predictor, find_model, load_predictor, models_folder
 from osml.predictors.q_function import QFunction, load_q_function
@@ -21,6 +22,7 @@ class Models:
     """Models of one platform; None where one is missing. `faults` say, model by model, why.
 
     `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` B and B', `c` Model-C.
+    `profiles` are bandwidth profiles (OMBM); None: the usual ones.
     """
 
     a: Predictor | None = None
@@ -29,6 +31,7 @@ class Models:
     b2: Predictor | None = None
     c: QFunction | None = None
     faults: tuple[str, ...] = ()
+    profiles: ProfileLibrary | None = None
 
     def only(self, *kinds: str) -> Models:
         """Without all others (ablations of OSML section 6.2)."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from osml.domain import Knobs, Observation, Partition, Region, Service
-from osml.policies.limits import Budget, budgets, can_isolate
+from osml.policies.limits import Budget, Limits, budgets, can_isolate
 from osml.policies.regions import with_knob
 
 PRIORITY = 10  # of 1..99; only that it is above 0 (normal tasks) matters
@@ -26,6 +26,7 @@ class Node(NamedTuple):
 
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
     `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
+    `leasts` and `mosts` are the operator's limits, or the smallest part that there is and everything.
     """
 
     observation: Observation
@@ -36,6 +37,8 @@ class Node(NamedTuple):
     cells: dict[str, Cell]
     background: bool
     obstacle: str | None
+    leasts: dict[str, Cell]
+    mosts: dict[str, Cell]
     taken: Cell = Cell(0, 0)
 
     @property
@@ -59,23 +62,23 @@ class Node(NamedTuple):
         return Cell(total.cores - least.cores - self.taken.cores, total.ways - least.ways - self.taken.ways)
 
     def least(self, name: str) -> Cell:
-        """The operator's minimum of a service, or the smallest part that there is."""
-        return Cell(self.cores.limits[name].least, 0 if self.ways is None else self.ways.limits[name].least)
+        """What a service has at least."""
+        return self.leasts[name]
 
     def most(self, name: str) -> Cell:
-        """The operator's maximum of a service."""
-        return Cell(self.cores.limits[name].most, 0 if self.ways is None else self.ways.limits[name].most)
+        """What a service may have at most."""
+        return self.mosts[name]
 
     def bounded(self, name: str, cores: int, ways: int) -> Cell:
         """So much, within the operator's limits."""
-        least, most = self.least(name), self.most(name)
+        least, most = self.leasts[name], self.mosts[name]
         return Cell(max(least.cores, min(cores, most.cores)), max(least.ways, min(ways, most.ways)))
 
     @property
     def may_share(self) -> bool:
         """Whether all services may use everything: no limit of the operator would be exceeded."""
-        names = [service.name for service in self.lc]
-        return all(self.most(name) == self.total for name in names)
+        total = self.total
+        return all(self.mosts[service.name] == total for service in self.lc)
 
 
 def node_of(observation: Observation, wanted: Partition | None) -> Node:
@@ -86,7 +89,11 @@ def node_of(observation: Observation, wanted: Partition | None) -> Node:
     cores, ways = found["cores"], found.get("ways")
     total = observation.platform.cores
     background = bool(be) and observation.platform.realtime and all(cores.limits[n].most >= total for n in be)
-    node = Node(observation, lc, be, cores, ways, {}, background, None)
+    none = dict.fromkeys(cores.limits, Limits(0, 0))
+    of_ways = none if ways is None else ways.limits
+    leasts = {name: Cell(limit.least, of_ways[name].least) for name, limit in cores.limits.items()}
+    mosts = {name: Cell(limit.most, of_ways[name].most) for name, limit in cores.limits.items()}
+    node = Node(observation, lc, be, cores, ways, {}, background, None, leasts, mosts)
     before = observation.partition or wanted
     names = {service.name for service in lc}
     cells = {} if before is None else isolated(before, names, has_ways=ways is not None)

@@ -66,9 +66,17 @@ def filled(turn: Round, cells: dict[str, Cell]) -> dict[str, Cell]:
 
 
 def _tight(turn: Round, name: str) -> Cell:
-    """RCliff with its bound, where that is less than the OAA: the lesser alternative (OSML, algorithm 1, line 17)."""
+    """RCliff with its bound, where that is less than the OAA: the lesser alternative (OSML, algorithm 1, line 17).
+
+    With the OAA's ways where the shield lets that pass, else with RCliff's, else nothing less than the OAA.
+    """
     known, want = turn.known[name], turn.wants[name]
-    return turn.node.bounded(name, min(units(known.upper[0], turn.quantum), want.cores), want.ways)
+    cores = min(units(known.upper[0], turn.quantum), want.cores)
+    for ways in (want.ways, max(want.ways, units(known.upper[1], 1.0) if want.ways else 0)):
+        cell = turn.node.bounded(name, cores, ways)
+        if turn.safe(name, cell):
+            return cell
+    return want
 
 
 def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:

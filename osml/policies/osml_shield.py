@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from osml.domain import Service
-from osml.policies.osml_memory import Known, banned
+from osml.policies.osml_bans import is_banned
+from osml.policies.osml_memory import Known
 from osml.policies.osml_node import Cell
 
 BOUND, NEED = 0.5, 0.25
@@ -21,14 +22,14 @@ def units(amount: float, quantum: float, rounding: float = BOUND) -> int:
     return math.ceil(amount / quantum - rounding)
 
 
-def safe(known: Known, cell: Cell, quantum: float, *, has_ways: bool = True) -> bool:
-    """Whether a cell stays on the right side of RCliff, as far as the conformal bounds go, and missed no target before.
+def safe(known: Known, cell: Cell, quantum: float, now_s: float, *, has_ways: bool = True) -> bool:
+    """Whether a cell stays on the right side of RCliff, as far as the conformal bounds go, and missed no target lately.
 
     Either it has at least the bound of RCliff in both, or one core less than the bound of the OAA (from which losing a
     core is harmless by definition) with the OAA's ways: RCliff is one cell of a boundary on which cores and ways
     stand for each other.
     """
-    if banned(known, cell):
+    if is_banned(known.bans, cell, known.rate, now_s):
         return False
     cliff = Cell(units(known.upper[0], quantum), units(known.upper[1], 1.0) if has_ways else 0)
     area = Cell(units(known.oaa_upper[0] - 1.0, quantum), units(known.oaa[1], 1.0) if has_ways else 0)

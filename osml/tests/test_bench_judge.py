@@ -5,7 +5,7 @@ import math
 import pytest
 
 from osml.bench.judge import Judge, Judged, converged_at, falls, longest_met
-from osml.bench.oracle_policy import best_for
+from osml.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
 from osml.bench.report.statistics import mean, median, paired
 from osml.bench.scenario import Scenario
 from osml.domain import Partition, Region
@@ -42,6 +42,37 @@ def test_the_oracle_shares_everything_where_no_isolated_parts_meet_all_targets()
         best = best_for(scenario.node, scenario.mix.loads)
         found.append((best.feasible, len(best.partition.regions)))
     assert found == [(True, 2), (True, 1), (False, 1)]
+
+
+def test_the_isolating_oracle_never_shares_and_is_never_better() -> None:
+    for mix in ("memcached=0.8,moses=0.6,specjbb=0.2", "moses=0.4,xapian=0.3,be:stream"):
+        scenario, answers = Scenario("test", "test", parse_mix(mix), "e5-2697v4"), Answers()
+        shares, isolates = (answers.best(name, scenario.node, scenario.mix.loads) for name in (NAME, ISOLATED))
+        assert len(isolates.partition.regions) == len(scenario.node.tenants)
+        assert (shares.feasible is True, -shares.e_s) >= (isolates.feasible is True, -isolates.e_s)
+        assert answers.best(ISOLATED, scenario.node, dict(scenario.mix.loads)) is isolates  # asked once
+
+
+def test_the_oracle_lends_what_jobs_hold_while_targets_are_missed() -> None:
+    node = Scenario("test", "test", parse_mix("xapian=0.5,be:stream"), "e5-2697v4").node
+    too_little = Partition([Region(["xapian"], 2, 2), Region(["stream"], 34, 18)])
+    oracle = Oracle(NAME, lambda _: BestFor(too_little, True, [], 0.0, 2, 2))
+    loop = ClosedLoop(node, {"xapian": 0.5}, oracle)
+    seen = [d.partition.cores_of("stream") for interval in loop.run(60) if (d := interval.decision) is not None]
+    assert seen[0] == 34
+    assert 1 in seen
+    assert 34 in seen[seen.index(1) :]  # and takes it back when all targets are met
+
+
+def test_a_shorter_wait_behind_busy_cpus_is_part_of_the_node_and_of_the_name() -> None:
+    usual = Scenario("test", "test", parse_mix("moses=0.4,be:stream"), "e5-2697v4")
+    shorter = Scenario("test", "test", usual.mix, "e5-2697v4", time_slice_ms=1.0)
+    assert (shorter.node.platform.time_slice_ms, shorter.name) == (1.0, f"{usual.name}@1ms")
+
+    def tail_ms(scenario: Scenario) -> float:
+        return ClosedLoop(scenario.node, scenario.loads, "unmanaged").run(5)[-1].tail_ms(0, "p99")
+
+    assert tail_ms(shorter) < tail_ms(usual)
 
 
 def test_a_fall_is_a_loss_after_which_the_latency_multiplies_beyond_the_target() -> None:

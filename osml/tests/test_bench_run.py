@@ -12,6 +12,7 @@ import pytest
 from msgspec import Struct
 from rich.console import Console
 
+from osml.bench import contenders
 from osml.bench import run as runs
 from osml.bench.report import build as reports
 from osml.bench.report.document import Section, Table, markdown, page
@@ -72,8 +73,8 @@ def bad_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         return Bad() if name == "bad" else registry.load_policy(name)
 
     monkeypatch.setattr(decide, "load_policy", load)
-    monkeypatch.setattr(runs, "load_policy", load)
-    monkeypatch.setattr(runs, "policy_names", lambda: [*registry.policy_names(), "bad"])
+    monkeypatch.setattr(contenders, "load_policy", load)
+    monkeypatch.setattr(contenders, "policy_names", lambda: [*registry.policy_names(), "bad"])
 
 
 def settings(out: Path, policies: str = "even,oracle", **more: object) -> Settings:
@@ -193,6 +194,13 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
         reports.build(tmp_path / "other")
 
 
+def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(InputError, match=f"--out {out} can't be made or read .*: name another folder"):
+            run(settings(out, "even"), in_this_process, quiet())
+
+
 def test_damaged_results_say_which_file(tmp_path: Path) -> None:
     run(settings(tmp_path / "out", "even"), in_this_process, quiet())
     (tmp_path / "out" / "parts" / "00001.parquet").write_bytes(b"PAR1 and no more")
@@ -233,6 +241,10 @@ def test_the_report_has_the_overview_and_the_suites_own_sections(
     assert "## Paired differences" in text
     assert summary["policies"]["oracle"]["easy"]["converged"]["value"] == 1.0
     assert "<table>" in (tmp_path / "out" / "report.html").read_text()
+    (tmp_path / "out" / "report.html").unlink()
+    (tmp_path / "out" / "report.html").mkdir()
+    with pytest.raises(Failure, match="the report can't be written"):
+        reports.build(tmp_path / "out")
 
 
 def test_cells_of_a_report_are_text_and_never_markup() -> None:

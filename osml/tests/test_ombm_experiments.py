@@ -13,6 +13,7 @@ from osml.trials.ombm.accuracy import SECOND_SAMPLES_GBPS, judge, profile_of, tr
 from osml.trials.ombm.assurance import assure, traces
 from osml.trials.ombm.live_profiling import CommandProfiler
 from osml.trials.ombm.profiling import VirtualProfiler, deployed, profile_virtual
+from osml.trials.ombm.split import split_run
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.reservation import reserved_flows, reserved_node
 
@@ -60,6 +61,13 @@ def test_adaptive_sampling_is_accurate_and_wastes_less_than_half(name):
     assert classic.short_gbps == 0.0
 
 
+def test_on_a_logarithmic_axis_the_services_come_in_the_papers_order():
+    found = {
+        name: judge(profile_of(name, "classic", 0), truth_of(name), "") for name in ("silo", "masstree", "img-dnn")
+    }
+    assert found["silo"].log_accuracy_pct > found["img-dnn"].log_accuracy_pct > found["masstree"].log_accuracy_pct
+
+
 def test_which_sample_of_bandwidths_is_better_depends_on_the_service_as_in_figure_8():
     better = {
         name: judge(profile_of(name, "classic", 0, SECOND_SAMPLES_GBPS), truth_of(name), "").accuracy_pct
@@ -76,6 +84,24 @@ def test_the_slo_holds_in_99_percent_of_the_intervals_beside_the_paper_jobs(name
     found = assure(name, "B", kind, classic=classic, seed=1)
     assert found.slo_pct >= 99.0
     assert found.gain > 5.0
+
+
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_the_slo_holds_in_99_percent_of_the_intervals_where_rates_jump_and_the_policy_learns(name):
+    assert assure(name, "A", "random", classic=False, seed=7).slo_pct >= 99.0
+
+
+def test_a_shorter_interval_holds_jumps_with_less_bandwidth():
+    slow = assure("silo", "C", "random", classic=False, seed=7)
+    fast = assure("silo", "C", "random", classic=False, seed=7, interval_s=0.25)
+    assert fast.slo_pct > slow.slo_pct
+    assert fast.wasted_gbps < slow.wasted_gbps / 1.5
+
+
+def test_profiles_hold_targets_of_osml_that_the_split_by_mean_traffic_misses():
+    model, profile = (split_run("silo", "C", "static", how, seed=1) for how in ("model", "profile"))
+    assert profile.slo_pct >= 99.0 > model.slo_pct
+    assert split_run("silo", "C", "static", "profile", seed=1) == profile
 
 
 def test_a_run_repeats_itself_and_respects_the_machine():

@@ -87,6 +87,36 @@ def test_completions_behind_a_queue_are_not_taken_for_a_falling_rate():
     assert fallen.qps == 300.0
 
 
+def jumped(policy: Ombm, *, before: float, rate: float) -> OmbmState:
+    """The state after a jump whose backlog has drained."""
+    state, partition = OmbmState(), None
+    for qps, tail_ms in ((before, 15.0), (before, 15.0), (300.0, 900.0), (900.0, 80.0), (rate, 15.0), (before, 15.0)):
+        seen = seeing([web(qps, tail_ms), *JOBS], partition=partition)
+        plan, state = policy.decide(seen, state)
+        partition = plan.partition
+    return state
+
+
+def test_after_a_jump_the_service_is_ready_for_the_next_one_and_says_so():
+    policy = Ombm(LIBRARY)
+    calm, _ = policy.decide(seeing([web(150.0), *JOBS]), OmbmState())
+    plan, state = policy.decide(seeing([web(150.0), *JOBS]), jumped(policy, before=150.0, rate=800.0))
+    assert given_gbps(plan) > given_gbps(calm)
+    assert any("because the rate jumps" in reason.text for reason in plan.reasons)
+    assert state.waiting
+
+
+def test_a_jump_is_not_laid_to_the_correction_and_a_backlog_at_the_same_rate_is():
+    policy = Ombm(LIBRARY)
+    assert jumped(policy, before=150.0, rate=800.0).correction.factors == [1.0] * 8
+    assert max(jumped(policy, before=150.0, rate=160.0).correction.factors) > 1.0
+
+
+def test_the_classic_version_is_never_ready_for_a_jump():
+    state = jumped(OmbmClassic(LIBRARY), before=150.0, rate=800.0)
+    assert state.jumps == OmbmState().jumps and not state.waiting
+
+
 def test_what_is_learned_is_forgotten_when_the_jobs_change():
     policy = Ombm(LIBRARY)
     plan, state = policy.decide(seeing([web(), *JOBS]), OmbmState())

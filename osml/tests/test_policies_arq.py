@@ -169,12 +169,22 @@ def test_the_shared_region_is_cancelled_within_the_elasticity_only_and_tries_the
     services = [lc("a", 20.0), lc("b", 9.0), be()]
     plan, state = Arq().decide(observed(services, SHARED), after(SHARED))
     noisy = observed([lc("a", 21.5), lc("b", 9.0), be()], plan.partition, 11.0)
-    assert isolated(Arq().decide(noisy, state)[0].partition, "a") == (2, 0)
+    assert isolated(Arq().decide(noisy, state)[0].partition, "a")[0] >= 1
     worse = observed([lc("a", 25.0), lc("b", 9.0), be()], plan.partition, 11.0)
     plan, state = Arq().decide(worse, state)
     assert isolated(plan.partition, "a") == (0, 0)
     plan, _ = Arq().decide(observed([lc("a", 25.0), lc("b", 9.0), be()], plan.partition, 12.0), state)
     assert isolated(plan.partition, "a") == (0, 1)
+
+
+def test_a_resource_that_does_not_lower_entropy_is_followed_by_the_next() -> None:
+    services = [lc("a", 20.0), lc("b", 9.0), be()]
+    plan, state = Arq().decide(observed(services, SHARED), after(SHARED))
+    assert isolated(plan.partition, "a") == (1, 0)
+    helped = observed([lc("a", 18.0), lc("b", 9.0), be()], plan.partition, 11.0)
+    assert isolated(Arq().decide(helped, state)[0].partition, "a") == (2, 0)
+    of_no_use = observed(services, plan.partition, 11.0)
+    assert isolated(Arq().decide(of_no_use, state)[0].partition, "a") == (1, 1)
 
 
 def test_entropies_of_different_services_are_not_compared() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,17 @@ from osml.policies.osml import Osml
 from osml.policies.osml_models import Models
 from osml.predictors.actions import N_ACTIONS, action_index
 from osml.tests.test_policies_any import platforms, tenants
-from osml.tests.test_policies_osml_models import PLATFORM, Fake, Run, job, metadata, needs, observe, service
+from osml.tests.test_policies_osml_models import (
+    FEATURES,
+    PLATFORM,
+    Fake,
+    Run,
+    job,
+    metadata,
+    needs,
+    observe,
+    service,
+)
 
 
 def test_the_first_decision_gives_everybody_its_need_and_what_is_left_in_proportion() -> None:
@@ -40,13 +51,30 @@ def test_when_all_is_calm_everybody_goes_to_the_oaa_in_one_step() -> None:
 
 def test_best_effort_jobs_get_all_that_is_left() -> None:
     run = Run(Osml(needs(rate_10=4.0)))
-    run(service("a"), service("b"), job(), times=5)
+    run(service("a"), service("b"), job(), times=20)
     assert run.cores() == {"a": 4, "b": 4, "job": 28}
+
+
+def test_what_best_effort_jobs_get_is_given_half_of_the_way_at_a_time_and_predicted_anew_each_time() -> None:
+    """A' that sees the job as it is: the more CPUs the job has, the more a service needs."""
+    features = (*FEATURES, "neighbour_cores")
+    fake: Any = Fake(lambda row: [3.0, 1.0, 4.0 + 0.25 * (row[4] - 18.0), 1.0, 1.0], metadata(features=features))
+    run = Run(Osml(Models(a=fake, a2=fake)))
+    jobs: list[int] = []
+    for _ in range(30):
+        run(service("a"), job())
+        if not jobs or run.cores()["job"] != jobs[-1]:
+            jobs.append(run.cores()["job"])
+    steps = [after - before for before, after in pairwise(jobs)]
+    assert steps[0] <= (36 - jobs[0]) // 2 + 1
+    assert steps == sorted(steps, reverse=True)
+    need = 4.0 + 0.25 * (run.cores()["job"] - 18.0)
+    assert need <= run.cores()["a"] <= need + 1.5
 
 
 def test_where_the_node_has_priorities_best_effort_jobs_run_behind_the_services_too() -> None:
     run = Run(Osml(needs(rate_10=4.0)), replace(PLATFORM, realtime=True))
-    run(service("a"), service("b"), job(), times=5)
+    run(service("a"), service("b"), job(), times=20)
     partition = run.decision.partition
     assert partition.cores_of("job") == 36
     assert partition.ways_of("job") == 18
@@ -70,6 +98,16 @@ def test_a_missed_target_gets_more_and_the_cell_is_not_tried_again() -> None:
     assert run.cores()["a"] > 4
     run(service("a"), service("b"), times=40)
     assert run.cores()["a"] > 4
+
+
+def test_a_service_close_to_its_target_gives_nothing_more_whatever_is_predicted() -> None:
+    cores = [8.0]
+    fake: Any = Fake(lambda row: [cores[0] - 1.0, 1.0, cores[0], 1.0, 1.0])
+    run = Run(Osml(Models(a=fake, a2=fake)))
+    run(service("a"), service("b"), times=6)
+    cores[0] = 4.0
+    run(service("a", 0.95), service("b"), times=40)
+    assert run.cores() == {"a": 8, "b": 4}
 
 
 def test_a_queue_that_drains_is_left_alone() -> None:
@@ -176,7 +214,11 @@ def test_bandwidth_is_split_by_predicted_need_where_the_platform_throttles_it() 
     platform = replace(PLATFORM, mba=MbaRange(10, 100, 10))
     run = Run(Osml(needs(rate_10=4.0, rate_50=12.0)), platform)
     decision = run(service("a"), service("b", rate=50.0), job())
-    assert decision.partition.mba == {"a": 30, "b": 80, "job": 80}  # 25 and 75 %, rounded up; 76.8 - 1.2 x 16 GB/s
+    assert decision.partition.mba == {
+        "a": 30,
+        "b": 80,
+        "job": 70,
+    }  # 25, 75 % up; 76.8 - 1.2 x 16 GB/s, down
 
 
 class Values:

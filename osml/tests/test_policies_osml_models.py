@@ -149,6 +149,8 @@ def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts(
     wide = replace(PLATFORM, cores=96, cpus="0-95")
     run(service("a"), service("b"), platform=wide)
     assert "a is like nothing that the models know (platform_cores 96, trained on 0 to 36)" in run.words()
+    run(service("a"), service("b"), times=4)
+    assert "a is like nothing that the models know (familiar again for 4 of 5 intervals)" in run.words()
     run(service("a"), service("b"))
     assert "arq" not in run.words()
 
@@ -184,7 +186,7 @@ def test_the_partition_of_arq_is_taken_up_when_the_models_can_be_asked_again() -
     run(service("a"), service("b", 1.5), times=6)
     assert "arq" in run.words()
     run.policy = Osml(fine)
-    run(service("a"), service("b"))
+    run(service("a"), service("b"), times=5)
     assert run.decision.partition.cores_of("a") >= 4
     assert run.decision.forecasts[0].oaa.cores == pytest.approx(4.0)
 

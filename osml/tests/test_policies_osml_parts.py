@@ -11,15 +11,17 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from osml.domain import Latency, Partition, Region
+from osml.policies.osml_bans import FIRST_S, LONGEST_S, Ban, is_banned, on_new_clock, with_ban
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_forecast import Answer
-from osml.policies.osml_memory import Known, banned, learned, with_ban
+from osml.policies.osml_memory import ENDURED, Known, learned
 from osml.policies.osml_misses import drains, really_missed
 from osml.policies.osml_node import Cell, isolated, node_of
 from osml.policies.osml_shield import safe
 from osml.policies.osml_trade import best_fit
 from osml.tests.test_policies_osml_models import observe, service
 
+NOW_S = 100.0
 NODE = node_of(observe(service("a"), service("b"), service("c")), None)
 cells = st.builds(Cell, st.integers(1, 12), st.integers(1, 6))
 three = st.fixed_dictionaries({"a": cells, "b": cells, "c": cells})
@@ -86,30 +88,62 @@ def _known(**changes: Any) -> Known:
 
 def test_the_shield_lets_pass_what_is_above_the_bound_of_the_cliff_or_within_a_core_of_the_oaa() -> None:
     known = _known()
-    assert safe(known, Cell(6, 6), 1.0)  # the bound of RCliff in both
-    assert safe(known, Cell(6, 2), 1.0)  # one less than the bound of the OAA (6.7), with its ways
-    assert not safe(known, Cell(5, 6), 1.0)
-    assert not safe(known, Cell(5, 2), 1.0)
-    assert not safe(known, Cell(6, 1), 1.0)
+    assert safe(known, Cell(6, 6), 1.0, NOW_S)  # the bound of RCliff in both
+    assert safe(known, Cell(6, 2), 1.0, NOW_S)  # one less than the bound of the OAA (6.7), with its ways
+    assert not safe(known, Cell(5, 6), 1.0, NOW_S)
+    assert not safe(known, Cell(5, 2), 1.0, NOW_S)
+    assert not safe(known, Cell(6, 1), 1.0, NOW_S)
 
 
 def test_the_shield_lets_nothing_pass_that_missed_the_target_before() -> None:
-    known = with_ban(_known(rate=10.0), Cell(7, 5))
-    assert not safe(known, Cell(7, 5), 1.0)
-    assert not safe(known, Cell(7, 3), 1.0)
-    assert safe(known, Cell(8, 3), 1.0)
-    assert safe(replace(known, rate=5.0), Cell(7, 3), 1.0)  # at half the load it may do
+    known = _known(rate=10.0, bans=with_ban([], Cell(7, 5), 10.0, NOW_S))
+    assert not safe(known, Cell(7, 5), 1.0, NOW_S)
+    assert not safe(known, Cell(7, 3), 1.0, NOW_S)
+    assert safe(known, Cell(8, 3), 1.0, NOW_S)
+    assert safe(replace(known, rate=5.0), Cell(7, 3), 1.0, NOW_S)  # at half the load it may do
 
 
 def test_bans_of_smaller_cells_are_forgotten_and_the_list_stays_short() -> None:
-    known = _known()
+    bans: list[Ban] = []
     for cores in range(2, 40):
-        known = with_ban(known, Cell(cores, 2))
-    assert len(known.bans) == 1
+        bans = with_ban(bans, Cell(cores, 2), None, NOW_S)
+    assert len(bans) == 1
     for cores in range(40):
-        known = with_ban(known, Cell(cores, 40 - cores))
-    assert len(known.bans) <= 16
-    assert banned(known, Cell(39, 1))
+        bans = with_ban(bans, Cell(cores, 40 - cores), None, NOW_S)
+    assert len(bans) <= 16
+    assert is_banned(bans, Cell(39, 1), None, NOW_S)
+
+
+def test_a_banned_cell_is_tried_again_after_minutes_and_ever_more_rarely_where_it_fails_again() -> None:
+    bans: list[Ban] = []
+    now_s, failed_s = NOW_S, list[float]()
+    while now_s < NOW_S + 3 * 86_400.0:
+        if not is_banned(bans, Cell(4, 2), 100.0, now_s):
+            failed_s.append(now_s - NOW_S)
+            bans = with_ban(bans, Cell(4, 2), 100.0, now_s)
+        now_s += 10.0
+    assert failed_s[:4] == [0.0, FIRST_S, 5 * FIRST_S, 21 * FIRST_S]
+    assert sum(at < 86_400.0 for at in failed_s) <= 6
+    assert sum(at >= 86_400.0 for at in failed_s) <= 3
+    assert len(bans) == 1
+    assert not is_banned(bans, Cell(5, 2), 100.0, NOW_S)
+
+
+def test_a_larger_cell_that_fails_does_not_make_the_ban_of_a_smaller_one_shorter() -> None:
+    bans: list[Ban] = []
+    for at_s in (0.0, 200.0, 1000.0):
+        bans = with_ban(bans, Cell(4, 2), None, at_s)
+    until_s = bans[0].until_s
+    bans = with_ban(bans, Cell(5, 2), None, 1010.0)
+    assert is_banned(bans, Cell(4, 2), None, until_s - 1.0)
+    assert not is_banned(bans, Cell(5, 2), None, until_s - 1.0)
+
+
+def test_a_ban_of_another_clock_lasts_no_longer_than_from_its_start() -> None:
+    bans = on_new_clock(with_ban([], Cell(4, 2), None, 1e6), 5.0)
+    assert is_banned(bans, Cell(4, 2), None, 5.0 + FIRST_S - 1.0)
+    assert not is_banned(bans, Cell(4, 2), None, 5.0 + FIRST_S)
+    assert LONGEST_S == 86_400.0
 
 
 def test_needs_are_means_of_what_was_predicted_while_nothing_changed() -> None:
@@ -149,6 +183,20 @@ def test_a_miss_is_real_beyond_the_noise_of_its_tail_or_in_the_mean() -> None:
     assert really_missed(known, measured(1.05, 100_000))
     assert really_missed(replace(known, level=1.2), measured(1.1, 400))
     assert not really_missed(replace(known, missed=0), measured(0.9, 400))
+
+
+def test_a_small_miss_that_lasts_is_real_and_one_that_is_noise_is_not() -> None:
+    known = _known(rate=10.0)
+    few = Latency(p99_ms=10.2, requests_per_s=10.0, samples=10)
+    missed, met = replace(service("a"), latency=few), replace(service("a"), latency=replace(few, p99_ms=9.8))
+    for _ in range(ENDURED):
+        assert not really_missed(known, missed)
+        known = learned(known, _answer(), missed, Cell(8, 4), 1.0)
+    assert really_missed(known, missed)
+    for _ in range(3):
+        known = learned(known, _answer(), met, Cell(8, 4), 1.0)
+    assert not really_missed(learned(known, _answer(), missed, Cell(8, 4), 1.0), missed)
+    assert learned(known, _answer(), missed, Cell(9, 4), 1.0).owed == 0  # another cell
 
 
 def test_a_queue_drains_where_its_end_is_in_sight() -> None:

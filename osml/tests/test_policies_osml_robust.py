@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from osml.domain import Latency, MbaRange, Partition, Region, Service
 from osml.policies.decide import RequestError, decide_by
 from osml.policies.osml import Osml, OsmlC
-from osml.policies.osml_memory import Known, banned, with_ban
+from osml.policies.osml_bans import is_banned, with_ban
 from osml.policies.osml_models import Models, load_models
 from osml.policies.osml_node import Cell
 from osml.policies.osml_state import Pair
@@ -49,11 +49,9 @@ def test_model_b_is_not_quoted_where_idle_units_are_enough() -> None:
 
 
 def test_a_cell_that_missed_at_a_low_load_stays_banned_there_when_a_larger_one_misses_at_a_high_load() -> None:
-    known = Known((1, 1), (1, 1), (1, 1), (1, 1), None, 1, True, 10.0, rate=10.0)
-    known = replace(with_ban(known, Cell(4, 4)), rate=100.0)
-    known = with_ban(known, Cell(6, 6))
-    assert banned(replace(known, rate=10.0), Cell(4, 4))
-    assert not banned(replace(known, rate=10.0), Cell(6, 6))
+    bans = with_ban(with_ban([], Cell(4, 4), 10.0, 0.0), Cell(6, 6), 100.0, 0.0)
+    assert is_banned(bans, Cell(4, 4), 10.0, 1.0)
+    assert not is_banned(bans, Cell(6, 6), 10.0, 1.0)
 
 
 def test_a_relaxed_target_forgets_what_missed_the_strict_one() -> None:

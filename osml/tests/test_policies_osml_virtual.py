@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from osml.bench.judge import Judge, converged_at
+from osml.bench.judge import Judge, converged_at, falls
 from osml.bench.scenario import Scenario
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.load_traces import Steps
@@ -73,6 +74,20 @@ def test_a_job_leaves_the_services_cpus_where_targets_are_missed_with_it_behind_
     judged, loop = _run("xapian=0.16,specjbb=0.44,mongodb=0.59,moses=0.47,be:stream", "osml", 60)
     assert all(one.met for one in judged[-20:])  # with the job behind the services none of these intervals is met
     assert [r.owners for r in loop._decision.partition.regions if "stream" in r.owners] == [["stream"]]
+
+
+@pytest.mark.parametrize("mix", ["moses=0.4,img-dnn=0.6,xapian=0.5", "masstree=0.3,nginx=0.06,xapian=0.12"])
+def test_no_service_falls_when_a_job_without_priorities_gets_what_it_gave(mix: str) -> None:
+    scenario = Scenario("t", "t", parse_mix(f"{mix},be:stream"), PLATFORM)
+    loop = ClosedLoop(scenario.node, scenario.loads, "osml", seed=5, delay_s=0.1)
+    loop._platform = replace(loop.platform, realtime=False)  # as with the agent
+    judge = Judge(scenario.node, [solo_speed(scenario.node.platform, job) for job in scenario.node.jobs])
+    judged = [judge(loop.step(), loop.loads_now()) for _ in range(40)]
+    downward, fallen = falls(scenario.node, judged)
+    assert fallen == 0
+    assert downward >= 3
+    assert max(max(one.tails_ms) for one in judged[5:]) < 15.0  # targets are 10 ms
+    assert judged[-1].used[0] <= 24  # and the job got its part
 
 
 @pytest.mark.parametrize("xapian", [0.3, 0.6])

@@ -22,7 +22,7 @@ class Access:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Note the nodes that the token speaks for, or raise 401."""
         if scope["type"] == "http":
-            scope[GRANT] = EVERYBODY if self.tokens is None or not _guarded(scope["path"]) else self._nodes(scope)
+            scope[GRANT] = EVERYBODY if self.tokens is None or not is_guarded(scope["path"]) else self._nodes(scope)
         await self.app(scope, receive, send)
 
     def _nodes(self, scope: Scope) -> frozenset[str]:
@@ -38,7 +38,8 @@ class Access:
         return nodes
 
 
-def _guarded(path: str) -> bool:
+def is_guarded(path: str) -> bool:
+    """True where a path wants a token; all routes that take a body do."""
     return path.startswith(("/v1/", "/v2/models")) or path in ("/v1", "/metrics")
 
 
@@ -55,7 +56,12 @@ def require(scope: Scope, node: str) -> None:
         raise ApiError(403, "forbidden", message, field="node", hint="every node has its own token")
 
 
+def speaks_for_all(scope: Scope) -> bool:
+    """True where the request's token is for all nodes."""
+    return ANY_NODE in scope[GRANT]
+
+
 def require_any(scope: Scope) -> None:
     """Raise 403 where the token is for single nodes and the answer is about all."""
-    if ANY_NODE not in scope[GRANT]:
+    if not speaks_for_all(scope):
         raise ApiError(403, "forbidden", "this needs a token for all nodes ('*' in the token file)")

@@ -20,7 +20,7 @@ from osml_serving.protocol import (
     ProtocolError,
     ServerMetadata,
 )
-from osml_serving.wire import BatchAnswer, BatchRequest, NodeDocument, NodeList, Receipt, StoredExperiences
+from osml_serving.wire import DAMAGED, BatchAnswer, BatchRequest, NodeDocument, NodeList, Receipt, StoredExperiences
 
 Json = dict[str, Any]
 
@@ -93,7 +93,7 @@ BATCH: Json = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(BatchRequest)}}},
     "responses": {
         **_answer("A decision or an error for each observation.", "application/json", _ref(BatchAnswer)),
-        **_errors(400, 401, 408, 413, 415, 422, 503),
+        **_errors(400, 401, 408, 413, 415, 422, 429, 503),
     },
 }
 EXPERIENCES: Json = {
@@ -109,7 +109,10 @@ STORED_EXPERIENCES: Json = {
     "tags": ["learning"],
     "security": BEARER,
     "responses": {
-        **_answer("The experiences.", "application/json", _ref(StoredExperiences)),
+        "200": {
+            **_answer("The experiences.", "application/json", _ref(StoredExperiences))["200"],
+            "headers": {DAMAGED: {"description": "Rows that can't be read.", "schema": {"type": "integer"}}},
+        },
         **_errors(401, 403, 404, 422, 503),
     },
 }
@@ -156,7 +159,7 @@ EXPLAIN: Json = {
     "security": BEARER,
     "responses": {
         **_answer("The explanation.", "application/json", _ref(Explanation)),
-        **_errors(401, 403, 404, 422),
+        **_errors(401, 403, 404, 422, 429),
     },
 }
 EVENTS: Json = {
@@ -185,7 +188,7 @@ V2_READY: Json = _protocol("", None, 503)
 V2_MODEL: Json = _protocol("The model.", ModelDescription, 401, 404, 422)
 V2_MODEL_READY: Json = _protocol("It answers.", ModelReady, 401, 404, 422)
 INFER: Json = {
-    **_protocol("The answer.", InferResponse, 400, 401, 404, 408, 413, 422, 500, 503),
+    **_protocol("The answer.", InferResponse, 400, 401, 404, 408, 413, 422, 429, 500, 503),
     "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(InferRequest)}}},
 }
 METRICS: Json = {

@@ -39,7 +39,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         if runtime.experiences is not None:
             runtime.experiences.start()
         if runtime.datasets is not None:
-            runtime.datasets.start()
+            await runtime.datasets.start()
         watching = None
         if runtime.shelf is not None:
             watching = asyncio.create_task(

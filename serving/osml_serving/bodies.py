@@ -6,11 +6,14 @@ uvicorn does neither: it buffers what it is sent, and waits for ever for the res
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from osml_serving.access import EVERYBODY, GRANT, is_guarded
 from osml_serving.errors import ApiError, ClientGoneError
 from osml_serving.metrics import Metrics
+from osml_serving.tokens import ANY_NODE
 
 BODY_METHODS = ("POST", "PUT", "PATCH")
 STREAMED = frozenset({"/v1/datasets"})  # routes that read their bodies themselves, in pieces
@@ -18,7 +21,10 @@ CLOSE = {"connection": "close"}  # the rest of a body that nobody wants would be
 
 
 class Bodies:
-    """ASGI layer for requests with a body: at most `limit` bytes, `timeout_s` seconds and `slots` requests at once."""
+    """ASGI layer for requests with a body: at most `limit` bytes, `timeout_s` seconds and `slots` requests at once.
+
+    Of those a token for single nodes gets a share: who sends a body slowly, again and again, does so at its own cost.
+    """
 
     def __init__(self, app: ASGIApp, limit: int, timeout_s: float, slots: int, metrics: Metrics) -> None:
         self.app = app
@@ -27,23 +33,40 @@ class Bodies:
         self.slots = slots
         self.metrics = metrics
         self.in_flight = 0
+        self.share = max(4, slots // 8)
+        self._held: Counter[frozenset[str]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hand the application a body that is already here; refuse what is too long, too slow or too much."""
         if scope["type"] != "http" or scope["method"] not in BODY_METHODS or scope["path"] in STREAMED:
             await self.app(scope, receive, send)
             return
-        if self.in_flight >= self.slots:
-            message = f"{self.in_flight} requests are being worked on, the limit is {self.slots}"
-            raise ApiError(503, "overloaded", message, headers={"retry-after": "1", **CLOSE})
+        if not is_guarded(scope["path"]):  # nothing there takes a body, and anybody may come: no place is held for it
+            await self.app(scope, receive, send)
+            return
+        holder: frozenset[str] = scope.get(GRANT, EVERYBODY)
+        self._admit(holder)
         self.in_flight += 1
+        self._held[holder] += 1
         self.metrics.in_flight.set(self.in_flight)
         try:
             body = await self._read(scope, receive)
             await self.app(scope, _replay(body, receive), send)
         finally:
             self.in_flight -= 1
+            self._held[holder] -= 1
+            if self._held[holder] == 0:
+                del self._held[holder]
             self.metrics.in_flight.set(self.in_flight)
+
+    def _admit(self, holder: frozenset[str]) -> None:
+        """Raise ApiError where there is no place, or the token has its share already."""
+        if ANY_NODE not in holder and self._held[holder] >= self.share:
+            message = f"{self.share} requests of this token are being worked on, more than that are for others"
+            raise ApiError(429, "rate_limited", message, headers={"retry-after": "1", **CLOSE})
+        if self.in_flight >= self.slots:
+            message = f"{self.in_flight} requests are being worked on, the limit is {self.slots}"
+            raise ApiError(503, "overloaded", message, headers={"retry-after": "1", **CLOSE})
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), None)

@@ -8,10 +8,11 @@ from osml_serving.metrics import Metrics
 
 QUEUE = 64  # frames: a viewer that is a minute behind at 1 Hz reconnects and reads the history instead
 MAX_VIEWERS = 64
+MAX_OWN_VIEWERS = 8  # of one node, for who has its token only
 
 
 class TooManyViewersError(Exception):
-    """There are MAX_VIEWERS already."""
+    """There are as many as there may be."""
 
 
 class Viewer:
@@ -36,9 +37,10 @@ class Broker:
         self._metrics = metrics
         self._closed = False
 
-    def subscribe(self, node: str) -> Viewer:
-        """A new viewer of a node. Raises TooManyViewersError."""
-        if len(self._viewers) >= MAX_VIEWERS:
+    def subscribe(self, node: str, most: int = MAX_VIEWERS) -> Viewer:
+        """A new viewer of a node, which may have `most` of them. Raises TooManyViewersError."""
+        of_node = sum(viewer.node == node for viewer in self._viewers)
+        if len(self._viewers) >= MAX_VIEWERS or of_node >= most:
             raise TooManyViewersError
         viewer = Viewer(node)
         self._viewers.add(viewer)

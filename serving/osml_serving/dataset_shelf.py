@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shutil
 import sys
@@ -20,6 +21,10 @@ from osml_serving.log import Log
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
+WORKER_VARIABLES = frozenset({
+    "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH",
+    "XDG_CACHE_HOME", "CACHE_DIRECTORY",
+})  # fmt: skip
 State = Literal["checking", "accepted", "refused", "failed"]
 
 
@@ -54,15 +59,31 @@ class DatasetShelf:
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self) -> None:
-        """Go on with checks that a stop cut off."""
-        for leftover in self.folder.glob(".incoming-*"):
-            leftover.unlink()
-        for leftover in self.folder.glob(".unpacked-*"):
-            shutil.rmtree(leftover, ignore_errors=True)
-        for record in self.records():
+    async def start(self) -> None:
+        """Go on with checks that a stop cut off; nothing that is wrong in the folder keeps the server from starting."""
+        try:
+            records = await asyncio.to_thread(self._tidy)
+        except OSError as error:
+            self._log.event("error", "dataset", f"{self.folder} can't be looked through: {error.strerror}")
+            return
+        for record in records:
             if record.state == "checking":
                 self._begin(record)
+
+    def _tidy(self) -> list[DatasetRecord]:
+        """Remove what a stop left behind; the records, with new ones of packages that have lost theirs."""
+        for leftover in self.folder.glob(".incoming-*"):
+            leftover.unlink(missing_ok=True)
+        for leftover in self.folder.glob(".unpacked-*"):
+            shutil.rmtree(leftover, ignore_errors=True)
+        records = self.records()
+        known = {record.id for record in records}
+        for package in self.folder.glob("*.tar"):
+            if re.match(IDENTITY, package.stem) and package.stem not in known:
+                found = package.stat()
+                records.append(DatasetRecord(package.stem, "checking", found.st_size, round(found.st_mtime, 3)))
+                self._write(records[-1])
+        return records
 
     async def stop(self) -> None:
         """Let go of the checks; they begin again at the next start."""
@@ -94,14 +115,22 @@ class DatasetShelf:
         return sorted((r for r in found if r is not None), key=lambda record: -record.received)
 
     def take(self, incoming: Path, identity: str, length: int) -> DatasetRecord:
-        """Keep a package that has arrived whole, and begin to check it. The same package is checked once."""
+        """Keep a package that has arrived whole, and begin to check it. The same package is checked once.
+
+        Raises OSError where it can't be kept; nothing of it is left then.
+        """
         known = self.find(identity)
         if known is not None and known.state != "failed":
             incoming.unlink()
             return known
         record = DatasetRecord(identity, "checking", length, round(time.time(), 3))
-        incoming.replace(self.folder / f"{identity}.tar")
-        self._write(record)
+        package = self.folder / f"{identity}.tar"
+        incoming.replace(package)
+        try:
+            self._write(record)
+        except OSError:
+            package.unlink(missing_ok=True)  # nobody would ever look at it
+            raise
         self._begin(record)
         return record
 
@@ -114,8 +143,7 @@ class DatasetShelf:
         package = self.folder / f"{record.id}.tar"
         try:
             async with self._turn:
-                with tempfile.TemporaryDirectory(dir=self.folder, prefix=".unpacked-") as scratch:
-                    done = await _run_worker(package, Path(scratch))
+                done = await self._check_in_scratch(package)
         except OSError as error:  # a full disk, no more processes: it may be handed in again
             done = f"the check can't be made: {error.strerror}"
         if isinstance(done, str):
@@ -134,16 +162,34 @@ class DatasetShelf:
             return
         self._log.event("info", "dataset", f"{record.id[:12]} is {record.state}, {record.rows} rows")
 
+    async def _check_in_scratch(self, package: Path) -> dict[str, Any] | str:
+        """Making and emptying the folder of up to MAX_FILES files is nothing for the event loop."""
+        scratch = await asyncio.to_thread(tempfile.mkdtemp, dir=self.folder, prefix=".unpacked-")
+        try:
+            return await _run_worker(package, Path(scratch))
+        finally:
+            await asyncio.to_thread(shutil.rmtree, scratch, ignore_errors=True)
+
     def _write(self, record: DatasetRecord) -> None:
         partial = self.folder / f".{record.id}.new"
         partial.write_bytes(msgspec.json.encode(record))
         partial.replace(self.folder / f"{record.id}.json")
 
 
+def worker_environment() -> dict[str, str]:
+    """What a process that reads strangers' files needs of ours: no passwords, no addresses."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if name in WORKER_VARIABLES or name.startswith(("LC_", "NUMBA_"))
+    }
+
+
 async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     """The worker's document, or why there is none."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "osml_serving.dataset_worker", str(package), str(scratch)),
+        env=worker_environment(),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

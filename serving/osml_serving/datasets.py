@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import os
 import tempfile
+import time
 from collections.abc import AsyncGenerator
 from pathlib import Path
 from typing import IO, Annotated
@@ -24,6 +26,9 @@ PATH = "/v1/datasets"
 MEDIA_TYPE = "application/x-tar"
 AT_ONCE = 2
 CHUNK_TIMEOUT_S = 30.0
+GRACE_S = 60.0
+SLOWEST = 128 * 1024  # bytes a second, over all that has arrived
+LOOK_EVERY = 64 * 2**20  # bytes between two looks at the room on the disk
 Identity = Annotated[str, PathParameter(pattern=IDENTITY, description="Checksum of the package, as it was answered.")]
 
 
@@ -49,8 +54,7 @@ def router(runtime: Runtime) -> APIRouter:
         length = request.headers.get("content-length", "0")
         if not length.isdigit() or int(length[:20]) > limit:
             raise _too_large(limit)
-        if not shelf.room_for(int(length)):
-            raise ApiError(503, "store_unavailable", "the disk is full", headers={"retry-after": "600", **CLOSE})
+        _need_room(shelf, int(length))
         if places.locked():
             message = f"{AT_ONCE} data sets are being received"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "30", **CLOSE})
@@ -62,6 +66,8 @@ def router(runtime: Runtime) -> APIRouter:
                 message = f"the package has sha256 {identity}, x-content-sha256 says {wanted[:64]}: it was cut off"
                 raise ApiError(422, "invalid_dataset", message, field="x-content-sha256")
             record = shelf.take(incoming, identity, size)
+        except OSError as error:
+            raise _unavailable(f"the package can't be kept: {error.strerror}") from None
         finally:
             incoming.unlink(missing_ok=True)
         return Response(msgspec.json.encode(record), 202, media_type="application/json")
@@ -97,21 +103,45 @@ def _shelf(runtime: Runtime) -> DatasetShelf:
 
 
 async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[Path, str, int]:
-    """Write the body into a file of the folder as it comes: its path, checksum and length."""
-    digest, size = hashlib.sha256(), 0
-    with tempfile.NamedTemporaryFile(dir=shelf.folder, prefix=".incoming-", delete=False) as file:
+    """Write the body into a file of the folder as it comes, and onto the disk: its path, checksum and length."""
+    digest, size, looked_at = hashlib.sha256(), 0, 0
+    try:
+        file = await asyncio.to_thread(
+            tempfile.NamedTemporaryFile, dir=shelf.folder, prefix=".incoming-", delete=False
+        )  # fmt: skip
+    except OSError as error:
+        raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+    with file:
         path = Path(file.name)
         try:
             async for chunk in _chunks(request):
                 size += len(chunk)
                 if size > limit:
                     raise _too_large(limit)
+                if size - looked_at > LOOK_EVERY:  # its length need not have been told
+                    _need_room(shelf, 0)
+                    looked_at = size
                 digest.update(chunk)
                 await asyncio.to_thread(_write, file.file, chunk)
+            await asyncio.to_thread(_sync, file.file)
         except BaseException:
             path.unlink(missing_ok=True)
             raise
     return path, digest.hexdigest(), size
+
+
+def _need_room(shelf: DatasetShelf, length: int) -> None:
+    try:
+        if shelf.room_for(length):
+            return
+        why = "the disk is full"
+    except OSError as error:
+        why = f"the folder of data sets can't be looked at: {error.strerror}"
+    raise _unavailable(why)
+
+
+def _unavailable(message: str) -> ApiError:
+    return ApiError(503, "store_unavailable", message, headers={"retry-after": "600", **CLOSE})
 
 
 def _write(file: IO[bytes], chunk: bytes) -> None:
@@ -119,22 +149,40 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
         file.write(chunk)
         file.flush()
     except OSError as error:
-        message = f"the package can't be kept: {error.strerror}"
-        raise ApiError(503, "store_unavailable", message, headers={"retry-after": "600", **CLOSE}) from None
+        raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+
+
+def _sync(file: IO[bytes]) -> None:
+    try:
+        os.fsync(file.fileno())
+    except OSError as error:
+        raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+
+
+def allowance_s(received: int) -> float:
+    """Time that a package may take of which so many bytes have arrived: who sends a byte now and then is cut off."""
+    return GRACE_S + received / SLOWEST
 
 
 async def _chunks(request: Request) -> AsyncGenerator[bytes]:
-    """The body in pieces, none of which may take longer than CHUNK_TIMEOUT_S."""
+    """The body in pieces: each within CHUNK_TIMEOUT_S, all of them at SLOWEST bytes a second at least."""
+    began_s, received = time.monotonic(), 0
     while True:
+        left_s = began_s + allowance_s(received) - time.monotonic()
         try:
-            async with asyncio.timeout(CHUNK_TIMEOUT_S):
+            async with asyncio.timeout(min(CHUNK_TIMEOUT_S, max(left_s, 0))):
                 message = await request.receive()
         except TimeoutError:
-            text = f"nothing more of the body arrived within {CHUNK_TIMEOUT_S:g} s"
+            if left_s < CHUNK_TIMEOUT_S:
+                text = f"{received} bytes arrived in {time.monotonic() - began_s:.0f} s, which is too slow"
+            else:
+                text = f"nothing more of the body arrived within {CHUNK_TIMEOUT_S:g} s"
             raise ApiError(408, "timeout", text, headers=CLOSE) from None
         if message["type"] == "http.disconnect":
             raise ClientGoneError
-        yield message.get("body", b"")
+        chunk: bytes = message.get("body", b"")
+        received += len(chunk)
+        yield chunk
         if not message.get("more_body", False):
             return
 

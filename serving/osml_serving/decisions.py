@@ -38,7 +38,9 @@ def router(runtime: Runtime) -> APIRouter:
         answer goes back with the next observation. So any replica can answer, and a restart loses nothing.
         """
         require_json(request)
-        answer = _answer(runtime, request, await request.body())
+        body = await request.body()
+        with runtime.share.of(request.scope):
+            answer = _answer(runtime, request, body)
         return Response(answer, media_type="application/json")
 
     @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
@@ -49,7 +51,10 @@ def router(runtime: Runtime) -> APIRouter:
         """
         require_json(request)
         items: list[bytes] = []
-        for raw in _batch.decode(await request.body()).observations:
+        body = await request.body()
+        with runtime.share.of(request.scope):
+            observations = _batch.decode(body).observations
+        for raw in observations:
             items.append(_item(runtime, request, raw))
             await asyncio.sleep(0)  # others may be answered in between
         return Response(b'{"decisions":[%s]}' % b",".join(items), media_type="application/json")
@@ -76,7 +81,8 @@ def _answer(runtime: Runtime, request: Request, body: bytes | msgspec.Raw) -> by
 def _item(runtime: Runtime, request: Request, raw: msgspec.Raw) -> bytes:
     """One item of a batch's answer; a fault of ours is one item's, too."""
     try:
-        return b'{"decision":%s}' % _answer(runtime, request, raw)
+        with runtime.share.of(request.scope):
+            return b'{"decision":%s}' % _answer(runtime, request, raw)
     except ApiError as error:
         body = error.body
     except Exception as error:

@@ -22,7 +22,7 @@ CODES = {
     "invalid_experience": "The JSON is no batch of experiences, or one of them contradicts itself; `field` says where.",
     "invalid_dataset": "The package did not arrive as it was sent.",
     "request_refused": "The observation contradicts itself, or names something unknown.",
-    "rate_limited": "This node posts more often than the server accepts.",
+    "rate_limited": "This node posts more often, or its token takes more of the server, than is its share.",
     "overloaded": "The server has too much to do; come back after `Retry-After` seconds.",
     "not_ready": "The server is starting or stopping.",
     "store_unavailable": "The experience store can't be written or read now; decisions go on.",

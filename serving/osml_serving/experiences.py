@@ -15,12 +15,12 @@ from osml_serving.api_document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.decoding import Body, require_json
 from osml_serving.errors import ApiError
 from osml_serving.experience_checks import check_experience
-from osml_serving.experience_store.outcome import BusyError, StoreError
+from osml_serving.experience_store.outcome import BusyError, StoreAwayError, StoreError
 from osml_serving.experience_store.writer import Writer
 from osml_serving.nodes import WatchedNode
 from osml_serving.rate import NodeRate
 from osml_serving.runtime import Runtime
-from osml_serving.wire import Receipt
+from osml_serving.wire import DAMAGED, Receipt
 
 MAX_SHOWN = 100
 STORE_TIMEOUT_S = 10.0
@@ -43,7 +43,8 @@ def router(runtime: Runtime) -> APIRouter:
         require_json(request)
         body = await request.body()
         store = _writer(runtime)
-        experiences = _body.decode(body).experiences
+        with runtime.share.of(request.scope):
+            experiences = _body.decode(body).experiences
         nodes = {experience.before.node for experience in experiences}
         for node in sorted(nodes):
             require(request.scope, node)
@@ -52,7 +53,8 @@ def router(runtime: Runtime) -> APIRouter:
                 message = f"node '{node}' posts experiences more than {runtime.settings.max_node_rate:g} times a second"
                 raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
         for index, experience in enumerate(experiences):
-            check_experience(experience, f"experiences[{index}]")
+            with runtime.share.of(request.scope):
+                check_experience(experience, f"experiences[{index}]")
             await asyncio.sleep(0)  # decisions come first
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
@@ -68,16 +70,23 @@ def router(runtime: Runtime) -> APIRouter:
     async def show(  # pyright: ignore[reportUnusedFunction]
         request: Request, node: WatchedNode, limit: Limit = 10
     ) -> Response:
-        """Show the newest experiences of a node."""
+        """Show the newest experiences of a node. Rows that can't be read are left out; a header says how many."""
         require(request.scope, node)
+        runtime.share.check(request.scope)
         store = _writer(runtime)
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
-                found = await store.newest(node, limit)
+                found, damaged, seconds = await store.newest(node, limit)
         except (BusyError, StoreError, TimeoutError) as error:
             _give_up(runtime, error)
+        runtime.share.spend(request.scope, seconds)
+        if damaged:
+            runtime.metrics.experiences_damaged.inc(damaged)
+            words = f"{damaged} of the {limit} newest rows can't be read and are left out"
+            runtime.log.event("warning", "experience_store", words, node=node)
         content = b'{"experiences":[%s]}' % b",".join(found)
-        return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
+        headers = {"cache-control": "no-store", DAMAGED: str(damaged)}
+        return Response(content, media_type="application/json", headers=headers)
 
     return routes
 
@@ -98,6 +107,7 @@ def _give_up(runtime: Runtime, error: Exception) -> NoReturn:
         words = f"it did not answer within {STORE_TIMEOUT_S:g} s"
     else:
         words = str(error)
-        runtime.log.event("error", "experience_store", words)
+        if not isinstance(error, StoreAwayError):  # of those the writer speaks once
+            runtime.log.event("error", "experience_store", words)
     message = f"the experience store failed: {words}"
     raise ApiError(503, "store_unavailable", message, headers={"retry-after": "30"}) from None

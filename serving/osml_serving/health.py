@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -11,6 +13,8 @@ from osml_serving.access import require_any
 from osml_serving.api_document import METRICS, READY
 from osml_serving.errors import ApiError
 from osml_serving.runtime import Runtime
+
+FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/'\"]+/)*")  # from the root down to the last name
 
 
 class Health(BaseModel):
@@ -62,12 +66,12 @@ def router(runtime: Runtime) -> APIRouter:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
         shelf = runtime.shelf
         models = [] if shelf is None else [Model(**msgspec.structs.asdict(model)) for model in shelf.in_use()]
-        refused = () if shelf is None else shelf.refused
+        refused, folder = ((), "") if shelf is None else (shelf.refused, str(shelf.folder))
         return Ready(
             policies=runtime.decider.policies,
             default_policy=runtime.decider.default_policy,
             models=models,
-            refused_models=[Refused(name=found.name, reason=found.reason) for found in refused],
+            refused_models=[Refused(name=found.name, reason=without_paths(found.reason, folder)) for found in refused],
         )
 
     @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
@@ -77,3 +81,8 @@ def router(runtime: Runtime) -> APIRouter:
         return Response(runtime.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes
+
+
+def without_paths(reason: str, folder: str) -> str:
+    """The sentence with files by their names alone: a probe needs no token, and the log has the whole of it."""
+    return FOLDERS.sub("", reason.replace(f"{folder}/", "") if folder else reason)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from osml_serving.point import NodeSummary
 
@@ -21,6 +22,7 @@ class NodeHistory:
         self.bytes = 0
         self.now = b"null"
         self.summary: NodeSummary | None = None
+        self.seen_s = 0.0  # monotonic: a clock that jumps must not make room, nor keep it
 
     def append(self, point: bytes, now: bytes, summary: NodeSummary) -> None:
         """Add the newest point; the oldest go where there are too many or they take too much room."""
@@ -40,9 +42,10 @@ class NodeHistory:
 class History:
     """Ring buffers by node, at most `max_nodes` of them."""
 
-    def __init__(self, max_nodes: int = MAX_NODES) -> None:
+    def __init__(self, max_nodes: int = MAX_NODES, clock: Callable[[], float] = time.monotonic) -> None:
         self._nodes: dict[str, NodeHistory] = {}
         self._max_nodes = max_nodes
+        self._clock = clock
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -64,16 +67,18 @@ class History:
     def append(self, point: bytes, now: bytes, summary: NodeSummary) -> bool:
         """Add a point to its node. False where there are too many nodes already, and none of them is silent."""
         node = self._nodes.get(summary.node)
+        now_s = self._clock()
         if node is None:
-            if len(self._nodes) >= self._max_nodes and not self._make_room(summary.at):
+            if len(self._nodes) >= self._max_nodes and not self._make_room(now_s):
                 return False
             node = self._nodes[summary.node] = NodeHistory()
         node.append(point, now, summary)
+        node.seen_s = now_s
         return True
 
-    def _make_room(self, at: float) -> bool:
-        oldest = min(self.summaries(), key=lambda line: line.at)
-        if at - oldest.at < FORGET_S:
+    def _make_room(self, now_s: float) -> bool:
+        name, oldest = min(self._nodes.items(), key=lambda item: item[1].seen_s)
+        if now_s - oldest.seen_s < FORGET_S:
             return False
-        del self._nodes[oldest.node]
+        del self._nodes[name]
         return True

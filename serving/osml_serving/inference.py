@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Annotated, Any
 
 import msgspec
@@ -87,7 +88,12 @@ def router(runtime: Runtime) -> APIRouter:
         if "inference-header-content-length" in request.headers:
             raise wrong("binary tensors are not taken, send JSON (tritonclient: binary_data=False)")
         # Thousands of rows take tens of milliseconds, in which decisions must not wait.
-        return await asyncio.to_thread(_answer, asked, await request.body())
+        runtime.share.check(request.scope)
+        seconds, answer = await asyncio.to_thread(_timed, asked, await request.body())
+        runtime.share.spend(request.scope, seconds)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     return routes
 
@@ -99,6 +105,16 @@ def _find(runtime: Runtime, name: str, version: str | None) -> Model:
     if version not in (None, found.metadata.version):
         raise ApiError(404, "not_found", f"model '{name}' has version {found.metadata.version}, not {version}")
     return found
+
+
+def _timed(model: Model, body: bytes) -> tuple[float, Response | Exception]:
+    """The CPU time that it took, and the answer or what was raised instead: refusals take time, too."""
+    began_s = time.thread_time()
+    try:
+        answer: Response | Exception = _answer(model, body)
+    except Exception as error:
+        answer = error
+    return time.thread_time() - began_s, answer
 
 
 def _answer(model: Model, body: bytes) -> Response:

@@ -9,6 +9,9 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
+from osml.masked import masked
+from osml_serving.log_outlet import Outlet
+
 Level = Literal["debug", "info", "warning", "error"]
 SEVERITY: dict[Level, int] = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 CONTROL = {code: f"\\x{code:02x}" for code in [*range(32), *range(127, 160)]}  # no terminal escapes out of free text
@@ -52,6 +55,7 @@ class Log:
         self._threshold = SEVERITY[level]
         self._stream = sys.stderr.buffer if stream is None else stream
         self._encoder = msgspec.json.Encoder()
+        self._outlet: Outlet | None = None
 
     def decision(
         self, node: str, seq: int, policy: str, e_s: float | None, changes: int, reasons: list[str], duration_ms: float
@@ -64,21 +68,37 @@ class Log:
     def event(self, level: Level, event: str, message: str, *, node: str | None = None) -> None:
         """One line about something other than a decision."""
         if SEVERITY[level] >= self._threshold:
-            line = EventLine(_now(), level, event, message, node)
+            line = EventLine(_now(), level, event, masked(message), node)
             self._write(line if self.form == "json" else _event_text(line))
 
     def fault(self, event: str, message: str, traceback: str, *, node: str | None = None) -> None:
         """An error with its traceback, for the developer: the client gets a sentence."""
-        line = EventLine(_now(), "error", event, message, node, traceback)
+        line = EventLine(_now(), "error", event, masked(message), node, masked(traceback))
         self._write(line if self.form == "json" else _event_text(line))
 
     def _write(self, line: DecisionLine | EventLine | str) -> None:
         encoded = line.encode("utf-8", "backslashreplace") if isinstance(line, str) else self._encoder.encode(line)
+        if self._outlet is None:
+            self._put_out(encoded + b"\n")
+        elif not self._outlet.put(encoded + b"\n"):
+            self.lost += 1
+
+    def _put_out(self, lines: bytes) -> None:
         try:
-            self._stream.write(encoded + b"\n")
+            self._stream.write(lines)
             self._stream.flush()
         except (OSError, ValueError):
-            self.lost += 1
+            self.lost += lines.count(b"\n")
+
+    def begin_background(self) -> None:
+        """From now on nobody who logs waits for the reader of the stream (a pipe that is full, a stuck journal)."""
+        self._outlet = Outlet(self._put_out)
+
+    def end_background(self) -> None:
+        """Write what waits, and write at once from now on."""
+        outlet, self._outlet = self._outlet, None
+        if outlet is not None:
+            outlet.close()
 
 
 class Bridge(logging.Handler):

@@ -13,7 +13,7 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from osml_serving import __version__
@@ -69,6 +69,11 @@ class Metrics:
         self.experiences_accepted = experiences.labels("accepted")
         self.experiences_duplicate = experiences.labels("duplicate")
         self.experiences_failed = experiences.labels("failed")
+        self.experiences_damaged = Counter(
+            "osml_experiences_damaged_total",
+            "Rows of the store that could not be read, each time that one was met.",
+            registry=self.registry,
+        )
         self.models_in_use = Gauge("osml_models", "Models that decide.", registry=self.registry)
         self.models_refused = Gauge("osml_models_refused", "Models refused as broken.", registry=self.registry)
         self.model_exchanges = Counter(
@@ -89,9 +94,23 @@ class Metrics:
         """Export gauges of the nodes in the live view; its limit on nodes is their limit too."""
         self.registry.register(_Nodes(figures))
 
+    def watch_log(self, lost: Callable[[], int]) -> None:
+        """Export how many lines of the log could not be written."""
+        self.registry.register(_Log(lost))
+
     def text(self) -> bytes:
         """Everything, in Prometheus' text format."""
         return generate_latest(self.registry)
+
+
+class _Log(Collector):
+    def __init__(self, lost: Callable[[], int]) -> None:
+        self._lost = lost
+
+    def collect(self) -> Iterable[Metric]:
+        found = CounterMetricFamily("osml_log_lines_lost", "Lines of the log that could not be written.")
+        found.add_metric([], self._lost())
+        yield found
 
 
 class _Nodes(Collector):

@@ -49,6 +49,7 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
             raise Failure(f"{home}: answers to {len(rows)} probes are not all finite numbers")
     if float(np.ptp(parts[0], axis=0).max()) == 0:
         raise Failure(f"{home}: gives the same answer to everything")
+    verify_entry(folder, entry)  # once more: what was opened is what the manifest lists, whoever writes there meanwhile
     return model
 
 

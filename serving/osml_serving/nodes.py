@@ -9,9 +9,9 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from osml_serving import __version__
-from osml_serving.access import may_see, require
+from osml_serving.access import may_see, require, speaks_for_all
 from osml_serving.api_document import EVENTS, EXPLAIN, NODE, NODES
-from osml_serving.broker import TooManyViewersError
+from osml_serving.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.errors import ApiError
 from osml_serving.explain import explain
 from osml_serving.history import MAX_POINTS, NodeHistory
@@ -52,14 +52,17 @@ def router(runtime: Runtime) -> APIRouter:
     ) -> Response:
         """Explain the node's last decision: reasons, predictions, and each LC service's way over cores and ways."""
         require(request.scope, node)
-        return _json(msgspec.json.encode(explain(node, _history(runtime, node), points, runtime.models_of)))
+        with runtime.share.of(request.scope):
+            explained = explain(node, _history(runtime, node), points, runtime.models_of)
+        return _json(msgspec.json.encode(explained))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
     async def events(request: Request, node: WatchedNode) -> Response:  # pyright: ignore[reportUnusedFunction]
         """Follow one node by server-sent events: `hello`, then an `observation` an interval, and `heartbeat`s."""
         require(request.scope, node)
         try:
-            viewer = runtime.broker.subscribe(node)
+            most = MAX_VIEWERS if speaks_for_all(request.scope) else MAX_OWN_VIEWERS
+            viewer = runtime.broker.subscribe(node, most)
         except TooManyViewersError:
             message = "too many event streams are open"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "10"}) from None

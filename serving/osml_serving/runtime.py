@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from osml.failure import InputError
 from osml_serving.broker import Broker
 from osml_serving.dataset_shelf import DatasetShelf
 from osml_serving.decider import Decider
@@ -17,6 +18,7 @@ from osml_serving.model_shelf import ModelShelf
 from osml_serving.rate import NodeRate
 from osml_serving.readiness import Readiness
 from osml_serving.settings import Settings
+from osml_serving.time_share import TimeShare
 from osml_serving.tokens import Tokens, read_tokens
 
 
@@ -36,6 +38,19 @@ class Runtime:
     shelf: ModelShelf | None = None
     datasets: DatasetShelf | None = None
     history: History = field(default_factory=History)
+    share: TimeShare = field(default_factory=TimeShare)
+
+    def reload_tokens(self) -> None:
+        """Read the token file again; one that can't be used changes nothing, and the log says why."""
+        if self.tokens is None or self.settings.token_file is None:
+            self.log.event("info", "tokens", "there is no token file to read again")
+            return
+        try:
+            self.tokens.become(read_tokens(self.settings.token_file))
+        except InputError as error:
+            self.log.event("error", "tokens", f"not read again, those before stay: {error}")
+        else:
+            self.log.event("info", "tokens", f"{self.settings.token_file} was read again")
 
     def models_of(self, platform: str) -> list[ModelInUse]:
         """Models that decide for a platform."""
@@ -62,4 +77,5 @@ def make_runtime(
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
     )
     metrics.watch_nodes(runtime.history.figures)
+    metrics.watch_log(lambda: log.lost)
     return runtime

@@ -6,6 +6,7 @@ import contextlib
 import errno
 import gc
 import logging
+import resource
 import signal
 import socket
 import time
@@ -17,9 +18,11 @@ import uvicorn
 from osml.failure import Failure
 from osml_serving.app import create_app
 from osml_serving.log import Bridge
+from osml_serving.patience import PatientProtocol, forget_silent_readers
 from osml_serving.runtime import Runtime
 
 BACKLOG = 2048
+MAX_FILES = 65_536
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
@@ -34,6 +37,7 @@ def listen(host: str, port: int) -> socket.socket:
         raise Failure(f"host {host} can't be resolved: {error.strerror}") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        forget_silent_readers(listener)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
@@ -49,6 +53,15 @@ def address_of(listener: socket.socket) -> str:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def raise_file_limit() -> None:
+    """Every agent holds a connection: as many files as the system allows, up to MAX_FILES."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MAX_FILES if hard == resource.RLIM_INFINITY else min(MAX_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 class DrainingServer(uvicorn.Server):
     """Stops in steps: not ready at SIGTERM, `drain_s` later no new connections, open requests finish.
 
@@ -60,6 +73,7 @@ class DrainingServer(uvicorn.Server):
         self._runtime = runtime
         self._address = address
         self._stop_at: float | None = None
+        self._reload = False
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, move what exists by now out of the garbage collector's way, and say where we are."""
@@ -73,7 +87,10 @@ class DrainingServer(uvicorn.Server):
             self._runtime.log.event("error", "not_ready", f"{self._address} answers, but {reason}")
 
     async def on_tick(self, counter: int) -> bool:
-        """Every 100 ms: is it time to stop?"""
+        """Every 100 ms: is there something to do, or is it time to stop?"""
+        if self._reload:
+            self._reload = False
+            self._runtime.reload_tokens()
         if self._stop_at is not None and time.monotonic() >= self._stop_at:
             self._runtime.broker.close()  # event streams never end by themselves
             self.should_exit = True
@@ -88,10 +105,16 @@ class DrainingServer(uvicorn.Server):
         wait_s = self._runtime.settings.drain_s if sig == signal.SIGTERM and self._stop_at is None else 0.0
         self._stop_at = time.monotonic() + wait_s
 
+    def handle_reload(self, sig: int, frame: FrameType | None) -> None:
+        """SIGHUP: the tokens again, the next time that the loop looks."""
+        del sig, frame
+        self._reload = True
+
     @contextlib.contextmanager
     def capture_signals(self) -> Generator[None, None, None]:
         """As uvicorn's, but a wanted stop is a success: the signal is not raised again at the end."""
         previous = {number: signal.signal(number, self.handle_exit) for number in SIGNALS}
+        previous[signal.SIGHUP] = signal.signal(signal.SIGHUP, self.handle_reload)
         try:
             yield
         finally:
@@ -101,11 +124,12 @@ class DrainingServer(uvicorn.Server):
 
 def run(runtime: Runtime) -> None:
     """Serve until told to stop. Raises Failure where the address can't be had."""
+    raise_file_limit()
     listener = listen(runtime.settings.host, runtime.settings.port)
     logging.basicConfig(handlers=[Bridge(runtime.log)], level=logging.WARNING, force=True)
     config = uvicorn.Config(
         create_app(runtime),
-        http="httptools",
+        http=PatientProtocol,
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -115,5 +139,9 @@ def run(runtime: Runtime) -> None:
         timeout_keep_alive=75,  # longer than any agent's interval
         timeout_graceful_shutdown=10,
     )
-    DrainingServer(config, runtime, address_of(listener)).run(sockets=[listener])
-    runtime.log.event("info", "stopped", "all requests are answered")
+    runtime.log.begin_background()
+    try:
+        DrainingServer(config, runtime, address_of(listener)).run(sockets=[listener])
+        runtime.log.event("info", "stopped", "all requests are answered")
+    finally:
+        runtime.log.end_background()

@@ -23,6 +23,10 @@ class Tokens:
     def __init__(self, nodes_by_digest: Mapping[bytes, frozenset[str]]) -> None:
         self._by_prefix = {digest[:PREFIX]: (digest, nodes) for digest, nodes in nodes_by_digest.items()}
 
+    def become(self, other: Tokens) -> None:
+        """Take the place of what was given out before, for all who hold this object, from the next request on."""
+        self._by_prefix = other._by_prefix
+
     def nodes_of(self, token: str) -> frozenset[str] | None:
         """Nodes that the token speaks for ('*' = any); None where no such token was given out.
 

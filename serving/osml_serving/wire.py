@@ -10,6 +10,7 @@ from osml.domain import Decision, Experience, Observation
 from osml_serving.errors import ErrorBody
 from osml_serving.point import Interval, NodeSummary, Now
 
+DAMAGED = "osml-damaged-rows"  # header of stored experiences
 MAX_BATCH = 32  # beyond that a batch saves nothing more, and only holds up others
 
 

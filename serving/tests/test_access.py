@@ -95,3 +95,17 @@ def test_a_token_file_without_tokens_is_refused(tmp_path, content):
     path.chmod(0o600)
     with pytest.raises(InputError, match="holds no token"):
         read_tokens(path)
+
+
+def test_tokens_are_read_again_and_a_broken_file_changes_nothing(guarded, token_file):
+    good = token_file.read_text()
+    token_file.write_text(good.replace(digest("old"), digest("newest")))
+    assert guarded.post(EXAMPLE, authorization="Bearer old").status_code == 200
+    guarded.runtime.reload_tokens()
+    assert guarded.post(EXAMPLE, authorization="Bearer old").status_code == 401
+    assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
+    for broken in ("", "node-17:secret\n"):
+        token_file.write_text(broken)
+        guarded.runtime.reload_tokens()
+        assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
+    assert b"those before stay" in guarded.log.getvalue()

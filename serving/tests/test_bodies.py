@@ -2,13 +2,14 @@ import asyncio
 import io
 
 import pytest
+from osml_serving.access import GRANT
 from osml_serving.bodies import Bodies
 from osml_serving.boundary import Boundary
 from osml_serving.errors import ApiError
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 
-POST = {"type": "http", "method": "POST", "path": "/", "headers": []}
+POST = {"type": "http", "method": "POST", "path": "/v1/decisions", "headers": []}
 
 
 class Echo:
@@ -101,3 +102,42 @@ def test_more_requests_than_slots_are_sent_away_and_slots_come_back():
     error, in_flight = asyncio.run(scenario())
     assert (error.status, error.body.code, error.headers["retry-after"]) == (503, "overloaded", "1")
     assert in_flight == 0
+
+
+ONE = {GRANT: frozenset({"node-17"})}
+ALL = {GRANT: frozenset({"*"})}
+
+
+def test_a_token_of_one_node_can_not_take_all_places():
+    """A hostile node opens request after request and never sends their bodies: the others are still heard."""
+    bodies = layer(Echo(), slots=64, timeout_s=5.0)
+
+    async def play():
+        stuck = [asyncio.create_task(bodies({**POST, **ONE}, receiver([]), ignore)) for _ in range(40)]
+        await asyncio.sleep(0)
+        refused = [task.exception() for task in stuck if task.done()]
+        assert {(error.status, error.body.code) for error in refused} == {(429, "rate_limited")}
+        assert bodies.in_flight == bodies.share == 8
+        for grant in ({GRANT: frozenset({"node-18"})}, ALL):
+            await bodies({**POST, **grant}, receiver(chunks(b"ab")()), ignore)
+        for task in stuck:
+            task.cancel()
+        await asyncio.gather(*stuck, return_exceptions=True)
+        assert bodies.in_flight == 0
+        await bodies({**POST, **ONE}, receiver(chunks(b"ab")()), ignore)
+
+    asyncio.run(play())
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/nothing", "/v2", "/v2/health/live"])
+def test_paths_that_want_no_token_hold_no_place_for_a_body(path):
+    """Anybody could come and send bodies to them slowly."""
+    seen = []
+
+    async def app(scope, receive, send):
+        del scope, receive, send
+        seen.append(bodies.in_flight)
+
+    bodies = layer(app, slots=0)
+    asyncio.run(bodies({**POST, "path": path}, receiver([]), ignore))
+    assert seen == [0]

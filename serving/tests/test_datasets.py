@@ -3,13 +3,15 @@
 import asyncio
 import hashlib
 import io
+import shutil
 import tarfile
+import threading
 import time
 from pathlib import Path
 
 import httpx
 import pytest
-from osml_serving import dataset_shelf
+from osml_serving import dataset_shelf, datasets
 from osml_serving.dataset_worker import unpack
 from osml_serving.log import Log
 
@@ -177,6 +179,124 @@ def test_an_upload_that_stops_half_way_leaves_nothing(taking, tmp_path):
     assert httpx.get(f"{taking.url}/healthz").status_code == 200
 
 
+def test_a_byte_now_and_then_is_cut_off(serve, tmp_path, monkeypatch):
+    """Each piece comes in time, and all of them together never would."""
+    monkeypatch.setattr(datasets, "GRACE_S", 0.5)
+    monkeypatch.setattr(datasets, "CHUNK_TIMEOUT_S", 0.4)
+    server = serve(datasets=tmp_path / "d")
+
+    async def upload(pause_s: float, pieces: int) -> tuple[float, list[dict]]:
+        sent: list[dict] = []
+        left = pieces
+
+        async def receive() -> dict:
+            nonlocal left
+            left -= 1
+            await asyncio.sleep(pause_s)
+            return {"type": "http.request", "body": b"x", "more_body": left > 0}
+
+        async def send(message: dict) -> None:
+            sent.append(message)
+
+        headers = [(b"content-type", b"application/x-tar")]
+        scope = {
+            "type": "http", "method": "POST", "path": "/v1/datasets", "headers": headers, "query_string": b"",
+            "root_path": "", "http_version": "1.1", "scheme": "http", "server": ("s", 80), "client": ("c", 1),
+        }  # fmt: skip
+        began = time.monotonic()
+        await server.client.app(scope, receive, send)
+        return time.monotonic() - began, sent
+
+    lasted_s, sent = asyncio.run(upload(0.1, 10_000))
+    assert (sent[0]["status"], b"too slow" in sent[1]["body"]) == (408, True)
+    assert lasted_s < 5
+    assert list((tmp_path / "d").iterdir()) == []
+    assert asyncio.run(upload(10, 1))[1][0]["status"] == 408  # one that stops
+
+
+def test_a_large_package_has_the_time_that_it_needs():
+    assert datasets.allowance_s(0) == 60
+    assert datasets.allowance_s(512 * 2**20) == pytest.approx(60 + 4096)
+
+
+@pytest.mark.parametrize("member", ["_write", "_sync"])
+def test_a_disk_that_is_full_is_one_sentence_and_leaves_nothing(serve, tmp_path, monkeypatch, member):
+    server = serve(datasets=tmp_path / "d")
+    owner = dataset_shelf.DatasetShelf if member == "_write" else datasets.os
+
+    def full(*_arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(owner, "_write" if member == "_write" else "fsync", full)
+    answer = server.client.post("/v1/datasets", content=b"x", headers=TAR)
+    assert (answer.status_code, answer.json()["error"]["code"]) == (503, "store_unavailable"), answer.text
+    assert "No space left" in answer.json()["error"]["message"]
+    assert list((tmp_path / "d").iterdir()) == []
+    shutil.rmtree(tmp_path / "d")
+    gone = server.client.post("/v1/datasets", content=b"x", headers=TAR)
+    assert (gone.status_code, gone.json()["error"]["code"]) == (503, "store_unavailable"), gone.text
+
+
+def test_who_checks_strangers_files_knows_no_secrets(tmp_path, monkeypatch):
+    monkeypatch.setenv("OSML_STORE", "postgresql://osml:s3cret@db/osml")
+    monkeypatch.setenv("PGPASSWORD", "s3cret")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+    monkeypatch.setenv("LC_ALL", "C.UTF-8")
+    given: dict[str, str] = {}
+    real = asyncio.create_subprocess_exec
+
+    async def look(*command, **options):
+        given.update(options["env"])
+        return await real(*command, **options)
+
+    monkeypatch.setattr(dataset_shelf.asyncio, "create_subprocess_exec", look)
+
+    async def hand_in() -> str:
+        shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        (tmp_path / ".incoming-x").write_bytes(b"x")
+        shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)
+        while (found := shelf.find("0" * 64)) is None or found.state == "checking":
+            await asyncio.sleep(0.05)
+        return found.state
+
+    assert asyncio.run(asyncio.wait_for(hand_in(), 60)) == "refused"  # it ran, and found no package
+    assert given["LC_ALL"] == "C.UTF-8"
+    assert not [value for value in given.values() if "s3cret" in value]
+
+
+def test_the_event_loop_goes_on_while_a_package_is_removed(tmp_path, monkeypatch):
+    real, threads = shutil.rmtree, []
+
+    def remove(*arguments, **options):
+        threads.append(threading.current_thread())
+        real(*arguments, **options)
+
+    monkeypatch.setattr(dataset_shelf.shutil, "rmtree", remove)
+    (tmp_path / ".unpacked-left").mkdir(parents=True)
+
+    async def hand_in() -> None:
+        shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
+        await shelf.start()
+        (tmp_path / ".incoming-x").write_bytes(b"x")
+        shelf.take(tmp_path / ".incoming-x", "0" * 64, 1)
+        while (found := shelf.find("0" * 64)) is None or found.state == "checking":
+            await asyncio.sleep(0.05)
+
+    asyncio.run(asyncio.wait_for(hand_in(), 60))
+    assert len(threads) == 2
+    assert threading.main_thread() not in threads
+    assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json"]
+
+
+def test_a_package_whose_record_is_damaged_is_checked_again(start_process, tmp_path, package):
+    folder = tmp_path / "d"
+    folder.mkdir()
+    shutil.copy(package.file, folder / f"{package.sha256}.tar")
+    (folder / f"{package.sha256}.json").write_bytes(b'{"id":')
+    process = start_process("--datasets", str(folder))
+    assert checked(process.url, package.sha256)["state"] == "accepted"
+
+
 def test_only_a_token_for_all_nodes_may_contribute(start_process, tmp_path):
     tokens = tmp_path / "tokens"
     lines = [f"{node}:{hashlib.sha256(word).hexdigest()}\n" for node, word in (("node-17", b"one"), ("*", b"all"))]
@@ -215,7 +335,7 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
         shelf = dataset_shelf.DatasetShelf(tmp_path, Log("text", "error"))
         identity = "0" * 64
         (tmp_path / ".incoming-x").write_bytes(b"x")
-        monkeypatch.setattr(dataset_shelf.tempfile, "TemporaryDirectory", full)
+        monkeypatch.setattr(dataset_shelf.tempfile, "mkdtemp", full)
         shelf.take(tmp_path / ".incoming-x", identity, 1)
         while (found := shelf.find(identity)) is None or found.state == "checking":
             await asyncio.sleep(0.01)

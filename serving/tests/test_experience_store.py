@@ -5,6 +5,7 @@ import subprocess
 import sys
 import threading
 import time
+import zlib
 
 import msgspec
 import pytest
@@ -13,12 +14,20 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
-from osml_serving.experience_store.address import REVISION, alembic_config, open_engine, store_url, told
-from osml_serving.experience_store.outcome import BusyError, StoreError
+from osml_serving.experience_store.address import (
+    POSTGRES,
+    REVISION,
+    alembic_config,
+    connect_arguments,
+    open_engine,
+    store_url,
+    told,
+)
+from osml_serving.experience_store.outcome import BusyError, StoreAwayError, StoreError
 from osml_serving.experience_store.store import Store, fair_share
 from osml_serving.experience_store.tables import EXPERIENCES, METADATA
 from osml_serving.experience_store.writer import Writer
-from sqlalchemy import text, update
+from sqlalchemy import select, text, update
 
 from osml.domain import Experience
 from osml.failure import Failure, InputError
@@ -61,8 +70,9 @@ def test_what_comes_back_is_what_went_in_without_the_policys_state(engine, make_
     ]
     assert [stored.experience.before.seq for stored in store.read("e5-2697v4", limit=2)] == [3, 4]
     assert list(store.read("another", limit=100)) == []
-    newest = [msgspec.json.decode(one, type=Experience).before.seq for one in store.newest("node-17", 2)]
-    assert newest == [4, 3]
+    found, damaged, _ = store.newest("node-17", 2)
+    assert [msgspec.json.decode(one, type=Experience).before.seq for one in found] == [4, 3]
+    assert damaged == 0
 
 
 def test_the_oldest_go_where_there_are_too_many_or_they_are_too_old(engine, make_experience):
@@ -74,6 +84,17 @@ def test_the_oldest_go_where_there_are_too_many_or_they_are_too_old(engine, make
     store.add([make_experience(4)], now_s=86_395.0)
     store.prune(now_s=86_400.0 + 86_001.0)
     assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9)] == [4]
+
+
+def test_a_clock_that_jumps_ahead_makes_nothing_old(engine, make_experience, monkeypatch):
+    """A node that starts without a network, a leap of the time server: a month of experiences must not go."""
+    store = Store(engine, days=1)
+    store.add([make_experience(0)])
+    real = time.time
+    monkeypatch.setattr(time, "time", lambda: real() + 400 * 86_400)
+    monkeypatch.setattr("osml_serving.experience_store.store.PRUNE_EVERY", 1)
+    assert store.add([make_experience(1)]) == (1, 0)
+    assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9)] == [0, 1]
 
 
 def test_a_node_that_reports_without_end_drives_out_only_its_own(engine, make_experience):
@@ -101,12 +122,22 @@ def test_a_fair_share_fills_what_there_is_and_no_more(counts, rows):
         assert all(count <= share for count in counts)
 
 
-def test_a_damaged_row_is_left_out(engine, make_experience):
+DAMAGED = [b"no zlib", zlib.compress(b'{"before":'), zlib.compress(b'{"before":{}}'), zlib.compress(b"\xff\xfe"), b""]
+
+
+@pytest.mark.parametrize("payload", DAMAGED)
+def test_a_damaged_row_is_left_out_and_counted(engine, make_experience, payload):
     store = Store(engine)
     store.add([make_experience(seq) for seq in range(3)])
     with engine.begin() as connection:
-        connection.execute(update(EXPERIENCES).where(EXPERIENCES.c.seq == 1).values(payload=b"no zlib"))
-    assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9)] == [0, 2]
+        connection.execute(update(EXPERIENCES).where(EXPERIENCES.c.seq == 1).values(payload=payload))
+        (row,) = connection.execute(select(EXPERIENCES.c.id).where(EXPERIENCES.c.seq == 1)).one()
+    ids: list[int] = []
+    assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9, damaged=ids.append)] == [0, 2]
+    assert ids == [row]
+    found, damaged, _ = store.newest("node-17", 3)
+    assert [msgspec.json.decode(one, type=Experience).before.seq for one in found] == [2, 0]
+    assert damaged == 1
 
 
 def test_the_migrations_make_the_table_that_the_code_uses(engine):
@@ -181,7 +212,33 @@ def test_addresses(monkeypatch, tmp_path):
     assert secret.startswith("postgresql+psycopg://me:")
 
 
-def test_a_store_that_cannot_be_opened_is_one_sentence(tmp_path):
+def test_a_password_in_the_parameters_of_an_address_is_hidden_too():
+    shown = told(store_url("postgresql://me@/db?host=/tmp&password=s3cret&sslpassword=s3cret"))
+    assert "s3cret" not in shown
+    assert "host=" in shown
+
+
+def test_a_database_is_never_waited_for_without_end():
+    assert connect_arguments(store_url("sqlite:///x.db")) == {}
+    assert connect_arguments(store_url("postgresql://me@host/db")) == POSTGRES
+    own = connect_arguments(store_url("postgresql://me@host/db?connect_timeout=20"))
+    assert "connect_timeout" not in own  # the address has the last word
+    assert POSTGRES["connect_timeout"] + POSTGRES["keepalives_idle"] < 60
+
+
+def test_a_lock_that_somebody_holds_is_given_up(postgres_url, make_experience, monkeypatch):
+    monkeypatch.setattr("osml_serving.experience_store.address.LOCK_MS", 200)
+    engine = open_engine(store_url(postgres_url), writes=True)
+    with engine.begin() as holder:
+        holder.execute(text("LOCK TABLE experiences"))
+        with pytest.raises(StoreAwayError, match="lock timeout"):
+            Store(engine).add([make_experience(0)])
+    assert Store(engine).add([make_experience(0)]) == (1, 0)
+    with engine.begin() as connection:
+        connection.execute(EXPERIENCES.delete())
+
+
+def test_a_store_that_can_not_be_opened_is_one_sentence(tmp_path):
     (tmp_path / "strange.db").write_bytes(b"this is no database, whatever its name is " * 50)
     with pytest.raises(Failure, match="can't be opened: file is not a database"):
         open_engine(store_url(f"sqlite:///{tmp_path}/strange.db"), writes=True)
@@ -250,3 +307,61 @@ def test_a_store_that_does_not_open_refuses_jobs_and_says_why(make_experience):
         asyncio.run(writer.add([make_experience(0)]))
     writer.stop()
     assert told_of == ["the disk is gone"]
+
+
+def test_a_store_that_stops_answering_is_asked_again_after_a_rest(monkeypatch):
+    """Who waits is told at once, not one timeout after the other; that it went is said once, and that it came back."""
+    monkeypatch.setattr("osml_serving.experience_store.writer.REST_S", 0.3)
+    told_of: list[str | None] = []
+    asked = 0
+
+    class Gone:
+        def close(self):
+            pass
+
+    def fail(_store):
+        nonlocal asked
+        asked += 1
+        raise StoreAwayError("connection refused")
+
+    writer = Writer(Gone, told_of.append)
+    writer.start()
+
+    async def play():
+        for _ in range(5):
+            with pytest.raises(StoreAwayError, match="connection refused"):
+                await writer.call(fail)
+        assert asked == 1
+        await asyncio.sleep(0.35)
+        with pytest.raises(StoreAwayError):
+            await writer.call(fail)
+        assert asked == 2
+        await asyncio.sleep(0.35)
+        return await writer.call(lambda _store: "back")
+
+    assert asyncio.run(play()) == "back"
+    writer.stop()
+    assert told_of == [None, "the experience store does not answer: connection refused", None]
+
+
+def test_one_batch_that_the_database_refuses_stops_nobody_else(make_experience):
+    told_of: list[str | None] = []
+
+    def refuse(_store):
+        raise StoreError("no such thing")
+
+    class Odd:
+        def close(self):
+            pass
+
+    writer = Writer(Odd, told_of.append)
+    writer.start()
+
+    async def play():
+        with pytest.raises(StoreError):
+            await writer.call(refuse)
+        return await writer.call(lambda _store: "fine")
+
+    assert asyncio.run(play()) == "fine"
+    writer.stop()
+    assert told_of == [None]

@@ -2,7 +2,10 @@
 
 import hashlib
 import resource
+import socket
+import sqlite3
 import threading
+import time
 
 import httpx
 import msgspec
@@ -171,6 +174,66 @@ def test_experiences_outlive_the_server(start_process, tmp_path, make_experience
     second = start_process(*store)
     answer = httpx.post(f"{second.url}/v1/experiences", content=batch, headers=JSON)
     assert answer.json() == {"accepted": 0, "duplicates": 20}
+
+
+def test_a_damaged_row_is_left_out_and_said(start_process, tmp_path, make_experience):
+    process = start_process("--store", f"sqlite:///{tmp_path}/x.db")
+    url = f"{process.url}/v1/experiences"
+    assert httpx.post(url, content=body(*map(make_experience, range(3))), headers=JSON).status_code == 202
+    with sqlite3.connect(tmp_path / "x.db") as connection:
+        connection.execute("UPDATE experiences SET payload = x'00' WHERE seq = 1")
+    answer = httpx.get(url, params={"node": "node-17"})
+    assert (answer.status_code, answer.headers["osml-damaged-rows"]) == (200, "1")
+    assert [one["before"]["seq"] for one in answer.json()["experiences"]] == [2, 0]
+    assert httpx.post(url, content=answer.content, headers=JSON).json() == {"accepted": 0, "duplicates": 2}
+    assert "osml_experiences_damaged_total 1.0" in httpx.get(f"{process.url}/metrics").text
+    assert process.stop() == 0
+    assert "1 of the 10 newest rows can't be read" in process.errors.read_text()
+
+
+def test_a_database_that_goes_away_costs_no_decision_and_comes_back(
+    start_process, own_postgres, make_experience, observation
+):
+    """The agent's batch gets 503 with Retry-After, in seconds; the same batch is stored once the database is back."""
+    process = start_process("--store", own_postgres.url)
+    url = f"{process.url}/v1/experiences"
+    assert httpx.post(url, content=body(make_experience(0)), headers=JSON).status_code == 202
+    own_postgres.stop()
+    batch = body(*(make_experience(seq) for seq in range(5)))
+    for _ in range(3):
+        refused = httpx.post(url, content=batch, headers=JSON, timeout=15)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable"), refused.text
+        assert int(refused.headers["retry-after"]) > 0
+        decision = httpx.post(f"{process.url}/v1/decisions", content=msgspec.json.encode(observation), headers=JSON)
+        assert decision.status_code == 200
+    assert "osml_experience_store_up 0.0" in httpx.get(f"{process.url}/metrics").text
+    own_postgres.start()
+    deadline = time.monotonic() + 30
+    while (again := httpx.post(url, content=batch, headers=JSON, timeout=15)).status_code != 202:
+        assert time.monotonic() < deadline, again.text
+        time.sleep(0.2)
+    assert again.json() == {"accepted": 4, "duplicates": 1}
+    assert "osml_experience_store_up 1.0" in httpx.get(f"{process.url}/metrics").text
+    assert process.stop() == 0
+    assert process.errors.read_text().count("does not answer") == 1
+
+
+def test_a_database_that_swallows_everything_holds_nobody_up(start_process, make_experience, observation):
+    """A host that takes the connection and never says a word: the worst kind of away."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        port = silent.getsockname()[1]
+        process = start_process("--store", f"postgresql://osml:s3cret@127.0.0.1:{port}/osml")
+        url = f"{process.url}/v1/experiences"
+        began = time.monotonic()
+        refused = httpx.post(url, content=body(make_experience(0)), headers=JSON, timeout=15)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "store_unavailable")
+        assert time.monotonic() - began < 12
+        decision = httpx.post(f"{process.url}/v1/decisions", content=msgspec.json.encode(observation), headers=JSON)
+        assert decision.status_code == 200
+        assert process.stop() == 0
+    log = process.errors.read_text()
+    assert "timeout expired" in log
+    assert "s3cret" not in log
 
 
 def test_many_nodes_at_once_on_postgresql(start_process, postgres_url, make_experience):

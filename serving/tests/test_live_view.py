@@ -3,7 +3,7 @@ import json
 
 import msgspec
 import pytest
-from osml_serving.broker import MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
+from osml_serving.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.example import EXAMPLE
 from osml_serving.history import FORGET_S, MAX_BYTES, MAX_POINTS, History, NodeHistory
 from osml_serving.metrics import Metrics
@@ -58,11 +58,14 @@ def test_a_node_keeps_a_bounded_number_of_points_and_bytes():
 
 
 def test_more_nodes_than_the_limit_are_counted_and_silent_ones_make_room():
-    history = History(max_nodes=2)
-    assert history.append(b"1", b"null", summary("a", at=0))
-    assert history.append(b"1", b"null", summary("b", at=5))
-    assert not history.append(b"1", b"null", summary("c", at=10))
-    assert history.append(b"1", b"null", summary("c", at=FORGET_S))
+    now_s = 0.0
+    history = History(max_nodes=2, clock=lambda: now_s)
+    assert history.append(b"1", b"null", summary("a"))
+    now_s = 5.0
+    assert history.append(b"1", b"null", summary("b"))
+    assert not history.append(b"1", b"null", summary("c", at=1e9))  # the clock on the wall may jump as it likes
+    now_s = FORGET_S
+    assert history.append(b"1", b"null", summary("c", at=-1e9))
     assert [line.node for line in history.summaries()] == ["b", "c"]
 
 
@@ -76,6 +79,16 @@ def test_a_slow_viewer_is_dropped_and_the_others_are_not():
     assert broker.watched("a")
     broker.unsubscribe(quick)
     assert not broker.watched("a")
+
+
+def test_a_nodes_own_token_can_not_take_all_event_streams():
+    broker = Broker(Metrics([]))
+    for _ in range(MAX_OWN_VIEWERS):
+        broker.subscribe("a", MAX_OWN_VIEWERS)
+    with pytest.raises(TooManyViewersError):
+        broker.subscribe("a", MAX_OWN_VIEWERS)
+    broker.subscribe("b", MAX_OWN_VIEWERS)
+    broker.subscribe("a")  # the dashboard's
 
 
 def test_viewers_are_limited():

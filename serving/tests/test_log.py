@@ -1,7 +1,11 @@
 import io
 import json
 import logging
+import threading
+import time
 
+import pytest
+from osml_serving import log_outlet
 from osml_serving.log import Bridge, Log
 
 
@@ -45,3 +49,60 @@ def test_libraries_log_down_the_same_road():
     first, second = map(json.loads, stream.getvalue().splitlines())
     assert (first["level"], first["event"]) == ("warning", "uvicorn.error")
     assert (second["level"], "ValueError: what" in second["traceback"]) == ("error", True)
+
+
+@pytest.mark.parametrize("form", ["json", "text"])
+def test_no_password_of_an_address_gets_into_the_log(form):
+    out = io.BytesIO()
+    log = Log(form, "debug", out)
+    address = "postgresql://osml:s3cret@db/osml?password=s3cret"
+    log.event("error", "store", f"{address} does not answer")
+    log.fault("store", address, f"Traceback: {address}")
+    assert b"osml:***@db" in out.getvalue()
+    assert b"s3cret" not in out.getvalue()
+
+
+class Stuck:
+    """A pipe whose reader has gone to sleep."""
+
+    def __init__(self):
+        self.gate = threading.Event()
+        self.text = b""
+
+    def write(self, lines):
+        self.gate.wait(20)
+        self.text += lines
+
+    def flush(self):
+        pass
+
+
+def test_a_reader_that_does_not_read_holds_nobody_up(monkeypatch):
+    monkeypatch.setattr(log_outlet, "MAX_BYTES", 10_000)
+    stuck = Stuck()
+    log = Log("text", "debug", stuck)
+    log.begin_background()
+    began = time.monotonic()
+    for number in range(1000):
+        log.event("info", "tick", f"number {number}")
+    assert time.monotonic() - began < 10
+    assert 0 < log.lost < 1000
+    stuck.gate.set()
+    log.end_background()
+    lines = stuck.text.decode().splitlines()
+    assert len(lines) + log.lost == 1000
+    assert [int(line.rsplit(" ", 1)[1]) for line in lines[:20]] == list(range(20))
+    log.event("info", "tick", "at once again")
+    assert stuck.text.endswith(b"at once again\n")
+
+
+def test_everything_that_was_said_is_written_before_the_end():
+    out = io.BytesIO()
+    log = Log("text", "debug", out)
+    for round_ in range(3):
+        log.begin_background()
+        for number in range(200):
+            log.event("info", "tick", f"{round_} {number}")
+        log.end_background()
+    assert len(out.getvalue().splitlines()) == 600
+    assert log.lost == 0

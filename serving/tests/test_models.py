@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import msgspec
 import pytest
+from osml_serving import model_check
 from osml_serving.example import EXAMPLE
 from osml_serving.model_shelf import ModelShelf
 
@@ -137,6 +138,24 @@ def test_a_wrong_checksum_is_refused(folder):
     assert shelf.changed()
     assert shelf.reload()
     assert in_use(shelf) == "a2-new"
+
+
+@pytest.mark.parametrize("file", ["model.onnx", "metadata.json"])
+def test_a_file_that_is_swapped_while_it_is_opened_is_never_served(folder, monkeypatch, file):
+    """The checksums were right, then somebody copied another model over it."""
+    shelf = ModelShelf(folder)
+    shelf.reload()
+    derive(folder, "a2-new")
+    real = model_check.load_predictor
+
+    def swap(home):
+        (home / file).write_bytes((folder / A2 / file).read_bytes() + b"\n")
+        return real(home)
+
+    monkeypatch.setattr(model_check, "load_predictor", swap)
+    assert not shelf.reload()
+    assert in_use(shelf) == A2
+    assert [refusal.name for refusal in shelf.refused] == ["a2-new"]
 
 
 @pytest.mark.parametrize("unlisted", ["model.onnx", "metadata.json"])

@@ -1,7 +1,9 @@
 """A real `osml serve` process, real sockets, the installed policies."""
 
+import contextlib
 import hashlib
 import json
+import resource
 import signal
 import socket
 import subprocess
@@ -48,10 +50,14 @@ def play(urls: list[str]) -> list[Decision]:
 
 
 def test_the_address_is_said_and_a_decision_comes_back(process):
-    lines = [json.loads(line) for line in process.errors.read_text().splitlines()]
-    assert any(process.url in line["message"] for line in lines if line["event"] == "ready")
     decision = ask(process.url, EXAMPLE)
     assert {assignment.service for assignment in decision.assignments} == {"moses", "xapian", "stream"}
+    deadline = time.monotonic() + 10
+    while '"decision"' not in (said := process.errors.read_text()):  # lines are written a moment later
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    lines = [json.loads(line) for line in said.splitlines()]
+    assert any(process.url in line["message"] for line in lines if line["event"] == "ready")
 
 
 def test_a_restart_in_mid_run_changes_no_decision(start_process):
@@ -202,3 +208,55 @@ def test_a_port_that_is_taken_is_one_sentence(process):
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1
     assert f"127.0.0.1 port {process.port} can't be listened on" in second.stderr
+
+
+def test_sighup_reads_the_tokens_again_and_stops_nothing(start_process, tmp_path):
+    tokens = tmp_path / "tokens"
+
+    def give(word: bytes) -> None:
+        tokens.write_text(f"node-17:{hashlib.sha256(word).hexdigest()}\n")
+        tokens.chmod(0o600)
+
+    give(b"old")
+    process = start_process("--token-file", str(tokens))
+    url = f"{process.url}/v1/nodes"
+    assert httpx.get(url, headers={"authorization": "Bearer old"}).status_code == 200
+    give(b"new")
+    process.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 10
+    while httpx.get(url, headers={"authorization": "Bearer new"}).status_code != 200:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert httpx.get(url, headers={"authorization": "Bearer old"}).status_code == 401
+    assert process.stop() == 0
+
+
+def test_as_many_files_may_be_open_as_the_system_allows(process):
+    soft, hard = resource.prlimit(process.process.pid, resource.RLIMIT_NOFILE)
+    assert soft == min(hard, 65_536) or hard == resource.RLIM_INFINITY
+
+
+def test_a_log_that_nobody_reads_stops_no_decision():
+    """Standard error is a pipe that is full: more lines than it takes are logged, and the server still answers."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    command = [sys.executable, "-c", "from osml.cli.main import main; main()", "serve", "--port", str(port)]
+    flags = ["--drain-s", "0", "--store", "none", "--log-format", "json"]
+    server = subprocess.Popen([*command, *flags], stderr=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    url = f"http://127.0.0.1:{port}"
+    try:
+        deadline = time.monotonic() + 90
+        while time.monotonic() < deadline:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{url}/readyz", timeout=2).status_code == 200:
+                    break
+            time.sleep(0.05)
+        content = msgspec.json.encode(EXAMPLE)
+        with httpx.Client(timeout=20) as client:
+            for _ in range(300):  # some 300 bytes a line, 65,536 in the pipe
+                answer = client.post(f"{url}/v1/decisions", content=content, headers=JSON)
+                assert answer.status_code == 200
+    finally:
+        server.terminate()
+        assert server.wait(20) == 0
+        server.stderr.close()

@@ -118,7 +118,17 @@ def test_they_go_on_after_the_configuration_was_read_anew(
         timeout_s=90,
     )
     assert "the configuration was reloaded" in running.log.read_text()
+    now = len(stats(figures))
+    os.kill(running.pid, signal.SIGHUP)
+    wait_until(lambda: len(stats(figures)) > now + 10, "ten more intervals", [running], timeout_s=30)
     children.stop(running)
+    counts = [line["experiences"] for line in stats(figures)]
+    for name in ("sent", "dropped", "refused"):
+        values = [found[name] for found in counts]
+        assert values == sorted(values), f"{name} fell"
+    totals = [sum(found.values()) for found in counts]
+    assert totals == sorted(totals), "what waited was lost"
+    assert counts[-1]["dropped"] == 0
 
 
 def test_an_operator_keeps_them_to_the_node(children: Children, agent: Path, tmp_path: Path, database: Path) -> None:

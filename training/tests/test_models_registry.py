@@ -132,6 +132,35 @@ def test_a_server_that_is_gone_loses_nothing(
     assert list(pending.iterdir()) == []
 
 
+def test_a_run_that_can_not_be_read_holds_up_none_of_the_others(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    pending = tmp_path / "pending"
+    told = tracking.track("http://me:s3cret@127.0.0.1:9", *bundle, pending=pending)
+    assert "s3cret" not in told[0]
+    (good,) = pending.iterdir()
+    damaged = Path(shutil.copytree(good, pending / "a-damaged-one"))
+    (damaged / "metadata.json").write_bytes(b"{")
+    where = f"sqlite:///{tmp_path}/mlflow.db"
+    with pytest.raises(Failure, match=r"a-damaged-one can't be read and stays .*; stored: b2-masked-p"):
+        tracking.synchronise(where, pending)
+    assert list(pending.iterdir()) == [damaged]
+    assert [row["version"] for row in versions(where)] == ["1"]
+
+
+def test_a_run_that_can_not_be_kept_is_said_and_ends_no_training(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+    (tmp_path / "file").write_bytes(b"")
+    (told,) = tracking.track("http://127.0.0.1:9", *bundle, pending=tmp_path / "file")
+    assert "nor kept in" in told
+    assert str(bundle[2]) in told
+
+
 @pytest.mark.parametrize("uri", ["mlruns", "file:./mlruns"])
 def test_a_folder_is_no_tracking_server(uri: str) -> None:
     with pytest.raises(InputError, match="tracking URI is"), tracking.connected(uri):

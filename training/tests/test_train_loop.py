@@ -152,3 +152,18 @@ def test_streaming_sees_every_row_in_every_epoch(made: Path) -> None:
     for epoch in range(2):
         seen = [y for _, y in loop.from_disk(network, source, config)(epoch)]
         assert sum(map(len, seen)) == len(rows.y)
+
+
+def test_an_anchor_holds_the_weights_near_their_start() -> None:
+    def moved(anchor: float) -> float:
+        config = msgspec.structs.replace(CONFIG, epochs=5, anchor=anchor)
+        rows = _rows()
+        network = new_network(config, scaling_of(rows.x, config), rows)
+        before = [parameter.detach().clone() for parameter in network.parameters()]
+        loop.fit(network, loop.from_memory(network, rows, config), _rows(500, 9), config, 20)
+        after = [parameter.detach() for parameter in network.parameters()]
+        return sum(float((now - then).square().sum()) for now, then in zip(after, before, strict=True))
+
+    free, held = moved(0.0), moved(10.0)
+    assert held < 0.1 * free
+    assert moved(0.0) == free

@@ -89,3 +89,8 @@ def test_hiding_counters_touches_these_only() -> None:
     assert np.isnan(found).tolist() == [[True, False, True, True]] * 3
     assert not np.isnan(x).any()
     assert membership(inputs).sum() == 3
+
+
+def test_variants_are_for_training_only_and_those_of_unseen_services_for_nothing() -> None:
+    assert {part_of(_key("moses~3", k / 100, run=str(k)), Split()) for k in range(100)} == {"train"}
+    assert {part_of(_key("silo~1", k / 100, run=str(k)), Split()) for k in range(100)} == {"none"}

@@ -7,6 +7,7 @@
 
 #include "base/result.h"
 #include "config/config.h"
+#include "replay/record_file.h"
 
 namespace osml::cli {
 
@@ -29,6 +30,13 @@ Status probe(const Options& options, std::ostream& out);
 Status show(const Options& options, std::ostream& out);
 // One decision by hand.
 Status apply(const Options& options, const fs::path& decision, std::ostream& out);
+// What `run --record` wrote, applied once more, decision by decision, and compared with what came of it then.
+struct Replaying {
+  fs::path file;
+  SeqRange range;
+  std::optional<double> pace;  // node time per wall time; absent = as fast as it goes
+};
+Status replay(const Options& options, const Replaying& wanted, std::ostream& out);
 // What each throttle of memory bandwidth gives `service`, a job that takes all it can get; the curve goes to `file`.
 struct Calibration {
   std::string service;

@@ -68,10 +68,12 @@ struct PrometheusSource {
   double unit_ms = 1000.0;  // milliseconds in one unit of the histogram
 };
 
-// Exactly one of file and prometheus is set.
+// Exactly one of file, prometheus and datagram is set.
 struct LatencySource {
   std::optional<fs::path> file;
   std::optional<PrometheusSource> prometheus;
+  std::optional<fs::path> datagram;  // socket that the agent makes
+  unsigned datagram_mode = 0660;
   double max_age_s = 3.0;
 };
 
@@ -80,6 +82,11 @@ struct ServiceConfig {
   Match match;
   std::optional<LatencySource> latency;
   std::optional<fs::path> counters_file;
+};
+
+// The agent's own figures.
+struct MetricsConfig {
+  std::optional<fs::path> textfile;  // for node_exporter's textfile collector
 };
 
 struct LogConfig {
@@ -104,6 +111,7 @@ struct Config {
   CpuConfig cpu;
   PlatformHints platform;
   BandwidthConfig bandwidth;
+  MetricsConfig metrics;
   LogConfig log;
   std::vector<ServiceConfig> services;
 };

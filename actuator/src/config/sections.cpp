@@ -20,7 +20,8 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
   if (const auto url = section.text("url")) {
     server.url = *url;
     while (server.url.size() > 1 && server.url.back() == '/') server.url.pop_back();
-    if (const auto error = url_error(server.url)) section.problem("url", "'" + *url + "', " + *error);
+    if (const auto error = url_error(server.url))
+      section.problem("url", "'" + without_credentials(*url) + "', " + *error);
     if (server.url.ends_with("/v1") || server.url.ends_with("/v1/decisions")) {
       section.problem("url", "'" + *url + "', expected the address without /v1, which the agent appends");
     }
@@ -73,6 +74,16 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
   bandwidth.regulator = section.choice("regulator", {"on", "off"}).value_or("off") == "on";
   bandwidth.period_ms = section.number("period_ms", period_range).value_or(bandwidth.period_ms);
   return bandwidth;
+}
+
+MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  YamlSection section(node, "metrics", problems, {"textfile"});
+  MetricsConfig metrics;
+  metrics.textfile = section.file("textfile", base);
+  if (metrics.textfile && metrics.textfile->extension() != ".prom") {
+    section.wrong("textfile", "a name that ends in .prom, since the textfile collector reads no other");
+  }
+  return metrics;
 }
 
 LogConfig read_log(const YAML::Node& node, Problems& problems) {

@@ -1,4 +1,6 @@
 // The list of services: who they are, what they may cost, how their tasks and latencies are found.
+#include <sys/un.h>
+
 #include <map>
 
 #include "config/sections.h"
@@ -10,6 +12,8 @@ namespace osml {
 namespace {
 
 constexpr std::size_t max_services = 64;
+// With the zero at its end.
+constexpr std::size_t longest_socket_path = sizeof(sockaddr_un::sun_path) - 1;
 constexpr NumberRange positive_ms{0, 1e9, true, "milliseconds above 0"};
 constexpr NumberRange positive{0, 1e15, true, "a number above 0"};
 constexpr NumberRange age_range{0, 86400, true, "seconds above 0 and at most 86400"};
@@ -52,7 +56,7 @@ PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path
   PrometheusSource source;
   if (const auto url = section.text("url")) {
     source.url = *url;
-    if (const auto error = url_error(*url)) section.problem("url", "'" + *url + "', " + *error);
+    if (const auto error = url_error(*url)) section.problem("url", "'" + without_credentials(*url) + "', " + *error);
   } else if (!section.has("url")) {
     section.missing("url", "the address of the metrics, like http://127.0.0.1:9100/metrics");
   }
@@ -77,17 +81,35 @@ PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path
   return source;
 }
 
+void read_datagram(YamlSection& section, const fs::path& base, LatencySource& source) {
+  source.datagram = section.file("datagram", base);
+  if (source.datagram && source.datagram->native().size() > longest_socket_path) {
+    section.problem("datagram", "'" + source.datagram->string() + "' has " +
+                                    std::to_string(source.datagram->native().size()) + " bytes, expected at most " +
+                                    std::to_string(longest_socket_path) + ", the longest path of a socket");
+  }
+  const auto mode = section.choice("datagram_mode", {"0600", "0660", "0666"});
+  if (mode) source.datagram_mode = *mode == "0600" ? 0600 : *mode == "0660" ? 0660 : 0666;
+  if (mode && !section.has("datagram")) section.wrong("datagram_mode", "nothing, since there is no datagram");
+}
+
 LatencySource read_latency(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems) {
-  YamlSection section(node, path, problems, {"file", "prometheus", "max_age_s"});
+  YamlSection section(node, path, problems, {"file", "prometheus", "datagram", "datagram_mode", "max_age_s"});
   LatencySource source;
+  read_datagram(section, base, source);
   source.file = section.file("file", base);
   if (section.has("prometheus")) {
     source.prometheus = read_prometheus(section.child("prometheus"), section.path("prometheus"), problems);
   }
   source.max_age_s = section.number("max_age_s", age_range).value_or(source.max_age_s);
-  if (section.has("file") == section.has("prometheus")) {
-    problems.add(node.Mark(), path + ": " + (section.has("file") ? "two sources" : "no source") +
-                                  ", expected exactly one of file, prometheus");
+  const int given =
+      (section.has("file") ? 1 : 0) + (section.has("prometheus") ? 1 : 0) + (section.has("datagram") ? 1 : 0);
+  if (given != 1) {
+    problems.add(node.Mark(), path + ": " +
+                                  (given == 0   ? "no source"
+                                   : given == 2 ? "two sources"
+                                                : "three sources") +
+                                  ", expected exactly one of file, prometheus, datagram");
   }
   return source;
 }
@@ -115,7 +137,7 @@ void read_goal(YamlSection& section, Service& service) {
   const bool lc = service.kind == "lc";
   if (lc && !section.has("target_ms")) section.missing("target_ms", "milliseconds, since the service is of class lc");
   if (lc && !section.has("latency")) {
-    section.missing("latency", "a latency source (file or prometheus), since the service is of class lc");
+    section.missing("latency", "a latency source (file, prometheus or datagram), since the service is of class lc");
   }
   if (!lc && section.has("target_ms")) {
     section.wrong("target_ms", "no target for a best-effort job (class be); remove it or say class: lc");
@@ -162,9 +184,17 @@ std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path&
     return services;
   }
   std::map<std::string, std::string> places;
+  std::map<fs::path, std::string> sockets;
   for (std::size_t i = 0; i < node.size(); ++i) {
     const std::string path = "services[" + std::to_string(i) + "]";
     services.push_back(read_service(node[i], path, base, problems));
+    if (const auto& latency = services.back().latency; latency && latency->datagram) {
+      const auto [other, is_new] = sockets.emplace(latency->datagram->lexically_normal(), path);
+      if (!is_new) {
+        problems.add(node[i].Mark(), path + ".latency.datagram: '" + latency->datagram->string() + "' is that of " +
+                                         other->second + " too, expected a socket for each service");
+      }
+    }
     const std::string& name = services.back().spec.name;
     const auto [first, added] = places.emplace(name, path);
     if (added || name.empty()) continue;

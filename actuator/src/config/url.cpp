@@ -25,4 +25,12 @@ std::optional<std::string> url_error(const std::string& url) {
   return std::nullopt;
 }
 
+std::string without_credentials(const std::string& url) {
+  const std::size_t scheme = url.find("://");
+  const std::size_t start = scheme == std::string::npos ? 0 : scheme + 3;
+  const std::size_t at = url.rfind('@');
+  if (at == std::string::npos || at < start) return url;
+  return url.substr(0, start) + "***" + url.substr(at);
+}
+
 }  // namespace osml

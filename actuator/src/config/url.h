@@ -10,4 +10,7 @@ namespace osml {
 // end up in logs.
 std::optional<std::string> url_error(const std::string& url);
 
+// The address as it may be shown in a message: what stands before the last '@' of its authority is "***".
+std::string without_credentials(const std::string& url);
+
 }  // namespace osml

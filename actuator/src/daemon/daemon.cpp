@@ -8,6 +8,8 @@
 #include "daemon/clock.h"
 #include "daemon/json_lines.h"
 #include "daemon/log.h"
+#include "daemon/metrics.h"
+#include "daemon/metrics_file.h"
 #include "daemon/self_usage.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
@@ -20,8 +22,17 @@ using nlohmann::json;
 
 constexpr double ms_per_s = 1000;
 
-SessionOptions session_options(const RunOptions& options) {
-  return {.dry_run = options.dry_run, .fault_injection = options.fault_injection, .record = options.record};
+SessionOptions session_options(const RunOptions& options, TelemetrySockets& sockets) {
+  return {.dry_run = options.dry_run,
+          .fault_injection = options.fault_injection,
+          .record = options.record,
+          .sockets = &sockets};
+}
+
+double unix_now_s() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
 }
 
 double wall_interval_s(const Config& config) { return config.interval_s / config.time_scale; }
@@ -42,8 +53,8 @@ json experiences_json(const ExperienceOutbox* outbox) {
 
 class Daemon {
  public:
-  Daemon(const RunOptions& options, Wakeups wakeups, std::unique_ptr<Session> session)
-      : options_(&options), wakeups_(std::move(wakeups)), session_(std::move(session)) {
+  Daemon(const RunOptions& options, Wakeups wakeups, TelemetrySockets& sockets, std::unique_ptr<Session> session)
+      : options_(&options), wakeups_(std::move(wakeups)), sockets_(&sockets), session_(std::move(session)) {
     if (options.stats) stats_.emplace(*options.stats, 0);
   }
 
@@ -56,10 +67,15 @@ class Daemon {
   Status reload();
   Status replace_session(Config config);
   void record_usage(double tick_ms);
+  void publish(bool up);
 
   const RunOptions* options_;
   Wakeups wakeups_;
+  TelemetrySockets* sockets_;
   std::unique_ptr<Session> session_;
+  AgentMetrics metrics_{unix_now_s()};
+  double published_s_ = 0;
+  std::string publish_error_;  // as told last
   SelfMeter meter_;
   std::optional<JsonLines> stats_;
   std::uint64_t turns_ = 0;
@@ -99,7 +115,9 @@ Status Daemon::run() {
       turn(wakeup->ticks);
     }
   }
-  return session_->close();
+  Status closed = session_->close();
+  publish(false);
+  return closed;
 }
 
 void Daemon::turn(std::uint64_t due) {
@@ -110,7 +128,24 @@ void Daemon::turn(std::uint64_t due) {
   const double start_s = monotonic_s();
   session_->turn();
   ++turns_;
-  record_usage((monotonic_s() - start_s) * ms_per_s);
+  const double took_s = monotonic_s() - start_s;
+  record_usage(took_s * ms_per_s);
+  metrics_.turn(session_->loop().report(), unix_now_s(), took_s, due > 0 ? due - 1 : 0);
+  metrics_.see(session_->config(), *sockets_, session_->outbox());
+  // Nobody reads them more often, and a turn may be a few milliseconds.
+  constexpr double shortest_pause_s = 1;
+  if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);
+}
+
+void Daemon::publish(bool up) {
+  const auto& file = session_->config().metrics.textfile;
+  // A look (--once --dry-run) may be beside the agent whose file it is.
+  if (!file || (options_->dry_run && options_->ticks)) return;
+  published_s_ = monotonic_s();
+  const Status written = replace_metrics_file(*file, metrics_.text(session_->config().node, up, options_->dry_run));
+  const std::string error = written ? "" : written.error().message;
+  if (!error.empty() && error != publish_error_) spdlog::warn("metrics.textfile: {}", error);
+  publish_error_ = error;
 }
 
 void Daemon::record_usage(double tick_ms) {
@@ -136,6 +171,7 @@ Status Daemon::reload() {
   auto config = options_->load();
   if (!config) {
     spdlog::error("the configuration was not reloaded, the old one stays:\n{}", config.error().message);
+    metrics_.reloaded(false);
     return done();
   }
   configure_log(config->log);
@@ -154,17 +190,27 @@ Status Daemon::replace_session(Config config) {
     }
     memory.partition.reset();
   }
+  metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
+  std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
   session_.reset();  // gives up the lock
-  auto fresh = Session::open(std::move(config), session_options(*options_), clock);
+  auto fresh = Session::open(std::move(config), session_options(*options_, *sockets_), clock);
+  metrics_.reloaded(fresh.ok());
   if (!fresh) {
     spdlog::error("the new configuration does not work here, the old one stays: {}", fresh.error().message);
     configure_log(old.log);
-    fresh = Session::open(old, session_options(*options_), clock);
+    fresh = Session::open(old, session_options(*options_, *sockets_), clock);
     if (!fresh) return fresh.error();
   } else {
     spdlog::info("the configuration was reloaded");
   }
   session_ = std::move(fresh).value();
+  const Config& now = session_->config();
+  session_->follow(std::move(outbox), now.node == old.node && now.server.url == old.server.url);
+  sockets_->drop_unused();
+  if (old.metrics.textfile && old.metrics.textfile != session_->config().metrics.textfile) {
+    std::error_code ignored;
+    fs::remove(*old.metrics.textfile, ignored);  // it would say for ever what was so once
+  }
   if (Status watched = watch_courier(); !watched) return watched;
   if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
   session_->loop().remember(std::move(memory));
@@ -182,9 +228,10 @@ Status run_daemon(const RunOptions& options) {
   // before the machine is touched, so that a signal in between restores it
   auto wakeups = Wakeups::open();
   if (!wakeups) return wakeups.error();
-  auto session = Session::open(std::move(config).value(), session_options(options), std::nullopt);
+  TelemetrySockets sockets;
+  auto session = Session::open(std::move(config).value(), session_options(options, sockets), std::nullopt);
   if (!session) return session.error();
-  return Daemon(options, std::move(wakeups).value(), std::move(session).value()).run();
+  return Daemon(options, std::move(wakeups).value(), sockets, std::move(session).value()).run();
 }
 
 }  // namespace osml

@@ -27,7 +27,7 @@ Loop::Loop(const Config& config, Machine& machine, DecisionSource& server, Senso
       silence_(config.hold_s, now_s) {}
 
 void Loop::turn(double now_s) {
-  server_ms_.reset();
+  report_ = {};
   reconcile();
   const Observation observation = observe(now_s);
   if (silence_.in_peace(now_s)) {
@@ -48,6 +48,7 @@ void Loop::turn(double now_s) {
 void Loop::reconcile() {
   if (dry_run_) return;
   const Status reconciled = machine_->reconcile();
+  if (!reconciled) report_.count(KernelWork::Reconcile);
   const std::string error = reconciled ? "" : reconciled.error().message;
   if (!error.empty() && error != reconcile_error_) spdlog::warn("reconcile: {}", error);
   reconcile_error_ = error;
@@ -56,6 +57,7 @@ void Loop::reconcile() {
 std::vector<Assignment> Loop::read_back() {
   auto assignments = machine_->read();
   if (assignments) return std::move(assignments).value();
+  report_.count(KernelWork::Read);
   spdlog::warn("the allocation cannot be read: {}", assignments.error().message);
   return {};
 }
@@ -78,6 +80,7 @@ Observation Loop::observe(double now_s) {
     spdlog::warn("somebody else changed the allocation: {}",
                  fmt::join(changes_in_words(memory_.applied, observation.assignments), ", "));
     memory_.partition.reset();
+    report_.changed_by_others = true;
   }
   observation.partition = memory_.partition;
   observation.outcome = memory_.outcome;
@@ -102,13 +105,14 @@ void Loop::note_missing(const std::map<std::string, std::string>& missing) {
     if (!missing.contains(what)) spdlog::info("{} is there again", what);
   }
   missing_ = missing;
+  for (const auto& [what, why] : missing) report_.missing.push_back(what);
 }
 
 Answer Loop::ask(const Observation& observation) {
   const double start_s = monotonic_s();
   Answer answer = server_->ask(observation);
   constexpr double ms_per_s = 1000;
-  server_ms_ = (monotonic_s() - start_s) * ms_per_s;
+  report_.server_ms = (monotonic_s() - start_s) * ms_per_s;
   return answer;
 }
 
@@ -120,6 +124,9 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
   assignments_ = after;
   tell(decision, outcome, before, after);
   record(decision, outcome, before, after, now_s);
+  report_.outcome = outcome;
+  report_.infeasible = decision.infeasible.has_value();
+  if (outcome.status == "rolled_back" || outcome.status == "failed") report_.count(KernelWork::Apply);
   if (took_effect(outcome)) {
     memory_.partition = decision.partition;
     memory_.applied = std::move(after);
@@ -164,16 +171,22 @@ void Loop::endure(const AskError& error, double now_s) {
     spdlog::info("the policy's state is dropped, since the server refused the observation");
     memory_.policy_state.reset();
   }
+  report_.failure = error.failure;
+  report_.state = AgentState::Holding;
   switch (silence_.failed(now_s)) {
     case Silence::Step::First:
       spdlog::warn("no decision, the allocation is held for {:g} s: {}", config_->hold_s, error.message);
       break;
     case Silence::Step::FallBack:
       spdlog::warn("no decision for {:.1f} s: {}", now_s - silence_.since_s(), error.message);
+      report_.state = AgentState::FallenBack;
+      report_.fell_back = true;
       fall_back(now_s);
       break;
-    case Silence::Step::Hold:
     case Silence::Step::Over:
+      report_.state = AgentState::FallenBack;
+      [[fallthrough]];
+    case Silence::Step::Hold:
       spdlog::debug("no decision: {}", error.message);
       break;
   }
@@ -196,7 +209,10 @@ void Loop::fall_back(double now_s) {
     return;
   }
   spdlog::warn("fallback release: everything is restored to what was found");
-  if (const Status restored = machine_->restore(); !restored) spdlog::error("release: {}", restored.error().message);
+  if (const Status restored = machine_->restore(); !restored) {
+    report_.count(KernelWork::Restore);
+    spdlog::error("release: {}", restored.error().message);
+  }
   memory_.partition.reset();
 }
 

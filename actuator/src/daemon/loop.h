@@ -13,6 +13,7 @@
 #include "daemon/bandwidth_watch.h"
 #include "daemon/machine.h"
 #include "daemon/silence.h"
+#include "daemon/turn_report.h"
 #include "domain/types.h"
 #include "sense/sensors.h"
 
@@ -36,8 +37,10 @@ class Loop {
 
   void turn(double now_s);
   // Wall time that the server took in the last turn; none where it was not asked.
-  [[nodiscard]] std::optional<double> server_ms() const { return server_ms_; }
+  [[nodiscard]] std::optional<double> server_ms() const { return report_.server_ms; }
   [[nodiscard]] const Memory& memory() const { return memory_; }
+  // What the last turn came to, for the agent's own figures.
+  [[nodiscard]] const TurnReport& report() const { return report_; }
   // What the machine had at the end of the last turn.
   [[nodiscard]] const std::vector<Assignment>& assignments() const { return assignments_; }
   void remember(Memory memory) { memory_ = std::move(memory); }
@@ -64,12 +67,12 @@ class Loop {
   bool dry_run_;
   Silence silence_;
   Memory memory_;
-  std::optional<double> server_ms_;
   std::map<std::string, std::string> missing_;  // as told last
   std::vector<Assignment> assignments_;
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last
   std::string infeasible_;       // as told last
+  TurnReport report_;
 };
 
 }  // namespace osml

@@ -7,6 +7,11 @@
 
 namespace osml {
 
+// CPU time of this process since its start.
+double process_cpu_s();
+// Resident memory of this process, read now.
+std::optional<double> resident_mib();
+
 struct SelfUsage {
   std::optional<double> cpu_pct;  // of one CPU, wall time, since the last turn
   std::optional<double> rss_mib;

@@ -15,6 +15,17 @@ CpuSet cpus_of(const Platform& platform) {
   return cpus ? *cpus : CpuSet{};
 }
 
+// A dry run may look beside an agent that holds the sockets: then the latencies are missing, with the reason.
+Status open_sockets(const Config& config, const SessionOptions& options) {
+  if (options.sockets == nullptr || options.dry_run) return done();
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || !service.latency->datagram) continue;
+    const auto opened = options.sockets->get(*service.latency->datagram, service.latency->datagram_mode);
+    if (!opened) return opened.error().wrap("latency of service '" + service.spec.name + "'");
+  }
+  return done();
+}
+
 }  // namespace
 
 Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, const SessionOptions& options,
@@ -26,8 +37,9 @@ Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string 
       client_(config_.server, token),
       recorder_(options.record ? std::optional<Recorder>(std::in_place, client_, *options.record) : std::nullopt),
       outbox_(make_outbox(options, std::move(token))),
-      sensors_(config_, cpus_of(actuator_.platform()),
-               [this](const std::string& service) { return actuator_.monitor_group(service); }),
+      sensors_(
+          config_, cpus_of(actuator_.platform()),
+          [this](const std::string& service) { return actuator_.monitor_group(service); }, options.sockets),
       audit_(config_.state_dir),
       regulator_(config_, [this](const std::string& service) { return actuator_.monitor_group(service); }),
       clock_(clock),
@@ -56,6 +68,7 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
   auto actuator = Actuator::open(*owned, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
+  if (Status opened = open_sockets(*owned, options); !opened) return opened.error();
   const NodeClock used = clock && clock->time_scale() == owned->time_scale ? *clock : NodeClock(owned->time_scale);
   // not make_unique: the constructor is private
   return std::unique_ptr<Session>(
@@ -70,6 +83,10 @@ void Session::turn() {
 
 std::optional<int> Session::courier_fd() const {
   return outbox_ ? std::optional<int>(outbox_->courier().fd()) : std::nullopt;
+}
+
+void Session::follow(std::unique_ptr<ExperienceOutbox> before, bool wanted) {
+  if (before && outbox_) outbox_->take_over(*before, wanted);
 }
 
 void Session::carry() {

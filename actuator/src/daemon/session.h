@@ -22,12 +22,14 @@ namespace osml {
 struct SessionOptions {
   bool dry_run = false;
   bool fault_injection = false;
-  std::optional<fs::path> record;  // see record.h
+  std::optional<fs::path> record;       // see record.h
+  TelemetrySockets* sockets = nullptr;  // outlives the session; where it is null nothing is listened to
 };
 
 class Session {
  public:
-  // Opens the machine (lock, healing) and reads the token. `clock` is kept where the time scale stays.
+  // Opens the machine (lock, healing) and the sockets for latencies, and reads the token. `clock` is kept where the
+  // time scale stays.
   static Result<std::unique_ptr<Session>> open(Config config, const SessionOptions& options,
                                                std::optional<NodeClock> clock);
 
@@ -48,6 +50,10 @@ class Session {
   [[nodiscard]] std::optional<int> courier_fd() const;
   void carry();
   [[nodiscard]] const ExperienceOutbox* outbox() const { return outbox_.get(); }
+  // For the session that follows after a reload; this one asks nobody any more.
+  std::unique_ptr<ExperienceOutbox> give_up_outbox() { return std::move(outbox_); }
+  // Goes on where the session before a reload ended; `wanted`: same node, same server.
+  void follow(std::unique_ptr<ExperienceOutbox> before, bool wanted);
   // Obeys on_exit.
   Status close();
 

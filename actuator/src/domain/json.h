@@ -30,6 +30,8 @@ void to_json(nlohmann::json& out, const Decision& decision);
 // Strict readers; `field` is the path that an error names ("assignments").
 Result<std::vector<Assignment>> parse_assignments(const nlohmann::json& list, const std::string& field);
 Result<Partition> parse_partition(const nlohmann::json& object, const std::string& field);
+// A decision that is part of a larger document.
+Result<Decision> parse_decision(const nlohmann::json& object, const std::string& field);
 Result<Platform> parse_platform(const nlohmann::json& object, const std::string& field);
 
 }  // namespace osml

@@ -120,9 +120,9 @@ Decision read_decision(JsonReader reader) {
   decision.node = reader.text(key::node, is_name, a_name);
   decision.seq = reader.integer(key::seq, 0, UINT64_MAX);
   decision.policy = reader.text(key::policy, any_text, "the name of a policy");
-  decision.partition = read_partition({reader.object(key::partition), key::partition, reader.error()});
+  decision.partition = read_partition({reader.object(key::partition), reader.path(key::partition), reader.error()});
   decision.assignments =
-      read_assignments(reader.list(key::assignments, max_services), key::assignments, reader.error());
+      read_assignments(reader.list(key::assignments, max_services), reader.path(key::assignments), reader.error());
   if (const json* reasons = reader.optional_list(key::reasons, max_reasons)) {
     for (std::size_t i = 0; i < reasons->size() && !reader.failed(); ++i) {
       decision.reasons.push_back(read_reason({(*reasons)[i], reader.path(key::reasons, i), reader.error()}));
@@ -133,7 +133,7 @@ Decision read_decision(JsonReader reader) {
     if (e_s != entropy->end() && e_s->is_number()) decision.e_s = e_s->get<double>();
   }
   if (const json* infeasible = reader.optional_object(key::infeasible)) {
-    JsonReader inner(*infeasible, key::infeasible, reader.error());
+    JsonReader inner(*infeasible, reader.path(key::infeasible), reader.error());
     decision.infeasible = inner.text(key::message, any_text, "a sentence");
   }
   decision.policy_state = reader.optional_text(key::policy_state, is_state, "at most 131072 bytes");
@@ -204,6 +204,12 @@ Result<Decision> parse_decision(std::string_view text) {
   }
   std::optional<Error> error;
   Decision decision = read_decision({document, "", error});
+  return unless(error, std::move(decision));
+}
+
+Result<Decision> parse_decision(const json& object, const std::string& field) {
+  std::optional<Error> error;
+  Decision decision = read_decision({object, field, error});
   return unless(error, std::move(decision));
 }
 

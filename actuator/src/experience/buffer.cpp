@@ -63,6 +63,17 @@ void ExperienceBuffer::forget_through(std::uint64_t last) {
   while (!waiting_.empty() && first_ <= last) pop();
 }
 
+void ExperienceBuffer::take_over(ExperienceBuffer& other, bool wanted) {
+  dropped_ += other.dropped_;
+  if (!wanted) dropped_ += other.waiting_.size();
+  while (!other.waiting_.empty()) {
+    Experience oldest = std::move(other.waiting_.front());
+    other.waiting_.pop_front();
+    if (wanted) push(std::move(oldest));
+  }
+  other.bytes_ = 0;
+}
+
 void ExperienceBuffer::close() {
   closed_ = true;
   waiting_.clear();

@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "client/decision_client.h"
 #include "experience/buffer.h"
@@ -20,6 +21,8 @@ class ExperienceCollector : public DecisionSource {
   // Keeps the decision of the turn before where the machine had it from then until now. The policy's state is left out:
   // it is opaque, and it can be larger than all the rest.
   Answer ask(const Observation& observation) override;
+  // The decision of the turn before, asked for by another collector, counts as this one's.
+  void take_over(ExperienceCollector& other) { open_ = std::exchange(other.open_, std::nullopt); }
 
  private:
   struct Open {

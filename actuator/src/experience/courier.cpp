@@ -33,6 +33,12 @@ ExperienceCourier::ExperienceCourier(const ServerConfig& server, std::string tok
       due_s_(now_s + first_s),
       max_count_(limits.max_count) {}
 
+void ExperienceCourier::take_over(const ExperienceCourier& other) {
+  sent_ += other.sent_;
+  refused_ += other.refused_;
+  dropped_before_ = buffer_->dropped();
+}
+
 void ExperienceCourier::send_due(double now_s) {
   if (upload_.busy() || now_s < not_before_s_ || buffer_->size() == 0) return;
   const bool full = buffer_->bytes() >= limits_.max_bytes || buffer_->size() >= limits_.max_count;

@@ -34,6 +34,9 @@ class ExperienceCourier {
   void send_due(double now_s);
   void carry(double now_s);
 
+  // The counts go on where another courier's end: they are those of the agent, not of one configuration.
+  void take_over(const ExperienceCourier& other);
+
   [[nodiscard]] bool under_way() const { return upload_.busy(); }
   [[nodiscard]] std::uint64_t sent() const { return sent_; }
   // Refused by the server; what had no room is the buffer's to count.

@@ -16,6 +16,13 @@ class ExperienceOutbox {
   ExperienceOutbox(DecisionSource& source, const ServerConfig& server, std::string token, double now_s, double first_s)
       : collector_(source, buffer_), courier_(server, std::move(token), buffer_, now_s, first_s) {}
 
+  // Goes on where the outbox of the configuration before ends; `wanted`: what waits there can be sent from here.
+  void take_over(ExperienceOutbox& before, bool wanted) {
+    buffer_.take_over(before.buffer_, wanted);
+    courier_.take_over(before.courier_);
+    if (wanted) collector_.take_over(before.collector_);
+  }
+
   // The source of decisions that the loop shall ask.
   DecisionSource& source() { return collector_; }
   ExperienceCourier& courier() { return courier_; }

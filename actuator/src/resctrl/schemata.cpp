@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <limits>
 #include <thread>
 
 #include "base/mask.h"
@@ -30,7 +31,7 @@ Result<SchemataLine> parse_line(std::string_view text) {
     if (equals == std::string_view::npos) return bad_line(text);
     const auto id = parse_unsigned(trim(part.substr(0, equals)));
     const auto value = parse_unsigned(trim(part.substr(equals + 1)), is_cache(line.resource) ? 16 : 10);
-    if (!id || !value) return bad_line(text);
+    if (!id || *id > std::numeric_limits<unsigned>::max() || !value) return bad_line(text);
     line.values[static_cast<unsigned>(*id)] = *value;
     rest = semicolon == std::string_view::npos ? std::string_view{} : rest.substr(semicolon + 1);
   }

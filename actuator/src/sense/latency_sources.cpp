@@ -1,7 +1,10 @@
 #include "sense/latency_sources.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cmath>
 
+#include "base/number.h"
 #include "sense/prometheus_text.h"
 
 namespace osml {
@@ -18,6 +21,35 @@ Result<Latency> FileLatency::read(const Interval& interval) {
   if (!reading) return reading.error();
   Latency latency = reading->sample.latency;
   latency.age_s = reading->age_s;
+  return latency;
+}
+
+Result<Latency> DatagramLatency::read(const Interval& interval) {
+  if (!socket_) return socket_.error();
+  TelemetrySocket& socket = **socket_;
+  const std::string name = "datagram " + socket.path().string();
+  const TelemetrySocket::Arrived arrived = socket.take();
+  if (arrived.ignored > 0 && !complained_) {
+    spdlog::warn("{}: {} ignored, expected one JSON object of at most {} bytes in each; told once", name,
+                 arrived.ignored, TelemetrySocket::longest_datagram);
+  }
+  complained_ = arrived.ignored > 0;
+  if (!arrived.lines.empty()) {
+    last_ = combine(arrived.lines).latency;
+    last_s_ = interval.time_s;
+  } else if (arrived.ignored > 0) {
+    return Error{ErrorKind::Io, name + ": what came is no JSON object of at most " +
+                                    std::to_string(TelemetrySocket::longest_datagram) + " bytes"};
+  }
+  if (!last_) return Error{ErrorKind::Busy, name + ": nothing came yet; does the service run and send there?"};
+  const double age_s = std::max(0.0, interval.time_s - last_s_);
+  if (age_s > max_age_s_) {
+    return Error{ErrorKind::Busy, name + ": nothing came for " + format_number(std::round(age_s * 10) / 10) +
+                                      " s, expected at most " + format_number(max_age_s_) +
+                                      " s; does the service still run and send there?"};
+  }
+  Latency latency = *last_;
+  latency.age_s = age_s;
   return latency;
 }
 

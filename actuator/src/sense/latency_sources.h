@@ -1,4 +1,4 @@
-// The two latency sources: a telemetry file and a Prometheus endpoint.
+// The latency sources: a telemetry file, a Prometheus endpoint and a Unix socket that the service sends to.
 #pragma once
 
 #include <optional>
@@ -7,6 +7,7 @@
 #include "sense/histogram.h"
 #include "sense/latency_sensor.h"
 #include "sense/telemetry_file.h"
+#include "sense/telemetry_socket.h"
 
 namespace osml {
 
@@ -17,6 +18,22 @@ class FileLatency : public LatencySensor {
 
  private:
   std::shared_ptr<TelemetryFile> file_;  // the same file may hold counters too
+};
+
+class DatagramLatency : public LatencySensor {
+ public:
+  // `socket` may be the reason why there is none.
+  DatagramLatency(Result<std::shared_ptr<TelemetrySocket>> socket, double max_age_s)
+      : socket_(std::move(socket)), max_age_s_(max_age_s) {}
+  // Of what came since the last interval; where nothing did, the newest, until it is too old.
+  Result<Latency> read(const Interval& interval) override;
+
+ private:
+  Result<std::shared_ptr<TelemetrySocket>> socket_;
+  double max_age_s_;
+  std::optional<Latency> last_;
+  double last_s_ = 0;        // node time at which it was read
+  bool complained_ = false;  // about datagrams that make no sense, until there are none
 };
 
 class PrometheusLatency : public LatencySensor {

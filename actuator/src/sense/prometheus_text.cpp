@@ -104,7 +104,7 @@ bool add(const Sample& sample, std::string_view part, std::map<double, double>& 
   } else if (part == "_bucket") {
     const auto bound = sample.labels.find("le");
     const auto upper = bound == sample.labels.end() ? std::nullopt : to_number(bound->second);
-    if (!upper || std::isnan(*upper)) return false;
+    if (!upper || std::isnan(*upper) || *upper == -HUGE_VAL) return false;
     buckets[*upper] += sample.value;
   }
   return true;
@@ -150,7 +150,15 @@ Result<Histogram> parse_histogram(std::string_view text, const std::string& metr
     }
   }
   if (buckets.empty()) return none_found(metric, name_seen);
-  for (const auto& [upper, count] : buckets) histogram.buckets.push_back({upper, count});
+  for (const auto& [upper, count] : buckets) {
+    // summed over series, so it may also have overflowed; written so that NaN fails
+    if (!(count >= 0 && std::isfinite(count))) {
+      return Error{ErrorKind::Io, "a bucket of '" + metric + "' has no count from 0 on"};
+    }
+    histogram.buckets.push_back({upper, count});
+  }
+  if (histogram.sum && !std::isfinite(*histogram.sum)) histogram.sum.reset();
+  if (histogram.count && !std::isfinite(*histogram.count)) histogram.count.reset();
   return histogram;
 }
 

@@ -38,8 +38,12 @@ void overlay(Counters& counters, const Counters& said) {
 
 }  // namespace
 
-Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group)
-    : config_(&config), cpus_(cpus), monitor_group_(std::move(monitor_group)), frequency_(config.roots.sysfs, cpus) {
+Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets)
+    : config_(&config),
+      cpus_(cpus),
+      monitor_group_(std::move(monitor_group)),
+      sockets_(sockets),
+      frequency_(config.roots.sysfs, cpus) {
   probe_machine();
   for (const ServiceConfig& service : config.services) watched_.push_back(watch(service));
 }
@@ -60,6 +64,14 @@ std::shared_ptr<TelemetryFile> Sensors::telemetry(const fs::path& path, double m
   return file;
 }
 
+std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) const {
+  if (sockets_ == nullptr) {
+    const Error none{ErrorKind::Busy, "datagram " + source.datagram->string() + " is not listened to here", 0};
+    return std::make_unique<DatagramLatency>(none, source.max_age_s);
+  }
+  return std::make_unique<DatagramLatency>(sockets_->get(*source.datagram, source.datagram_mode), source.max_age_s);
+}
+
 Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   Watched watched{&service, UsageSensor(config_->roots, service.match), {}, nullptr, nullptr, nullptr};
   const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
@@ -70,6 +82,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
     const double timeout_s = std::min(longest_endpoint_wait_s, endpoint_share * wall_interval_s);
     watched.latency = std::make_unique<PrometheusLatency>(*service.latency->prometheus, timeout_s);
   }
+  if (service.latency && service.latency->datagram) watched.latency = datagrams(*service.latency);
   if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);
   if (!missing_here_.contains("perf_events")) watched.perf = std::make_unique<PerfCounters>(hardware_events());
   return watched;

@@ -16,6 +16,7 @@
 #include "sense/latency_sensor.h"
 #include "sense/perf_counters.h"
 #include "sense/telemetry_file.h"
+#include "sense/telemetry_socket.h"
 #include "sense/usage.h"
 
 namespace osml {
@@ -26,7 +27,8 @@ class Sensors {
   using MonitorGroup = std::function<std::string(const std::string&)>;
 
   // `cpus`: those of the platform. `config` must outlive the sensors.
-  Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group);
+  // `sockets`, which outlives the sensors too, has those of the latencies that are sent; none: they are missing.
+  Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets = nullptr);
 
   // The configured services with what was measured of them. `assignments` as read back (their CPUs have a frequency).
   // Reasons go into `missing`, keyed "latency.moses", "perf_events", "frequency", ...
@@ -44,6 +46,7 @@ class Sensors {
   };
 
   std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);
+  [[nodiscard]] std::unique_ptr<LatencySensor> datagrams(const LatencySource& source) const;
   Watched watch(const ServiceConfig& service);
   void probe_machine();
   void measure(Watched& watched, const Interval& interval, Service& service,
@@ -55,6 +58,7 @@ class Sensors {
   const Config* config_;
   CpuSet cpus_;
   MonitorGroup monitor_group_;
+  TelemetrySockets* sockets_;
   FrequencySensor frequency_;
   std::map<std::string, std::string> missing_here_;  // what the whole machine does not have
   std::map<fs::path, std::shared_ptr<TelemetryFile>> telemetry_;

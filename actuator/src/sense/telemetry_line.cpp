@@ -36,7 +36,7 @@ std::optional<double> weighted(const std::vector<TelemetrySample>& lines, std::o
     sum += weight(line) * *(line.latency.*field);
     weights += weight(line);
   }
-  if (weights == 0) return std::nullopt;
+  if (weights == 0 || !std::isfinite(sum)) return std::nullopt;
   return sum / weights;
 }
 
@@ -88,7 +88,8 @@ TelemetrySample combine(const std::vector<TelemetrySample>& lines) {
   combined.latency.samples = samples;
   combined.latency.mean_ms = weighted(lines, &Latency::mean_ms);
   // Each line is about a time of its own, so rates are averaged, not added.
-  if (rates > 0) combined.latency.requests_per_s = rate / static_cast<double>(rates);
+  const bool known = rates > 0 && std::isfinite(rate);
+  combined.latency.requests_per_s = known ? std::optional<double>(rate / static_cast<double>(rates)) : std::nullopt;
   combined.counters = lines.back().counters;
   return combined;
 }

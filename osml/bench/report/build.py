@@ -14,11 +14,13 @@ from osml.bench.report.tables import METRICS, differences, estimate, faults, ove
 from osml.bench.results import Results
 from osml.bench.store import Store
 from osml.bench.suites import suite as suite_of
-from osml.failure import InputError
+from osml.failure import Failure, InputError
 
 
 def build(folder: Path) -> dict[str, Any]:
-    """Write the report of a results folder; returns the summary. InputError where the folder holds no results."""
+    """Write the report of a results folder; returns the summary. InputError where the folder holds no results,
+    Failure where it can't be written.
+    """
     store = Store(folder)
     metadata = store.metadata()
     results = Results(store.results(), store.timelines(), metadata)
@@ -30,13 +32,16 @@ def build(folder: Path) -> dict[str, Any]:
     sections = [_about(results, suite.source), *suite.sections(results), overview(results), differences(results)]
     if wrong is not None:
         sections.append(wrong)
-    for section in sections:
-        for picture in section.pictures:
-            picture.draw(folder / picture.name)
     summary = _summary(results)
-    (folder / "report.md").write_text(markdown(title, sections), "utf-8")
-    (folder / "report.html").write_text(page(title, sections), "utf-8")
-    (folder / "summary.json").write_text(json.dumps(summary, indent=2), "utf-8")
+    try:
+        for section in sections:
+            for picture in section.pictures:
+                picture.draw(folder / picture.name)
+        (folder / "report.md").write_text(markdown(title, sections), "utf-8")
+        (folder / "report.html").write_text(page(title, sections), "utf-8")
+        (folder / "summary.json").write_text(json.dumps(summary, indent=2), "utf-8")
+    except OSError as error:
+        raise Failure(f"{folder}: the report can't be written ({error.strerror or error})") from None
     return summary
 
 

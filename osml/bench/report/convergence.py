@@ -75,7 +75,7 @@ def how_fast(results: Results) -> Section:
     rows: list[list[str]] = []
     for policy, found in same.items():
         seconds = [row["convergence_s"] for row in found.values()]
-        ours = mean(seconds)
+        ours = mean(results.by_case(found.values(), "convergence_s"))
         paper = theirs.get(policy)
         rows.append(
             [
@@ -84,7 +84,7 @@ def how_fast(results: Results) -> Section:
                 f"{min(seconds):.3g} to {max(seconds):.3g}" if seconds else "-",
                 "-" if paper is None else f"{paper['mean']:g} ({paper['min']:g} to {paper['max']:g})",
                 ratio(ours.value, paper["mean"]) if paper and seconds else "-",
-                mean([row["actions"] for row in found.values()]).text(),
+                mean(results.by_case(found.values(), "actions")).text(),
             ]
         )
     table = Table(
@@ -119,11 +119,11 @@ def resources(results: Results) -> Section:
         rows.append(
             [
                 policy,
-                mean([row["cores_used"] for row in found.values()]).text(),
-                mean([row["ways_used"] for row in found.values()]).text(),
+                mean(results.by_case(found.values(), "cores_used")).text(),
+                mean(results.by_case(found.values(), "ways_used")).text(),
                 "-" if paper is None else f"{paper['cores']} cores, {paper['ways']} ways",
-                mean([row["oracle_cores"] for row in found.values() if row["oracle_cores"] is not None]).text(),
-                mean([row["oracle_ways"] for row in found.values() if row["oracle_ways"] is not None]).text(),
+                mean(results.by_case(found.values(), "oracle_cores")).text(),
+                mean(results.by_case(found.values(), "oracle_ways")).text(),
             ]
         )
     table = Table(["policy", "cores", "ways", "published", "oracle's cores", "oracle's ways"], rows)

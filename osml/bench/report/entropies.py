@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -42,10 +43,7 @@ def over_load(results: Results, loads: Sequence[float]) -> Section:
             [
                 [
                     policy,
-                    *(
-                        mean([r[c] for r in results.of(part, policy) if r[c] is not None]).text(".3f")
-                        for c, _ in columns
-                    ),
+                    *(mean(results.by_case(results.of(part, policy), c)).text(".3f") for c, _ in columns),
                 ]
                 for policy in results.policies
             ],
@@ -68,14 +66,16 @@ def gains(results: Results) -> Section:
     for policy in results.policies:
         pairs = [(row, base[row["case"], row["seed"]]) for row in results.of(part, policy)
                  if (row["case"], row["seed"]) in base]  # fmt: skip
-        cuts = [100.0 * (1.0 - row["tail_over_target"] / was["tail_over_target"]) for row, was in pairs
-                if row["tail_over_target"] and np.isfinite(was["tail_over_target"])]  # fmt: skip
+        cuts: dict[Hashable, list[float]] = defaultdict(list)
+        for row, was in pairs:
+            if row["tail_over_target"] and np.isfinite(was["tail_over_target"]):
+                cuts[row["case"]].append(100.0 * (1.0 - row["tail_over_target"] / was["tail_over_target"]))
         ours = mean(cuts)
         paper = theirs["tail_reduction_pct"].get(policy)
         rows.append(
             [policy, ours.text(".1f"), "-" if paper is None else f"{paper:g}",
              ratio(ours.value, paper) if cuts else "-",
-             mean([row["be_speed"] for row in results.of(part, policy) if row["be_speed"] is not None]).text(".0%")]
+             mean(results.by_case(results.of(part, policy), "be_speed")).text(".0%")]
         )  # fmt: skip
     table = Table(
         ["policy", "tail below unmanaged, %", "published", "ours / published", "BE speed of solo"], rows,

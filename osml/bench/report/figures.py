@@ -16,7 +16,8 @@ _plot: Any = pyplot  # its types are incomplete
 _COLOURS = {
     "unmanaged": "#8a8f98", "lc_first": "#b59f3b", "round_robin": "#8c6d31", "even": "#c7c7c7", "random": "#d0b0b0",
     "heracles": "#b5651d", "parties": "#1f77b4", "clite": "#9467bd", "arq": "#2ca02c", "ombm": "#17becf",
-    "osml": "#d62728", "oracle": "#000000",
+    "ombm_classic": "#e377c2",
+    "osml": "#d62728", "oracle": "#000000", "oracle:isolated": "#5b6b7b",
 }  # fmt: skip
 _OTHERS = ("#e377c2", "#ff7f0e", "#7f7f7f", "#bcbd22")
 _RC: dict[Any, Any] = {"figure.dpi": 110, "font.size": 9, "axes.titlesize": 10, "savefig.bbox": "tight"}
@@ -24,8 +25,12 @@ _RC: dict[Any, Any] = {"figure.dpi": 110, "font.size": 9, "axes.titlesize": 10, 
 
 
 def colour(policy: str) -> str:
-    """The same for a policy in every plot; variants (`osml:ab`) have that of their family."""
-    return _COLOURS.get(policy.split(":", maxsplit=1)[0]) or _OTHERS[sum(policy.encode()) % len(_OTHERS)]
+    """The same for a policy in every plot; variants (`osml:ab`) without their own have that of their family."""
+    return (
+        _COLOURS.get(policy)
+        or _COLOURS.get(policy.split(":", maxsplit=1)[0])
+        or _OTHERS[sum(policy.encode()) % len(_OTHERS)]
+    )
 
 
 def figure(
@@ -37,10 +42,17 @@ def figure(
         with _plot.rc_context(_RC):
             made, axes = _plot.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
             draw(made, axes)
+            made.text(1.0, -0.005, "simulated", ha="right", va="top", fontsize=7, color="#777777")
             made.savefig(path)
             _plot.close(made)
 
     return write
+
+
+def legend(made: Any, axis: Any) -> None:
+    """One legend above all panels, with what one of them shows."""
+    handles, labels = axis.get_legend_handles_labels()
+    made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 7), fontsize=8, frameon=False)
 
 
 def violins(axis: Any, names: Sequence[str], values: Sequence[Sequence[float]], label: str) -> None:
@@ -51,6 +63,8 @@ def violins(axis: Any, names: Sequence[str], values: Sequence[Sequence[float]], 
         for body, (i, _) in zip(made["bodies"], shown, strict=True):
             body.set_facecolor(colour(names[i]))
             body.set_alpha(0.55)
+        for lines in ("cmeans", "cbars", "cmins", "cmaxes"):
+            made[lines].set(color="#333333", linewidth=1)
     axis.set_xticks(range(len(names)), names, rotation=20)
     axis.set_ylabel(label)
     axis.grid(axis="y", alpha=0.3)

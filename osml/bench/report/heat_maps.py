@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.bench.oracle_policy import ORACLES
 from osml.bench.report.document import Picture, Section, Table
 from osml.bench.report.figures import figure
 from osml.bench.results import Results
@@ -35,22 +36,28 @@ def maps(results: Results, axes: tuple[str, str]) -> tuple[list[float], list[flo
     return xs, ys, found
 
 
+def _share(grid: Map, of: Map) -> str:
+    """Sum of a map as a share of another's."""
+    return f"{np.nansum(grid) / np.nansum(of):.0%}" if np.nansum(of) > 0 else "-"
+
+
 def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[str] = ()) -> Section:
     """One heat map a policy, and their sums."""
     if not results.rows:
         return Section(title, ["No cell was run."])
     xs, ys, found = maps(results, axes)
-    best = found.get("oracle")
+    bounds = [name for name in ORACLES if name in found]
     rows = [
         [
             policy,
             f"{np.nansum(grid):.1f}",
-            f"{np.nansum(grid) / np.nansum(best):.0%}" if best is not None and np.nansum(best) > 0 else "-",
+            *(_share(grid, found[bound]) for bound in bounds),
             f"{int(np.sum(grid > 0))} of {int(np.sum(~np.isnan(grid)))}",
         ]
         for policy, grid in found.items()
     ]
-    table = Table(["policy", "sum of highest loads", "of the oracle's", "cells with any load"], rows)
+    of = [f"of {bound}'s" for bound in bounds]
+    table = Table(["policy", "sum of highest loads", *of, "cells with any load"], rows)
 
     def draw(made: Any, drawn: Any) -> None:
         shown: Any = None
@@ -67,6 +74,6 @@ def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[
         drawn[0, 0].set_ylabel(f"{axes[1]}, % of max load")
         made.colorbar(shown, ax=list(drawn[0]), label="highest load of the third, %")
 
-    name = f"heat-map-{axes[0]}-{axes[1]}.png"
+    name = f"heat-map-{results.parts[0].replace(' ', '-')}.png"
     picture = Picture(name, f"{title} (simulated; x: none)", figure(1, len(found), (3.1 * len(found) + 1, 3.3), draw))
     return Section(title, text, [table], [picture])

@@ -36,6 +36,7 @@ METRICS = (
     Metric("e_lc", "E_LC", ".3f", "mean"),
     Metric("e_be", "E_BE", ".3f", "mean"),
     Metric("e_s", "E_S", ".3f", "mean"),
+    Metric("faults", "faulty decisions", ".3g", "mean"),
 )
 
 
@@ -58,7 +59,8 @@ def overview(results: Results) -> Section:
             metric
             for metric in METRICS
             if any(row[metric.column] is not None for row in results.of(part))
-            and (not searched or metric.column == "emu")
+            and (not searched or metric.column in ("emu", "faults"))
+            and (metric.column != "faults" or any(row["faults"] for row in results.of(part)))
         ]
         rows = [
             [

@@ -9,7 +9,7 @@ import numpy as np
 
 from osml.bench.episode import Row
 from osml.bench.report.document import Picture, Section, Table
-from osml.bench.report.figures import colour, figure
+from osml.bench.report.figures import colour, figure, legend
 from osml.bench.report.statistics import mean
 from osml.bench.results import Results
 
@@ -38,10 +38,10 @@ def violations(results: Results, title: str) -> Section:
     rows = [
         [
             policy,
-            mean([row["violations"] for row in results.of(policy=policy)]).text(),
+            mean(results.by_case(results.of(policy=policy), "violations")).text(),
             f"{results.of(policy=policy)[0]['intervals']}",
-            mean([row["e_s_run"] for row in results.of(policy=policy) if row["e_s_run"] is not None]).text(".3f"),
-            mean([row["be_speed"] for row in results.of(policy=policy) if row["be_speed"] is not None]).text(".0%"),
+            mean(results.by_case(results.of(policy=policy), "e_s_run")).text(".3f"),
+            mean(results.by_case(results.of(policy=policy), "be_speed")).text(".0%"),
         ]
         for policy in results.policies
     ]
@@ -59,7 +59,7 @@ def latencies(results: Results, title: str) -> Section:
                 axis.plot(times, np.minimum(values, _CEILING), linewidth=1, label=service)
             axis.axhline(1.0, color="k", linewidth=0.7)
             axis.set(yscale="log", ylim=(0.05, _CEILING * 1.1), ylabel="tail / target", title=policy)
-        axes[0, 0].legend(ncols=6, fontsize=7)
+        legend(made, axes[0, 0])
         axes[-1, 0].set_xlabel("seconds")
 
     draw_all = figure(len(policies), 1, (9, 1.9 * len(policies) + 0.6), draw)
@@ -72,12 +72,15 @@ def allocations(results: Results, title: str) -> Section:
     policies = results.policies
 
     def draw(made: Any, axes: Any) -> None:
+        most = {column: max(row[column] for row in results.timelines) for column in ("cores", "ways")}
         for row, policy in zip(axes, policies, strict=True):
             for axis, column in zip(row, ("cores", "ways"), strict=True):
-                for service, (times, values) in _series(results, policy, column).items():
-                    axis.step(times, values, where="post", linewidth=1.1, label=service)
-                axis.set(title=f"{policy}: {column}", ylim=(0, None))
-        axes[0, 0].legend(ncols=3, fontsize=7)
+                for number, (service, (times, values)) in enumerate(_series(results, policy, column).items()):
+                    # Thinner and thinner: who has as much as another can still be seen.
+                    axis.step(times, values, where="post", linewidth=max(0.8, 2.6 - 0.7 * number), label=service)
+                axis.set(title=policy, ylabel=column, ylim=(0, 1.05 * most[column]))
+                axis.locator_params(axis="y", integer=True, nbins=5)
+        legend(made, axes[0, 0])
         axes[-1, 0].set_xlabel("seconds")
         axes[-1, 1].set_xlabel("seconds")
 
@@ -94,7 +97,7 @@ def entropy(results: Results, title: str) -> Section:
                 for times, values in list(_series(results, policy, column).values())[:1]:  # the same for all services
                     axis.plot(times, values, linewidth=1, color=colour(policy), label=policy)
             axis.set(ylabel=label, ylim=(0, 1))
-        axes[0, 0].legend(ncols=5, fontsize=7)
+        legend(made, axes[0, 0])
         axes[-1, 0].set_xlabel("seconds")
 
     return Section(title, [], [], [Picture("entropies.png", f"{title} (simulated, first seed)",

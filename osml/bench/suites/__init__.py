@@ -9,6 +9,7 @@ from osml.bench.suites import (
     ahq_equivalence,
     ahq_fluctuating,
     case_a,
+    ombm,
     osml_302,
     osml_churn,
     osml_unseen,
@@ -21,7 +22,7 @@ SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
     for module in (
         osml_302, case_a, osml_churn, osml_unseen, parties_emu, parties_diurnal, ahq_constant, ahq_fluctuating,
-        ahq_equivalence, ahq_dip,
+        ahq_equivalence, ahq_dip, ombm,
     )
 }  # fmt: skip
 

@@ -40,7 +40,7 @@ def scenarios() -> list[Scenario]:
 
 def sections(results: Results) -> list[Section]:
     """The three observations, each policy against unmanaged."""
-    return [pairs.observations(results)]
+    return [pairs.observations(results), pairs.pictures(results)]
 
 
 SUITE = Suite(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -46,8 +47,8 @@ _GRID = 16
 class Assurance:
     """One service beside one combination of jobs under one kind of load.
 
-    `slo_pct` are the intervals within the SLO; GB/s are means of what the service was given, what it needed beside
-    these jobs at the same moment, and the difference; CPU use is of the whole server.
+    `slo_pct` are the intervals within the SLO; GB/s are means of what the service was given (None: nothing was
+    reserved), what it needed beside these jobs at the same moment, and the difference; CPU use is of the whole server.
     """
 
     service: str
@@ -56,9 +57,9 @@ class Assurance:
     policy: str
     intervals: int
     slo_pct: float
-    given_gbps: float
+    given_gbps: float | None
     needed_gbps: float
-    wasted_gbps: float
+    wasted_gbps: float | None
     cpu_alone_pct: float
     cpu_pct: float
     published_cpu_pct: tuple[float, float]
@@ -100,56 +101,81 @@ def _alone_cpus(service: str) -> tuple[FloatArray, FloatArray]:
 
 
 def run_policy(
-    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int
+    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int, interval_s: float = 1.0
 ) -> list[Interval]:
     """Intervals of one run, the warm-up left out."""
     platform, model = deployed(service, PLATFORM)
     policy = OmbmClassic() if classic else Ombm()
     node = reserved_node(platform, model, COMBINATIONS[combination])
-    loop = ClosedLoop(node, {service: trace}, policy, regulator=True, seed=seed)
-    return loop.run(seconds)[WARM_UP_S:]
+    loop = ClosedLoop(node, {service: trace}, policy, regulator=True, seed=seed, interval_s=interval_s)
+    return loop.run(seconds)[round(WARM_UP_S / interval_s) :]
 
 
-def assure(service: str, combination: str, kind: str, *, classic: bool, seed: int = 0) -> Assurance:
+def assure(
+    service: str, combination: str, kind: str, *, classic: bool, seed: int = 0, interval_s: float = 1.0
+) -> Assurance:
     """All runs of one kind of load together."""
-    _, model = deployed(service, PLATFORM)
-    met: list[bool] = []
-    given: list[float] = []
-    rates: list[float] = []
-    cpus: list[float] = []
+    platform, model = deployed(service, PLATFORM)
+    seen: list[Seen] = []
     for trace in traces(model, kind, seed):
         seconds = STATIC_S if kind == "static" else DYNAMIC_S
-        for interval in run_policy(service, combination, trace, classic=classic, seconds=seconds, seed=seed):
-            met.append(interval.tail_ms(0, model.percentile) <= model.target_ms)
+        for interval in run_policy(
+            service, combination, trace, classic=classic, seconds=seconds, seed=seed, interval_s=interval_s
+        ):
             decision = interval.decision
-            given.append(0.0 if decision is None else decision.partition.mba[service] / 1e3)
-            rates.append(float(trace.sample(np.array([interval.time_s]))[0]) * model.max_load)
-            cpus.append(sum(flow.cpu_s / flow.dt for flow in interval.flows))
-    platform = deployed(service, PLATFORM)[0]
+            seen.append(
+                Seen(
+                    met=interval.tail_ms(0, model.percentile) <= model.target_ms,
+                    load=float(trace.sample(np.array([interval.time_s]))[0]),
+                    given_gbps=None if decision is None else decision.partition.mba[service] / 1e3,
+                    busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / platform.cpus,
+                )
+            )
+    return assured(service, combination, kind, "ombm_classic" if classic else "ombm", seen)
+
+
+class Seen(NamedTuple):
+    """One interval: target met, load as a share of max load, GB/s reserved for the service, share of all CPU time."""
+
+    met: bool
+    load: float
+    given_gbps: float | None
+    busy: float
+
+
+def assured(service: str, combination: str, kind: str, policy: str, seen: Sequence[Seen]) -> Assurance:
+    """What intervals (at least one, the warm-up left out) say about a policy."""
+    platform, model = deployed(service, PLATFORM)
+    rates = np.array([one.load for one in seen]) * model.max_load
     needed = np.interp(rates, *_needed(service, combination))
     alone = np.interp(rates, *_alone_cpus(service))
+    reserved = [one.given_gbps for one in seen if one.given_gbps is not None]
+    given = float(np.mean(reserved)) if len(reserved) == len(seen) else None
     return Assurance(
         service=service,
         combination=combination,
         load=kind,
-        policy="ombm_classic" if classic else "ombm",
-        intervals=len(met),
-        slo_pct=100.0 * sum(met) / len(met),
-        given_gbps=float(np.mean(given)),
+        policy=policy,
+        intervals=len(seen),
+        slo_pct=100.0 * sum(one.met for one in seen) / len(seen),
+        given_gbps=given,
         needed_gbps=float(np.mean(needed)),
-        wasted_gbps=float(np.mean(np.array(given) - needed)),
+        wasted_gbps=None if given is None else given - float(np.mean(needed)),
         cpu_alone_pct=100.0 * float(np.mean(alone)) / platform.cpus,
-        cpu_pct=100.0 * float(np.mean(cpus)) / platform.cpus,
+        cpu_pct=100.0 * float(np.mean([one.busy for one in seen])),
         published_cpu_pct=PUBLISHED_CPU_PCT[service][combination],
     )
 
 
 def assurances(
-    seed: int = 0, services: Sequence[str] = SERVICES, combinations: Sequence[str] = tuple(COMBINATIONS)
+    seed: int = 0,
+    services: Sequence[str] = SERVICES,
+    combinations: Sequence[str] = tuple(COMBINATIONS),
+    interval_s: float = 1.0,
 ) -> Iterable[Assurance]:
     """Every service beside every combination under every kind of load, classic and corrected."""
     for service in services:
         for combination in combinations:
             for kind in KINDS:
                 for classic in (True, False):
-                    yield assure(service, combination, kind, classic=classic, seed=seed)
+                    yield assure(service, combination, kind, classic=classic, seed=seed, interval_s=interval_s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, cast
@@ -17,6 +18,7 @@ from osml.virtual import catalogs
 from osml.virtual.measure import measure
 from osml.virtual.models import PlatformModel, ServiceModel
 from osml.virtual.reservation import RUN_S, WORST, reserved_flows
+from osml.virtual.state import Flow
 from osml.virtual.surface import tail_ms
 
 Method = Literal["classic", "adaptive"]
@@ -36,15 +38,18 @@ def deployed(service: str, platform: str) -> tuple[PlatformModel, ServiceModel]:
 
 
 def rates_of(service: ServiceModel) -> tuple[float, float]:
-    """The range of rates to profile: the paper's, else 10 to 100 % of max load."""
-    return RATES.get(service.name, (_LOWEST_SHARE * service.max_load, service.max_load))
+    """The range of rates to profile: the paper's on its platform, else 10 to 100 % of max load."""
+    found = RATES.get(service.name)
+    if found is not None and math.isclose(found[1], service.max_load):
+        return found
+    return _LOWEST_SHARE * service.max_load, service.max_load
 
 
 @dataclass
 class VirtualProfiler:
     """Measures tails on the virtual node, with the noise of as many samples as a run has. `measured` counts the runs.
 
-    `true_ms` is the tail without noise; `jobs` are who contends.
+    `true_ms` is the tail without noise; `jobs` are who contends. The service has `cpus` and `ways` (None: half of all).
     """
 
     platform: PlatformModel
@@ -53,10 +58,24 @@ class VirtualProfiler:
     jobs: Sequence[str] = WORST
     each: Callable[[], object] = field(default=lambda: None)  # called after each measurement
     measured: int = 0
+    cpus: int = 1
+    ways: int | None = None
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.cpus < self.platform.cpus:
+            raise InputError(
+                f"--cores is {self.cpus}, expected 1 to {self.platform.cpus - 1}: STREAM has the others of "
+                f"{self.platform.id}'s {self.platform.cpus}"
+            )
+        if self.ways is not None and not 1 <= self.ways < self.platform.ways:
+            raise InputError(
+                f"--ways is {self.ways}, expected 1 to {self.platform.ways - 1}: STREAM has the others of "
+                f"{self.platform.id}'s {self.platform.ways}"
+            )
 
     def __call__(self, bandwidth_gbps: float, qps: float) -> float:
         """Tail in ms of one run."""
-        flow = reserved_flows(self.platform, self.service, qps / self.service.max_load, bandwidth_gbps, self.jobs)[0]
+        flow = self._flow(bandwidth_gbps, qps)
         noise = np.random.default_rng([self.seed, self.measured])
         whole_run = flow._replace(requests=flow.requests * RUN_S)
         found = measure([whole_run], noise)
@@ -68,8 +87,13 @@ class VirtualProfiler:
 
     def true_ms(self, bandwidth_gbps: float, qps: float) -> float:
         """Tail in ms without noise."""
-        flows = reserved_flows(self.platform, self.service, qps / self.service.max_load, bandwidth_gbps, self.jobs)
-        return min(tail_ms(flows[0], self.service.percentile), self.longest_ms)
+        return min(tail_ms(self._flow(bandwidth_gbps, qps), self.service.percentile), self.longest_ms)
+
+    def _flow(self, bandwidth_gbps: float, qps: float) -> Flow:
+        load = qps / self.service.max_load
+        return reserved_flows(
+            self.platform, self.service, load, bandwidth_gbps, self.jobs, cpus=self.cpus, ways=self.ways
+        )[0]
 
     @property
     def longest_ms(self) -> float:
@@ -99,8 +123,8 @@ def profile_virtual(
         platform=platform.id,
         method=method,
         percentile=cast(Percentile, service.percentile),
-        cores=1,
-        ways=platform.ways // 2,
+        cores=profiler.cpus,
+        ways=platform.ways // 2 if profiler.ways is None else profiler.ways,
         peak_gbps=peak,
         lines=lines,
         simulated=True,

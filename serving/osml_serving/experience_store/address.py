@@ -11,6 +11,7 @@ from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
 from osml.failure import Failure, InputError, MachineError
+from osml.masked import masked
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -19,6 +20,18 @@ DEFAULT_FILE = "experiences.db"
 REVISION = "0001"
 """The newest migration: a store that has it is used as it is."""
 BUSY_MS = 5000
+CONNECT_S = 3
+LOCK_MS = 8000  # less than a request waits (osml_serving.experiences)
+POSTGRES: dict[str, Any] = {
+    "connect_timeout": CONNECT_S,
+    "application_name": "osml",
+    # A database that is gone without a word (its machine, its network) is noticed in seconds, not in hours.
+    "tcp_user_timeout": 1000 * CONNECT_S,
+    "keepalives_idle": 10,
+    "keepalives_interval": 3,
+    "keepalives_count": 3,
+}
+"""What every connection to PostgreSQL gets, unless the address says otherwise."""
 MIGRATION_LOCK = 0x6F736D6C  # "osml": PostgreSQL's advisory lock, so that two servers that start do not both migrate
 EXPECTED = "expected sqlite, sqlite:///FILE, postgresql://USER:PASSWORD@HOST/DATABASE, or none"
 
@@ -54,8 +67,8 @@ def store_url(setting: str) -> URL | None:
 
 
 def told(url: URL) -> str:
-    """The address as people may see it: without its password."""
-    return url.render_as_string(hide_password=True)
+    """The address as people may see it: without its password, wherever it stands."""
+    return masked(url.render_as_string(hide_password=True))
 
 
 def open_engine(url: URL, *, writes: bool) -> Engine:
@@ -69,11 +82,18 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         elif not Path(url.database).is_file():
             raise InputError(f"there is no experience store at {told(url)}; `osml serve --store` makes one")
     try:
-        engine = create_engine(url, poolclass=NullPool) if not writes else create_engine(url, pool_pre_ping=True)
+        given = connect_arguments(url)
+        engine = (
+            create_engine(url, connect_args=given, pool_pre_ping=True)
+            if writes
+            else create_engine(url, connect_args=given, poolclass=NullPool)
+        )
     except ImportError:
         raise MachineError(
             "a store in PostgreSQL needs psycopg: `pip install 'psycopg[binary]'` (osml-serving[postgres])"
         ) from None
+    if engine.dialect.name == "postgresql":
+        event.listen(engine, "begin", _limit_waiting)
     if engine.dialect.name == "sqlite":
         event.listen(engine, "connect", _prepare_sqlite)
         event.listen(engine, "begin", _begin_at_once if writes else _begin)
@@ -88,6 +108,13 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         engine.dispose()
         raise Failure(f"the experience store {told(url)} can't be opened: {first_line(error)}") from None
     return engine
+
+
+def connect_arguments(url: URL) -> dict[str, Any]:
+    """POSTGRES without what the address itself says; nothing for SQLite."""
+    if url.get_backend_name() != "postgresql":
+        return {}
+    return {name: value for name, value in POSTGRES.items() if name not in url.query}
 
 
 def _make_folder(file: Path) -> None:
@@ -125,9 +152,9 @@ def alembic_config(connection: Connection | None) -> Config:
 
 
 def first_line(error: Exception) -> str:
-    """The database's own words, without SQL and links."""
+    """The database's own words, without SQL, links and passwords."""
     cause = getattr(error, "orig", None) or error
-    return " ".join(str(cause).split("\n")[0].split())[:300] or type(error).__name__
+    return masked(" ".join(str(cause).split("\n")[0].split()))[:300] or type(error).__name__
 
 
 def _prepare_sqlite(connection: Any, _record: object) -> None:
@@ -145,6 +172,11 @@ def _prepare_sqlite(connection: Any, _record: object) -> None:
 
 def _begin(connection: Connection) -> None:
     connection.exec_driver_sql("BEGIN")
+
+
+def _limit_waiting(connection: Connection) -> None:
+    """A lock that somebody else holds does not stop all that wait behind us."""
+    connection.exec_driver_sql(f"SET LOCAL lock_timeout = {LOCK_MS}")
 
 
 def _begin_at_once(connection: Connection) -> None:

@@ -9,6 +9,10 @@ class StoreError(Exception):
     """The database said no; the message is its own sentence."""
 
 
+class StoreAwayError(StoreError):
+    """The database can't be reached, or does not answer: it makes no sense to ask again at once."""
+
+
 class BusyError(Exception):
     """More wait to be written than there is room for."""
 
@@ -18,3 +22,11 @@ class Added(NamedTuple):
 
     accepted: int
     duplicates: int
+
+
+class Newest(NamedTuple):
+    """JSON of a node's newest experiences, newest first; how many rows among them could not be read; CPU time."""
+
+    experiences: list[bytes]
+    damaged: int
+    seconds: float

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import Engine, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from osml.domain import Experience
 from osml_serving.experience_store.address import first_line
-from osml_serving.experience_store.outcome import Added, StoreError
+from osml_serving.experience_store.outcome import Added, Newest, StoreAwayError, StoreError
 from osml_serving.experience_store.tables import EXPERIENCES
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
@@ -51,6 +51,7 @@ class Store:
         self._rows = rows
         self._age_s = days * 86_400
         self._since_pruned = PRUNE_EVERY
+        self._began = time.time(), time.monotonic()
         self._insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
 
     def add(self, experiences: Sequence[Experience], now_s: float | None = None) -> Added:
@@ -68,11 +69,11 @@ class Store:
                 accepted = len(connection.execute(statement).all())
             self._since_pruned += accepted
             if self._since_pruned >= PRUNE_EVERY:
-                self.prune(received_s)
+                self.prune(received_s if now_s is not None else min(received_s, self._steady_s()))
                 self._since_pruned = 0
         except SQLAlchemyError as error:
             self._engine.dispose()  # the next call connects anew
-            raise StoreError(first_line(error)) from None
+            raise self._failed(error) from None
         return Added(accepted, len(experiences) - accepted)
 
     def prune(self, now_s: float) -> int:
@@ -93,27 +94,44 @@ class Store:
                 gone += connection.execute(delete(EXPERIENCES).where(COLUMNS.node == node, COLUMNS.id <= last)).rowcount
         return gone
 
+    def _steady_s(self) -> float:
+        """The time by the clock as it was at the start: one that jumps a year ahead must not make everything old."""
+        wall_s, monotonic_s = self._began
+        return wall_s + time.monotonic() - monotonic_s
+
     def count(self) -> int:
         """Rows in the store. Raises StoreError."""
         try:
             with self._engine.begin() as connection:
                 return connection.execute(select(func.count()).select_from(EXPERIENCES)).scalar_one()
         except SQLAlchemyError as error:
-            raise StoreError(first_line(error)) from None
+            raise self._failed(error) from None
 
-    def newest(self, node: str, limit: int) -> list[bytes]:
-        """The JSON of a node's newest experiences, newest first. Raises StoreError."""
+    def newest(self, node: str, limit: int) -> Newest:
+        """A node's newest experiences; rows that can't be read are left out and counted. Raises StoreError."""
         statement = select(COLUMNS.payload).where(COLUMNS.node == node).order_by(COLUMNS.id.desc()).limit(limit)
         try:
             with self._engine.begin() as connection:
-                return [_inflate(payload) for (payload,) in connection.execute(statement)]
+                rows = connection.execute(statement).all()
         except SQLAlchemyError as error:
-            raise StoreError(first_line(error)) from None
+            raise self._failed(error) from None
+        found: list[bytes] = []
+        began_s = time.thread_time()
+        for (payload,) in rows:
+            try:
+                plain = _inflate(payload)
+                _decode(plain)
+            except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+            found.append(plain)
+        return Newest(found, len(rows) - len(found), time.thread_time() - began_s)
 
-    def read(self, platform: str, limit: int, batch: int = 500) -> Iterator[Stored]:
-        """The newest `limit` experiences of a platform, oldest first; rows that can't be read are left out.
+    def read(
+        self, platform: str, limit: int, batch: int = 500, damaged: Callable[[int], None] = lambda _id: None
+    ) -> Iterator[Stored]:
+        """The newest `limit` experiences of a platform, oldest first.
 
-        Raises StoreError.
+        Rows that can't be read are left out; `damaged` hears the id of each. Raises StoreError.
         """
         newest = (
             select(COLUMNS.id).where(COLUMNS.platform == platform).order_by(COLUMNS.id.desc()).offset(limit).limit(1)
@@ -134,13 +152,18 @@ class Store:
                 for number, received_s, payload in rows:
                     try:
                         yield Stored(number, received_s, _decode(_inflate(payload)))
-                    except (StoreError, msgspec.MsgspecError):
-                        continue
+                    except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+                        damaged(number)
                 if len(rows) < batch:
                     return
                 after = rows[-1][0]
         except SQLAlchemyError as error:
-            raise StoreError(first_line(error)) from None
+            raise self._failed(error) from None
+
+    def _failed(self, error: SQLAlchemyError) -> StoreError:
+        """What the database said, in its words; of another kind where nobody answers."""
+        away = self._engine.dialect.name != "sqlite" and isinstance(error, OperationalError | InterfaceError)
+        return (StoreAwayError if away else StoreError)(first_line(error))
 
     def close(self) -> None:
         """Close all connections."""

@@ -12,20 +12,22 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from osml.domain import Experience
 from osml.failure import Failure
-from osml_serving.experience_store.outcome import Added, BusyError, StoreError
+from osml_serving.experience_store.outcome import Added, BusyError, Newest, StoreAwayError, StoreError
 
 if TYPE_CHECKING:
     from osml_serving.experience_store.store import Store
 
 REOPEN_S = 10.0
+REST_S = 2.0  # after a database did not answer: who waits in the queue is told at once
 Answer = TypeVar("Answer")
 
 
 class Writer:
     """Runs jobs on a store, one after the other, in a thread of its own.
 
-    The store is opened there; where that fails, jobs fail, and it is tried again every ten seconds. `tell` hears from
-    the thread how that went: None = open, else why not.
+    The store is opened there; where that fails, jobs fail, and it is tried again every ten seconds. A store that has
+    stopped answering is asked again every two seconds; jobs between fail at once, so that they don't wait for each
+    other's timeouts. `tell` hears from the thread when the store begins to work (None) and when it stops (why).
     """
 
     def __init__(self, open_store: Callable[[], Store], tell: Callable[[str | None], None], size: int = 64) -> None:
@@ -37,6 +39,8 @@ class Writer:
         self._stopping = False
         self._why = "it is not open yet"
         self._tried_s = -REOPEN_S
+        self._rests_until_s = 0.0
+        self._away = False
 
     def start(self) -> None:
         """Open the store and take jobs."""
@@ -62,8 +66,8 @@ class Writer:
         """Store a batch; returns when it is stored. Raises BusyError, StoreError."""
         return await self.call(lambda store: store.add(experiences))
 
-    async def newest(self, node: str, limit: int) -> list[bytes]:
-        """JSON of a node's newest experiences, newest first. Raises BusyError, StoreError."""
+    async def newest(self, node: str, limit: int) -> Newest:
+        """A node's newest experiences. Raises BusyError, StoreError."""
         return await self.call(lambda store: store.newest(node, limit))
 
     async def call(self, job: Callable[[Store], Answer]) -> Answer:
@@ -85,11 +89,29 @@ class Writer:
             if not future.set_running_or_notify_cancel():
                 continue  # who asked has gone
             try:
-                future.set_result(job(self._opened()))
+                future.set_result(self._do(job))
             except Exception as error:  # it goes to who asked; this thread lives on
                 future.set_exception(error)
         if self._store is not None:
             self._store.close()
+
+    def _do(self, job: Callable[[Store], Answer]) -> Answer:
+        store = self._opened()
+        if self._away and time.monotonic() < self._rests_until_s:
+            raise StoreAwayError(self._why)
+        try:
+            answer = job(store)
+        except StoreAwayError as error:
+            self._rests_until_s = time.monotonic() + REST_S
+            self._why = str(error)
+            if not self._away:
+                self._tell(f"the experience store does not answer: {error}")
+            self._away = True
+            raise
+        if self._away:
+            self._away = False
+            self._tell(None)
+        return answer
 
     def _opened(self) -> Store:
         if self._store is None and time.monotonic() - self._tried_s >= REOPEN_S:

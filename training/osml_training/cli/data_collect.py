@@ -23,6 +23,8 @@ PAPER_SERVICES = (
 _WORTH_A_PROCESS = 1_000_000
 """Rows in the time that another process takes to start and to load the compiled code."""
 
+_MOST_VARIANTS = 1000
+
 
 def _list(text: str, option: str) -> tuple[str, ...]:
     names = tuple(name.strip() for name in text.split(",") if name.strip())
@@ -40,10 +42,15 @@ def _numbers(text: str, option: str) -> tuple[float, ...]:
 
 def collect_command(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the data set.")],
-    platform: Annotated[str, typer.Option(help="Platforms of the catalog, separated by commas; `all`.")] = "e5-2697v4",
+    platform: Annotated[
+        str, typer.Option(help="Platforms of the catalog, separated by commas, or parts, as ID@8x11; `all`.")
+    ] = "e5-2697v4",
     service: Annotated[
         str, typer.Option(help="Services, separated by commas; `paper` (11, seen), `all` (16).")
     ] = "paper",
+    varied: Annotated[
+        int, typer.Option(help="In place of each service so many variants of it: programs with other demands.")
+    ] = 0,
     neighbour: Annotated[str, typer.Option(help="Who may be beside a service; `same`: the services.")] = "same",
     job: Annotated[str, typer.Option(help="Best-effort jobs that may be beside it, or `none`.")] = (
         "stream,streamcluster,blackscholes,bodytrack"
@@ -52,6 +59,7 @@ def collect_command(
     load: Annotated[str, typer.Option(help="Shares of max load.")] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0",
     threads: Annotated[str, typer.Option(help="Multiples of the service's usual number of threads.")] = "1,0.75,0.5",
     colocated: Annotated[int, typer.Option(help="Runs with neighbours for each run alone.")] = 3,
+    most_neighbours: Annotated[int, typer.Option(help="At most so many beside a service.")] = 4,
     samples: Annotated[int, typer.Option(help="Intervals measured in each cell.")] = 10,
     unconfined: Annotated[
         int, typer.Option(help="Rows of each run with neighbours in which nobody has confined the service yet.")
@@ -87,18 +95,22 @@ def collect_command(
     from osml.virtual import catalogs  # noqa: PLC0415
     from osml_training.data.collect import Done, collect, parts_of, rows_of_part  # noqa: PLC0415
     from osml_training.data.sweep import Sweep  # noqa: PLC0415
+    from osml_training.data.variants import variants_of  # noqa: PLC0415
+
+    if not 0 <= varied <= _MOST_VARIANTS:
+        raise InputError(f"--varied is {varied}, expected 0 to {_MOST_VARIANTS}")
 
     services = {"paper": PAPER_SERVICES, "all": tuple(catalogs.service_names())}.get(service) or _list(
         service, "--service"
     )
     sweep = Sweep(
         platforms=tuple(catalogs.platform_names()) if platform == "all" else _list(platform, "--platform"),
-        services=services,
+        services=variants_of(services, varied) if varied else services,
         neighbours=services if neighbour == "same" else _list(neighbour, "--neighbour"),
         jobs=() if job == "none" else _list(job, "--job"),
         loads=_numbers(load, "--load"),
         threads=_numbers(threads, "--threads"),
-        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined,
+        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined, most_neighbours=most_neighbours,
         interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
     ).checked()  # fmt: skip
     count = workers if workers is not None else min(len(os.sched_getaffinity(0)), max(1, rows // _WORTH_A_PROCESS))

@@ -32,7 +32,7 @@ def c_online_command(
     track: Annotated[
         str, typer.Option(metavar="URI", help="MLflow server, sqlite:///FILE, or none.")
     ] = "sqlite:///out/mlflow.db",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge, but promote nobody.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge, but promote nobody and write nothing.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Learn on from the newest experiences of a platform; judge the candidate; promote it if it is better beyond noise.
@@ -43,7 +43,8 @@ def c_online_command(
     need("torch", "onnx", "onnxruntime", "sqlalchemy", "osml_serving", *(() if track == "none" else ("mlflow",)))
     from osml.predictors import models_folder  # noqa: PLC0415
     from osml_training.learning.config import read_learning_config  # noqa: PLC0415
-    from osml_training.learning.job import LearnJob, learn  # noqa: PLC0415
+    from osml_training.learning.job import learn  # noqa: PLC0415
+    from osml_training.learning.promotion import LearnJob  # noqa: PLC0415
 
     changes = {key: value for key, value in (("limit", limit), ("seed", seed)) if value is not None}
     job = LearnJob(

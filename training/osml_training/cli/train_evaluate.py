@@ -28,6 +28,9 @@ def evaluate_command(
     floor: Annotated[
         bool, typer.Option("--floor", help="What measurement noise leaves to the best predictor.")
     ] = False,
+    reachable: Annotated[
+        bool, typer.Option("--reachable", help="Nearest neighbours without end, and a network eight times as large.")
+    ] = False,
     models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped ones")] = None,
     seed: Annotated[int, typer.Option(help="Of the fresh sweep.")] = 1001,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Calibration plot.")] = None,
@@ -42,8 +45,10 @@ def evaluate_command(
     from osml_training.jobs.evaluation import evaluation, folder_of  # noqa: PLC0415
 
     if read_metadata(folder_of(model, models)).kind == "c":
-        if baseline or importance or floor or plot:
-            raise InputError("--baselines, --importance, --floor and --plot are for A, A', B and B'; model is a C")
+        if baseline or importance or floor or reachable or plot:
+            raise InputError(
+                "--baselines, --importance, --floor, --reachable and --plot are for A, A', B and B'; model is a C"
+            )
         from osml_training.dqn.evaluate import evaluation_of  # noqa: PLC0415
 
         found = evaluation_of(folder_of(model, models), platform=platform, dataset=dataset, statuses=rows, seed=seed)
@@ -55,7 +60,7 @@ def evaluate_command(
 
     document: dict[str, Any] = evaluation(
         model, platform=platform, dataset=dataset, rows=rows, with_baselines=baseline, with_importance=importance,
-        with_floor=floor, models=models, seed=seed, plot=plot,
+        with_floor=floor, with_reachable=reachable, models=models, seed=seed, plot=plot,
     )  # fmt: skip
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

@@ -29,13 +29,16 @@ def print_errors(document: dict[str, Any]) -> None:
         for row in rows:
             table.add_row(
                 who, row["output"], row["split"], _cell(row["core_mae"]), _cell(row["way_mae"]),
-                _cell(row["published_core"]), _cell(row["published_way"]), _share(row["off_cliff_share"]),
+                _cell(row.get("published_core")), _cell(row.get("published_way")), _share(row.get("off_cliff_share")),
             )  # fmt: skip
 
     add("model", document["rows"])
     add("PMU, LLC hidden", document.get("hidden_counters", []))
     for name, found in document.get("baselines", {}).items():
         add(name.replace("_", " "), found["rows"])
+    if "reachable" in document:
+        add("nearest, without end", document["reachable"]["nearest"]["rows"])
+        add("network 8 x as large", document["reachable"]["larger"]["rows"])
     console.print(table)
     for key, what in (("coverage", "seen"), ("coverage_unseen", "unseen")):
         if document.get(key):

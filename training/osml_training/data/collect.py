@@ -14,7 +14,6 @@ from typing import Any, NamedTuple
 import msgspec
 
 from osml.failure import Failure, InputError
-from osml.virtual import catalogs
 from osml_training.data.arrow import pa, pq
 from osml_training.data.description import LICENCE, Fingerprint, Provenance, virtual_fingerprint
 from osml_training.data.label import Labelling, label_file
@@ -23,6 +22,7 @@ from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, write_option
 from osml_training.data.simulate import compile_all
 from osml_training.data.store import DATASET, TRACES, trace_files, whole_file
 from osml_training.data.sweep import Part, Sweep, parts_of
+from osml_training.data.variants import platform_of
 
 
 class DatasetDescription(msgspec.Struct, frozen=True):
@@ -86,7 +86,7 @@ def _there(part: Part, sweep: Sweep, traces: Path) -> bool:
 
 def describe(folder: Path, sweep: Sweep, name: str) -> None:
     """Write dataset.json, or make sure that the one that is there is of the same sweep (only `rows` may differ)."""
-    fingerprints = [virtual_fingerprint(catalogs.platform(platform)) for platform in sweep.platforms]
+    fingerprints = [virtual_fingerprint(platform_of(platform)) for platform in sweep.platforms]
     wanted = DatasetDescription(name, provenance_of(sweep), fingerprints)
     file = folder / DATASET
     if file.exists():

@@ -7,14 +7,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.virtual import catalogs
 from osml.virtual import fleet_measure as m
 from osml_training.data.arrow import numpy_type, pa
 from osml_training.data.description import Provenance, metadata, virtual_fingerprint
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema
 from osml_training.data.simulate import node_of_run, simulate
-from osml_training.data.sweep import Run, Sweep
+from osml_training.data.sweep import MAX_NEIGHBOURS, Run, Sweep
 from osml_training.data.unconfined import unconfined
+from osml_training.data.variants import platform_of, service_of
 
 RESIDENT_SHARE = 0.8
 """Resident over virtual memory, as the virtual node's /proc shows it (osml.virtual.kernel): no paper gives virtual."""
@@ -37,12 +37,14 @@ def provenance_of(sweep: Sweep) -> Provenance:
     }  # fmt: skip
     if sweep.unconfined:
         settings["unconfined"] = sweep.unconfined
+    if sweep.most_neighbours != MAX_NEIGHBOURS:
+        settings["most_neighbours"] = sweep.most_neighbours
     return Provenance("virtual", "osml data collect", seed=sweep.seed, settings=settings)
 
 
 def schema_of(sweep: Sweep, platform: str) -> Any:
     """The pyarrow schema of the files of a sweep on one platform, with its metadata."""
-    fingerprint = virtual_fingerprint(catalogs.platform(platform))
+    fingerprint = virtual_fingerprint(platform_of(platform))
     return arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance_of(sweep), fingerprint))
 
 
@@ -55,7 +57,7 @@ def _constant(value: object, kind: Any, count: int) -> Any:
 
 def table_of(run: Run, sweep: Sweep, schema: Any) -> Any:
     """Measure a run: one row for each cell and sample, cells in order of cores, then ways; then unconfined rows."""
-    platform, service = catalogs.platform(run.platform), catalogs.service(run.service, run.platform)
+    platform, service = platform_of(run.platform), service_of(run.service, run.platform)
     found = simulate(run, sweep)
     cores, ways, samples = found.own.shape[:3]
     count = cores * ways * samples

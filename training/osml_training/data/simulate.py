@@ -20,6 +20,7 @@ from osml.virtual.state import Node
 from osml.virtual.steady import settle_node
 from osml.virtual.step import step_node
 from osml_training.data.sweep import Run, Sweep
+from osml_training.data.variants import platform_of, service_of
 
 Floats = NDArray[np.float64]
 
@@ -95,9 +96,9 @@ def _sweep(
 
 def node_of_run(run: Run) -> Node:
     """The node with the service in front, its threads as the run has them, and its neighbours."""
-    platform = catalogs.platform(run.platform)
-    service = replace(catalogs.service(run.service, run.platform), threads=run.threads)
-    beside = [catalogs.service(name, run.platform) for name, _ in run.beside]
+    platform = platform_of(run.platform)
+    service = replace(service_of(run.service, run.platform), threads=run.threads)
+    beside = [service_of(name, run.platform) for name, _ in run.beside]
     jobs = [on_platform(catalogs.job(name), platform) for name in run.jobs]
     return Node(platform, (service, *beside), tuple(jobs))
 

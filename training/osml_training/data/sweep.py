@@ -16,9 +16,10 @@ from osml.virtual import catalogs
 from osml.virtual.columns import MAX_TENANTS
 from osml.virtual.engine import MAX_LOAD
 from osml.virtual.models import PlatformModel, ServiceModel
+from osml_training.data.variants import platform_of, service_of
 
 MAX_NEIGHBOURS = 4
-"""At most so many beside a service, as in the published data set."""
+"""Unless told otherwise, at most so many beside a service, as in the published data set."""
 
 _JOB_PROBABILITY = 0.3
 _IDLE_PROBABILITY = 0.5
@@ -58,7 +59,7 @@ class Run:
 
     def grid(self) -> tuple[int, int]:
         """(cores, ways) of the largest allocation: every neighbour keeps one core and one way."""
-        platform = catalogs.platform(self.platform)
+        platform = platform_of(self.platform)
         return platform.cpus - self.neighbours, platform.ways - self.neighbours
 
 
@@ -68,8 +69,9 @@ class Sweep:
 
     `rows` is the aim over all platforms and services, split evenly. `loads` are shares of max load, `threads` multiples
     of the service's usual number. Of every 1 + `colocated` runs one is alone on the node. Each cell settles for
-    `warmup_s` and is then measured `samples` times for `interval_s`. Each run with neighbours has so many
-    `unconfined` rows besides (osml_training.data.unconfined).
+    `warmup_s` and is then measured `samples` times for `interval_s`. Each run with neighbours has at most
+    `most_neighbours`, and so many `unconfined` rows besides (osml_training.data.unconfined). Platforms and services may
+    be parts and variants of those of the catalogs (osml_training.data.variants).
     """
 
     platforms: tuple[str, ...]
@@ -82,6 +84,7 @@ class Sweep:
     rows: int = 1_000_000
     samples: int = 10
     unconfined: int = 0
+    most_neighbours: int = MAX_NEIGHBOURS
     interval_s: float = 1.0
     warmup_s: float = 20.0
     noise: bool = True
@@ -91,8 +94,8 @@ class Sweep:
         """This sweep, or InputError for one that cannot be collected."""
         if not self.platforms or not self.services:
             raise InputError("the sweep has no platform or no service, name at least one of each")
-        _known(catalogs.platform, self.platforms)
-        _known(catalogs.service, (*self.services, *self.neighbours))
+        _known(platform_of, self.platforms)
+        _known(lambda name: service_of(name, self.platforms[0]), (*self.services, *self.neighbours))
         _known(catalogs.job, self.jobs)
         if not self.loads or not all(0 < load <= MAX_LOAD for load in self.loads):
             raise InputError(
@@ -103,6 +106,7 @@ class Sweep:
         limits = {"rows": (self.rows, 1, 10**11), "samples": (self.samples, 1, 10**5), "seed": (self.seed, 0, 2**63)}
         limits |= {"interval_s": (self.interval_s, 0.01, 3600), "warmup_s": (self.warmup_s, 1, 3600)}
         limits |= {"colocated": (self.colocated, 0, 1000), "unconfined": (self.unconfined, 0, 10**5)}
+        limits["most_neighbours"] = (self.most_neighbours, 1, MAX_TENANTS - 1)
         for field, (value, low, high) in limits.items():
             if not (math.isfinite(value) and low <= value <= high):
                 raise InputError(f"{field} is {value}, expected {low} to {high}")
@@ -132,11 +136,11 @@ def runs_of(sweep: Sweep, platform: str, service: str) -> Iterator[Run]:
     """
     seeds = [sweep.seed, zlib.crc32(platform.encode()), zlib.crc32(service.encode())]
     rng = np.random.default_rng(np.random.SeedSequence(seeds))
-    usual = catalogs.service(service, platform)
+    usual = service_of(service, platform)
     grid = [(threads, load) for threads in sweep.threads for load in sweep.loads]
     order = [grid[int(i)] for i in rng.permutation(len(grid))]
     pool = [name for name in sweep.neighbours if name != service]
-    room = catalogs.platform(platform)
+    room = platform_of(platform)
     number = 0
     while True:
         if number % (1 + sweep.colocated) == 0:
@@ -164,8 +168,8 @@ def _threads(service: ServiceModel, share: float) -> int:
 def _beside(
     sweep: Sweep, rng: np.random.Generator, pool: list[str], room: PlatformModel
 ) -> tuple[tuple[tuple[str, float], ...], tuple[str, ...], tuple[float, ...]]:
-    """One to four neighbours, at most one of them a job, and how they split what is left."""
-    most = min(MAX_NEIGHBOURS, room.cpus // 2, room.ways // 2, len(pool) + bool(sweep.jobs), MAX_TENANTS - 1)
+    """One to `most_neighbours`, at most one of them a job, and how they split what is left."""
+    most = min(sweep.most_neighbours, room.cpus // 2, room.ways // 2, len(pool) + bool(sweep.jobs))
     count = int(rng.integers(1, max(most, 1) + 1))
     with_job = bool(sweep.jobs) and (not pool or count > len(pool) or rng.random() < _JOB_PROBABILITY)
     chosen = rng.permutation(len(pool))[: count - with_job]

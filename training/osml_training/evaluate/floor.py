@@ -11,7 +11,7 @@ import numpy as np
 from osml.failure import InputError
 from osml_training.data.collect import collect_labelled, read_description
 from osml_training.data.store import labels_file, open_parquet, trace_files
-from osml_training.data.sweep import Sweep
+from osml_training.data.sweep import MAX_NEIGHBOURS, Sweep
 
 _LABELS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways")
 
@@ -30,6 +30,7 @@ def twin_sweep(dataset: Path, platform: str) -> Sweep:
         (platform,), services, tuple(settings["neighbours"]), tuple(settings["jobs"]), tuple(settings["loads"]),
         tuple(settings["threads"]), int(settings["colocated"]), rows, samples, interval_s=float(settings["interval_s"]),
         warmup_s=float(settings["warmup_s"]), noise=False, seed=provenance.seed,
+        most_neighbours=int(settings.get("most_neighbours", MAX_NEIGHBOURS)),
     )  # fmt: skip
     return replace(sweep, samples=1, rows=max(1, rows // samples))
 

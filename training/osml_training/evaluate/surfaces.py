@@ -13,6 +13,7 @@ from osml_training.data.description import described
 from osml_training.data.example_rows import RunLabels
 from osml_training.data.examples import RunKey
 from osml_training.data.store import labels_file, open_parquet, trace_files
+from osml_training.data.variants import is_variant
 
 Floats32 = NDArray[np.float32]
 
@@ -27,9 +28,11 @@ class Grid(NamedTuple):
 
 
 def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: str = "labels") -> dict[int, Grid]:
-    """All labelled runs by the number that `Examples.run` has."""
+    """All labelled runs by the number that `Examples.run` has, but those of variants: nobody is tested on them."""
     grids: dict[int, Grid] = {}
     for traces in trace_files(dataset, platforms):
+        if is_variant(traces.parent.name):
+            continue
         file = labels_file(dataset, traces, labels)
         if not file.exists():
             raise InputError(f"{traces}: no labels in '{labels}/', run `osml data label {dataset}` first")

@@ -67,6 +67,7 @@ def describe(
         for feature, low, high in zip(config.inputs, trained.low, trained.high, strict=True)
     ]
     about = described(open_parquet(trace_files(dataset)[0]).schema_arrow.metadata, str(dataset))
+    variants = {"variants": trained.variants} if trained.variants else {}
     return ModelMetadata(
         name=name, version=version, kind=config.model, variant=config.variant, platforms=list(trained.platforms),
         services=list(trained.services), features=features,
@@ -74,7 +75,7 @@ def describe(
         margins_unseen=trained.margins_unseen,
         simulated=about.provenance.kind == "virtual", dataset_fingerprint=dataset_fingerprint(dataset),
         commit=commit(), seed=config.seed, command=command, licence="Apache-2.0", parent=parent,
-        metrics=metrics | {"service_fold_mae": trained.service_fold_errors},
+        metrics=metrics | {"service_fold_mae": trained.service_fold_errors} | variants,
         training=msgspec.to_builtins(config),
     )  # fmt: skip
 

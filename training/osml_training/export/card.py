@@ -65,6 +65,8 @@ def card(metadata: ModelMetadata) -> str:
         if m.variant == "masked"
         else "No input may be missing."
     )
+    variants = m.metrics.get("variants")
+    varied = f"; and {variants} variants of them, programs with other demands" if variants else ""
     parent = f"- transferred from `{m.parent}` (first hidden layer kept)\n" if m.parent else ""
     made = "simulated traces of the virtual node, not a real machine" if m.simulated else "traces of real machines"
     real = (
@@ -83,7 +85,7 @@ Answers {_WHAT[m.kind]}. Trained on **{made}**.
 
 - platform: {", ".join(m.platforms)}
 - variant: {m.variant}
-- services in training: {", ".join(m.services)}
+- services in training: {", ".join(m.services)}{varied}
 - dataset: sha256 `{m.dataset_fingerprint[:16]}...`
 - commit `{m.commit[:12]}`, seed {m.seed}
 {parent}

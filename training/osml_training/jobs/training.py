@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from osml.failure import InputError
+from osml.masked import masked
 from osml.predictors import load_predictor
 from osml_training.data.features import Model
 from osml_training.evaluate.evaluate import evaluate
@@ -83,6 +84,6 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
 
 
 def command_line() -> str:
-    """The command that runs now, as one would type it."""
+    """The command that runs now, as one would type it, but for passwords in addresses."""
     program = Path(sys.argv[0]).name
-    return " ".join([program, *sys.argv[1:]])
+    return masked(" ".join([program, *sys.argv[1:]]))

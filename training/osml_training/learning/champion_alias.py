@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from osml.predictors import ModelMetadata
-from osml_training.registry.tracking import Curve, Point, connected, registered_name, store
+from osml_training.registry.tracking import Curve, Point, connected, store
 from osml_training.registry.versions import CHAMPION
 
 
@@ -18,10 +18,10 @@ def register(uri: str, metadata: ModelMetadata, losses: list[tuple[int, float]],
     return store(uri, metadata, Curve([Point(step, {"loss": loss}) for step, loss in losses]), folder)
 
 
-def champion_version(uri: str, metadata: ModelMetadata) -> str | None:
-    """The version that has the alias now; None where none has."""
+def champion_version(uri: str, name: str) -> str | None:
+    """The version of a registered model that has the alias now; None where none has."""
     with connected(uri) as mlflow:
-        return _version(mlflow.MlflowClient(), registered_name(metadata))
+        return _version(mlflow.MlflowClient(), name)
 
 
 def move_champion(uri: str, name: str, version: str | None) -> None:

@@ -17,7 +17,8 @@ import msgspec
 
 from osml.failure import Failure, InputError
 from osml.predictors import Manifest, ManifestEntry, load_manifest
-from osml.predictors.manifest import MANIFEST
+from osml.predictors.manifest import MANIFEST, verify_entry
+from osml.predictors.metadata import ONNX
 
 HISTORY = "promotions"
 """Folder of the models' folder: `0001.json`, a record, and `0001.manifest.json`, the manifest before it."""
@@ -26,8 +27,9 @@ HISTORY = "promotions"
 class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a promotion did. `before` and `after` are the sha256 of the manifest.
 
-    `registered` is the model's name in MLflow at `uri`, `version` its version there, `champion_before` the version
-    that had the alias; None where there was no MLflow, or no champion in it.
+    `replaced_sha256` and `sha256` are those of the ONNX files, of who was replaced and of who is there now.
+    `registered` is the model's name in MLflow at `uri` (without its password), `version` its version there,
+    `champion_before` the version that had the alias; None where there was no MLflow, or no champion in it.
     """
 
     name: str
@@ -37,6 +39,8 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     before: str
     after: str
     reasons: list[str] = []
+    replaced_sha256: str = ""
+    sha256: str = ""
     uri: str | None = None
     registered: str | None = None
     version: str | None = None
@@ -58,8 +62,17 @@ def locked(models: Path) -> Generator[None]:
         yield
 
 
+@contextmanager
+def _in_one_sentence(what: Path) -> Generator[None]:
+    """Failure for what the file system refuses."""
+    try:
+        yield
+    except OSError as error:
+        raise _unwritable(what, error) from None
+
+
 def _unwritable(what: Path, error: OSError) -> Failure:
-    return Failure(f"{what} can't be written ({error.strerror}), so no model can be exchanged")
+    return Failure(f"{what} can't be written ({error.strerror or error}), so no model can be exchanged")
 
 
 def place(folder: Path, target: Path) -> None:
@@ -74,23 +87,42 @@ def place(folder: Path, target: Path) -> None:
         raise _unwritable(target, error) from None
 
 
-def exchange(models: Path, entry: ManifestEntry, promotion: Promotion) -> Promotion:
+def check_champion(models: Path, judged: ManifestEntry) -> None:
+    """Raise Failure where the model that a candidate was judged against is gone, or another one has its name."""
+    now = next((found for found in load_manifest(models).models if found.name == judged.name), None)
+    if now is None:
+        raise Failure(f"'{judged.name}' is no longer in {models / MANIFEST}: somebody else exchanged it, learn again")
+    if now != judged:
+        raise Failure(
+            f"'{judged.name}' in {models / MANIFEST} is another model than the one that the candidate was judged "
+            f"against (sha256 {_short(now)}, it was {_short(judged)}): learn again"
+        )
+
+
+def exchange(models: Path, entry: ManifestEntry, judged: ManifestEntry, promotion: Promotion) -> Promotion:
     """Put `entry` where the model is that it replaces; call it under `locked`. Returns the completed record.
 
-    In its very place: of several of one kind the first decides. Raises Failure where that model is gone.
+    In its very place: of several of one kind the first decides. `judged` is the champion that the candidate was judged
+    against. Raises Failure where that is gone, or is another one of the same name by now.
     """
     file = models / MANIFEST
-    before = file.read_bytes()
+    check_champion(models, judged)
+    with _in_one_sentence(file):
+        before = file.read_bytes()
     listed = load_manifest(models).models
-    if promotion.replaced not in [found.name for found in listed]:
-        raise Failure(f"'{promotion.replaced}' is no longer in {file}: somebody else exchanged it, learn again")
-    manifest = Manifest([entry if found.name == promotion.replaced else found for found in listed])
+    if entry.sha256.get(ONNX) == judged.sha256.get(ONNX):
+        raise Failure(f"'{entry.name}' is '{judged.name}', byte for byte: there is nothing to promote")
+    manifest = Manifest([entry if found.name == judged.name else found for found in listed])
     after = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
-    done = msgspec.structs.replace(promotion, before=_sum(before), after=_sum(after))
+    done = msgspec.structs.replace(
+        promotion, replaced=judged.name, before=_sum(before), after=_sum(after),
+        replaced_sha256=judged.sha256.get(ONNX, ""), sha256=entry.sha256.get(ONNX, ""),
+    )  # fmt: skip
     number = _last(models) + 1
     history = models / HISTORY
     for part in (*(models / entry.name / name for name in entry.sha256), models / entry.name):
-        _sync(part)  # a manifest that outlives a power cut must not list files that do not
+        with _in_one_sentence(part):
+            _sync(part)  # a manifest that outlives a power cut must not list files that do not
     write_through(history / f"{number:04}.manifest.json", before)
     write_through(history / f"{number:04}.json", msgspec.json.format(msgspec.json.encode(done), indent=1) + b"\n")
     write_through(file, after)
@@ -115,38 +147,60 @@ def last_promotion(models: Path, kind: str, platform: str | None) -> Promotion:
     return found
 
 
-def first_replaced(models: Path, kind: str, platform: str) -> str | None:
-    """The model that the first promotion of a kind and platform replaced; None without one."""
+def first_replaced(models: Path, kind: str, platform: str) -> ManifestEntry | None:
+    """The manifest's line on the model that the first promotion of a kind and platform replaced; None without one."""
     for file in sorted((models / HISTORY).glob("[0-9][0-9][0-9][0-9].json")):
         try:
             found = msgspec.json.decode(file.read_bytes(), type=Promotion)
         except (OSError, msgspec.MsgspecError) as error:
             raise InputError(f"{file} can't be read ({error})") from None
         if (found.kind, found.platform) == (kind, platform):
-            return found.replaced
+            kept = _manifest(file.with_name(f"{file.stem}.manifest.json")).models
+            return next((entry for entry in kept if entry.name == found.replaced), None)
     return None
+
+
+def _manifest(file: Path) -> Manifest:
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=Manifest)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise InputError(f"{file} can't be read ({error})") from None
 
 
 def take_back(models: Path) -> None:
     """Restore the manifest before the last promotion, byte for byte; call it under `locked`.
 
     Where a crash left the manifest as it was before, only the record goes. Raises Failure where the manifest is neither
-    that nor the one that the promotion wrote: that would undo somebody else's work.
+    that nor the one that the promotion wrote, which would undo somebody else's work; and where the files of the model
+    that would decide again are not those that it was: no server would take it.
     """
     number = _last(models)
     record = models / HISTORY / f"{number:04}.json"
     kept = models / HISTORY / f"{number:04}.manifest.json"
-    promotion = msgspec.json.decode(record.read_bytes(), type=Promotion)
-    before = kept.read_bytes()
-    now = _sum((models / MANIFEST).read_bytes())
+    try:
+        promotion = msgspec.json.decode(record.read_bytes(), type=Promotion)
+        before, now = kept.read_bytes(), _sum((models / MANIFEST).read_bytes())
+    except (OSError, msgspec.MsgspecError) as error:
+        raise Failure(f"promotion {number} of {models} can't be read ({error}): edit {MANIFEST} by hand") from None
     if now not in (promotion.before, promotion.after):
         raise Failure(f"{models / MANIFEST} was changed after '{promotion.name}' was promoted: edit it by hand")
     if _sum(before) != promotion.before:
         raise Failure(f"{kept} is not the manifest that it was: edit {models / MANIFEST} by hand")
     if now == promotion.after:
+        _check_replaced(models, _manifest(kept), promotion)
         write_through(models / MANIFEST, before)
-    record.unlink()
-    kept.unlink()
+    with _in_one_sentence(record):  # what is left of it is finished by the next rollback
+        record.unlink()
+        kept.unlink()
+
+
+def _check_replaced(models: Path, manifest: Manifest, promotion: Promotion) -> None:
+    for entry in manifest.models:
+        if entry.name == promotion.replaced:
+            try:
+                verify_entry(models, entry)
+            except InputError as error:
+                raise Failure(f"'{promotion.name}' stays, '{entry.name}' can't take its place again: {error}") from None
 
 
 def _last(models: Path) -> int:
@@ -166,7 +220,10 @@ def write_through(file: Path, content: bytes) -> None:
         partial.replace(file)
     except OSError as error:
         raise _unwritable(file, error) from None
-    _sync(file.parent)
+    try:
+        _sync(file.parent)
+    except OSError as error:
+        raise Failure(f"{file} is written, but may not outlive a power cut ({error.strerror})") from None
 
 
 def _sync(path: Path) -> None:
@@ -176,6 +233,10 @@ def _sync(path: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def _short(entry: ManifestEntry) -> str:
+    return entry.sha256.get(ONNX, "")[:12] + "..."
 
 
 def _sum(content: bytes) -> str:

@@ -1,4 +1,4 @@
-"""`osml train c --online` and `osml models rollback c` without their command lines."""
+"""`osml train c --online` without its command line."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # torch's own annotations have gaps.
@@ -6,58 +6,28 @@ from __future__ import annotations
 
 import hashlib
 import math
-import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
-import msgspec
 from osml_serving.experience_store.address import open_engine, store_url, told
 from osml_serving.experience_store.outcome import StoreError
 from osml_serving.experience_store.store import Store
-from osml_serving.model_check import open_checked
 
 from osml.failure import Failure, InputError
-from osml.predictors import Manifest, ModelMetadata, find_model, load_manifest, read_metadata
-from osml_training.dqn.export import load_qnet, write_q_bundle
+from osml.predictors import ManifestEntry, ModelMetadata, find_model, load_manifest, read_metadata
+from osml.predictors.manifest import verify_entry
+from osml.predictors.metadata import ONNX
+from osml_training.dqn.export import load_qnet
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Tuples, read_transitions, sample_tuples
-from osml_training.export.bundle import commit, entry_of
-from osml_training.jobs.training import command_line
-from osml_training.learning.candidates import Losses, candidates_of
-from osml_training.learning.champion_alias import champion_version, move_champion, register
+from osml_training.learning.candidates import candidates_of
 from osml_training.learning.config import LearningConfig, gamma_of, reward_of
-from osml_training.learning.exchange import (
-    Promotion,
-    exchange,
-    first_replaced,
-    last_promotion,
-    locked,
-    place,
-    take_back,
-)
+from osml_training.learning.exchange import first_replaced
 from osml_training.learning.judgement import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
+from osml_training.learning.promotion import Heard, Judged, LearnJob, hand_over
 from osml_training.learning.recorded import Recorded, recorded
-from osml_training.learning.rollbacks import note_rollback, taken_back_at
-from osml_training.registry.tracking import registered_name
+from osml_training.learning.rollbacks import taken_back_at
 
 OFFLINE_TUPLES = 200_000
-Heard = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class LearnJob:
-    """One run. `track` is MLflow's address, None without it; `offline` a file of `osml data transitions`."""
-
-    store: str
-    platform: str
-    models: Path
-    config: LearningConfig = field(default_factory=LearningConfig)
-    track: str | None = None
-    offline: Path | None = None
-    dry_run: bool = False
 
 
 def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
@@ -66,8 +36,10 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     Raises InputError for a store or models that are not there, Failure where a step fails; nothing is promoted then.
     """
     config = job.config.checked()
-    home = find_model(job.models, "c", job.platform)
+    entry = _champion(job)
+    home = job.models / entry.name
     champion, metadata = load_qnet(home).eval(), read_metadata(home)
+    verify_entry(job.models, entry)  # once more: what was loaded is what the manifest lists
     heard("reading experiences")
     found, read = _read(job, metadata)
     document: dict[str, Any] = {
@@ -88,7 +60,8 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     chosen = candidates[choose([found.net for found in candidates], champion, job.platform, config)]
     heard("judging")
     held_out = on_held_out(chosen.net, champion, held, gamma_of(metadata))
-    virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, metadata))
+    warnings: list[str] = []
+    virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, entry, warnings))
     verdict = judge(held_out, virtual, config)
     told_of = _metrics(held_out, virtual, verdict, len(train.block))
     learned = {"learning_rate": chosen.learning_rate, "blend": chosen.blend}
@@ -98,15 +71,28 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
         "better": verdict.promote, "reasons": verdict.reasons, "held_out": told_of["held_out"],
         "virtual_node": told_of["virtual_node"],
     }  # fmt: skip
-    return document | _hand_over(job, metadata, chosen.net, verdict, told_of, chosen.losses, heard)
+    judged = Judged(entry, metadata, chosen.net, verdict, told_of, chosen.losses)
+    return document | hand_over(job, judged, warnings, heard)
 
 
-def _first(job: LearnJob, champion: ModelMetadata) -> QNet | None:
-    """The champion before the first promotion; None where it still is the champion, or its folder is gone."""
-    name = first_replaced(job.models, "c", job.platform)
-    if name is None or name == champion.name or not (job.models / name).is_dir():
+def _champion(job: LearnJob) -> ManifestEntry:
+    """The manifest's line on the champion, its files checked. Raises InputError."""
+    name = find_model(job.models, "c", job.platform).name
+    listed = load_manifest(job.models).models
+    return next(entry for entry in listed if (entry.name, entry.kind, entry.platform) == (name, "c", job.platform))
+
+
+def _first(job: LearnJob, champion: ManifestEntry, warnings: list[str]) -> QNet | None:
+    """The champion before the first promotion; None where that is the champion, or is not what it was any more."""
+    first = first_replaced(job.models, "c", job.platform)
+    if first is None or first.sha256.get(ONNX) == champion.sha256.get(ONNX):
         return None
-    return load_qnet(job.models / name).eval()
+    try:
+        verify_entry(job.models, first)
+    except InputError as error:
+        warnings.append(f"what was lost since the first champion was not judged ({error})")
+        return None
+    return load_qnet(job.models / first.name).eval()
 
 
 def _fingerprint(tuples: Tuples) -> str:
@@ -130,10 +116,11 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
     store = Store(open_engine(url, writes=False))
     since_s = taken_back_at(job.models, "c", job.platform)
     count = old = 0
+    damaged: list[int] = []
 
     def experiences() -> Any:
         nonlocal count, old
-        for stored in store.read(job.platform, job.config.limit):
+        for stored in store.read(job.platform, job.config.limit, damaged=damaged.append):
             count += 1
             if stored.received_s > since_s:
                 yield stored.experience
@@ -146,9 +133,8 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
         raise Failure(f"the experience store {told(url)} can't be read: {error}") from None
     finally:
         store.close()
-    if old:
-        left_out = found.left_out | {"received before the last rollback": old}
-        found = found._replace(left_out=left_out)
+    more = {"received before the last rollback": old, "rows of the store that can't be read": len(damaged)}
+    found = found._replace(left_out=found.left_out | {why: number for why, number in more.items() if number})
     return found, {"store": told(url), "experiences": count}
 
 
@@ -181,85 +167,4 @@ def _metrics(held_out: HeldOut, virtual: Virtual, verdict: Verdict, learned: int
             "champion_e_s": virtual.champion_e_s, "candidate_e_s": virtual.candidate_e_s, "simulated": True,
         },
         "reasons": verdict.reasons, "promoted": verdict.promote, "learned_tuples": learned,
-    }  # fmt: skip
-
-
-def _hand_over(
-    job: LearnJob, champion: ModelMetadata, candidate: QNet, verdict: Verdict, metrics: dict[str, Any],
-    losses: Losses, heard: Heard,
-) -> dict[str, Any]:  # fmt: skip
-    """Export the candidate and check the file as a server does; promote it, or keep it out of the models."""
-    warnings: list[str] = []
-    with tempfile.TemporaryDirectory() as scratch, locked(job.models):
-        name, version = _next(job.models, champion)
-        metadata = msgspec.structs.replace(
-            champion, name=name, version=version, parent=champion.name, command=command_line(), commit=commit(),
-            seed=job.config.seed, dataset_fingerprint=metrics["fingerprint"], metrics={"rows": [], "online": metrics},
-        )  # fmt: skip
-        folder = write_q_bundle(candidate, metadata, Path(scratch) / name)
-        open_checked(folder.parent, entry_of(folder, metadata))
-        told_of: dict[str, Any] = {"candidate": name, "version": version, "warnings": warnings}
-        promotion = Promotion(name, "c", job.platform, champion.name, "", "", verdict.reasons)
-        if job.track is not None:
-            heard("storing in MLflow")
-            promotion = _register(job.track, promotion, metadata, losses, folder, warnings)
-        if not verdict.promote or job.dry_run:
-            return told_of
-        place(folder, job.models / name)
-        done = exchange(job.models, entry_of(job.models / name, metadata), promotion)
-        if done.uri is not None and done.registered is not None:
-            try:
-                move_champion(done.uri, done.registered, done.version)
-            except Failure as failure:
-                warnings.append(f"the alias champion was not moved ({failure})")
-    return told_of | {"promoted": True, "folder": str(job.models / name)}
-
-
-def _register(
-    uri: str, promotion: Promotion, metadata: ModelMetadata, losses: Losses, folder: Path,
-    warnings: list[str],
-) -> Promotion:  # fmt: skip
-    try:
-        before = champion_version(uri, metadata)
-        version = register(uri, metadata, losses, folder)
-    except Failure as failure:
-        warnings.append(f"not stored in MLflow ({failure})")
-        return promotion
-    return msgspec.structs.replace(
-        promotion, uri=uri, registered=registered_name(metadata), version=version, champion_before=before
-    )
-
-
-def _next(models: Path, champion: ModelMetadata) -> tuple[str, str]:
-    """Name and version of a candidate: those after the champion's that no folder has yet."""
-    number = int(champion.version) + 1 if champion.version.isdigit() else 2
-    while (models / f"c-online-{champion.platforms[0]}-{number}").exists():
-        number += 1
-    return f"c-online-{champion.platforms[0]}-{number}", str(number)
-
-
-def roll_back(models: Path, kind: str, platform: str | None) -> dict[str, Any]:
-    """Take the last promotion back: the manifest as it was, byte for byte, and the alias where it was.
-
-    The model's folder stays, so that servers that still use it can read it. What was in the store until now is not
-    learned from again: it would bring the same model back.
-    """
-    with locked(models):
-        promotion = last_promotion(models, kind, platform)
-        take_back(models)
-        warnings: list[str] = []
-        try:
-            note_rollback(models, kind, promotion.platform, time.time())
-        except Failure as failure:
-            warnings.append(f"the next run may learn the same from the same store ({failure})")
-    if promotion.uri is not None and promotion.registered is not None:
-        try:
-            move_champion(promotion.uri, promotion.registered, promotion.champion_before)
-        except Failure as failure:
-            warnings.append(f"the alias champion was not moved back ({failure})")
-    manifest: Manifest = load_manifest(models)
-    now = next((e.name for e in manifest.models if (e.kind, e.platform) == (kind, promotion.platform)), None)
-    return {
-        "taken_back": promotion.name, "champion": now, "platform": promotion.platform, "models": str(models),
-        "manifest_sha256": promotion.before, "warnings": warnings,
     }  # fmt: skip

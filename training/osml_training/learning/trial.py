@@ -103,7 +103,8 @@ def trial(platform: str, champion_of: str, nodes: int, seconds: int, seed: int) 
     from osml.predictors import find_model, models_folder, read_metadata  # noqa: PLC0415 - torch takes seconds
     from osml_training.dqn.export import load_qnet, write_q_bundle  # noqa: PLC0415
     from osml_training.export.bundle import add_to_manifest, entry_of  # noqa: PLC0415
-    from osml_training.learning.job import LearnJob, learn  # noqa: PLC0415
+    from osml_training.learning.job import learn  # noqa: PLC0415
+    from osml_training.learning.promotion import LearnJob  # noqa: PLC0415
 
     runs = [explore(some_mix(seed + k), platform, seconds, seed + k, f"node-{k}") for k in range(nodes)]
     experiences = [experience for together in zip(*runs, strict=True) for experience in together]  # as they come in

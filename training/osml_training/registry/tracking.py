@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 
 from osml.failure import Failure, InputError
+from osml.masked import masked
 from osml.predictors import ModelMetadata
 from osml.predictors.metadata import METADATA, ONNX
 from osml_training.train.train import Trained
@@ -58,9 +59,11 @@ def curve_of(trained: Trained, answers: tuple[str, ...]) -> Curve:
 def connected(uri: str) -> Generator[Any]:
     """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI."""
     if "://" not in uri:
-        raise InputError(f"tracking URI is '{uri}', expected sqlite:///FILE, http://... or https://...")
+        raise InputError(f"tracking URI is '{masked(uri)}', expected sqlite:///FILE, http://... or https://...")
     if uri.startswith("file:"):
-        raise InputError(f"tracking URI is '{uri}': MLflow keeps no registry in plain folders, use sqlite:///FILE")
+        raise InputError(
+            f"tracking URI is '{masked(uri)}': MLflow keeps no registry in plain folders, use sqlite:///FILE"
+        )
     # Quick to give up: the run is kept and stored later.
     for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
         os.environ.setdefault(name, value)
@@ -68,14 +71,14 @@ def connected(uri: str) -> Generator[Any]:
     import mlflow as imported  # noqa: PLC0415 - takes seconds
 
     mlflow: Any = imported
-    if uri.startswith("sqlite:///"):
-        Path(uri.removeprefix("sqlite:///")).absolute().parent.mkdir(parents=True, exist_ok=True)
-    mlflow.set_tracking_uri(uri)
-    mlflow.set_registry_uri(uri)
     try:
+        if uri.startswith("sqlite:///"):
+            Path(uri.removeprefix("sqlite:///")).absolute().parent.mkdir(parents=True, exist_ok=True)
+        mlflow.set_tracking_uri(uri)
+        mlflow.set_registry_uri(uri)
         yield mlflow
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise Failure(f"MLflow at '{uri}': {' '.join(str(error).split())[:300]}") from None
+        raise Failure(masked(f"MLflow at '{uri}': {' '.join(str(error).split())[:300]}")) from None
 
 
 def _experiment(mlflow: Any, uri: str) -> None:
@@ -165,19 +168,38 @@ def track_curve(uri: str, curve: Curve, metadata: ModelMetadata, folder: Path, p
         store(uri, metadata, curve, folder)
     except Failure as failure:
         kept = pending / f"{metadata.name}-{metadata.version}-{metadata.dataset_fingerprint[:8]}-{metadata.seed}"
-        shutil.copytree(folder, kept, dirs_exist_ok=True)
-        (kept / _CURVES).write_bytes(msgspec.json.encode(curve))
-        return [f"not tracked ({failure}); the run is kept in {kept}, store it by `osml models sync --uri {uri}`"]
+        try:
+            shutil.copytree(folder, kept, dirs_exist_ok=True)
+            (kept / _CURVES).write_bytes(msgspec.json.encode(curve))
+        except OSError as error:  # shutil's own kind has a list of lists instead of a reason
+            why = error.strerror or str(error)[:200]
+            return [f"not tracked ({failure}), nor kept in {kept} ({why}); the model itself is in {folder}"]
+        again = f"`osml models sync --uri {masked(uri)}`"
+        return [f"not tracked ({failure}); the run is kept in {kept}, store it by {again}"]
     return []
 
 
 def synchronise(uri: str, pending: Path = PENDING) -> list[str]:
-    """Store all runs that are pending; returns their names. Failure leaves the rest where it is."""
+    """Store all runs that are pending; returns their names.
+
+    A run that can't be read or removed holds up none of the others: Failure names it after they are stored. Failure of
+    MLflow leaves the rest where it is.
+    """
     stored: list[str] = []
+    odd: list[str] = []
     for kept in sorted(path.parent for path in pending.glob(f"*/{METADATA}")):
-        metadata = msgspec.json.decode((kept / METADATA).read_bytes(), type=ModelMetadata)
-        curve = msgspec.json.decode((kept / _CURVES).read_bytes(), type=Curve)
+        try:
+            metadata = msgspec.json.decode((kept / METADATA).read_bytes(), type=ModelMetadata)
+            curve = msgspec.json.decode((kept / _CURVES).read_bytes(), type=Curve)
+        except (OSError, msgspec.MsgspecError) as error:
+            odd.append(f"{kept} can't be read and stays ({error})")
+            continue
         store(uri, metadata, curve, kept)
-        shutil.rmtree(kept)
         stored.append(metadata.name)
+        try:
+            shutil.rmtree(kept)
+        except OSError as error:
+            odd.append(f"{kept} is stored but can't be removed ({error.strerror}): the next run stores it again")
+    if odd:
+        raise Failure(f"{'; '.join(odd)}; stored: {', '.join(stored) or 'nothing'}")
     return stored

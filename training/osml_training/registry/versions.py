@@ -6,7 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from osml.failure import InputError
+from osml.failure import Failure, InputError
+from osml.masked import masked
 from osml.predictors import load_predictor, load_q_function, read_metadata
 from osml.predictors.metadata import METADATA
 from osml_training.export.bundle import add_to_manifest, entry_of
@@ -30,7 +31,7 @@ def versions(uri: str) -> list[dict[str, Any]]:
                     "aliases": sorted(aliases.get(str(found.version), [])),
                     "platform": found.tags.get("platform"), "sha256": None,
                     "dataset_fingerprint": found.tags.get("dataset_fingerprint"),
-                    "metrics": _metrics(client, found.tags.get("run")), "uri": uri,
+                    "metrics": _metrics(client, found.tags.get("run")), "uri": masked(uri),
                 })  # fmt: skip
     return sorted(out, key=lambda row: (row["name"], int(row["version"])))
 
@@ -74,6 +75,9 @@ def pull(uri: str, name: str, which: str, models: Path) -> Path:
     if Path(metadata.name).name != metadata.name:
         raise InputError(f"{fetched / METADATA}: name is '{metadata.name}', expected a plain name of a folder")
     folder = models / metadata.name
-    shutil.copytree(fetched, folder, dirs_exist_ok=True)
+    try:
+        shutil.copytree(fetched, folder, dirs_exist_ok=True)
+    except OSError as error:
+        raise Failure(f"{folder} can't be written ({error.strerror or str(error)[:200]})") from None
     add_to_manifest(models, entry_of(folder, metadata))
     return folder

@@ -53,6 +53,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Adam's at the start; it falls to nothing along half a cosine."""
     weight_decay: float = 0.0
     """AdamW's; 0 is plain Adam."""
+    anchor: float = 0.0
+    """Weight of the squared distance to the weights at the start (L2-SP): transfer with few traces stays near."""
     batch: int = 4096
     """Rows a step."""
     epochs: int = 10
@@ -79,7 +81,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"context or leave_out has '{unknown[0]}', expected names of {', '.join(CONTEXT)}")
         limits: dict[str, tuple[float, float, float]] = {
             "dropout": (self.dropout, 0, 0.95), "learning_rate": (self.learning_rate, 1e-8, 1),
-            "weight_decay": (self.weight_decay, 0, 10), "batch": (self.batch, 1, 10**7),
+            "weight_decay": (self.weight_decay, 0, 10), "anchor": (self.anchor, 0, 1e6),
+            "batch": (self.batch, 1, 10**7),
             "epochs": (self.epochs, 1, 10**5), "patience": (self.patience, 1, 10**5), "rows": (self.rows, 1, 10**9),
             "drop_counters": (self.drop_counters, 0, 0.95),
             "service_folds": (self.service_folds, 0, 100), "seed": (self.seed, 0, 2**31),

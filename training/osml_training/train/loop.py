@@ -119,6 +119,7 @@ def fit(
     epochs: list[Epoch] = []
     best, best_score = -1, float("inf")
     kept = {name: value.clone() for name, value in network.state_dict().items()}
+    start = [parameter.detach().clone() for parameter in trained]
     scale = network.y_std.numpy()
     for number in range(config.epochs):
         network.train()
@@ -128,6 +129,9 @@ def fit(
             weight = (~torch.isnan(y)).float()
             points, spread = network.answer(inputs)
             loss = loss_function(points, spread, torch.nan_to_num(y), weight)
+            if config.anchor:
+                moved = [(now - then).square().sum() for now, then in zip(trained, start, strict=True)]
+                loss = loss + config.anchor * torch.stack(moved).sum()
             optimiser.zero_grad()
             loss.backward()
             together.average_gradients(network)

@@ -6,14 +6,20 @@ from collections.abc import Callable
 from typing import Literal
 
 from osml_training.data.examples import RunKey, fold_of
+from osml_training.data.variants import is_variant, parent_of
 from osml_training.train.config import Split
 
-Part = Literal["train", "validation", "calibration", "test", "unseen"]
+Part = Literal["train", "validation", "calibration", "test", "unseen", "none"]
 _FOLDS = 10_000
 
 
 def part_of(key: RunKey, split: Split) -> Part:
-    """The part that a run belongs to; the same for all runs of a service in one band of load on one platform."""
+    """The part that a run belongs to; the same for all runs of a service in one band of load on one platform.
+
+    Variants are for training only, and those of an unseen service for nothing: tests and margins are of real programs.
+    """
+    if is_variant(key.service):
+        return "none" if parent_of(key.service) in split.unseen else "train"
     if key.service in split.unseen:
         return "unseen"
     band = "?" if key.load is None else str(round(key.load / split.band))

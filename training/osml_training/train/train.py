@@ -10,6 +10,7 @@ import numpy as np
 
 from osml.predictors import Margin
 from osml_training.data.examples import RunKey
+from osml_training.data.variants import is_variant
 from osml_training.networks import Network
 from osml_training.train import loop
 from osml_training.train.config import Config
@@ -39,7 +40,8 @@ class Fitted:
 class Trained:
     """A network, how it got there, and the ranges of its inputs in training (`low`, `high`: 1st, 99th percentile).
 
-    `service_fold_errors` are mean absolute errors for services that were held out in turn, one an output.
+    `services` are real ones or those of the catalogs, `variants` so many were made of them. `service_fold_errors` are
+    mean absolute errors for services that were held out in turn, one an output.
     """
 
     config: Config
@@ -53,6 +55,7 @@ class Trained:
     platforms: tuple[str, ...]
     services: tuple[str, ...]
     warnings: list[str]
+    variants: int = 0
 
 
 def load_part(
@@ -105,11 +108,13 @@ def finish(
     rows = fitted.rows
     strange, errors = unseen_margins(rows, fitted.validation, config) if config.service_folds > 1 else ({}, [])
     low, high = _ranges(rows)
+    trained_on = [rows.services[int(k)] for k in np.unique(rows.service)]
     return Trained(
         config=config, network=fitted.network, epochs=fitted.epochs,
         margins=margins_of(points, spread, calibration.y, calibration.run), margins_unseen=strange,
         service_fold_errors=errors, low=low, high=high, platforms=rows.platforms,
-        services=tuple(rows.services[int(k)] for k in np.unique(rows.service)), warnings=fitted.warnings,
+        services=tuple(name for name in trained_on if not is_variant(name)),
+        warnings=fitted.warnings, variants=sum(is_variant(name) for name in trained_on),
     )  # fmt: skip
 
 

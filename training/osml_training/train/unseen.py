@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.predictors import Margin
+from osml_training.data.variants import is_variant, parent_of
 from osml_training.train import loop
 from osml_training.train.config import Config
 from osml_training.train.conformal import margins_of
@@ -32,17 +33,21 @@ def unseen_margins(train: Rows, validation: Rows, config: Config) -> tuple[dict[
     """Margins for services that are not in training, and the mean absolute errors for them, one an output.
 
     The services of the training set go into `config.service_folds` groups; each group is answered by a network that was
-    trained on the others. A run of a group is as strange to its network as a run of a new service to the final one.
+    trained on the others and their variants. A run of a group is as strange to its network as a run of a new service to
+    the final one. Variants are not answered: margins are of real programs.
     """
     held: list[_Answered] = []
     fewer = msgspec.structs.replace(config, epochs=max(1, config.epochs // 2))
     rng = np.random.default_rng([config.seed, 3])
-    group = rng.permutation(len(train.services)) % config.service_folds
+    parents = sorted({parent_of(service) for service in train.services})
+    groups = dict(zip(parents, (rng.permutation(len(parents)) % config.service_folds).tolist(), strict=True))
+    group = np.array([groups[parent_of(service)] for service in train.services])
+    real = np.array([not is_variant(service) for service in train.services])
     chosen = np.sort(rng.permutation(len(train.y))[: 2 * _ROWS])
     rows = train.taken(chosen)
     for fold in range(config.service_folds):
         others = np.nonzero(group[rows.service] != fold)[0][:_ROWS]
-        mine = np.nonzero(group[rows.service] == fold)[0]
+        mine = np.nonzero((group[rows.service] == fold) & real[rows.service])[0]
         watched = validation.taken(group[validation.service] != fold)
         if not (len(others) and len(mine) and len(watched.y)):
             continue

@@ -27,6 +27,11 @@ from osml_training.transfer.amounts import share_of_runs
 
 SHARES = (0.02, 0.05, 0.1, 0.25, 1.0)
 
+ANCHOR_RUNS = 6.0
+"""The pull towards the parent's weights is the square of this over the new machine's runs: nothing with hundreds."""
+
+GENTLE_RUNS = 100
+"""With fewer runs than this the parent's learning rate is divided by the root of GENTLE_RUNS over them."""
 
 Change = Callable[[Config], Config]
 
@@ -49,7 +54,11 @@ def transferable(parent: Path, config: Config, rows: Rows) -> Network:
 def transfer(
     parent: Path, dataset: Path, platform: str, *, share: float = 1.0, changes: Change | None = None,
 ) -> Trained:  # fmt: skip
-    """Retrain a model on a share of the traces of a platform. Raises InputError where there are none of it."""
+    """Retrain a model on a share of the traces of a platform. Raises InputError where there are none of it.
+
+    The first hidden layer stays (OSML section 6.4); the others are held near the parent's the more, the fewer the runs
+    (L2-SP, Li et al., ICML 2018).
+    """
     config = config_of(load_predictor(parent))
     config = config if changes is None else changes(config)
     keep = _keep(dataset, config, platform, share)
@@ -62,7 +71,12 @@ def transfer(
 def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Callable[[RunKey], bool]) -> Fitted:
     rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep, rows=20_000)
     network = transferable(parent, config, rows)
-    return fit_network(dataset, config, platforms=(platform,), network=network, keep=keep)
+    runs = len(np.unique(rows.run))
+    slower = max(1.0, float(np.sqrt(GENTLE_RUNS / runs)))
+    gentle = msgspec.structs.replace(
+        config, learning_rate=config.learning_rate / slower, anchor=(ANCHOR_RUNS / runs) ** 2
+    )  # fmt: skip
+    return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep)
 
 
 def _keep(dataset: Path, config: Config, platform: str, share: float) -> Callable[[RunKey], bool]:

@@ -1,0 +1,26 @@
+# What `cmake --install` and `cpack -G DEB` put where. The load generator is for trials and is not installed.
+include(GNUInstallDirs)
+# Packing packs what was built, and does not build the tests first.
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)
+set(OSML_UNIT ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-agent.service)
+install(TARGETS osml-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+install(FILES agent.example.yaml agent.schema.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/../LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
+install(FILES ${OSML_UNIT} DESTINATION lib/systemd/system)
+
+set(CPACK_GENERATOR DEB)
+set(CPACK_PACKAGE_NAME osml-agent)
+set(CPACK_PACKAGE_VENDOR osml)
+set(CPACK_PACKAGE_CONTACT "osml maintainers")
+set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "Keeps latency-critical services of a shared server inside their targets")
+set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
+set(CPACK_DEBIAN_PACKAGE_SECTION admin)
+# The unit runs /usr/bin/osml-agent.
+set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
+set(CPACK_STRIP_FILES ON)
+# Dependencies as the linker sees them, so that the package is right on the distribution that built it.
+set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
+# Nothing is started at the installation: without a configuration the agent has nothing to do, and an upgrade shall be
+# the operator's moment. Before the files go, the agent is stopped, which puts back what it found.
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/prerm;${CMAKE_CURRENT_SOURCE_DIR}/debian/postrm)
+include(CPack)

@@ -1,0 +1,89 @@
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+
+#include "cli/commands.h"
+#include "cli/replay_report.h"
+#include "daemon/clock.h"
+#include "daemon/log.h"
+#include "replay/pace.h"
+
+namespace osml::cli {
+
+namespace {
+
+constexpr double longest_nap_s = 3600;
+
+// SIGTERM, SIGINT and a terminal that goes (SIGHUP) end a replay between two decisions, so that on_exit is obeyed.
+class Stops {
+ public:
+  Stops() {
+    sigemptyset(&set_);
+    for (const int signal : {SIGTERM, SIGINT, SIGHUP}) sigaddset(&set_, signal);
+    ::sigprocmask(SIG_BLOCK, &set_, nullptr);
+  }
+  // Sleeps until then; true where it was told to stop.
+  bool told_until(double monotonic) {
+    while (true) {
+      const double left_s = std::clamp(monotonic - monotonic_s(), 0.0, longest_nap_s);
+      const auto whole = static_cast<time_t>(left_s);
+      const timespec wait{whole, static_cast<long>((left_s - static_cast<double>(whole)) * 1e9)};
+      if (::sigtimedwait(&set_, nullptr, &wait) > 0) return true;
+      if (errno != EINTR && monotonic_s() >= monotonic) return false;
+    }
+  }
+
+ private:
+  sigset_t set_{};
+};
+
+// Until the end of the record or a signal. The error: somebody changed the file since it was checked.
+Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pace, bool dry_run,
+                       ReplayReport& report) {
+  while (true) {
+    auto recorded = file.next();
+    if (!recorded) return recorded.error();
+    if (!*recorded) return false;
+    if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
+    report.add(replay_one(machine, std::move(**recorded), dry_run));
+  }
+}
+
+Status verdict(const ReplayReport& report, bool stopped) {
+  if (stopped) return Error{ErrorKind::Io, "stopped by a signal before the end of the record", 0};
+  if (report.differing() == 0) return done();
+  return Error{ErrorKind::Io,
+               std::to_string(report.differing()) + " of " + std::to_string(report.decisions()) +
+                   " decisions came to something else than when they were recorded",
+               0};
+}
+
+}  // namespace
+
+Status replay(const Options& options, const Replaying& wanted, std::ostream& out) {
+  const auto config = load(options);
+  if (!config) return config.error();
+  configure_log(config->log);
+  if (const auto checked = check_record(wanted.file, *config, wanted.range); !checked) return checked.error();
+  auto file = RecordFile::open(wanted.file, *config, wanted.range);
+  if (!file) return file.error();
+  Stops stops;  // before the machine is touched
+  auto actuator = Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
+  if (!actuator) return actuator.error();
+  if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
+
+  ActuatorMachine machine(*actuator);
+  ReplayReport report(out, options.json);
+  const auto stopped = apply_all(*file, machine, stops, Pace(wanted.pace), options.dry_run, report);
+  // As the daemon leaves the machine.
+  const bool restores = !options.dry_run && config->on_exit == OnExit::Restore;
+  Status left = restores ? actuator->restore() : done();
+  report.finish({config->node, wanted.file.string(), options.dry_run, file->unanswered(), stopped && *stopped});
+  if (!stopped) return stopped.error();
+  if (!left) return left;
+  return verdict(report, *stopped);
+}
+
+}  // namespace osml::cli

@@ -1,0 +1,83 @@
+#include "cli/replay_report.h"
+
+#include <array>
+#include <cstdio>
+
+namespace osml::cli {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const Replayed& one) {
+  const auto& [line, time_s, decision, then] = one.recorded;
+  Json recorded = nullptr;
+  if (then) recorded = {{"status", then->status}, {"message", then->message}};
+  Json reasons = Json::array();
+  for (const Reason& reason : decision.reasons) reasons.push_back(reason.text);
+  return {{"line", line},
+          {"seq", decision.seq},
+          {"time_s", time_s},
+          {"policy", decision.policy},
+          {"reasons", std::move(reasons)},
+          {"status", one.outcome.status},
+          {"message", one.outcome.message},
+          {"duration_ms", one.outcome.duration_ms ? Json(*one.outcome.duration_ms) : Json(nullptr)},
+          {"recorded", std::move(recorded)},
+          {"agrees", one.agrees ? Json(*one.agrees) : Json(nullptr)}};
+}
+
+std::string in_words(const Outcome& outcome) {
+  if (outcome.status == "dry_run") return outcome.message.empty() ? "nothing to write" : "would write";
+  return outcome.status;
+}
+
+void print_line(const Replayed& one, std::ostream& out) {
+  const std::optional<Outcome>& then = one.recorded.outcome;
+  std::array<char, 128> head{};
+  (void)std::snprintf(head.data(), head.size(), "%8llu  %10.1f s  %-16s  then %-12s  %s",
+                      static_cast<unsigned long long>(one.recorded.decision.seq), one.recorded.time_s,
+                      in_words(one.outcome).c_str(), then ? then->status.c_str() : "unknown",
+                      one.agrees ? (*one.agrees ? "agrees" : "DIFFERS") : "not compared");
+  out << head.data() << '\n';
+  for (const std::string_view line : split_lines(one.outcome.message)) out << "            " << line << '\n';
+  if (one.outcome.status != "unchanged") {
+    for (const Reason& reason : one.recorded.decision.reasons) out << "            because " << reason.text << '\n';
+  }
+  if (one.agrees && !*one.agrees && !then->message.empty()) out << "            then: " << then->message << '\n';
+  out << std::flush;  // at the pace of the record, whoever reads it waits for the next
+}
+
+}  // namespace
+
+void ReplayReport::add(const Replayed& one) {
+  ++decisions_;
+  ++(one.agrees ? (*one.agrees ? agreeing_ : differing_) : not_compared_);
+  if (json_) {
+    list_.push_back(json_of(one));
+  } else {
+    print_line(one, *out_);
+  }
+}
+
+void ReplayReport::finish(const End& end) {
+  if (!json_) {
+    *out_ << decisions_ << " decisions: " << agreeing_ << " agree, " << differing_ << " differ, " << not_compared_
+          << " cannot be compared; " << end.unanswered << " intervals had none\n";
+    return;
+  }
+  const Json document = {{"node", end.node},
+                         {"file", end.file},
+                         {"dry_run", end.dry_run},
+                         {"decisions", std::move(list_)},
+                         {"summary",
+                          {{"decisions", decisions_},
+                           {"agree", agreeing_},
+                           {"differ", differing_},
+                           {"not_compared", not_compared_},
+                           {"unanswered", end.unanswered},
+                           {"stopped", end.stopped}}}};
+  *out_ << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+}
+
+}  // namespace osml::cli

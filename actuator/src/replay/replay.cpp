@@ -1,0 +1,34 @@
+#include "replay/replay.h"
+
+#include <spdlog/spdlog.h>
+
+namespace osml {
+
+namespace {
+
+bool took_effect(const Outcome& outcome) { return outcome.status == "applied" || outcome.status == "unchanged"; }
+bool kernel_failed(const Outcome& outcome) { return outcome.status == "rolled_back" || outcome.status == "failed"; }
+
+}  // namespace
+
+std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>& then) {
+  if (!then) return std::nullopt;
+  if (now.status == "dry_run" || then->status == "dry_run") {
+    if (kernel_failed(now) || kernel_failed(*then)) return std::nullopt;
+    return (now.status == "refused") == (then->status == "refused");
+  }
+  return now.status == then->status || (took_effect(now) && took_effect(*then));
+}
+
+Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run) {
+  if (!dry_run) {
+    if (const Status reconciled = machine.reconcile(); !reconciled) {
+      spdlog::warn("before decision {}: {}", recorded.decision.seq, reconciled.error().message);
+    }
+  }
+  Outcome outcome = machine.apply(recorded.decision, dry_run);
+  const std::optional<bool> agrees = same_effect(outcome, recorded.outcome);
+  return {std::move(recorded), std::move(outcome), agrees};
+}
+
+}  // namespace osml

@@ -1,0 +1,132 @@
+"""The bandwidth split of `osml`: Model-A's needs, and profiles of OMBM where they hold."""
+
+from msgspec.structs import replace
+
+from osml.bandwidth import Line, Point, Profile, ProfileLibrary
+from osml.bandwidth.library import usual_library
+from osml.domain import Latency, MbaRange, Observation, Partition, Platform, Region, Service
+from osml.policies.osml_bandwidth import with_bandwidth
+from osml.policies.osml_node import node_of
+
+NODE = Platform(
+    id="p", cores=8, cpus="0-7", ways=16, max_groups=16, bandwidth_gbps=20.0, mba=MbaRange(100, 20_000, 100, "mbps")
+)
+LINES = [Line(2.0, [Point(100.0, 100.0), Point(1000.0, 1000.0)]), Line(18.0, [Point(100.0, 10.0), Point(1000.0, 20.0)])]
+PROFILE = Profile("web", "p", "classic", "p99", 2, 4, 20.0, LINES, simulated=True)
+KNOWN, NOTHING = ProfileLibrary([PROFILE]), ProfileLibrary([])
+CELLS = Partition([Region(["web"], 3, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)])
+MODELLED = {"web": 1.0, "db": 3.0}
+JOBS = [Service(name="sort", kind="be"), Service(name="zip", kind="be")]
+
+
+def service(name: str, qps: float = 500.0, p99_ms: float = 15.0, **changes: object) -> Service:
+    latency = Latency(p99_ms=p99_ms, requests_per_s=qps)
+    return replace(Service(name=name, kind="lc", target_ms=100.0, latency=latency), **changes)
+
+
+def split(
+    library: ProfileLibrary | None, web: Service | None = None, cells: Partition = CELLS,
+    before: Partition | None = None, platform: Platform = NODE, gbps: dict[str, float | None] | None = None,
+) -> tuple[dict[str, int], list[str]]:  # fmt: skip
+    services = [web or service("web"), service("db"), *JOBS]
+    node = node_of(Observation("n", 0, 10.0, 1.0, platform, services, partition=before), None)
+    said: list[str] = []
+    found = with_bandwidth(node, cells, MODELLED if gbps is None else gbps, library, lambda text, _: said.append(text))
+    return found.mba, said
+
+
+def profiled_gbps(qps: float) -> float:
+    """Straight lines between the samples at the rate with 3 % more, as algorithm 2 has them; steps of 900/256 up."""
+    share = (-(-(qps * 1.03 - 100.0) * 256 // 900) * 900 / 256) / 900.0
+    worst, best = 100.0 + 900.0 * share, 10.0 + 10.0 * share
+    return 2.0 + 16.0 * (worst - 100.0) / (worst - best)
+
+
+def test_without_a_profile_services_share_by_model_a_and_jobs_share_what_is_left():
+    mba, said = split(NOTHING)
+    assert mba == {"web": 5000, "db": 15_000, "sort": 7600, "zip": 7600}  # (20 - 1.2 x 4) / 2
+    assert said == []
+
+
+def test_a_profile_says_what_its_service_needs_and_the_reason_is_told():
+    mba, said = split(KNOWN)
+    need = profiled_gbps(500.0)
+    assert mba["web"] / 1e3 >= need
+    assert (mba["sort"] + mba["zip"]) / 1e3 <= 20.0 - need - 1.2 * 3.0
+    assert (mba["sort"] + mba["zip"]) / 1e3 > 20.0 - need - 1.2 * 3.0 - 0.4
+    assert len(said) == 1
+    assert f"web: {need:.3g} GB/s meet 100 ms at 500/s" in said[0]
+
+
+def test_a_profile_does_for_a_service_that_no_model_knows():
+    assert split(NOTHING, gbps={"web": None, "db": 3.0})[0] == {}
+    assert split(KNOWN, gbps={"web": None, "db": 3.0})[0]["web"] / 1e3 >= profiled_gbps(500.0)
+
+
+def test_a_profile_holds_for_as_many_cores_and_ways_and_for_its_percentile_only():
+    plain = split(NOTHING)[0]
+    assert split(KNOWN)[0] != plain
+    for cells in (
+        Partition([Region(["web"], 1, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)]),
+        Partition([Region(["web"], 3, 3), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)]),
+        Partition([Region(["web"], 4, 6), Region(["db"], 2, 6), Region(["sort", "zip"], 2, 4)]),
+        Partition([Region(["web"], 3, 7), Region(["db"], 3, 5), Region(["sort", "zip"], 2, 4)]),
+    ):
+        assert split(KNOWN, cells=cells)[0] == split(NOTHING, cells=cells)[0]
+    p95 = replace(service("web"), percentile="p95", latency=Latency(p95_ms=15.0, requests_per_s=500.0))
+    assert split(KNOWN, p95)[0] == plain
+
+
+def test_beyond_the_profile_and_below_any_tail_of_it_model_a_says_it():
+    plain = split(NOTHING)[0]
+    for web in (service("web", qps=5000.0), service("web", target_ms=1.0, p99_ms=0.9), service("web", target_ms=1.0)):
+        assert split(KNOWN, web)[0] == plain
+
+
+def test_who_misses_its_target_with_what_it_was_profiled_with_gets_all_bandwidth_until_that_is_over():
+    held = replace(CELLS, mba=split(KNOWN)[0])
+    missed = service("web", p99_ms=150.0)
+    mba, said = split(KNOWN, missed, before=held)
+    assert mba["web"] == 20_000
+    assert mba["sort"] == mba["zip"] == 100
+    assert "it lacks bandwidth" in said[0]
+    again, _ = split(KNOWN, before=replace(CELLS, mba=mba))
+    assert again["sort"] == held.mba["sort"]
+    narrow = Partition([Region(["web"], 1, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)])
+    assert split(KNOWN, missed, cells=narrow)[0] == split(NOTHING, missed, cells=narrow)[0]
+
+
+def test_throttles_follow_the_rate_of_a_profiled_service_though_no_cell_changed():
+    given, _ = split(KNOWN)
+    before = replace(CELLS, mba=given)
+    assert split(KNOWN, before=before) == (given, [])
+    assert split(KNOWN, service("web", qps=495.0), before=before) == (given, [])
+    more, said = split(KNOWN, service("web", qps=900.0), before=before)
+    assert more["sort"] < given["sort"] and said
+    less, _ = split(KNOWN, service("web", qps=120.0), before=before)
+    assert less["sort"] > given["sort"]
+
+
+def test_without_a_profile_throttles_stay_as_long_as_the_cells():
+    held = {"web": 1000, "db": 1000, "sort": 300, "zip": 300}
+    assert split(NOTHING, before=replace(CELLS, mba=held)) == (held, [])
+
+
+def test_percentages_are_rounded_up_for_services_and_down_for_jobs():
+    mba, _ = split(KNOWN, service("web", qps=120.0), platform=replace(NODE, mba=MbaRange(10, 100, 10)))
+    need = profiled_gbps(120.0)
+    assert mba["web"] >= 100.0 * need / 20.0
+    assert mba["sort"] == max(10, int((20.0 - need - 3.6) / 2 / 20.0 * 10) * 10)
+
+
+def test_profiles_that_can_not_be_read_are_told_and_model_a_decides(monkeypatch):
+    monkeypatch.setenv("OSML_OMBM_PROFILES", "/nowhere/at/all")
+    usual_library.cache_clear()
+    mba, said = split(None)
+    usual_library.cache_clear()
+    assert mba == split(NOTHING)[0]
+    assert len(said) == 1 and "OSML_OMBM_PROFILES is '/nowhere/at/all'" in said[0]
+
+
+def test_a_platform_without_throttles_has_none():
+    assert split(KNOWN, platform=replace(NODE, mba=None)) == ({}, [])

@@ -1,0 +1,113 @@
+"""The published schema of agent.yaml and the agent agree. Keys, words and ranges: config_schema_test.cpp."""
+
+from __future__ import annotations
+
+import copy
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from osml.failure import Failure
+from osml.trials.agent_binary import find_agent
+from tests.deploy.agent_yaml import SCHEMA, complaints, read_agent_yaml
+
+EXAMPLE = Path(__file__).resolve().parents[2] / "actuator/agent.example.yaml"
+Document = dict[str, Any]
+Change = Callable[[Document], object]
+
+
+def service(**changes: object) -> Change:
+    return lambda document: document["services"][0].update(changes)
+
+
+def without(key: str) -> Change:
+    return lambda document: document["services"][0].pop(key)
+
+
+BAD: dict[str, Change] = {
+    "no-node": lambda document: document.pop("node"),
+    "no-url": lambda document: document["server"].pop("url"),
+    "credentials-in-url": lambda document: document["server"].update(url="http://u:p@h"),
+    "no-services": lambda document: document.update(services=[]),
+    "unknown-key": lambda document: document.update(intervall_s=1),
+    "unknown-key-below": lambda document: document["roots"].update(procfs="/proc"),
+    "word": lambda document: document.update(fallback="panic"),
+    "interval": lambda document: document.update(interval_s=0),
+    "quantum": lambda document: document["cpu"].update(quantum=2),
+    "cpus": lambda document: document["cpu"].update(cpus="3-"),
+    "textfile": lambda document: document.update(metrics={"textfile": "/var/osml.txt"}),
+    "lc-without-target": without("target_ms"),
+    "lc-without-latency": without("latency"),
+    "be-with-target": service(**{"class": "be"}),
+    "no-match": without("match"),
+    "two-matches": service(match={"cgroup": "a", "pids": [1]}),
+    "absolute-cgroup": service(match={"cgroup": "/a"}),
+    "pid-of-zero": service(match={"pids": [0]}),
+    "two-sources": service(latency={"file": "/t", "datagram": "/s"}),
+    "no-source": service(latency={"max_age_s": 3}),
+    "mode": service(latency={"datagram": "/s", "datagram_mode": "0777"}),
+    "name": service(name="a b"),
+    "cores-of-zero": service(limits={"min_cores": 0}),
+}
+GOOD: dict[str, Change] = {
+    "as-it-is": lambda _document: None,
+    "nulls": service(ideal_ms=None, limits=None, percentile=None),
+    "null-beside-a-source": service(latency={"file": None, "datagram": "/s", "max_age_s": None}),
+    "null-beside-a-match": service(match={"cgroup": "a", "pids": None}),
+    "least": lambda document: [document.pop(key) for key in list(document) if key not in SCHEMA["required"]],
+}
+
+
+def example() -> Document:
+    return copy.deepcopy(read_agent_yaml(EXAMPLE.read_text()))
+
+
+@pytest.fixture(scope="module")
+def agent() -> Path:
+    try:
+        return find_agent(None)
+    except Failure as failure:
+        pytest.skip(str(failure))
+
+
+def says(agent: Path, document: Document, tmp_path: Path) -> str:
+    """What the reader says against it: a dry `restore` reads the configuration and little else."""
+    document = document | {"state_dir": str(tmp_path / "state")}
+    config = tmp_path / "agent.yaml"
+    config.write_text(yaml.safe_dump(document))
+    done = subprocess.run(
+        [agent, "restore", "--dry-run", "--config", config], capture_output=True, text=True, check=False, timeout=30
+    )
+    assert done.returncode in {0, 2}, done.stderr
+    return done.stderr
+
+
+def test_it_is_a_schema() -> None:
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+
+
+def test_the_binary_carries_it(agent: Path) -> None:
+    printed = subprocess.run([agent, "schema"], capture_output=True, text=True, check=True, timeout=30).stdout
+    assert json.loads(printed) == SCHEMA
+
+
+@pytest.mark.parametrize("case", GOOD)
+def test_what_is_good_is_good_for_both(case: str, agent: Path, tmp_path: Path) -> None:
+    document = example()
+    GOOD[case](document)
+    assert complaints(document) == []
+    assert says(agent, document, tmp_path) == ""
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_what_is_wrong_is_wrong_for_both(case: str, agent: Path, tmp_path: Path) -> None:
+    document = example()
+    BAD[case](document)
+    assert complaints(document) != []
+    assert "agent.yaml:" in says(agent, document, tmp_path)

@@ -1,0 +1,135 @@
+"""Names of what can be swept: the catalogs', parts of a machine, and services that are variants of the catalogs'.
+
+`ID@8x11` is platform ID with 8 CPUs and 11 ways; services bear there what cores and clock say. `NAME~3` is the third
+variant of service NAME: another program with other demands, the same one wherever it is asked for.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from osml.bench.theory.cut_down import cut_down, resized_service
+from osml.failure import InputError
+from osml.virtual import catalogs
+from osml.virtual.models import PlatformModel, ServiceModel
+from osml.virtual.state import Node
+from osml.virtual.steady import steady
+from osml.virtual.surface import ideal_ms, tail_ms, whole_node
+
+CUT, VARIANT = "@", "~"
+
+_SIZE, _SHAPE = 4.0, 2.0
+"""Sizes (work of a request, working set, ...) are drawn log-uniformly within x1/4 to x4, other traits x1/2 to x2."""
+
+_SERIAL = (1 / 32, 2.0)
+"""The part of a request that only one can be in, relative to its work: mostly less, so that cores are what limits."""
+
+_LEAST_ROOM = 1.5
+"""A target is at least so many times the latency alone at a tenth of the load."""
+
+_STEPS = 24
+
+
+def parent_of(service: str) -> str:
+    """The catalog's name of a service or of a variant of it."""
+    return service.split(VARIANT, 1)[0]
+
+
+def is_variant(service: str) -> bool:
+    """Whether the name is that of a variant."""
+    return VARIANT in service
+
+
+def variants_of(services: Sequence[str], count: int) -> tuple[str, ...]:
+    """The names of the first `count` variants of each service; fewer are the first of more."""
+    return tuple(f"{name}{VARIANT}{k}" for k in range(1, count + 1) for name in services)
+
+
+@cache
+def platform_of(name: str) -> PlatformModel:
+    """A platform of the catalog, or a part of one, which has the whole name as its id.
+
+    Raises CatalogError for a platform that is not known, InputError for a part that is none of it.
+    """
+    base, cut, size = name.partition(CUT)
+    whole = catalogs.platform(base)
+    if not cut:
+        return whole
+    cores, by, ways = size.partition("x")
+    if not (by and cores.isdecimal() and ways.isdecimal()):
+        raise InputError(f"platform is '{name}', expected {base}{CUT}CORESxWAYS, such as {base}{CUT}8x11")
+    return replace(cut_down(whole, int(cores), int(ways)), id=name)
+
+
+@cache
+def service_of(name: str, platform: str) -> ServiceModel:
+    """A service of the catalog, or a variant of one, on a platform or a part of one.
+
+    Raises CatalogError for a service that is not known, InputError for a variant that is no number.
+    """
+    parent, varied, number = name.partition(VARIANT)
+    machine = platform_of(platform)
+    base = platform.partition(CUT)[0]
+    found = resized_service(parent, replace(machine, id=base)) if CUT in platform else catalogs.service(parent, base)
+    if not varied:
+        return found
+    if not (number.isdecimal() and 1 <= int(number) <= 10_000):
+        raise InputError(f"service is '{name}', expected {parent}{VARIANT} and the number of a variant from 1 on")
+    return _bearing(_drawn(replace(found, name=name)), machine)
+
+
+def _drawn(service: ServiceModel) -> ServiceModel:
+    """The service with other demands, drawn by its name alone: the same program on every machine."""
+    rng = np.random.default_rng(zlib.crc32(service.name.encode()))
+
+    def times(most: float) -> float:
+        return float(most ** rng.uniform(-1, 1))
+
+    memory = service.memory
+    low, high = (float(np.log(share)) for share in _SERIAL)
+    work, waits = times(_SIZE), float(np.exp(rng.uniform(low, high)))
+    return replace(
+        service,
+        instructions=service.instructions * work,
+        max_load=service.max_load / work,
+        serial_ms=service.serial_ms * work * waits,
+        target_ms=service.target_ms * work * times(_SIZE),
+        cv2=service.cv2 * times(_SHAPE),
+        burstiness=max(1.0, service.burstiness * times(_SHAPE)),
+        memory=replace(
+            memory,
+            cpi=memory.cpi * times(_SHAPE),
+            apki=memory.apki * times(_SIZE),
+            miss_min=min(0.9, memory.miss_min * times(_SHAPE)),
+            working_set_mib=memory.working_set_mib * times(_SIZE),
+            steepness=memory.steepness * times(_SHAPE),
+            mlp=max(1.0, memory.mlp * times(_SHAPE)),
+            bytes_per_miss=max(64.0, memory.bytes_per_miss * times(_SHAPE)),
+        ),
+    )
+
+
+def _bearing(service: ServiceModel, machine: PlatformModel) -> ServiceModel:
+    """With the max load that the machine just bears, as those of the catalogs are, and a target that can be met."""
+    idle = ideal_ms(machine, service, 0.01)
+    service = replace(service, target_ms=max(service.target_ms, _LEAST_ROOM * idle))
+
+    def meets(rate: float) -> bool:
+        loaded = replace(service, max_load=rate)
+        node = Node(machine, (loaded,))
+        return tail_ms(steady(node, whole_node(node), {service.name: 1.0}, 10.0)[0], service.percentile) <= (
+            service.target_ms
+        )
+
+    low, high = service.max_load / 1e3, service.max_load * 1e2
+    for _ in range(_STEPS):
+        middle = float(np.sqrt(low * high))
+        low, high = (middle, high) if meets(middle) else (low, middle)
+    return replace(
+        service, max_load=low, scaled=f"a variant of {parent_of(service.name)}, with what {machine.id} bears"
+    )
