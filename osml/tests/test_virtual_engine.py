@@ -213,6 +213,20 @@ def test_bandwidth_latency_rises_with_load_and_jobs_share_fairly():
     assert split([0.0, 1.0], [1.0, 1.0], 45.0) == [0.0, 1.0]
 
 
+@pytest.mark.parametrize("name", ["e5-2697v4", "gold-6338", "i7-4770k"])
+def test_a_looser_throttle_never_lets_a_job_move_less(name):
+    platform, stream = catalogs.platform(name), catalogs.job("stream")
+    everything = Grant(frozenset(range(platform.cpus)), (1 << platform.ways) - 1)
+    percents = [10.0, 30.0, 50.0, 70.0, 80.0, 85.0, 90.0, 95.0, 97.0, 99.0, 100.0]
+    moved = [
+        steady(Node(platform, (), (stream,)), [replace(everything, mba_percent=percent)], {})[0].memory_bytes / 1e9
+        for percent in percents
+    ]
+    usable = platform.bandwidth_gbps * platform.usable_bandwidth
+    assert (np.diff(moved) > -1e-3 * np.array(moved[1:])).all()
+    assert all(gbps <= usable * percent / 100.0 * 1.001 for gbps, percent in zip(moved, percents, strict=True))
+
+
 def test_mba_caps_a_jobs_traffic_and_relieves_the_others():
     node = demo_node("stream", MBA_PLATFORM)
     grants = partition((8, 10, 14, 32), (3, 2, 3, 4), MBA_PLATFORM)

@@ -99,7 +99,9 @@ def settle(
     """The memory latency in ns that each tenant sees once traffic and latency agree, into `seen`.
 
     Below saturation all see t(u). At saturation who asks for more than its fair share waits longer, until its traffic
-    fits; the same holds for a tenant at its own cap (MBA). `work` is scratch, (3, tenants).
+    fits. A tenant with a cap (MBA) waits for its own slice of the memory in the same way: it sees t(traffic/cap) where
+    that is longer. Whoever is held back at one of the two hardly waits at the other, so the longer wait counts, not
+    both. `work` is scratch, (3, tenants).
     """
     n = len(traffic)
     u = utilisation(traffic, usable, t0, a, b)
@@ -114,7 +116,7 @@ def settle(
         own = common
         wanted = gbps(traffic, i, common)
         if not math.isinf(traffic[i, M_CAP]):  # a throttled tenant queues for its own slice of the memory
-            own *= rise(a, b, wanted / traffic[i, M_CAP])
+            own = max(own, t0 * rise(a, b, utilisation(traffic[i : i + 1], traffic[i, M_CAP], t0, a, b)))
         if wanted > granted[i] * 1.000001 and traffic[i, M_STALL] > 0.0 and granted[i] > 0.0:
             # The latency at which its CPUs move just what it is granted.
             alone = traffic[i, M_BUSY] * traffic[i, M_BYTES] / granted[i] - traffic[i, M_COMPUTE]
