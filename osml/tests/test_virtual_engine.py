@@ -222,7 +222,7 @@ def test_a_looser_throttle_never_lets_a_job_move_less(name):
         steady(Node(platform, (), (stream,)), [replace(everything, mba_percent=percent)], {})[0].memory_bytes / 1e9
         for percent in percents
     ]
-    usable = platform.bandwidth_gbps * platform.usable_bandwidth
+    usable = platform.bandwidth_gbps * platform.usable_bandwidth * memory.MAX_UTILISATION
     assert (np.diff(moved) > -1e-3 * np.array(moved[1:])).all()
     assert all(gbps <= usable * percent / 100.0 * 1.001 for gbps, percent in zip(moved, percents, strict=True))
 

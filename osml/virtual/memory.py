@@ -15,7 +15,7 @@ _CLOSE = 1e-5
 
 # Columns of the traffic that settle() reads: a closed tenant (a BE job) runs M_BUSY CPUs all the time and moves M_BYTES
 # each M_COMPUTE + M_STALL * latency ns; an open one (an LC service) moves M_OPEN GB/s whatever the latency is (-1: it
-# is closed). M_CAP is its limit in GB/s (MBA), infinite without.
+# is closed). M_CAP is its slice of the memory in GB/s (MBA), infinite without.
 M_BUSY, M_BYTES, M_COMPUTE, M_STALL, M_OPEN, M_CAP, TRAFFIC_COLUMNS = range(7)
 
 
@@ -99,11 +99,16 @@ def settle(
     """The memory latency in ns that each tenant sees once traffic and latency agree, into `seen`.
 
     Below saturation all see t(u). At saturation who asks for more than its fair share waits longer, until its traffic
-    fits. A tenant with a cap (MBA) waits for its own slice of the memory in the same way: it sees t(traffic/cap) where
-    that is longer. Whoever is held back at one of the two hardly waits at the other, so the longer wait counts, not
-    both. `work` is scratch, (3, tenants).
+    fits. A tenant with a slice of its own (MBA) waits for that in the same way, and sees the longer wait of the two:
+    whoever is held back at one hardly waits at the other. M_CAP becomes what it moves there. `work` is scratch,
+    (3, tenants).
     """
     n = len(traffic)
+    for i in range(n):
+        seen[i], cap = t0, traffic[i, M_CAP]
+        if not math.isinf(cap):
+            seen[i] = t0 * rise(a, b, utilisation(traffic[i : i + 1], cap, t0, a, b))
+            traffic[i, M_CAP] = min(gbps(traffic, i, seen[i]), MAX_UTILISATION * cap)
     u = utilisation(traffic, usable, t0, a, b)
     common = t0 * rise(a, b, u)
     demands, weights, granted = work[0], work[1], work[2]
@@ -113,10 +118,8 @@ def settle(
     if u >= MAX_UTILISATION:
         fair_split(demands, weights, usable * MAX_UTILISATION, granted)
     for i in range(n):
-        own = common
+        own = max(common, seen[i])
         wanted = gbps(traffic, i, common)
-        if not math.isinf(traffic[i, M_CAP]):  # a throttled tenant queues for its own slice of the memory
-            own = max(own, t0 * rise(a, b, utilisation(traffic[i : i + 1], traffic[i, M_CAP], t0, a, b)))
         if wanted > granted[i] * 1.000001 and traffic[i, M_STALL] > 0.0 and granted[i] > 0.0:
             # The latency at which its CPUs move just what it is granted.
             alone = traffic[i, M_BUSY] * traffic[i, M_BYTES] / granted[i] - traffic[i, M_COMPUTE]
