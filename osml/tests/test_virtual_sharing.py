@@ -1,12 +1,16 @@
 """What programs that share a cache or CPUs do to each other."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from scipy.integrate import quad
 
+from osml.virtual import catalogs
 from osml.virtual.cache import insertion_ratio, miss_ratio
-from osml.virtual.cpu import turn_ms
+from osml.virtual.cpu import preempting, turn_ms
+from osml.virtual.state import Grant, Node
+from osml.virtual.steady import steady
 
 
 @pytest.mark.parametrize("curve", [(0.01, 2.0, 1.5), (0.4, 18.0, 2.0), (0.05, 10.0, 3.0)])
@@ -27,3 +31,32 @@ def test_a_turn_of_cfs_is_sched_latency_until_there_are_more_than_eight_threads(
     assert turn_ms(3.0, 11.0, False) == pytest.approx(33.0)  # min_granularity each
     assert turn_ms(100.0, 2.0, True) == pytest.approx(200.0)  # SCHED_RR
     assert math.isfinite(turn_ms(3.0, 0.0, False))
+
+
+def test_threads_of_one_group_preempt_a_job_until_they_use_their_fair_share():
+    # studies/cfs_groups.py: 8 threads on 8 CPUs beside a job on each; 0, 4 and 13 to 27 % wait at 30, 40 and 45 %
+    found = [preempting(False, 1.0, 8 * busy, 0.0, busy, 0.5) for busy in (0.1, 0.3, 0.4, 0.45, 0.5, 0.7)]
+    assert found == pytest.approx([1.0, 1.0, 1.0, 0.5, 0.0, 0.0])
+
+
+def test_a_group_with_many_threads_waits_for_the_tick_unless_it_weighs_more():
+    # studies/cfs_groups.py: 1.4 to 1.8 running threads, whatever the number of CPUs; fewer if requests are many
+    assert [preempting(True, 1.0, running, 0.0, 0.0, 1.0) for running in (0.5, 1.4, 1.6, 8.0)] == [1.0, 1.0, 0.0, 0.0]
+    assert preempting(True, 1.0, 0.4, 4.0, 0.0, 1.0) == 0.0
+    assert preempting(True, 4.0, 3.6, 4.0, 0.0, 1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cpu_groups", "weight", "waits"), [(False, 100.0, False), (True, 100.0, True), (True, 1000.0, False)]
+)
+def test_beside_a_job_on_all_its_cpus_a_service_waits_in_containers_of_equal_weight(cpu_groups, weight, waits):
+    platform = replace(catalogs.platform("e5-2699v4"), cpu_groups=cpu_groups)
+    service = replace(catalogs.service("xapian", platform.id), threads=8)
+    burner = replace(catalogs.job("cpu-burner"), threads=8)
+    cpus, ways = frozenset(range(8)), (1 << platform.ways) - 1
+    node, loads = Node(platform, (service,), (burner,)), {service.name: 0.12}
+    alone = steady(Node(platform, (service,)), [Grant(cpus, ways)], loads)[0].p99_ms
+    beside = steady(node, [Grant(cpus, ways, cpu_weight=weight), Grant(cpus, ways)], loads)[0].p99_ms
+    assert alone is not None
+    assert beside is not None
+    assert (beside > 3.0 * alone) == waits

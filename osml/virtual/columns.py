@@ -17,8 +17,9 @@ IntArray = NDArray[np.int64]
 (
     P_CORES, P_CLOCK, P_TURBO, P_WAYS, P_WAY_MIB, P_BANDWIDTH, P_MEMORY_MIB, P_LATENCY, P_RISE, P_POWER,
     P_LLC_GBPS, P_LLC_LATENCY, P_SMT_SPEED, P_SLICE_MS, P_WARMUP_S, P_DISK_IOPS, P_DISK_MBPS, P_NETWORK_GBPS,
+    P_CPU_GROUPS,
     PLATFORM_COLUMNS,
-) = range(19)  # fmt: skip
+) = range(20)  # fmt: skip
 
 # -- tenants: what they are ------------------------------------------------------------------------------------------
 (
@@ -67,6 +68,7 @@ def platform_row(platform: PlatformModel) -> FloatArray:
     )  # fmt: skip
     row[P_LLC_GBPS], row[P_LLC_LATENCY] = platform.llc_gbps, platform.llc_latency_ns
     row[P_SMT_SPEED], row[P_SLICE_MS], row[P_WARMUP_S] = platform.smt_speed, platform.time_slice_ms, platform.warmup_s
+    row[P_CPU_GROUPS] = 1.0 if platform.cpu_groups else 0.0
     row[P_DISK_IOPS], row[P_DISK_MBPS], row[P_NETWORK_GBPS] = (
         platform.disk_iops, platform.disk_mbps, platform.network_gbps
     )  # fmt: skip

@@ -84,8 +84,9 @@ class PlatformModel:
     `usable_bandwidth` is the share of the peak that programs reach, `latency_rise` and `latency_power` are a and b of
     t(u) = t0 (1 + a u^b/(1 - u)), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself (t0 =
     `llc_latency_ns`, u = traffic over `llc_gbps`). `smt_speed` is the speed of a thread whose sibling is busy,
-    `time_slice_ms` the least time slice of its scheduler (CFS: min_granularity), `warmup_s` the shortest time constant
-    of the cache.
+    `time_slice_ms` the least time slice of its scheduler (CFS: min_granularity), `cpu_groups` whether
+    each tenant is a CPU group of its own (containers, cgroup v2) or all are plain threads (taskset), `warmup_s` the
+    shortest time constant of the cache.
     `reserved_gib` of `memory_gib` belong to the system; `disk_iops` are random reads, `disk_mbps` sequential ones;
     `network_gbps` is the link.
     """
@@ -111,6 +112,7 @@ class PlatformModel:
     llc_latency_ns: float
     smt_speed: float
     time_slice_ms: float
+    cpu_groups: bool
     warmup_s: float
     disk_iops: float
     disk_mbps: float

@@ -40,6 +40,7 @@ from osml.virtual.columns import (
     G_SLICE_MS,
     G_WEIGHT,
     P_CORES,
+    P_CPU_GROUPS,
     P_WARMUP_S,
     P_WAY_MIB,
     P_WAYS,
@@ -63,7 +64,7 @@ from osml.virtual.columns import (
     FloatArray,
     IntArray,
 )
-from osml.virtual.cpu import crowding, map_cpus, turn_ms
+from osml.virtual.cpu import crowding, map_cpus
 from osml.virtual.fixed_point import (
     X_CAPACITY,
     X_FOOTPRINT,
@@ -89,7 +90,9 @@ _NEGLIGIBLE = 0.1
 
 
 @lean
-def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArray, i: int) -> float:
+def _crowd(
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArray, i: int
+) -> float:
     """Add what the time slices of others do to a request to `flows`; returns its service time in ms with them."""
     x, n = work.points, len(tenants)
     service_ms = flows[i, F_SERVICE_MS]
@@ -97,17 +100,18 @@ def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArra
     for j in range(n):
         x[X_RUNNABLE, j] = x[X_USED, j] if tenants[j, T_LC] > 0.0 else tenants[j, T_THREADS]
         others += grants[j, G_WEIGHT] if j != i else 0.0
-    probability, competitors, released = crowding(
-        work.areas, work.used, x[X_RUNNABLE], x[X_SERVICE_S], x[X_PRIORITY], i
-    )
-    if probability <= 0.0 or competitors <= 0.0:
+    weight = grants[i, G_WEIGHT]
+    slice_ms = grants[i, G_SLICE_MS] * min(4.0, others / max(n - 1, 1) / weight)
+    probability, wait, crowded, competitors, turn = crowding(
+        work.areas, work.used, x[X_RUNNABLE], x[X_SERVICE_S], x[X_PRIORITY], i, tenants[i, T_THREADS], slice_ms,
+        weight / 100.0, platform[P_CPU_GROUPS] > 0.0,
+    )  # fmt: skip
+    if crowded <= 0.0:
         return service_ms
-    slice_ms = grants[i, G_SLICE_MS] * min(4.0, others / max(n - 1, 1) / grants[i, G_WEIGHT])
-    turn = turn_ms(slice_ms, competitors, x[X_PRIORITY, i] > 0.0)
-    # Whoever finds no CPU idle waits until somebody leaves one (M/M/n) or its turn comes: half of one on average.
-    wait = 1.0 / (released / 1000.0 + 2.0 / turn)
     # A request longer than a slice is put aside for its competitors again and again.
-    service_ms *= 1.0 + probability * competitors * math.exp(-turn / competitors / service_ms)
+    service_ms *= 1.0 + crowded * competitors * math.exp(-turn / competitors / service_ms)
+    if probability <= 0.0:
+        return service_ms
     mean = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS] + probability * wait
     flows[i, F_DELAY_PROBABILITY] += (1.0 - flows[i, F_DELAY_PROBABILITY]) * probability
     flows[i, F_DELAY_MS] = mean / flows[i, F_DELAY_PROBABILITY]
@@ -116,8 +120,8 @@ def _crowd(tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArra
 
 @lean
 def _respond(
-    tenants: FloatArray, tables: FloatArray, grants: FloatArray, state: FloatArray, arrivals: float, dt: float,
-    work: Work, flows: FloatArray, i: int,
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, state: FloatArray,
+    arrivals: float, dt: float, work: Work, flows: FloatArray, i: int,
 ) -> None:  # fmt: skip
     """Queue of one service: completions, backlog and the distribution of its response time.
 
@@ -154,7 +158,7 @@ def _respond(
         # Throttled: the CPUs stand still for the rest of each period.
         flows[i, F_SERVICE_MS] = service_ms = service_ms * max(1.0, servers / x[X_CAPACITY, i])
     if work.areas.shared[i] > 0:
-        flows[i, F_SERVICE_MS] = _crowd(tenants, grants, work, flows, i)
+        flows[i, F_SERVICE_MS] = _crowd(platform, tenants, grants, work, flows, i)
     delay = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS]
     if delay < _NEGLIGIBLE * flows[i, F_SERVICE_MS]:
         flows[i, F_SERVICE_MS] += delay
@@ -254,7 +258,7 @@ def step_node(
     for i in range(n):
         flows[i, :] = 0.0
         if tenants[i, T_LC] > 0.0:
-            _respond(tenants, tables, grants, state, arrivals[i], dt, work, flows, i)
+            _respond(platform, tenants, tables, grants, state, arrivals[i], dt, work, flows, i)
         _count(platform, tenants, grants, state, dt, work, flows, i)
     _refill(platform, tenants, masks, occupancy, dt, work, flows)
     return rounds
