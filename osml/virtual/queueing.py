@@ -32,8 +32,6 @@ __all__ = [
 MAX_UTILISATION = 0.985
 """Above this the stationary queue takes longer to build up than an interval lasts; the fluid backlog takes over."""
 
-_P99_WAITS = math.log(100.0)
-
 
 @compiled
 def erlang_c(servers: int, offered: float) -> float:
@@ -137,16 +135,12 @@ def queue_response(
 
 
 @compiled
-def behind_backlog(wait_ms: float, backlog_ms: float, saturated_ms: float) -> float:
-    """The wait_ms that is left behind a backlog that takes at most `backlog_ms` to serve during the interval.
+def behind_backlog(wait_ms: float, backlog_ms: float) -> float:
+    """The wait_ms that is left behind a backlog that takes at least `backlog_ms` to serve throughout the interval.
 
     Servers only idle, and waits only exceed the fluid backlog, where chance empties the queue: with exp(-backlog/wait).
-    `saturated_ms` is the wait at the edge of saturation. Nobody's p99 is shorter beyond it, as more arrivals or longer
-    requests never shorten a wait: its tail of ln(100) waits gives way to the backlog as that grows, and not before.
     """
-    if backlog_ms > 0.0 and wait_ms > 0.0:
-        wait_ms *= math.exp(-backlog_ms / wait_ms)
-    return max(wait_ms, saturated_ms - 0.99 * backlog_ms / _P99_WAITS)
+    return wait_ms * math.exp(-backlog_ms / wait_ms) if backlog_ms > 0.0 and wait_ms > 0.0 else wait_ms
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ from osml.virtual.fixed_point import (
     solve,
 )
 from osml.virtual.jit import lean
-from osml.virtual.queueing import MAX_UTILISATION, behind_backlog, percentiles, queue_response
+from osml.virtual.queueing import behind_backlog, percentiles, queue_response
 from osml.virtual.stations import V_DELAY_MS, V_DELAY_PROBABILITY, V_IOS, V_LIMIT, V_RESIDENT, visit
 
 _NEGLIGIBLE = 0.1
@@ -146,11 +146,8 @@ def _respond(
     reaching = min(arrivals, work.visits[V_LIMIT, i])
     wait = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
     flows[i, F_WAIT_PROBABILITY] = wait[0]
-    edge, at_most = wait[1], MAX_UTILISATION * servers / shown_ms * 1000.0
-    if reaching > at_most:
-        edge = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], at_most, servers)[1]
     first, last = min(before, after) / rate * 1000.0, max(before, after) / rate * 1000.0
-    flows[i, F_WAIT_MS] = behind_backlog(wait[1], last, edge)
+    flows[i, F_WAIT_MS] = behind_backlog(wait[1], first)
     flows[i, F_DELAY_PROBABILITY] = work.visits[V_DELAY_PROBABILITY, i]
     flows[i, F_DELAY_MS] = work.visits[V_DELAY_MS, i]
     service_ms = flows[i, F_SERVICE_MS]

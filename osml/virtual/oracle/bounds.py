@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
@@ -62,7 +63,7 @@ class Bounds:
         """
         settled = self._beside_stand_ins(service, most, job_cores, job_ways)
         limit = self.node.services[service].target_ms * self._slack
-        need = settled.fewest_cores(limit, int(most[service, 0]), int(most[service, 1]))
+        need = settled.fewest_cores(limit, self._missing[service], int(most[service, 0]), int(most[service, 1]))
         self.cells += settled.evaluations
         return need
 
@@ -90,6 +91,11 @@ class Bounds:
         found = self.slowness(service).curve(self.node.services[service].target_ms * self._crowding)
         self.cells += found.times_s.size
         return found._replace(tails_ms=found.tails_ms / self._crowding)
+
+    @cached_property
+    def _missing(self) -> FloatArray:
+        """`longest_times`, a little later: from there on the tail is certainly above the target."""
+        return self.longest_times() * (1.0 + _TIME_TOLERANCE)
 
     def longest_times(self) -> FloatArray:
         """Service times in s (`granted`), (services, cores), from which on a service certainly misses its target."""

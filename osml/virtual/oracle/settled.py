@@ -61,9 +61,11 @@ def _grid(
 def _staircase(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
     arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
-    flows: FloatArray, work: Work, column: int, limit_ms: float, most_cores: int, need: IntArray,
+    flows: FloatArray, work: Work, column: int, limit_ms: float, times_s: FloatArray, most_cores: int, need: IntArray,
 ) -> int:  # fmt: skip
-    """need[w - 1] = the fewest cores (0: none) with which tenant 0 meets limit_ms on w ways. Returns evaluations.
+    """need[w - 1] = the fewest cores (0: none) with which tenant 0 may meet limit_ms on w ways. Returns evaluations.
+
+    It may where it does, or where its service time is below times_s[cores - 1].
 
     More ways never need more cores, so one walk along the staircase finds all.
     """
@@ -78,7 +80,10 @@ def _staircase(
                 platform, tenants, tables, limits, users, masks, arrivals, seconds, state, occupancy, flows, work
             )
             evaluations += 1
-            if flows[0, column] <= limit_ms:
+            served = flows[0, c.F_COMPLETED] > 0.0
+            if flows[0, column] <= limit_ms or (
+                served and flows[0, c.F_CPU_S] < times_s[cores - 1] * flows[0, c.F_COMPLETED]
+            ):
                 need[ways - 1] = cores
                 break
             cores += 1
@@ -127,11 +132,15 @@ class SettledNode:
         _grid(*self.arguments, found)
         return found
 
-    def fewest_cores(self, limit_ms: float, cores: int, ways: int) -> IntArray:
-        """For 1..ways ways the fewest of 1..cores cores with which the first tenant stays within limit_ms; 0 = none."""
+    def fewest_cores(self, limit_ms: float, times_s: FloatArray, cores: int, ways: int) -> IntArray:
+        """For 1..ways ways the fewest of 1..cores cores with which the first tenant may stay within limit_ms; 0 = none.
+
+        It may at service times below times_s (cores,), although its tail is above: tails can fall as requests become
+        longer and the queue of a second turns into a backlog.
+        """
         need = np.zeros(ways, np.int64)
         column = tail_column(self.node, 0)
-        self.evaluations += _staircase(*self.arguments, column, limit_ms, cores, need)
+        self.evaluations += _staircase(*self.arguments, column, limit_ms, times_s, cores, need)
         return need
 
 

@@ -31,7 +31,7 @@ _SLOWEST = 0.1
 _STEPS = 16
 
 _DIP = 0.02
-"""Where a tail falls while the service slows down (near saturation a node with siblings can have two steady states) it
+"""Where a tail falls while the service slows down (the queue of the last second turns into a backlog at saturation) it
 may fall this much further between two of the times."""
 
 _JITTER = 1e-4
