@@ -21,7 +21,7 @@ def after_outcome(observation: Observation, cells: dict[str, Cell], state: OsmlS
         return state
     if outcome.status not in NOT_DONE:
         return replace(state, refused=None) if refused is not None and refused.asked else state
-    times = 1 if refused is None else refused.times + 1
+    times = 1 if refused is None else min(refused.times + 1, 64)
     shared = [] if observation.partition is None else [set(region.owners) for region in observation.partition.regions]
     return replace(
         state,

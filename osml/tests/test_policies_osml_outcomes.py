@@ -12,7 +12,9 @@ from osml.policies.osml import Osml
 from osml.policies.osml_bans import FIRST_S
 from osml.policies.osml_models import Models
 from osml.policies.osml_outcome import LONGEST
-from osml.policies.state import open_state
+from osml.policies.osml_state import Refused
+from osml.policies.request import RequestError
+from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_osml_models import PLATFORM, Fake, Run, metadata, needs, service
 
 APPLIED = Partition([Region(["a"], 18, 10), Region(["b"], 18, 10)])
@@ -49,6 +51,15 @@ def _until_held(run: Obstinate, *services: Any) -> list[str]:
     for _ in range(2 * LONGEST):
         found += [reason.text for reason in run.tick(*services).reasons]
     return found
+
+
+@pytest.mark.parametrize("refused", [Refused(10**9, 1), Refused(1, 10**9), Refused(0, 1), Refused(1, -1)])
+def test_a_patience_that_no_decision_can_have_left_is_refused(refused: Refused) -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    with pytest.raises(RequestError, match="policy_state is not a state"):
+        run(service("a"), service("b"), policy_state=seal_state(run.policy, replace(state, refused=refused)))
 
 
 def test_an_agent_that_carries_decisions_out_again_is_asked_at_once_again() -> None:
