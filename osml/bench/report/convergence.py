@@ -28,9 +28,9 @@ def who_converges(results: Results) -> Section:
     cases = {row["case"] for row in results.rows}
     infeasible = {row["case"] for row in results.rows if row["feasible_oracle"] is False}
     text = [
-        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that no partition into isolated "
-        "parts meets all targets. A policy that shares can still meet them. The paper does not say how many of its "
-        "mixes were infeasible.",
+        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that neither isolated parts nor one "
+        "region of all meet all targets. A policy that shares in part can still meet them. The paper does not say how "
+        "many of its mixes were infeasible.",
     ]
     table = Table(
         ["policy", "converged", "of the feasible", "share", "published", "infeasible and reported so"], rows,
