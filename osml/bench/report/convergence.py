@@ -17,7 +17,7 @@ def who_converges(results: Results, *, figure_11: bool = True) -> Section:
 
     `figure_11`: these are its mixes, so that its numbers stand beside ours.
     """
-    theirs = published()["osml"]["converged"] if figure_11 else {}
+    theirs: dict[str, Any] = published()["osml"]["converged"] if figure_11 else {}
     rows: list[list[str]] = []
     for policy in results.policies:
         found = results.of(policy=policy)
