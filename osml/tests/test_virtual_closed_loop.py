@@ -32,3 +32,8 @@ def test_the_same_seed_gives_the_same_decisions():
 
     assert decisions(1) == decisions(1)
     assert decisions(1) != decisions(2)
+
+
+def test_what_is_observed_has_the_threads_that_an_agent_counts():
+    (interval,) = loop("unmanaged").run(1)
+    assert [service.counters.threads for service in interval.observed] == [36, 36, 36, catalogs.job("stream").threads]
