@@ -28,6 +28,7 @@ _ROOM = 1.2  # bandwidth of the OAA is a mean: seconds need more
 _HEADROOM = 1.03  # of the rate, for its noise (as the policy `ombm`)
 _LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond
 _STALE = 0.8  # of what jobs could have: then throttles follow the rate, though no cell changed
+_OVER = 8  # intervals in a row with all targets met after which jobs get more than the least again
 
 Say = Callable[[str, str | None], None]
 """Takes a reason and the service that it is about (None: the node)."""
@@ -42,14 +43,14 @@ class _Profiled(NamedTuple):
 
 def with_bandwidth(
     node: Node, partition: Partition, gbps: Mapping[str, float | None], profiles: ProfileLibrary | None = None,
-    say: Say | None = None,
+    say: Say | None = None, met: int = 0,
 ) -> Partition:  # fmt: skip
     """The partition with a throttle for everybody, where the platform has them and all needs are known.
 
     Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs
     what these needs leave of the machine's bandwidth, in equal parts. As long as the cells are the same the throttles
-    stay, because predictions differ a little in every interval; those from a profile follow the rate. `profiles` None:
-    the usual ones.
+    stay, because predictions differ a little in every interval; those from a profile follow the rate, and jobs that
+    have the least get more once all targets were `met` for some intervals. `profiles` None: the usual ones.
     """
     platform, before = node.observation.platform, node.observation.partition
     if platform.mba is None:
@@ -57,11 +58,11 @@ def with_bandwidth(
     peak = peak_gbps(platform)
     found = {} if peak is None else _profiled(node, partition, profiles, say)
     held = None if before is None or before.regions != partition.regions else before.mba or None
-    if held is not None and not found:
+    if held is not None and not found and (met < _OVER or not _jobs_have_least(held, node)):
         return replace(partition, mba=held)
     modelled = {name: need for s in node.lc if (need := gbps.get(name := s.name)) is not None and name not in found}
     if len(modelled) + len(found) < len(node.lc) or not node.lc:
-        return partition
+        return partition if held is None else replace(partition, mba=held)
     needs = modelled | {name: one.gbps for name, one in found.items()}
     total, most = sum(needs.values()), platform.mba.max
     mba = {name: legal_throttle(max(1, round(most * need / total)), platform.mba) for name, need in needs.items()}
@@ -76,6 +77,12 @@ def with_bandwidth(
         for name, one in found.items():
             say(one.why, name)
     return replace(partition, mba=mba)
+
+
+def _jobs_have_least(held: Mapping[str, int], node: Node) -> bool:
+    """Whether there are jobs, and none of them has more than the smallest throttle: a miss that is over may be why."""
+    mba = node.observation.platform.mba
+    return bool(node.be) and mba is not None and all(held.get(job) == legal_throttle(1, mba) for job in node.be)
 
 
 def _profiled(
