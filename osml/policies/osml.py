@@ -62,7 +62,7 @@ class Osml:
                     state = self.initial(observation, 0)  # nothing that is decided ever happens
                     node = node_of(observation, None)
                 elif stands(state.wanted, observation):
-                    return _same_again(observation, state)
+                    return _same_again(node, state)
         if state.apart:
             node = node._replace(background=False)
         if node.obstacle is not None:
@@ -148,11 +148,14 @@ def _by_models(
     return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
 
 
-def _same_again(observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
+def _same_again(node: Node, state: OsmlState) -> tuple[Plan, OsmlState]:
     """Nothing is known to be applied: the same is asked for, and nothing is learned from what nobody decided."""
     assert state.wanted is not None  # noqa: S101 - the caller looked
-    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], state.lack)
-    return plan, replace(state, time_s=observation.time_s, seq=observation.seq)
+    observation, lc = node.observation, {service.name: service for service in node.lc}
+    since_s = violated_since(lc, state.violated_since_s, observation.time_s)
+    lack = state.lack or migration(lc, since_s, observation.time_s)
+    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], lack)
+    return plan, replace(state, violated_since_s=since_s, time_s=observation.time_s, seq=observation.seq)
 
 
 def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan, OsmlState]:

@@ -172,3 +172,14 @@ def test_a_cell_that_missed_is_tried_again_after_minutes() -> None:
     assert run.cores()["a"] > 4
     run(service("a"), service("b"), times=int(FIRST_S))
     assert run.cores()["a"] == 4
+
+
+def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_scheduler_above() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    run(service("a", 2.0), service("b"), partition=None, times=50)
+    assert run.decision.infeasible is None
+    run(service("a", 2.0), service("b"), partition=None, times=20)
+    assert run.decision.infeasible is not None
+    assert run.decision.infeasible.services == ["a"]
+    assert "the same again" in run.words()
