@@ -110,6 +110,11 @@ def test_jobs_are_let_go_when_a_miss_is_over_in_cells_for_which_the_profile_says
     assert split(KNOWN, cells=large, before=before, met=8, gbps={"web": None, "db": 3.0})[0] == missed
 
 
+def test_jobs_are_not_let_go_where_a_profile_holds_and_the_rate_is_beyond_it():
+    missed, _ = split(KNOWN, service("web", p99_ms=150.0))
+    assert split(KNOWN, service("web", qps=5000.0), before=replace(CELLS, mba=missed), met=100)[0] == missed
+
+
 def test_a_need_that_is_not_known_for_once_leaves_throttles_that_a_profile_set():
     given, _ = split(KNOWN)
     assert split(KNOWN, service("web", qps=900.0), before=replace(CELLS, mba=given), gbps={"db": None})[0] == given
