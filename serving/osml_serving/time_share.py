@@ -23,7 +23,7 @@ MAX_HOLDERS = 4096
 
 
 def share_of(nodes: frozenset[str]) -> float:
-    """Of one core's time, what a token for these nodes may take: a fleet that shares one asks as often as it is large."""
+    """What a token for these nodes may take of one core: a fleet that shares one asks as often as it is large."""
     return max(SHARE, min(LARGEST_SHARE, NODE_SHARE * len(nodes)))
 
 
