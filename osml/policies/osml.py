@@ -24,7 +24,7 @@ from osml.policies.osml_familiar import AGAIN, still_unfamiliar
 from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
 from osml.policies.osml_node import Node, node_of
-from osml.policies.osml_outcome import after_outcome, in_words, stands
+from osml.policies.osml_outcome import after_outcome, in_words, stands, why_held
 from osml.policies.osml_round import Round
 from osml.policies.osml_state import OsmlState, at_this_time, sound
 from osml.policies.policy import Plan
@@ -139,7 +139,8 @@ def _by_models(
     turn.say_hidden()
     applied, refused = observation.partition, state.refused
     if refused is not None and refused.wait > 0 and applied is not None and stands(applied, observation):
-        text = f"{in_words(observation)}; what is applied is held for {refused.wait} intervals before more is asked for"
+        held = why_held(observation, refused)
+        text = f"{held}; what is applied is held for {refused.wait} intervals before more is asked for"
         plan = Plan(applied, [Reason(text=text)], turn.infeasible(), turn.forecasts(answers))
         return plan, turn.waiting(applied)
     partition = turn.decide()
@@ -155,7 +156,10 @@ def _same_again(node: Node, state: OsmlState) -> tuple[Plan, OsmlState]:
     since_s = violated_since(lc, state.violated_since_s, observation.time_s)
     lack = state.lack or migration(lc, since_s, observation.time_s)
     plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], lack)
-    return plan, replace(state, violated_since_s=since_s, time_s=observation.time_s, seq=observation.seq)
+    refused = state.refused and replace(state.refused, asked=True)
+    return plan, replace(
+        state, refused=refused, violated_since_s=since_s, time_s=observation.time_s, seq=observation.seq
+    )
 
 
 def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan, OsmlState]:

@@ -42,6 +42,14 @@ def in_words(observation: Observation) -> str:
     return f"the last decision was {outcome.status.replace('_', ' ')}: {outcome.message or 'no reason given'}"
 
 
+def why_held(observation: Observation, refused: Refused) -> str:
+    """The same while an agent is not asked: its last outcome may be that it went on as it was told to."""
+    outcome = observation.outcome
+    if outcome is None or outcome.status not in NOT_DONE:
+        return f"what was asked for last was not carried out, {refused.times} in a row"
+    return in_words(observation)
+
+
 def stands(partition: Partition, observation: Observation) -> bool:
     """Whether a partition is legal for the platform, the services and the operator's limits of now."""
     names = [service.name for service in observation.services]

@@ -183,3 +183,23 @@ def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_sch
     assert run.decision.infeasible is not None
     assert run.decision.infeasible.services == ["a"]
     assert "the same again" in run.words()
+
+
+def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_like_a_refused_one() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    first = run(service("a"), service("b"))
+    for _ in range(5):
+        run(service("a"), service("b"), partition=None, outcome=Outcome(run.seq - 1, "refused", "cpuset: busy"))
+        assert run.decision.partition == first.partition
+    run(service("a"), service("b"), outcome=Outcome(run.seq - 1, "applied"))
+    assert "is held for" not in run.words()
+    run(service("a"), service("b"), times=4)
+    assert run.cores() == {"a": 4, "b": 4}
+
+
+def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_differs() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    said = _until_held(run, service("a"), service("b"))
+    held = [text for text in said if "is held for" in text]
+    assert not any("does not have what was decided" in text for text in held)
+    assert any("what was asked for last was not carried out, 2 in a row" in text for text in held)
