@@ -137,15 +137,15 @@ def _by_models(
     for text in why:
         turn.say(f"{text}: it keeps what it has, and steps are plain")
     turn.say_hidden()
+    late = migration(lc, since_s, observation.time_s)
     applied, refused = observation.partition, state.refused
     if refused is not None and refused.wait > 0 and applied is not None and stands(applied, observation):
         held = why_held(observation, refused)
         text = f"{held}; what is applied is held for {refused.wait} intervals before more is asked for"
-        plan = Plan(applied, [Reason(text=text)], turn.infeasible(), turn.forecasts(answers))
+        plan = Plan(applied, [Reason(text=text)], turn.infeasible() or late, turn.forecasts(answers))
         return plan, turn.waiting(applied)
     partition = turn.decide()
     lack = turn.infeasible()
-    late = migration(lc, since_s, observation.time_s)
     return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
 
 

@@ -203,3 +203,12 @@ def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_di
     held = [text for text in said if "is held for" in text]
     assert not any("does not have what was decided" in text for text in held)
     assert any("what was asked for last was not carried out, 2 in a row" in text for text in held)
+
+
+def test_targets_missed_while_an_agent_is_not_asked_are_told_to_the_scheduler_above() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    _until_held(run, service("a"), service("b"))
+    told = [run.tick(service("a", 1.05), service("b")) for _ in range(90)]
+    held = [one for one in told[62:] if "is held for" in one.reasons[0].text]
+    assert held
+    assert all(one.infeasible is not None and one.infeasible.services == ["a"] for one in held)
