@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <CLI/CLI.hpp>
+#include <csignal>
 #include <iostream>
 
 #include "agent_schema.h"
@@ -137,6 +138,9 @@ int run_main(int argc, char** argv) {
 }  // namespace
 
 int main(int argc, char** argv) {
+  // A reader of the output that goes (`| head`), and a server that closes a TLS connection, are failed writes; the
+  // signal would end the agent in the midst of its work.
+  (void)std::signal(SIGPIPE, SIG_IGN);
   try {
     return run_main(argc, argv);
   } catch (const std::exception& problem) {  // out of memory; nothing of ours throws

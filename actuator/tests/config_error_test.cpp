@@ -198,7 +198,7 @@ TEST(Nearest, OnlyWhatIsNear) {
 }
 
 TEST(ConfigError, APasswordInAnAddressIsNotRepeated) {
-  for (const char* url : {"http://u:s3cret@h/", "http://u:s3@cret@h", "ftp://s3cret@h"}) {
+  for (const char* url : {"http://u:s3cret@h/", "http://u:s3@cret@h", "ftp://s3cret@h", "http://u:s3cret@h/v1"}) {
     const std::string text = std::string("node: n1\nserver: {url: \"") + url + "\"}\nservices: []\n";
     EXPECT_THAT(message_of(text), HasSubstr("***@h"));
     EXPECT_THAT(message_of(text), Not(HasSubstr("cret")));

@@ -2,7 +2,9 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -104,6 +106,36 @@ TEST(AgentMetrics, DatagramsHaveSeriesBeforeTheFirstOne) {
   EXPECT_EQ(samples(metrics).at("osml_agent_datagrams_total{service=\"moses\",status=\"ignored\"}"), 0);
 }
 
+TEST(AgentMetrics, DatagramsGoOnWhereTheSocketIsAnother) {
+  const ScratchTree tree;
+  Config config;
+  config.services.resize(1);
+  config.services[0].spec.name = "moses";
+  TelemetrySockets sockets;
+  AgentMetrics metrics(0);
+  // Two that make no sense by way of one socket; then, by another, one of these and one that does.
+  for (const auto& [name, second] : {std::pair("old.sock", "junk"), std::pair("new.sock", "{}")}) {
+    const fs::path path = tree / name;
+    config.services[0].latency.emplace().datagram = path;
+    const auto socket = sockets.get(path, 0600);
+    ASSERT_TRUE(socket) << socket.error().message;
+    for (const std::string text : {"junk", second}) {
+      const Fd sender(::socket(AF_UNIX, SOCK_DGRAM, 0));
+      sockaddr_un address{};
+      address.sun_family = AF_UNIX;
+      path.native().copy(address.sun_path, sizeof(address.sun_path) - 1);
+      const auto* to = reinterpret_cast<const sockaddr*>(&address);
+      ASSERT_EQ(::sendto(sender.get(), text.data(), text.size(), 0, to, sizeof(address)),
+                static_cast<ssize_t>(text.size()));
+    }
+    (*socket)->take();
+    metrics.see(config, sockets, nullptr);
+  }
+  const auto found = samples(metrics);
+  EXPECT_EQ(found.at("osml_agent_datagrams_total{service=\"moses\",status=\"read\"}"), 1);
+  EXPECT_EQ(found.at("osml_agent_datagrams_total{service=\"moses\",status=\"ignored\"}"), 3);
+}
+
 TEST(AgentMetrics, NamesCannotBreakTheFormat) {
   AgentMetrics metrics(0);
   TurnReport report;
@@ -134,6 +166,13 @@ TEST(MetricsFile, ALinkAtTheTemporaryNameIsNotFollowed) {
   ASSERT_TRUE(replace_metrics_file(tree / "osml.prom", "a 1\n"));
   EXPECT_EQ(tree.text("precious"), "text");
   EXPECT_FALSE(replace_metrics_file(tree / "nowhere" / "osml.prom", "a 1\n"));
+}
+
+TEST(MetricsFile, WhatCannotBePutInPlaceIsNotLeftBeside) {
+  const ScratchTree tree;
+  fs::create_directory(tree / "osml.prom");
+  EXPECT_FALSE(replace_metrics_file(tree / "osml.prom", "a 1\n"));
+  EXPECT_FALSE(osml::exists(tree / "osml.prom.tmp"));
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Timer, clock, log files: the parts of the daemon that can be wrong on their own.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <csignal>
 #include <set>
@@ -66,6 +67,25 @@ TEST(JsonLinesTest, RotatesBySizeAndLosesNothingNew) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(lines.append(std::string(39, static_cast<char>('0' + i))));
   EXPECT_EQ(*read_text(tree / "a.jsonl"), std::string(39, '4'));
   EXPECT_EQ(split_lines(*read_text(tree / "a.jsonl.1")).size(), 2U);
+}
+
+TEST(JsonLinesTest, HalfALineIsTakenBack) {
+  const ScratchTree tree;
+  JsonLines lines(tree / "a.jsonl", 0);
+  ASSERT_TRUE(lines.append("whole"));
+  // As a disk that is full after ten bytes.
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{10, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const Status cut = lines.append("does not fit");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  (void)std::signal(SIGXFSZ, handler);
+  ASSERT_FALSE(cut);
+  EXPECT_EQ(cut.error().kind, ErrorKind::Capacity);
+  ASSERT_TRUE(lines.append("next"));
+  EXPECT_EQ(tree.text("a.jsonl"), "whole\nnext");
 }
 
 TEST(JsonLinesTest, DirectoryThatIsNotThereIsAnError) {

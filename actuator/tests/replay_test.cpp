@@ -144,6 +144,21 @@ TEST_F(RecordTest, AMissingFileAndADirectoryAreNoRecords) {
   EXPECT_THAT(check_record(tree_.root(), config_, {}).error().message, HasSubstr("no such file"));
 }
 
+TEST_F(RecordTest, ALineWithoutEndIsNotTakenIntoMemory) {
+  const std::string hole(std::size_t{9} << 20U, ' ');
+  EXPECT_THAT(complaint(line(1, decision(1)) + hole), HasSubstr("record.jsonl:2: longer than 4 MiB"));
+  const std::string text = complaint(hole + "\n" + line(1, decision(1)) + "{");
+  EXPECT_THAT(text, AllOf(HasSubstr("record.jsonl:1: longer than 4 MiB"), HasSubstr("record.jsonl:3: no JSON")));
+  const std::string whole = line(1, decision(1));
+  EXPECT_EQ(complaint(whole.substr(0, whole.size() - 1)), "") << "the last line may lack its end";
+}
+
+TEST_F(RecordTest, AFileThatCannotBeReadOnIsAnError) {
+  const auto checked = check_record("/proc/self/mem", config_, {});  // nothing is mapped at its beginning
+  ASSERT_FALSE(checked);
+  EXPECT_THAT(checked.error().message, HasSubstr("/proc/self/mem:1: the file cannot be read from here on"));
+}
+
 TEST_F(RecordTest, ManyBrokenLinesAreCutShort) {
   std::string text;
   for (int i = 0; i < 50; ++i) text += "x\n";

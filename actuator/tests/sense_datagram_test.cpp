@@ -146,6 +146,16 @@ TEST_F(DatagramTest, ASocketStaysWhileSomebodyHoldsItAndGoesAfterwards) {
   EXPECT_EQ(sockets_.find(path()), nullptr);
 }
 
+TEST_F(DatagramTest, ASocketWhoseFileWasRemovedIsMadeAnew) {
+  fs::remove(path());
+  const auto again = sockets_.get(path().parent_path() / "." / path().filename(), 0660);  // at a reload
+  ASSERT_TRUE(again) << again.error().message;
+  const Sender service(path());
+  EXPECT_EQ(service.send("{}"), 0);
+  EXPECT_EQ((*again)->take().lines.size(), 1U);
+  EXPECT_EQ(sockets_.find(path()), again->get());
+}
+
 TEST(TelemetrySocket, AStaleFileIsReplacedALiveOneIsNot) {
   const ScratchTree tree;
   const fs::path path = tree / "s.sock";

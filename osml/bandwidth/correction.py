@@ -8,9 +8,9 @@ floor: it is not tried again beside the same jobs.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 from msgspec.structs import replace
 
 from osml.bandwidth.curve import BACKLOG
@@ -25,6 +25,8 @@ _LEAST, _MOST = 0.2, 4.0
 _DOWN, _UP = 0.96, 1.12
 _CALM_INTERVALS = 3
 
+_OfParts = Annotated[list[Annotated[float, Meta(gt=0, le=_MOST)]], Meta(min_length=PARTS, max_length=PARTS)]
+
 
 class Correction(Struct, frozen=True):
     """Factors on the predicted bandwidth and the least ones worth trying, by part of the range of rates.
@@ -32,9 +34,9 @@ class Correction(Struct, frozen=True):
     `part` is the one of the last rate, `calm` counts calm intervals in a row in it.
     """
 
-    factors: list[float] = field(default_factory=lambda: [1.0] * PARTS)
-    floors: list[float] = field(default_factory=lambda: [_LEAST] * PARTS)
-    part: int = -1
+    factors: _OfParts = field(default_factory=lambda: [1.0] * PARTS)
+    floors: _OfParts = field(default_factory=lambda: [_LEAST] * PARTS)
+    part: Annotated[int, Meta(ge=-1, lt=PARTS)] = -1
     calm: int = 0
 
 

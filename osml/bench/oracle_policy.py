@@ -2,8 +2,8 @@
 
 `oracle` is the exact best partition into isolated parts, or one region that all share where that is better; both at
 constant load. Parts that meet all targets by a hair can stay above them behind a backlog (a cold start, a load that was
-too high): the oracle then lends the services what BE jobs hold, and where that does not help shares, where that meets
-the targets, too. Regions that some share, and knobs, can do better still.
+too high): the oracle then lends the services what is idle or BE jobs', and where that does not help shares, where that
+meets the targets, too. Regions that some share, and knobs, can do better still.
 `oracle:isolated` never shares between services: the oracle that PARTIES compares itself with finds the best allocation
 of parts (section 5.2.3). Neither is a policy of `osml.policies`, because they need the equations of the node: only the
 bench has them.
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from msgspec import Struct
 
 from osml.bench.shared_node import settle_shared
-from osml.domain import Infeasible, Observation, Partition, Reason, Region
+from osml.domain import Infeasible, Observation, Partition, Platform, Reason, Region
 from osml.policies.policy import Plan
 from osml.virtual.oracle import Answer, best_partition
 from osml.virtual.oracle.partitions import Outcome
@@ -26,7 +26,7 @@ from osml.virtual.state import Node
 NAME, ISOLATED = "oracle", "oracle:isolated"
 ORACLES = (NAME, ISOLATED)
 DRAINS = 2
-"""Observations with a missed target in a row after which BE jobs lend what they hold, until all targets are met."""
+"""Observations with a missed target in a row after which all that is idle or BE jobs' is lent, until all are met."""
 GAVE_UP = 10
 """Observations with a missed target in a row after which the oracle takes the other way."""
 
@@ -109,18 +109,19 @@ def as_regions(node: Node, answer: Answer) -> BestFor:
     return BestFor(Partition(regions), feasible, answer.missing, answer.outcome.e_s, int(used[0]), int(used[1]))
 
 
-def _lent(partition: Partition, services: frozenset[str], missing: list[str], least_ways: int) -> Partition:
-    """What BE jobs alone hold beyond the least, in equal parts to the services whose targets are missed."""
+def _lent(partition: Partition, services: frozenset[str], missing: list[str], platform: Platform) -> Partition:
+    """What is idle or in regions of BE jobs alone beyond the least, in equal parts to whose targets are missed."""
     regions = list(partition.regions)
     takers = [i for i, region in enumerate(regions) if set(region.owners) & set(missing)]
-    for at, jobs in enumerate(regions):
-        if services & set(jobs.owners) or not takers:
-            continue
-        spare = (max(0, jobs.cores - 1), max(0, jobs.ways - least_ways))
-        regions[at] = Region(jobs.owners, jobs.cores - spare[0], jobs.ways - spare[1])
-        for number, i in enumerate(takers):
-            cores, ways = (units // len(takers) + (number < units % len(takers)) for units in spare)
-            regions[i] = Region(regions[i].owners, regions[i].cores + cores, regions[i].ways + ways)
+    if not takers:
+        return partition
+    for at, region in enumerate(regions):
+        if not services & set(region.owners):
+            regions[at] = Region(region.owners, min(1, region.cores), min(platform.min_way_bits, region.ways))
+    idle = (platform.cores - sum(r.cores for r in regions), (platform.ways or 0) - sum(r.ways for r in regions))
+    for number, at in enumerate(takers):
+        cores, ways = (units // len(takers) + (number < units % len(takers)) for units in idle)
+        regions[at] = Region(regions[at].owners, regions[at].cores + cores, regions[at].ways + ways)
     return Partition(regions)
 
 
@@ -156,6 +157,6 @@ class Oracle:
         if best.instead is not None and missed >= GAVE_UP:
             partition = best.instead
         elif best.feasible and missed >= DRAINS:
-            partition = _lent(best.partition, frozenset(names), missing, observation.platform.min_way_bits)
+            partition = _lent(best.partition, frozenset(names), missing, observation.platform)
         reason = Reason(text=f"{self.name}: the best that the node's equations know")
         return Plan(partition, [reason], infeasible), OracleState(missed)

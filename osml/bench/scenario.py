@@ -32,7 +32,8 @@ class Scenario:
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
-    where the platform has no MBA. `seeds`: no more than so many, for what is only a picture.
+    where the platform has no MBA. `realtime`: whether it may set real-time priorities. `seeds`: no more than so many,
+    for what is only a picture.
     """
 
     suite: str
@@ -54,6 +55,7 @@ class Scenario:
     resized: bool = False
     time_slice_ms: float | None = None
     regulator: bool = False
+    realtime: bool = True
     seeds: int | None = None
 
     @property

@@ -9,9 +9,9 @@ numbered in docs/reference/policies.md.
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from osml.bandwidth import Correction, Outlook, Predictor, Profile, ProfileLibrary, corrected
@@ -34,6 +34,9 @@ REST_SHARE = 0.02
 """Of the machine's bandwidth, what the jobs keep where the service needs all."""
 
 
+_Amount = Annotated[float, Meta(ge=0, le=1.7e308)]  # a number, that is: states come from outside
+
+
 class OmbmState(Struct, frozen=True):
     """The last rate, how much it grew, and the bandwidth given for it.
 
@@ -42,9 +45,9 @@ class OmbmState(Struct, frozen=True):
     present rate needs was given, for a jump.
     """
 
-    qps: float | None = None
-    growth_qps: float = 0.0
-    bandwidth_gbps: float | None = None
+    qps: _Amount | None = None
+    growth_qps: _Amount = 0.0
+    bandwidth_gbps: _Amount | None = None
     draining: bool = False
     blame: bool = False
     waiting: bool = False

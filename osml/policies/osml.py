@@ -24,7 +24,7 @@ from osml.policies.osml_familiar import AGAIN, still_unfamiliar
 from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
 from osml.policies.osml_node import Node, node_of
-from osml.policies.osml_outcome import after_outcome, in_words, stands
+from osml.policies.osml_outcome import after_outcome, in_words, stands, why_held
 from osml.policies.osml_round import Round
 from osml.policies.osml_state import OsmlState, at_this_time, sound
 from osml.policies.policy import Plan
@@ -62,7 +62,7 @@ class Osml:
                     state = self.initial(observation, 0)  # nothing that is decided ever happens
                     node = node_of(observation, None)
                 elif stands(state.wanted, observation):
-                    return _same_again(observation, state)
+                    return _same_again(node, state)
         if state.apart:
             node = node._replace(background=False)
         if node.obstacle is not None:
@@ -137,22 +137,29 @@ def _by_models(
     for text in why:
         turn.say(f"{text}: it keeps what it has, and steps are plain")
     turn.say_hidden()
+    late = migration(lc, since_s, observation.time_s)
     applied, refused = observation.partition, state.refused
     if refused is not None and refused.wait > 0 and applied is not None and stands(applied, observation):
-        text = f"{in_words(observation)}; what is applied is held for {refused.wait} intervals before more is asked for"
-        plan = Plan(applied, [Reason(text=text)], turn.infeasible(), turn.forecasts(answers))
+        held = why_held(observation, refused)
+        text = f"{held}; what is applied is held for {refused.wait} intervals before more is asked for"
+        plan = Plan(applied, [Reason(text=text)], turn.infeasible() or late, turn.forecasts(answers))
         return plan, turn.waiting(applied)
     partition = turn.decide()
     lack = turn.infeasible()
-    late = migration(lc, since_s, observation.time_s)
     return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
 
 
-def _same_again(observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
+def _same_again(node: Node, state: OsmlState) -> tuple[Plan, OsmlState]:
     """Nothing is known to be applied: the same is asked for, and nothing is learned from what nobody decided."""
     assert state.wanted is not None  # noqa: S101 - the caller looked
-    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], state.lack)
-    return plan, replace(state, time_s=observation.time_s, seq=observation.seq)
+    observation, lc = node.observation, {service.name: service for service in node.lc}
+    since_s = violated_since(lc, state.violated_since_s, observation.time_s)
+    lack = state.lack or migration(lc, since_s, observation.time_s)
+    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], lack)
+    refused = state.refused and replace(state.refused, asked=True)
+    return plan, replace(
+        state, refused=refused, violated_since_s=since_s, time_s=observation.time_s, seq=observation.seq
+    )
 
 
 def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan, OsmlState]:

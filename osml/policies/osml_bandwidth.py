@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from osml.bandwidth import ProfileLibrary
+from osml.bandwidth import Predictor, ProfileLibrary
 from osml.bandwidth.library import usual_library
 from osml.domain import Partition, Service
 from osml.failure import InputError
@@ -28,6 +28,7 @@ _ROOM = 1.2  # bandwidth of the OAA is a mean: seconds need more
 _HEADROOM = 1.03  # of the rate, for its noise (as the policy `ombm`)
 _LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond
 _STALE = 0.8  # of what jobs could have: then throttles follow the rate, though no cell changed
+_OVER = 8  # intervals in a row with all targets met after which jobs get more than the least again
 
 Say = Callable[[str, str | None], None]
 """Takes a reason and the service that it is about (None: the node)."""
@@ -42,14 +43,15 @@ class _Profiled(NamedTuple):
 
 def with_bandwidth(
     node: Node, partition: Partition, gbps: Mapping[str, float | None], profiles: ProfileLibrary | None = None,
-    say: Say | None = None,
+    say: Say | None = None, met: int = 0,
 ) -> Partition:  # fmt: skip
     """The partition with a throttle for everybody, where the platform has them and all needs are known.
 
     Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs
     what these needs leave of the machine's bandwidth, in equal parts. As long as the cells are the same the throttles
-    stay, because predictions differ a little in every interval; those from a profile follow the rate. `profiles` None:
-    the usual ones.
+    stay, because predictions differ a little in every interval; those from a profile follow the rate. In cells too
+    large for profiles jobs that have the least, for a miss, get more once all targets were `met` for some intervals.
+    `profiles` None: the usual ones.
     """
     platform, before = node.observation.platform, node.observation.partition
     if platform.mba is None:
@@ -57,11 +59,12 @@ def with_bandwidth(
     peak = peak_gbps(platform)
     found = {} if peak is None else _profiled(node, partition, profiles, say)
     held = None if before is None or before.regions != partition.regions else before.mba or None
-    if held is not None and not found:
+    over = met >= _OVER and held is not None and _jobs_have_least(held, node)
+    if held is not None and not found and not (over and _all_large(node, partition, profiles)):
         return replace(partition, mba=held)
     modelled = {name: need for s in node.lc if (need := gbps.get(name := s.name)) is not None and name not in found}
     if len(modelled) + len(found) < len(node.lc) or not node.lc:
-        return partition
+        return partition if held is None else replace(partition, mba=held)
     needs = modelled | {name: one.gbps for name, one in found.items()}
     total, most = sum(needs.values()), platform.mba.max
     mba = {name: legal_throttle(max(1, round(most * need / total)), platform.mba) for name, need in needs.items()}
@@ -76,6 +79,22 @@ def with_bandwidth(
         for name, one in found.items():
             say(one.why, name)
     return replace(partition, mba=mba)
+
+
+def _jobs_have_least(held: Mapping[str, int], node: Node) -> bool:
+    """Whether there are jobs, and none of them has more than the smallest throttle: a miss that is over may be why."""
+    mba = node.observation.platform.mba
+    return bool(node.be) and mba is not None and all(held.get(job) == legal_throttle(1, mba) for job in node.be)
+
+
+def _all_large(node: Node, partition: Partition, profiles: ProfileLibrary | None) -> bool:
+    """Whether profiles are known here, and all cells are too large for them: a miss alone makes them speak."""
+    try:
+        library = usual_library() if profiles is None else profiles
+    except InputError:  # said where the profiles were asked
+        return False
+    holding = [one for s in node.lc if (one := _holding(s, partition, node, library)) is not None]
+    return bool(holding) and all(large for _, large in holding)
 
 
 def _profiled(
@@ -96,23 +115,36 @@ def _profiled(
     return found
 
 
-def _need(service: Service, partition: Partition, node: Node, library: ProfileLibrary) -> _Profiled | None:
-    """The GB/s that meet a service's target at its present rate; None where its profile does not say."""
+def _holding(
+    service: Service, partition: Partition, node: Node, library: ProfileLibrary
+) -> tuple[Predictor, bool] | None:
+    """The profile that holds for a service in its cell, and whether the cell is so large that it asks far too much."""
     predictor = library.predictor(service.name, node.observation.platform.id, "adaptive")
-    qps = None if service.latency is None else service.latency.requests_per_s
-    if predictor is None or not qps or service.target_ms is None:
+    if predictor is None:
         return None
     profile = predictor.profile
     cores, ways = partition.cores_of(service.name), partition.ways_of(service.name)
     divided = node.ways is not None and profile.ways > 0
     if profile.percentile != service.percentile or cores < profile.cores or (divided and ways < profile.ways):
         return None
+    large = cores > math.ceil(_LARGER * profile.cores) or (divided and ways > math.ceil(_LARGER * profile.ways))
+    return predictor, large
+
+
+def _need(service: Service, partition: Partition, node: Node, library: ProfileLibrary) -> _Profiled | None:
+    """The GB/s that meet a service's target at its present rate; None where its profile does not say."""
+    holding = _holding(service, partition, node, library)
+    qps = None if service.latency is None else service.latency.requests_per_s
+    if holding is None or not qps or service.target_ms is None:
+        return None
+    predictor, large = holding
+    profile = predictor.profile
     profiled = f"profiled with {profile.cores} cores and {profile.ways} ways"
     if (service.slack or 0.0) < 0:
         best_ms = predictor.tail_ms(predictor.most_qps, profile.peak_gbps)
         why = f"{latency_text(service)}: it lacks bandwidth ({profiled}), jobs get the least until that is over"
         return _Profiled(profile.peak_gbps, f"{service.name}: {why}") if best_ms <= service.target_ms else None
-    if cores > math.ceil(_LARGER * profile.cores) or (divided and ways > math.ceil(_LARGER * profile.ways)):
+    if large:
         return None
     told = predictor.predict(qps * _HEADROOM, service.target_ms)
     if told.bandwidth_gbps is None or qps * _HEADROOM > predictor.most_qps:

@@ -21,7 +21,7 @@ def after_outcome(observation: Observation, cells: dict[str, Cell], state: OsmlS
         return state
     if outcome.status not in NOT_DONE:
         return replace(state, refused=None) if refused is not None and refused.asked else state
-    times = 1 if refused is None else refused.times + 1
+    times = 1 if refused is None else min(refused.times + 1, 64)
     shared = [] if observation.partition is None else [set(region.owners) for region in observation.partition.regions]
     return replace(
         state,
@@ -40,6 +40,14 @@ def in_words(observation: Observation) -> str:
     if outcome is None or outcome.status not in NOT_DONE:
         return "the machine does not have what was decided last"
     return f"the last decision was {outcome.status.replace('_', ' ')}: {outcome.message or 'no reason given'}"
+
+
+def why_held(observation: Observation, refused: Refused) -> str:
+    """The same while an agent is not asked: its last outcome may be that it went on as it was told to."""
+    outcome = observation.outcome
+    if outcome is None or outcome.status not in NOT_DONE:
+        return f"what was asked for last was not carried out, {refused.times} in a row"
+    return in_words(observation)
 
 
 def stands(partition: Partition, observation: Observation) -> bool:

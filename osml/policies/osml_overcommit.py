@@ -28,7 +28,9 @@ def overcommit(turn: Round) -> Partition:
     """
     node, names = turn.node, list(turn.services)
     lack = missing(node, turn.wants)
-    turn.lack = f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together"
+    turn.lack = (
+        f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together" if any(lack) else _why(turn)
+    )
     turn.unsatisfied = list(turn.violated) or names
     if node.may_share and turn.kind == SHARED:
         if not turn.violated:
@@ -42,12 +44,22 @@ def overcommit(turn: Round) -> Partition:
     tight = {name: _tight(turn, name) for name in names}
     cells = cut_down(node, turn.wants, tight)
     if cells is not None and PARTED not in turn.scores and (SHARED in turn.scores or not node.may_share):
-        turn.say("RCliff instead of OAA: not all OAAs fit")
+        turn.say("RCliff instead of OAA: not all OAAs fit" if cells != turn.wants else turn.lack)
         return turn.part(cells, names)
     shared = turn.scores.get(SHARED)
     if node.may_share and (shared is None or shared < BETTER / len(names)):
-        return share(turn, "not everybody's need fits in cells")
+        return share(turn, "not everybody's need fits in cells" if any(lack) else turn.lack)
     return _set_aside(turn, tight)
+
+
+def _why(turn: Round) -> str:
+    """Why a target is missed though all needs fit."""
+    full = [f"{n} ({w.cores} cores, {w.ways} ways)" for n in turn.violated if turn.cells.get(n) == (w := turn.wants[n])]
+    if full:
+        return f"the target is missed with all that there is, or that the operator allows: {', '.join(full)}"
+    return (
+        "all OAAs fit, but nothing is taken from who misses its target, was not measured, or has no safe smaller cell"
+    )
 
 
 def share(turn: Round, why: str) -> Partition:

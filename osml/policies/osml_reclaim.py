@@ -49,6 +49,8 @@ def reclaim(turn: Round) -> Partition:
         if name in turn.aside or not turn.meets(name):
             continue
         goal = _goal(turn, name, cell)
+        if turn.aside:
+            goal = Cell(goal.cores, cell.ways)  # cores are what who is set aside lacks
         less = _halfway(cell, goal) if turn.node.be else goal
         if less == cell or not _agreed(turn, name, cell, less):
             continue
@@ -63,7 +65,7 @@ def reclaim(turn: Round) -> Partition:
             name, less.cores - cell.cores,
         )  # fmt: skip
     if turn.aside:
-        cells = filled(turn, {n: Cell(c.cores, max(c.ways, turn.cells[n].ways)) for n, c in cells.items()})
+        cells = filled(turn, cells)
         more = [n for n, c in cells.items() if c.cores > turn.cells[n].cores or c.ways > turn.cells[n].ways]
         if more:
             turn.say(f"{', '.join(more)} has what is idle, while {', '.join(turn.aside)} is set aside", more[0])

@@ -213,7 +213,8 @@ class Round:
         """Cells and pairs as a partition."""
         pairs = [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs]
         gbps = {name: known.gbps for name, known in self.known.items()}
-        return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps, self.models.profiles, self.say)
+        met = min((known.met for known in self.known.values()), default=0)
+        return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps, self.models.profiles, self.say, met)
 
     def go(self, kind: str) -> None:
         """Run the node in that way from now on."""

@@ -31,8 +31,8 @@ class Refused(Struct, frozen=True, array_like=True):
     For `wait` more intervals what is applied is held; `asked`: the last decision asked for something else again.
     """
 
-    times: Annotated[int, Meta(ge=1)]
-    wait: int
+    times: Annotated[int, Meta(ge=1, le=64)]
+    wait: Annotated[int, Meta(ge=0, le=64)]
     asked: bool = False
 
 

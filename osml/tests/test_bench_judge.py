@@ -7,6 +7,7 @@ import pytest
 from osml.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
 from osml.bench.report.statistics import mean, median, paired
+from osml.bench.results import Results
 from osml.bench.scenario import Scenario
 from osml.domain import Partition, Region
 from osml.virtual.closed_loop import ClosedLoop
@@ -123,3 +124,13 @@ def test_statistics_of_known_values() -> None:
     assert together.value == apart.value
     assert together.high - together.low > 1.4 * (apart.high - apart.low)  # three copies of a mix are one mix
     assert mean([1.0, 5.0, 9.0], seed=3) == mean([1.0, 5.0, 9.0], seed=3)
+
+
+def test_seeds_of_a_mix_stay_together_in_an_interval() -> None:
+    rows = [{"case": case, "seed": seed, "emu": float(case)} for case in range(10) for seed in range(5)]
+    rows.append({"case": 3, "seed": 9, "emu": None})
+    found = Results(rows, [], {}).by_case(rows, "emu")
+    assert found == {case: [float(case)] * 5 for case in range(10)}
+    together, apart = mean(found), mean([row["emu"] for row in rows if row["emu"] is not None])
+    assert together.value == apart.value
+    assert together.high - together.low > 1.5 * (apart.high - apart.low)

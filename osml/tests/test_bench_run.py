@@ -264,6 +264,22 @@ def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:
         suite("x")
 
 
+def test_a_policy_may_set_priorities_only_where_the_scenario_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[bool] = set()
+
+    class Spy(Bad):
+        def initial(self, observation: Observation, seed: int) -> BadState:
+            seen.add(observation.platform.realtime)
+            return BadState()
+
+    monkeypatch.setattr(decide, "load_policy", lambda _: Spy())
+    for realtime in (True, False):
+        seen.clear()
+        run_unit(0, short("easy", EASY, realtime=realtime), [("even", 0)])
+        assert seen == {realtime}
+    assert not any(scenario.realtime for scenario in suite("osml-jobs").scenarios())
+
+
 def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "osml", "bench", "run", "case-a", "--policies", "even,arq", "--seeds", "500",
                "--workers", "2", "--out", str(tmp_path / "out")]  # fmt: skip

@@ -5,10 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from osml.bandwidth import Line, Point, Profile, ProfileLibrary
+from osml.bandwidth import Correction, Line, Point, Profile, ProfileLibrary
 from osml.domain import Latency, MbaRange, Observation, Partition, Platform, Region, Service, partition_error
 from osml.policies.decide import decide, decide_by
 from osml.policies.ombm import Ombm, OmbmClassic, OmbmState
+from osml.policies.request import RequestError
+from osml.policies.state import seal_state
 
 NODE = Platform(
     id="p", cores=4, cpus="0-3", ways=16, max_groups=16, bandwidth_gbps=20.0, mba=MbaRange(100, 20_000, 100, "mbps")
@@ -240,3 +242,21 @@ def test_every_decision_is_legal_and_gives_no_more_than_there_is(mba, cores, way
             surplus = sum(throttles.values()) / per_gbps - platform.bandwidth_gbps
             assert surplus <= 1e-6 or min(throttles.values()) == mba.min
         state, partition = decision.policy_state, decision.partition if applied else None
+
+
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        OmbmState(correction=Correction(factors=[1.0] * 3)),
+        OmbmState(correction=Correction(factors=[float("nan")] * 8)),
+        OmbmState(correction=Correction(floors=[])),
+        OmbmState(correction=Correction(part=99)),
+        OmbmState(qps=float("nan")),
+        OmbmState(growth_qps=float("inf")),
+    ],
+)
+def test_a_state_that_no_decision_can_have_left_is_refused(damaged: OmbmState):
+    policy = Ombm(LIBRARY)
+    state = seal_state(policy, replace(damaged, jobs=["sort", "zip"]))
+    with pytest.raises(RequestError, match="policy_state is not a state"):
+        decide_by(policy, seeing([web(), *JOBS], policy_state=state))

@@ -27,11 +27,13 @@ def service(name: str, qps: float = 500.0, p99_ms: float = 15.0, **changes: obje
 def split(
     library: ProfileLibrary | None, web: Service | None = None, cells: Partition = CELLS,
     before: Partition | None = None, platform: Platform = NODE, gbps: dict[str, float | None] | None = None,
+    met: int = 0,
 ) -> tuple[dict[str, int], list[str]]:  # fmt: skip
     services = [web or service("web"), service("db"), *JOBS]
     node = node_of(Observation("n", 0, 10.0, 1.0, platform, services, partition=before), None)
     said: list[str] = []
-    found = with_bandwidth(node, cells, MODELLED if gbps is None else gbps, library, lambda text, _: said.append(text))
+    needs = MODELLED if gbps is None else gbps
+    found = with_bandwidth(node, cells, needs, library, lambda text, _: said.append(text), met)
     return found.mba, said
 
 
@@ -94,6 +96,28 @@ def test_who_misses_its_target_with_what_it_was_profiled_with_gets_all_bandwidth
     assert again["sort"] == held.mba["sort"]
     narrow = Partition([Region(["web"], 1, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)])
     assert split(KNOWN, missed, cells=narrow)[0] == split(NOTHING, missed, cells=narrow)[0]
+
+
+def test_jobs_are_let_go_when_a_miss_is_over_in_cells_for_which_the_profile_says_nothing():
+    large = Partition([Region(["web"], 4, 8), Region(["db"], 2, 4), Region(["sort", "zip"], 2, 4)])
+    usual, _ = split(KNOWN, cells=large)
+    missed, said = split(KNOWN, service("web", p99_ms=150.0), cells=large, before=replace(large, mba=usual))
+    assert missed["sort"] == missed["zip"] == 100
+    assert "until that is over" in said[0]
+    before = replace(large, mba=missed)
+    assert split(KNOWN, cells=large, before=before, met=1)[0] == missed
+    assert split(KNOWN, cells=large, before=before, met=8)[0] == usual
+    assert split(KNOWN, cells=large, before=before, met=8, gbps={"web": None, "db": 3.0})[0] == missed
+
+
+def test_jobs_are_not_let_go_where_a_profile_holds_and_the_rate_is_beyond_it():
+    missed, _ = split(KNOWN, service("web", p99_ms=150.0))
+    assert split(KNOWN, service("web", qps=5000.0), before=replace(CELLS, mba=missed), met=100)[0] == missed
+
+
+def test_a_need_that_is_not_known_for_once_leaves_throttles_that_a_profile_set():
+    given, _ = split(KNOWN)
+    assert split(KNOWN, service("web", qps=900.0), before=replace(CELLS, mba=given), gbps={"db": None})[0] == given
 
 
 def test_throttles_follow_the_rate_of_a_profiled_service_though_no_cell_changed():

@@ -12,7 +12,9 @@ from osml.policies.osml import Osml
 from osml.policies.osml_bans import FIRST_S
 from osml.policies.osml_models import Models
 from osml.policies.osml_outcome import LONGEST
-from osml.policies.state import open_state
+from osml.policies.osml_state import Refused
+from osml.policies.request import RequestError
+from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_osml_models import PLATFORM, Fake, Run, metadata, needs, service
 
 APPLIED = Partition([Region(["a"], 18, 10), Region(["b"], 18, 10)])
@@ -49,6 +51,15 @@ def _until_held(run: Obstinate, *services: Any) -> list[str]:
     for _ in range(2 * LONGEST):
         found += [reason.text for reason in run.tick(*services).reasons]
     return found
+
+
+@pytest.mark.parametrize("refused", [Refused(10**9, 1), Refused(1, 10**9), Refused(0, 1), Refused(1, -1)])
+def test_a_patience_that_no_decision_can_have_left_is_refused(refused: Refused) -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    with pytest.raises(RequestError, match="policy_state is not a state"):
+        run(service("a"), service("b"), policy_state=seal_state(run.policy, replace(state, refused=refused)))
 
 
 def test_an_agent_that_carries_decisions_out_again_is_asked_at_once_again() -> None:
@@ -161,3 +172,43 @@ def test_a_cell_that_missed_is_tried_again_after_minutes() -> None:
     assert run.cores()["a"] > 4
     run(service("a"), service("b"), times=int(FIRST_S))
     assert run.cores()["a"] == 4
+
+
+def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_scheduler_above() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    run(service("a", 2.0), service("b"), partition=None, times=50)
+    assert run.decision.infeasible is None
+    run(service("a", 2.0), service("b"), partition=None, times=20)
+    assert run.decision.infeasible is not None
+    assert run.decision.infeasible.services == ["a"]
+    assert "the same again" in run.words()
+
+
+def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_like_a_refused_one() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    first = run(service("a"), service("b"))
+    for _ in range(5):
+        run(service("a"), service("b"), partition=None, outcome=Outcome(run.seq - 1, "refused", "cpuset: busy"))
+        assert run.decision.partition == first.partition
+    run(service("a"), service("b"), outcome=Outcome(run.seq - 1, "applied"))
+    assert "is held for" not in run.words()
+    run(service("a"), service("b"), times=4)
+    assert run.cores() == {"a": 4, "b": 4}
+
+
+def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_differs() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    said = _until_held(run, service("a"), service("b"))
+    held = [text for text in said if "is held for" in text]
+    assert not any("does not have what was decided" in text for text in held)
+    assert any("what was asked for last was not carried out, 2 in a row" in text for text in held)
+
+
+def test_targets_missed_while_an_agent_is_not_asked_are_told_to_the_scheduler_above() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    _until_held(run, service("a"), service("b"))
+    told = [run.tick(service("a", 1.05), service("b")) for _ in range(90)]
+    held = [one for one in told[62:] if "is held for" in one.reasons[0].text]
+    assert held
+    assert all(one.infeasible is not None and one.infeasible.services == ["a"] for one in held)

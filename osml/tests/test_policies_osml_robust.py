@@ -213,3 +213,36 @@ def test_a_model_that_answers_for_one_service_only_leaves_the_decision_to_arqs_r
     fake: Any = OneRow(lambda row: [3.0, 1.0, 4.0, 1.0, 1.0])
     decision = decide_by(Osml(Models(a2=fake)), observe(service("a"), service("b")))
     assert "model 'fake' answers (1, 5) for 2 services" in decision.reasons[0].text
+
+
+def test_a_service_whose_ways_stay_is_not_said_to_give_any_while_another_is_set_aside() -> None:
+    run = Run(Osml(needs(rate_10=24.0, rate_50=20.0)))
+    run(service("a"), service("b", rate=50.0))
+    for _ in range(60):
+        before = run.decision.partition
+        shared = before.cores_of("a") == 36
+        run(service("a", 3.0 if shared else 0.5), service("b", 3.0, rate=50.0))
+        if not shared and run.decision.partition.ways_of("a") == before.ways_of("a"):
+            assert " ways: OAA" not in run.words()
+    assert run.decision.infeasible.services == ["b"]
+    assert run.decision.partition.ways_of("a") > 1
+
+
+def test_a_target_missed_with_all_that_is_allowed_is_not_called_a_lack_of_cores() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(replace(service("a", 1.5), max_cores=3, max_ways=2), service("b"), times=20)
+    lack = run.decision.infeasible
+    assert lack is not None
+    assert lack.services == ["a"]
+    assert "all that there is, or that the operator allows: a (3 cores, 2 ways)" in lack.message
+    assert "OAAs fit" not in run.words()
+
+
+def test_a_surplus_that_is_not_taken_from_who_was_not_measured_is_not_called_a_lack_of_cores() -> None:
+    run = Run(Osml(needs(rate_10=4.0, rate_50=16.0)))
+    parts = Partition([Region(["a"], 26, 10), Region(["b"], 10, 10)])
+    run(service("a"), service("b"), partition=parts, times=2)
+    run(service("a", None), service("b", 1.5, rate=50.0), partition=parts)
+    lack = run.decision.infeasible
+    assert lack is not None
+    assert "all OAAs fit, but nothing is taken from who misses its target, was not measured" in lack.message

@@ -21,7 +21,7 @@ def test_a_policy_brings_an_overloaded_mix_inside_its_targets(policy):
     run = loop(policy)
     first = run.run(1)[0]
     assert any(tail_ms(flow, "p99") > 10.0 for flow in first.flows[:3])
-    last = run.run(175)[-20:]
+    last = run.run(239)[-20:]  # ARQ: 40 to 55 s with four of five seeds, 165 s with this one
     met = [all(tail_ms(flow, "p99") <= 10.0 for flow in interval.flows[:3]) for interval in last]
     assert sum(met) >= 18
 
@@ -32,3 +32,8 @@ def test_the_same_seed_gives_the_same_decisions():
 
     assert decisions(1) == decisions(1)
     assert decisions(1) != decisions(2)
+
+
+def test_what_is_observed_has_the_threads_that_an_agent_counts():
+    (interval,) = loop("unmanaged").run(1)
+    assert [service.counters.threads for service in interval.observed] == [36, 36, 36, catalogs.job("stream").threads]

@@ -60,20 +60,21 @@ class ClosedLoop:
     `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
     so that two policies are compared under the same noise. `knobs`: the node can set frequency, memory, disk, network
-    and priorities; `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a
-    policy that raises.
+    besides; `regulator`: it regulates bandwidth in software where it has no MBA; `realtime`: it has real-time
+    priorities. A `tolerant` loop outlives a policy that raises.
     """
 
     def __init__(
         self, node: Node, loads: Mapping[str, float | Trace] | Churn, policy: str | Policy, *, interval_s: float = 1.0,
-        seed: int = 0, delay_s: float = 0.0, knobs: bool = False, regulator: bool = False, tolerant: bool = False,
+        seed: int = 0, delay_s: float = 0.0, knobs: bool = False, regulator: bool = False, realtime: bool = True,
+        tolerant: bool = False,
     ) -> None:  # fmt: skip
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
         self.loads = loads
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
-        self._platform = domain_platform(node.platform, knobs=knobs, regulator=regulator)
+        self._platform = domain_platform(node.platform, knobs=knobs, regulator=regulator, realtime=realtime)
         self._services = describe(node, loads)
         self._state: NodeState = initial_state(node)
         self._grants: list[Grant] = whole_node(node)
@@ -152,7 +153,7 @@ class ClosedLoop:
 
 
 def describe(node: Node, loads: Mapping[str, float | Trace] | Churn) -> list[Service]:
-    """Names, targets, ideal latencies and solo speeds: what does not change from interval to interval."""
+    """Names, targets, ideal latencies, solo speeds, threads: what does not change from interval to interval."""
     platform, found = node.platform, list[Service]()
     for model in node.services:
         load = None if isinstance(loads, Churn) else loads.get(model.name)
@@ -164,11 +165,13 @@ def describe(node: Node, loads: Mapping[str, float | Trace] | Churn) -> list[Ser
                 target_ms=model.target_ms,
                 percentile=cast(Percentile, model.percentile),
                 ideal_ms=_ideal_ms(platform, model, usual),
+                counters=Counters(threads=model.threads),
             )
         )
     for job in node.jobs:
         ipc, work = _solo_speed(platform, job)
-        found.append(Service(name=job.name, kind="be", ipc_solo=ipc, work_rate_solo=work))
+        counters = Counters(threads=job.threads)
+        found.append(Service(name=job.name, kind="be", counters=counters, ipc_solo=ipc, work_rate_solo=work))
     return found
 
 
@@ -201,6 +204,7 @@ def observed_service(known: Service, measured: Measurement) -> Service:
         disk_iops=measured.disk_iops,
         network_mbps=measured.network_mbps,
         work_rate=measured.work_rate if known.kind == "be" else None,
+        threads=known.counters.threads,
     )
     return replace(known, latency=latency, counters=counters)
 

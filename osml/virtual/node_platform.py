@@ -20,10 +20,13 @@ _REGULATOR_MBPS = 100  # step and least of the software regulator
 
 
 @cache
-def domain_platform(model: PlatformModel, *, knobs: bool = False, regulator: bool = False) -> Platform:
-    """Cores, ways, siblings, memory; with `knobs` also what PARTIES divides besides, and real-time priorities.
+def domain_platform(
+    model: PlatformModel, *, knobs: bool = False, regulator: bool = False, realtime: bool = True
+) -> Platform:
+    """Cores, ways, siblings, memory; with `knobs` also what PARTIES divides besides.
 
-    With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s.
+    With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s. Without
+    `realtime` nobody can set real-time priorities, as it is with the agent today.
     """
     software = MbaRange(_REGULATOR_MBPS, round(model.bandwidth_gbps * 1e3), _REGULATOR_MBPS, "mbps")
     disk = max(1, round(model.disk_iops / _DISK_STEPS))
@@ -39,7 +42,7 @@ def domain_platform(model: PlatformModel, *, knobs: bool = False, regulator: boo
         bandwidth_gbps=model.bandwidth_gbps,
         memory_gib=model.memory_gib,
         frequency_ghz=model.frequency_ghz,
-        realtime=True,
+        realtime=realtime,
     )
     if not knobs:
         return plain

@@ -71,5 +71,9 @@ class Broker:
     def close(self) -> None:
         """End every stream, so that the server can stop."""
         self._closed = True
+        self.end_all()
+
+    def end_all(self) -> None:
+        """End every stream; whoever may still look comes again."""
         for viewer in list(self._viewers):
             viewer.end()

@@ -13,13 +13,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_S = 20.0
 MAX_HEAD = 64 * 1024  # bytes of a request before its body
+REST_S = 20.0  # for the rest of a body whose answer is out
 UNREAD_S = 20.0
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """As uvicorn's, but a head has HEAD_S from the connection, or from its first byte on a kept one, and MAX_HEAD."""
+    """As uvicorn's, but a head has HEAD_S from the connection, or from its first byte on a kept one, and MAX_HEAD.
+
+    What is left of a body when its answer is complete has REST_S.
+    """
 
     _deadline: asyncio.TimerHandle | None = None
+    _rest: asyncio.TimerHandle | None = None
     _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -45,9 +50,21 @@ class PatientProtocol(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
 
+    def on_response_complete(self) -> None:
+        """A body that comes on after its answer (401, 405) is nobody's to time any more: it has REST_S."""
+        super().on_response_complete()
+        if self.cycle.response_complete and self.cycle.more_body and self._rest is None:
+            self._rest = self.loop.call_later(REST_S, self._give_up)
+
+    def on_message_complete(self) -> None:
+        """The body is here."""
+        self._stop_the_rest()
+        super().on_message_complete()
+
     def connection_lost(self, exc: Exception | None) -> None:
         """Nobody is left to wait for."""
         self._stop_waiting()
+        self._stop_the_rest()
         super().connection_lost(exc)
 
     def _expect_head(self) -> None:
@@ -60,8 +77,14 @@ class PatientProtocol(HttpToolsProtocol):
             self._deadline.cancel()
             self._deadline = None
 
+    def _stop_the_rest(self) -> None:
+        if self._rest is not None:
+            self._rest.cancel()
+            self._rest = None
+
     def _give_up(self) -> None:
         self._stop_waiting()
+        self._stop_the_rest()
         self.transport.abort()
 
 

@@ -41,12 +41,16 @@ class Runtime:
     share: TimeShare = field(default_factory=TimeShare)
 
     def reload_tokens(self) -> None:
-        """Read the token file again; one that can't be used changes nothing, and the log says why."""
+        """Read the token file again, and end the event streams, which were opened with tokens of before.
+
+        A file that can't be used changes nothing, and the log says why.
+        """
         if self.tokens is None or self.settings.token_file is None:
             self.log.event("info", "tokens", "there is no token file to read again")
             return
         try:
             self.tokens.become(read_tokens(self.settings.token_file))
+            self.broker.end_all()
         except InputError as error:
             self.log.event("error", "tokens", f"not read again, those before stay: {error}")
         else:

@@ -16,12 +16,19 @@ from osml_serving.access import GRANT, speaks_for_all
 from osml_serving.errors import ApiError
 
 SHARE = 0.25  # of one core's time, in the long run
+NODE_SHARE = 0.002  # for each node of a token that many share: twice what four services take at an interval a second
+LARGEST_SHARE = 0.75
 BURST_S = 2.0  # that may be taken at once
 MAX_HOLDERS = 4096
 
 
+def share_of(nodes: frozenset[str]) -> float:
+    """What a token for these nodes may take of one core: a fleet that shares one asks as often as it is large."""
+    return max(SHARE, min(LARGEST_SHARE, NODE_SHARE * len(nodes)))
+
+
 class TimeShare:
-    """A bucket of seconds for each token (its set of nodes), refilled at SHARE seconds a second."""
+    """A bucket of seconds for each token (its set of nodes), refilled at `share_of` seconds a second."""
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self._clock = clock
@@ -44,10 +51,12 @@ class TimeShare:
         """Raise ApiError 429 where the request's token has used up its share."""
         if speaks_for_all(scope):
             return
-        left_s = self._left_s(scope[GRANT])
+        holder: frozenset[str] = scope[GRANT]
+        left_s = self._left_s(holder)
         if left_s <= 0:
-            message = f"this token has used more than {SHARE:.0%} of the server's time"
-            wait_s = math.floor(-left_s / SHARE) + 1
+            share = share_of(holder)
+            message = f"this token has used more than {share:.0%} of the server's time"
+            wait_s = math.floor(-left_s / share) + 1
             raise ApiError(429, "rate_limited", message, headers={"retry-after": str(wait_s)})
 
     def spend(self, scope: Scope, seconds: float) -> None:
@@ -63,4 +72,4 @@ class TimeShare:
     def _left_s(self, holder: frozenset[str]) -> float:
         now_s = self._clock()
         left_s, then_s = self._left.get(holder, (BURST_S, now_s))
-        return min(BURST_S, left_s + (now_s - then_s) * SHARE)
+        return min(BURST_S, left_s + (now_s - then_s) * share_of(holder))

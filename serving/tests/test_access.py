@@ -104,8 +104,13 @@ def test_tokens_are_read_again_and_a_broken_file_changes_nothing(guarded, token_
     guarded.runtime.reload_tokens()
     assert guarded.post(EXAMPLE, authorization="Bearer old").status_code == 401
     assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
+    viewer = guarded.runtime.broker.subscribe("node-18")  # which does not report
     for broken in ("", "node-17:secret\n"):
         token_file.write_text(broken)
         guarded.runtime.reload_tokens()
         assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
+    assert viewer.queue.empty()
     assert b"those before stay" in guarded.log.getvalue()
+    token_file.write_text(good)
+    guarded.runtime.reload_tokens()
+    assert viewer.queue.get_nowait() is None, "a stream that was opened with a token of before has ended"

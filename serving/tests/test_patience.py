@@ -99,6 +99,29 @@ def test_a_slow_body_and_an_idle_connection_are_the_applications_matter(monkeypa
     assert [answer.split(b"\r\n")[0] for answer in asyncio.run(play())] == [b"HTTP/1.1 200 OK"] * 2
 
 
+def test_the_rest_of_a_body_that_was_answered_already_is_not_waited_for(monkeypatch):
+    monkeypatch.setattr(patience, "REST_S", 0.5)
+    assert asyncio.run(lasts_s(BEGUN + b"content-length: 100000\r\n\r\n", b"x")) < 10
+
+
+def test_a_body_that_comes_after_its_answer_costs_no_connection(monkeypatch):
+    monkeypatch.setattr(patience, "REST_S", 0.5)
+
+    async def play() -> list[bytes]:
+        async with serving() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            answers = []
+            for _ in range(2):
+                writer.write(BEGUN + b"content-length: 100000\r\n\r\n")
+                answers.append(await reader.readuntil(b"ok"))
+                writer.write(b"x" * 100_000)
+                await asyncio.sleep(1)
+            writer.close()
+            return answers
+
+    assert [answer.split(b"\r\n")[0] for answer in asyncio.run(play())] == [b"HTTP/1.1 200 OK"] * 2
+
+
 def test_who_never_reads_is_dropped_by_the_kernel(monkeypatch):
     monkeypatch.setattr(patience, "UNREAD_S", 1.0)
     with listen("127.0.0.1", 0) as listener, socket.create_connection(listener.getsockname()):

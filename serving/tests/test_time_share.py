@@ -8,7 +8,7 @@ from osml_serving import time_share
 from osml_serving.access import GRANT
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
-from osml_serving.time_share import BURST_S, SHARE, TimeShare
+from osml_serving.time_share import BURST_S, SHARE, TimeShare, share_of
 
 ONE, TWO, ALL = ({GRANT: frozenset({name})} for name in ("node-1", "node-2", "*"))
 
@@ -40,6 +40,21 @@ def test_who_took_too_much_waits_until_it_is_worked_off(clock):
     clock.now_s += wait_s
     use(share, clock, ONE, 0.001)
     use(share, clock, TWO, 1.0)
+
+
+@pytest.mark.parametrize(("nodes", "refused"), [(500, False), (1, True)])
+def test_a_fleet_behind_one_token_is_served_and_one_node_can_not_take_as_much(clock, nodes, refused):
+    share, asked = TimeShare(clock), 500  # a second, each for what a decision for four services takes
+    scope = {GRANT: frozenset(f"node-{number}" for number in range(nodes))}
+    refusals = 0
+    for number in range(60 * asked):
+        clock.now_s = max(clock.now_s, number / asked)
+        try:
+            use(share, clock, scope, 0.0009)
+        except ApiError:
+            refusals += 1
+    assert (refusals > 0) == refused
+    assert share_of(frozenset(map(str, range(10**6)))) < 1, "something is left for the others"
 
 
 def test_in_the_long_run_a_token_gets_its_share_and_no_more(clock):

@@ -140,6 +140,18 @@ def test_agent_has_the_same_rights_under_systemd_and_kubernetes() -> None:
     assert {f"CAP_{name}" for name in agent["securityContext"]["capabilities"]["add"]} == set(allowed[1].split())
 
 
+def test_agent_and_server_on_one_machine_do_not_share_a_directory() -> None:
+    """With a dynamic user systemd takes the directory over, and what removes the agent removes its directory."""
+    places = {}
+    for who in ("agent", "server"):
+        unit = (DEPLOY / f"osml-{who}.service").read_text()
+        places[who] = re.findall(r"^(?:State|Runtime|Cache|Logs)Directory=(.+)$", unit, re.MULTILINE)
+    assert places["agent"][0] == "osml"
+    assert not {*places["agent"]} & {*places["server"]}
+    purge = (ROOT / "actuator/debian/postrm").read_text()
+    assert re.findall(r"rm -rf (\S+)", purge) == [f"/var/lib/{places['agent'][0]}"]
+
+
 def test_alerts_say_what_to_do() -> None:
     rules = [
         rule

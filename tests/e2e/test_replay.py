@@ -153,6 +153,24 @@ def test_the_pace_is_node_time_and_a_signal_ends_it_in_order(recorded: Recorded)
     assert steady_state(recorded.node) == recorded.found
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_who_stops_reading_the_output_ends_it_in_order(recorded: Recorded, form: list[str]) -> None:
+    command = [recorded.agent, "replay", recorded.record, "--pace", "2", *form]
+    with subprocess.Popen(
+        [*command, "--config", recorded.node / "agent.yaml"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as replay:
+        assert replay.stdout is not None
+        assert replay.stderr is not None
+        replay.stdout.readline()
+        replay.stdout.close()  # as `| head -n 1` does
+        said = replay.stderr.read().decode()
+        assert replay.wait(timeout=60) == 1, said
+    assert "the output can't be written any more" in said
+    assert steady_state(recorded.node) == recorded.found
+
+
 def test_a_replay_beside_a_running_agent_is_refused_and_a_look_is_not(recorded: Recorded) -> None:
     running = recorded.start("running", "run")
     wait_until(lambda: "asking" in running.log_tail(), "the agent", [running])

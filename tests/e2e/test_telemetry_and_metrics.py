@@ -26,9 +26,9 @@ Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 class Monitored:
     """A running agent whose service `moses` sends its latencies, and the file with the agent's metrics."""
 
-    def __init__(self, bench: Bench, tmp_path: Path) -> None:
+    def __init__(self, bench: Bench, tmp_path: Path, socket_path: Path | None = None) -> None:
         self.bench = bench
-        self.socket_path = tmp_path / "moses.sock"
+        self.socket_path = socket_path or tmp_path / "moses.sock"
         self.textfile = tmp_path / "osml.prom"
         self.record = tmp_path / "record.jsonl"
         services = yaml.safe_load(bench.config.read_text())["services"]
@@ -117,6 +117,26 @@ def test_latencies_by_datagram_and_metrics_go_on_over_a_reload(monitored: Monito
     assert monitored.value("up") == 0
     assert not monitored.socket_path.exists()
     assert monitored.agent.exit_code == 0
+
+
+def test_a_socket_whose_file_was_removed_is_there_again_after_a_reload(monitored: Monitored) -> None:
+    monitored.socket_path.unlink()
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="taken") == 1, "the reload")
+    monitored.sender.connect(str(monitored.socket_path))
+    monitored.sender.send(b'{"p99_ms": 4.5}')
+    monitored.wait(lambda: monitored.value("datagrams_total", service="moses", status="read") == 1, "the datagram")
+
+
+def test_a_place_for_sockets_that_is_gone_does_not_end_the_agent(bench: Bench, tmp_path: Path) -> None:
+    (tmp_path / "sockets").mkdir()
+    monitored = Monitored(bench, tmp_path, tmp_path / "sockets/moses.sock")
+    monitored.socket_path.unlink()
+    monitored.socket_path.parent.rmdir()
+    monitored.agent._process.send_signal(signal.SIGHUP)
+    monitored.wait(lambda: monitored.value("reloads_total", status="refused") == 1, "the refusal")
+    turns = monitored.value("turns_total")
+    monitored.wait(lambda: monitored.value("turns_total") > turns + 1, "turns after it")
 
 
 def test_a_look_beside_the_agent_takes_neither_its_socket_nor_its_metrics(monitored: Monitored) -> None:

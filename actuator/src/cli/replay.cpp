@@ -39,7 +39,7 @@ class Stops {
   sigset_t set_{};
 };
 
-// Until the end of the record or a signal. The error: somebody changed the file since it was checked.
+// Until the end of the record or a signal. The error: somebody changed the file since it was checked, or reads no more.
 Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pace, bool dry_run,
                        ReplayReport& report) {
   while (true) {
@@ -48,6 +48,9 @@ Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pa
     if (!*recorded) return false;
     if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
     report.add(replay_one(machine, std::move(**recorded), dry_run));
+    if (!report.is_heard()) {
+      return Error{ErrorKind::Io, "the output can't be written any more; stopped before the end of the record"};
+    }
   }
 }
 
@@ -75,12 +78,12 @@ Status replay(const Options& options, const Replaying& wanted, std::ostream& out
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
 
   ActuatorMachine machine(*actuator);
-  ReplayReport report(out, options.json);
+  ReplayReport report(out, options.json, {config->node, wanted.file.string(), options.dry_run});
   const auto stopped = apply_all(*file, machine, stops, Pace(wanted.pace), options.dry_run, report);
   // As the daemon leaves the machine.
   const bool restores = !options.dry_run && config->on_exit == OnExit::Restore;
   Status left = restores ? actuator->restore() : done();
-  report.finish({config->node, wanted.file.string(), options.dry_run, file->unanswered(), stopped && *stopped});
+  report.finish(file->unanswered(), stopped && *stopped);
   if (!stopped) return stopped.error();
   if (!left) return left;
   return verdict(report, *stopped);

@@ -2,12 +2,15 @@
 
 #include <array>
 #include <cstdio>
+#include <nlohmann/json.hpp>
 
 namespace osml::cli {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+std::string dumped(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 Json json_of(const Replayed& one) {
   const auto& [line, time_s, decision, then] = one.recorded;
@@ -50,34 +53,32 @@ void print_line(const Replayed& one, std::ostream& out) {
 
 }  // namespace
 
+ReplayReport::ReplayReport(std::ostream& out, bool json, const Of& of) : out_(&out), json_(json) {
+  if (!json_) return;
+  std::string head = dumped({{"node", of.node}, {"file", of.file}, {"dry_run", of.dry_run}});
+  head.pop_back();  // the brace: more follows
+  out << head << R"(,"decisions":[)";
+}
+
 void ReplayReport::add(const Replayed& one) {
-  ++decisions_;
-  ++(one.agrees ? (*one.agrees ? agreeing_ : differing_) : not_compared_);
   if (json_) {
-    list_.push_back(json_of(one));
+    *out_ << (decisions_ == 0 ? "\n" : ",\n") << dumped(json_of(one)) << std::flush;
   } else {
     print_line(one, *out_);
   }
+  ++decisions_;
+  ++(one.agrees ? (*one.agrees ? agreeing_ : differing_) : not_compared_);
 }
 
-void ReplayReport::finish(const End& end) {
+void ReplayReport::finish(std::size_t unanswered, bool stopped) {
   if (!json_) {
     *out_ << decisions_ << " decisions: " << agreeing_ << " agree, " << differing_ << " differ, " << not_compared_
-          << " cannot be compared; " << end.unanswered << " intervals had none\n";
+          << " cannot be compared; " << unanswered << " intervals had none\n";
     return;
   }
-  const Json document = {{"node", end.node},
-                         {"file", end.file},
-                         {"dry_run", end.dry_run},
-                         {"decisions", std::move(list_)},
-                         {"summary",
-                          {{"decisions", decisions_},
-                           {"agree", agreeing_},
-                           {"differ", differing_},
-                           {"not_compared", not_compared_},
-                           {"unanswered", end.unanswered},
-                           {"stopped", end.stopped}}}};
-  *out_ << document.dump(2, ' ', false, Json::error_handler_t::replace) << '\n';
+  const Json summary = {{"decisions", decisions_},       {"agree", agreeing_},       {"differ", differing_},
+                        {"not_compared", not_compared_}, {"unanswered", unanswered}, {"stopped", stopped}};
+  *out_ << "\n],\"summary\":" << dumped(summary) << "}\n";
 }
 
 }  // namespace osml::cli

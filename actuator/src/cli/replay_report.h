@@ -1,7 +1,7 @@
-// What a replay says: a line for each decision as it comes, or one JSON document at the end.
+// What a replay says: a line for each decision as it comes, or one JSON document, written as the decisions come: those
+// of a night are not kept in memory.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <ostream>
 #include <string>
 
@@ -11,16 +11,17 @@ namespace osml::cli {
 
 class ReplayReport {
  public:
-  ReplayReport(std::ostream& out, bool json) : out_(&out), json_(json) {}
-
-  void add(const Replayed& one);
-  struct End {
+  struct Of {
     std::string node, file;
     bool dry_run = false;
-    std::size_t unanswered = 0;
-    bool stopped = false;  // by a signal
   };
-  void finish(const End& end);
+  ReplayReport(std::ostream& out, bool json, const Of& of);
+
+  void add(const Replayed& one);
+  // `stopped`: by a signal.
+  void finish(std::size_t unanswered, bool stopped);
+  // False where the output can't be written any more.
+  [[nodiscard]] bool is_heard() const { return out_->good(); }
   [[nodiscard]] std::size_t decisions() const { return decisions_; }
   [[nodiscard]] std::size_t differing() const { return differing_; }
 
@@ -31,7 +32,6 @@ class ReplayReport {
   std::size_t agreeing_ = 0;
   std::size_t differing_ = 0;
   std::size_t not_compared_ = 0;
-  nlohmann::ordered_json list_ = nlohmann::ordered_json::array();
 };
 
 }  // namespace osml::cli

@@ -23,7 +23,8 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
     if (const auto error = url_error(server.url))
       section.problem("url", "'" + without_credentials(*url) + "', " + *error);
     if (server.url.ends_with("/v1") || server.url.ends_with("/v1/decisions")) {
-      section.problem("url", "'" + *url + "', expected the address without /v1, which the agent appends");
+      section.problem("url",
+                      "'" + without_credentials(*url) + "', expected the address without /v1, which the agent appends");
     }
   } else if (!section.has("url")) {
     section.missing("url", "the address of the decision server, like http://127.0.0.1:8080");

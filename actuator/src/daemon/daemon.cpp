@@ -198,7 +198,9 @@ Status Daemon::replace_session(Config config) {
   if (!fresh) {
     spdlog::error("the new configuration does not work here, the old one stays: {}", fresh.error().message);
     configure_log(old.log);
-    fresh = Session::open(old, session_options(*options_, *sockets_), clock);
+    SessionOptions again = session_options(*options_, *sockets_);
+    again.sockets_required = false;  // a socket's directory may have gone; that is no reason to let the node go
+    fresh = Session::open(old, again, clock);
     if (!fresh) return fresh.error();
   } else {
     spdlog::info("the configuration was reloaded");

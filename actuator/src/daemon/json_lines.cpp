@@ -33,11 +33,14 @@ Status JsonLines::append(const std::string& line) {
   }
   const ssize_t written = ::write(fd_.get(), text.data(), text.size());
   if (written < 0) return errno_error(errno, "write " + path_.string());
-  size_ += static_cast<std::uint64_t>(written);
   if (static_cast<std::size_t>(written) != text.size()) {
-    return Error{ErrorKind::Capacity, "write " + path_.string() + ": only a part was written; is the disk full?",
-                 ENOSPC};
+    // What is appended later, by another run even, shall begin a line. From the end of the file as it is now: somebody
+    // may have emptied it since.
+    if (const off_t end = ::lseek(fd_.get(), 0, SEEK_END); end >= written) (void)!::ftruncate(fd_.get(), end - written);
+    return Error{ErrorKind::Capacity,
+                 "write " + path_.string() + ": only a part was written, and taken back; is the disk full?", ENOSPC};
   }
+  size_ += static_cast<std::uint64_t>(written);
   return done();
 }
 

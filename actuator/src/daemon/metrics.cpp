@@ -99,7 +99,7 @@ void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, co
     if (!service.latency || !service.latency->datagram) continue;
     Datagrams& seen = datagrams_[service.spec.name];
     if (const TelemetrySocket* socket = sockets.find(*service.latency->datagram)) {
-      seen.received.see(socket->received());
+      seen.read.see(socket->received() - socket->ignored());
       seen.ignored.see(socket->ignored());
     }
   }
@@ -153,7 +153,7 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("experiences_waiting", "Experiences that wait for the server.", number(waiting_));
   out.family("datagrams_total", "counter", "Datagrams of services, by whether they made sense.");
   for (const auto& [service, seen] : datagrams_) {
-    out.sample(number(seen.received.total() - seen.ignored.total()), label("service", service) + ",status=\"read\"");
+    out.sample(number(seen.read.total()), label("service", service) + ",status=\"read\"");
     out.sample(number(seen.ignored.total()), label("service", service) + ",status=\"ignored\"");
   }
   out.family("reloads_total", "counter", "Reloads of the configuration.")

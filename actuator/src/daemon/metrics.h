@@ -45,7 +45,7 @@ class AgentMetrics {
 
  private:
   struct Datagrams {
-    Growth received, ignored;
+    Growth read, ignored;
   };
 
   double start_unix_s_;

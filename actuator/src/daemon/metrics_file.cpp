@@ -20,9 +20,11 @@ Status replace_metrics_file(const fs::path& path, std::string_view text) {
     (void)::unlink(beside.c_str());
     return errno_error(code, "write " + beside);
   }
-  if (::fchmod(file.get(), 0644) != 0) return errno_error(errno, "chmod " + beside);
-  if (::rename(beside.c_str(), path.c_str()) != 0) return errno_error(errno, "rename to " + path.string());
-  return done();
+  const bool readable = ::fchmod(file.get(), 0644) == 0;
+  if (readable && ::rename(beside.c_str(), path.c_str()) == 0) return done();
+  const Error error = errno_error(errno, (readable ? "rename to " : "chmod of what becomes ") + path.string());
+  (void)::unlink(beside.c_str());
+  return error;
 }
 
 }  // namespace osml

@@ -24,6 +24,7 @@ struct SessionOptions {
   bool fault_injection = false;
   std::optional<fs::path> record;       // see record.h
   TelemetrySockets* sockets = nullptr;  // outlives the session; where it is null nothing is listened to
+  bool sockets_required = true;         // false: a latency whose socket can't be opened is missing, with the reason
 };
 
 class Session {

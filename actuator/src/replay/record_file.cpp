@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 
 #include "domain/forms.h"
@@ -56,7 +57,7 @@ bool is_configured(const Config& config, const std::string& service) {
 }  // namespace
 
 RecordFile::RecordFile(fs::path path, std::ifstream stream, const Config& config, SeqRange range)
-    : path_(std::move(path)), stream_(std::move(stream)), config_(&config), range_(range) {}
+    : path_(std::move(path)), stream_(std::move(stream)), text_(longest_line + 2), config_(&config), range_(range) {}
 
 Result<RecordFile> RecordFile::open(const fs::path& path, const Config& config, SeqRange range) {
   if (std::error_code code; !fs::is_regular_file(path, code)) {
@@ -75,9 +76,8 @@ std::optional<std::string> RecordFile::stranger(const Decision& decision) const 
   return std::nullopt;
 }
 
-Result<RecordFile::Line> RecordFile::parse(const std::string& text) const {
+Result<RecordFile::Line> RecordFile::parse(std::string_view text) const {
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::Input, what, 0}; };
-  if (text.size() > longest_line) return wrong("longer than 4 MiB, expected one interval");
   const json document = json::parse(text, nullptr, false);
   if (document.is_discarded()) return wrong("no JSON, expected what run --record wrote");
   std::optional<Error> error;
@@ -116,11 +116,29 @@ Result<RecordFile::Line> RecordFile::parse(const std::string& text) const {
   return line;
 }
 
+// None at the end, also of what can't be read, after the error.
+Result<std::optional<std::string_view>> RecordFile::read_text() {
+  if (stream_.bad()) return std::optional<std::string_view>();
+  stream_.getline(text_.data(), static_cast<std::streamsize>(text_.size()));
+  const auto taken = static_cast<std::size_t>(stream_.gcount());
+  if (stream_.bad()) return Error{ErrorKind::Io, "the file cannot be read from here on; is its disk well?", 0};
+  if (stream_.eof()) {
+    if (taken == 0) return std::optional<std::string_view>();
+    if (taken <= longest_line) return std::optional(std::string_view(text_.data(), taken));
+  } else if (!stream_.fail() && taken - 1 <= longest_line) {
+    return std::optional(std::string_view(text_.data(), taken - 1));  // without the line end
+  } else if (stream_.fail()) {
+    stream_.clear();
+    stream_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
+  }
+  return Error{ErrorKind::Input, "longer than 4 MiB, expected one interval", 0};
+}
+
 Result<std::optional<RecordFile::Line>> RecordFile::read_line() {
-  std::string text;
-  if (!std::getline(stream_, text)) return std::optional<Line>();
+  const auto text = read_text();
+  if (text && !*text) return std::optional<Line>();
   ++number_;
-  auto line = parse(text);
+  auto line = text ? parse(**text) : Result<Line>(text.error());
   if (!line) return line.error().wrap(path_.string() + ":" + std::to_string(number_));
   return std::optional<Line>(std::move(*line));
 }

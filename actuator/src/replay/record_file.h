@@ -6,6 +6,8 @@
 #include <fstream>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "base/files.h"
 #include "base/result.h"
@@ -48,11 +50,13 @@ class RecordFile {
 
   RecordFile(fs::path path, std::ifstream stream, const Config& config, SeqRange range);
   Result<std::optional<Line>> read_line();
-  Result<Line> parse(const std::string& text) const;
+  Result<std::optional<std::string_view>> read_text();
+  [[nodiscard]] Result<Line> parse(std::string_view text) const;
   [[nodiscard]] std::optional<std::string> stranger(const Decision& decision) const;
 
   fs::path path_;
   std::ifstream stream_;
+  std::vector<char> text_;  // of one line, of bounded length: a file may have no line end
   const Config* config_;
   SeqRange range_;
   std::size_t number_ = 0;

@@ -87,9 +87,12 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& p
 }
 
 TelemetrySocket::~TelemetrySocket() {
+  if (in_place()) (void)::unlink(path_.c_str());
+}
+
+bool TelemetrySocket::in_place() const {
   struct stat there {};
-  if (::lstat(path_.c_str(), &there) != 0) return;
-  if (there.st_ino == inode_ && there.st_dev == device_) (void)::unlink(path_.c_str());
+  return ::lstat(path_.c_str(), &there) == 0 && there.st_ino == inode_ && there.st_dev == device_;
 }
 
 Status TelemetrySocket::set_mode(unsigned mode) {
@@ -118,8 +121,9 @@ TelemetrySocket::Arrived TelemetrySocket::take() {
   return arrived;
 }
 
-Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& path, unsigned mode) {
-  if (const auto found = open_.find(path); found != open_.end()) {
+Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& given, unsigned mode) {
+  const fs::path path = given.lexically_normal();
+  if (const auto found = open_.find(path); found != open_.end() && found->second->in_place()) {
     if (Status set = found->second->set_mode(mode); !set) return set.error();
     return found->second;
   }
@@ -130,7 +134,7 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& p
 }
 
 const TelemetrySocket* TelemetrySockets::find(const fs::path& path) const {
-  const auto found = open_.find(path);
+  const auto found = open_.find(path.lexically_normal());
   return found == open_.end() ? nullptr : found->second.get();
 }
 

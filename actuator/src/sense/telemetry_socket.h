@@ -37,6 +37,8 @@ class TelemetrySocket {
   Arrived take();
 
   Status set_mode(unsigned mode);
+  // Whether the file at the path is still this socket's: nobody can send to one whose file was removed.
+  [[nodiscard]] bool in_place() const;
   [[nodiscard]] const fs::path& path() const { return path_; }
   // Ever.
   [[nodiscard]] std::uint64_t received() const { return received_; }
@@ -57,6 +59,7 @@ class TelemetrySocket {
 // what is sent meanwhile is not lost.
 class TelemetrySockets {
  public:
+  // Open already, or opened; anew where its file has gone meanwhile.
   Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& path, unsigned mode);
   // None where it is not open.
   [[nodiscard]] const TelemetrySocket* find(const fs::path& path) const;

@@ -12,9 +12,12 @@ from osml.bench.report.statistics import mean
 from osml.bench.results import Key, Results
 
 
-def who_converges(results: Results) -> Section:
-    """Mixes that converge, of all and of those that the oracle can satisfy; their EMU as in figure 11."""
-    theirs = published()["osml"]["converged"]
+def who_converges(results: Results, *, figure_11: bool = True) -> Section:
+    """Mixes that converge, of all and of those that the oracle can satisfy; their EMU as in figure 11.
+
+    `figure_11`: these are its mixes, so that its numbers stand beside ours.
+    """
+    theirs: dict[str, Any] = published()["osml"]["converged"] if figure_11 else {}
     rows: list[list[str]] = []
     for policy in results.policies:
         found = results.of(policy=policy)
@@ -28,24 +31,24 @@ def who_converges(results: Results) -> Section:
     cases = {row["case"] for row in results.rows}
     infeasible = {row["case"] for row in results.rows if row["feasible_oracle"] is False}
     text = [
-        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that no partition into isolated "
-        "parts meets all targets. A policy that shares can still meet them. The paper does not say how many of its "
-        "mixes were infeasible.",
+        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that neither isolated parts nor "
+        "one region of all meet all targets. A policy that shares in part can still meet them. The paper does not say "
+        "how many of its mixes were infeasible.",
     ]
     table = Table(
         ["policy", "converged", "of the feasible", "share", "published", "infeasible and reported so"], rows,
         "runs (mix x seed) that converge within 180 s",
     )  # fmt: skip
-    picture = Picture("emu.png", "EMU of converged runs (simulated), as figure 11", figure(
+    picture = Picture("emu.png", "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""), figure(
         1, 1, (7, 3.6), lambda made, axes: _emu(results, axes[0, 0])))  # fmt: skip
-    return Section("Figure 11: who converges", text, [table], [picture])
+    return Section("Figure 11: who converges" if figure_11 else "Who converges", text, [table], [picture])
 
 
 def _emu(results: Results, axis: Any) -> None:
     values = [
-        [100.0 * row["emu"] for row in results.of(policy=policy) if row["converged"]] for policy in results.policies
+        [100.0 * row["load"] for row in results.of(policy=policy) if row["converged"]] for policy in results.policies
     ]
-    violins(axis, results.policies, values, "EMU, %")
+    violins(axis, results.policies, values, "EMU (sum of the loads), %")
 
 
 def common(results: Results) -> dict[str, dict[Key, Row]]:
@@ -100,10 +103,10 @@ def how_fast(results: Results) -> Section:
 def _fast(same: dict[str, dict[Key, Row]], axes: Any) -> None:
     for policy, found in same.items():
         axes[0, 0].scatter(
-            [row["convergence_s"] for row in found.values()], [100 * row["emu"] for row in found.values()],
+            [row["convergence_s"] for row in found.values()], [100 * row["load"] for row in found.values()],
             s=10, alpha=0.6, color=colour(policy), label=policy,
         )  # fmt: skip
-    axes[0, 0].set(xlabel="seconds to convergence", ylabel="EMU, %")
+    axes[0, 0].set(xlabel="seconds to convergence", ylabel="EMU (sum of the loads), %")
     axes[0, 0].legend()
     values = [[row["convergence_s"] for row in found.values()] for found in same.values()]
     violins(axes[0, 1], list(same), values, "seconds to convergence")

@@ -12,8 +12,10 @@ body { font: 15px/1.5 system-ui, sans-serif; max-width: 70rem; margin: 2rem auto
 h1 { font-size: 1.6rem; } h2 { font-size: 1.2rem; margin-top: 2.2rem; border-bottom: 1px solid #d6dade; }
 table { border-collapse: collapse; margin: 1rem 0; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .7rem; text-align: right; border-bottom: 1px solid #e4e7ea; }
+td { white-space: nowrap; }
 th:first-child, td:first-child { text-align: left; } th { background: #f4f6f8; font-weight: 600; }
 caption { text-align: left; color: #55606a; padding: .3rem 0; } img { max-width: 100%; height: auto; }
+.wide { overflow-x: auto; }
 .note { color: #55606a; } @media (prefers-color-scheme: dark) { body { background: #14171a; color: #e4e7ea; }
 th { background: #20262b; } th, td, h2 { border-color: #333b42; } img { background: #fff; } }
 """
@@ -79,11 +81,11 @@ def page(title: str, sections: Sequence[Section]) -> str:
         parts.append(f"<section><h2>{html.escape(section.title)}</h2>")
         parts += [f"<p>{html.escape(paragraph)}</p>" for paragraph in section.text]
         for table in section.tables:
-            parts.append("<table>")
+            parts.append("<div class='wide'><table>")
             parts += [f"<caption>{html.escape(table.caption)}</caption>"] if table.caption else []
             parts.append("<tr>" + "".join(f"<th>{html.escape(text)}</th>" for text in table.headings) + "</tr>")
             parts += ["<tr>" + "".join(f"<td>{html.escape(text)}</td>" for text in row) + "</tr>" for row in table.rows]
-            parts.append("</table>")
+            parts.append("</table></div>")
         for picture in section.pictures:
             caption = html.escape(picture.caption)
             parts.append(

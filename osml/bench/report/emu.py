@@ -30,24 +30,23 @@ def by_number_of_services(counts: Mapping[int, Results], beside: str = "") -> Se
     """Figure 7, with the gains over Heracles and the distance from the oracles; `beside` says what runs there, too."""
     theirs = published()["parties"]["emu_gain_over_heracles_pct"]
     policies = next(iter(counts.values())).policies if counts else []
+    bounds = [oracle for oracle in (ISOLATED, NAME) if oracle in policies]
     rows = [
         [
             str(n),
             *(mean(results.by_case(results.of(policy=policy), "emu")).text(".0%") for policy in policies),
             _percent(_gain(results, "parties", "heracles")),
             f"+{theirs[n]} %" if n in theirs else "-",
-            *(_percent(_gain(results, "parties", oracle)) for oracle in (ISOLATED, NAME)),
+            *(_percent(_gain(results, "parties", oracle)) for oracle in bounds),
         ]
         for n, results in sorted(counts.items())
     ]
-    headings = [
-        "services", *policies, "parties over heracles", "published", f"parties against {ISOLATED}",
-        f"parties against {NAME}",
-    ]  # fmt: skip
+    against = [f"parties against {oracle}" for oracle in bounds]
+    headings = ["services", *policies, "parties over heracles", "published", *against]
     text = [
         "EMU is the sum of the loads of all services, one of them searched; 0 where the given loads alone can't be "
-        f"held. `{ISOLATED}` finds the best isolated parts of cores and ways, as the paper's oracle does; `{NAME}` "
-        "also shares all of them. Who shares in part or sets knobs can exceed both. The paper's pairs and triples are "
+        f"held. {ISOLATED} finds the best isolated parts of cores and ways, as the paper's oracle does; {NAME} also "
+        "shares all of them. Who shares in part or sets knobs can exceed both. The paper's pairs and triples are "
         f"at all loads from 10 to 100 %; for its figure 8 it has parties at most "
         f"{published()['parties']['emu_below_oracle_pct_at_most']} % below its oracle."
     ]

@@ -54,7 +54,8 @@ def grid(results: Results) -> Section:
         for axis, (policy, values) in zip(axes[0], found.items(), strict=True):
             shown = axis.imshow(values, origin="lower", cmap="YlOrRd", vmin=0, vmax=0.8, aspect="auto")
             for y, x in np.ndindex(values.shape):
-                axis.text(x, y, f"{values[y, x]:.2f}", ha="center", va="center", fontsize=6)
+                ink = "white" if values[y, x] > 0.5 else "black"
+                axis.text(x, y, f"{values[y, x]:.2f}", ha="center", va="center", fontsize=6, color=ink)
             axis.set_xticks(range(len(ways)), ways)
             axis.set_yticks(range(len(cores)), cores)
             axis.set(title=policy, xlabel="LLC ways")

@@ -65,6 +65,6 @@ def violins(axis: Any, names: Sequence[str], values: Sequence[Sequence[float]], 
             body.set_alpha(0.55)
         for lines in ("cmeans", "cbars", "cmins", "cmaxes"):
             made[lines].set(color="#333333", linewidth=1)
-    axis.set_xticks(range(len(names)), names, rotation=20)
+    axis.set_xticks(range(len(names)), names, rotation=35, ha="right", rotation_mode="anchor")
     axis.set_ylabel(label)
     axis.grid(axis="y", alpha=0.3)

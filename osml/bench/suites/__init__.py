@@ -12,6 +12,7 @@ from osml.bench.suites import (
     ombm,
     osml_302,
     osml_churn,
+    osml_jobs,
     osml_unseen,
     parties_diurnal,
     parties_emu,
@@ -21,8 +22,8 @@ from osml.failure import InputError
 SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
     for module in (
-        osml_302, case_a, osml_churn, osml_unseen, parties_emu, parties_diurnal, ahq_constant, ahq_fluctuating,
-        ahq_equivalence, ahq_dip, ombm,
+        osml_302, case_a, osml_churn, osml_unseen, osml_jobs, parties_emu, parties_diurnal, ahq_constant,
+        ahq_fluctuating, ahq_equivalence, ahq_dip, ombm,
     )
 }  # fmt: skip
 

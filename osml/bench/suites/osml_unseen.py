@@ -44,7 +44,7 @@ def sections(results: Results) -> list[Section]:
         )
         for number, part in enumerate(results.parts)
     ]  # fmt: skip
-    return [convergence.who_converges(results), Section("Section 6.4: unseen services", tables=groups)]
+    return [convergence.who_converges(results, figure_11=False), Section("Section 6.4: unseen services", tables=groups)]
 
 
 SUITE = Suite(

@@ -1,0 +1,70 @@
+"""What the Debian package does when it goes: put back what was found, and keep what says how it was until then."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).resolve().parents[2] / "actuator/debian"
+
+
+class Machine:
+    """The places that the scripts know, in a folder of the test."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "var/lib/osml"
+        for place in ("usr/bin", "etc/osml", "var/lib/osml"):
+            (folder / place).mkdir(parents=True)
+        (self.state / "journal.json").write_text("{}")
+        (folder / "etc/osml/agent.yaml").write_text("node: n1\n")
+        self.asked = folder / "asked"
+
+    def agent_that_ends_with(self, code: int) -> None:
+        agent = self.folder / "usr/bin/osml-agent"
+        agent.write_text(f'#!/bin/sh\necho "$@" >> {self.asked}\nexit {code}\n')
+        agent.chmod(0o755)
+
+    def run(self, script: str, reason: str) -> str:
+        text = (SCRIPTS / script).read_text()
+        for place in ("/usr/bin/", "/etc/osml", "/var/lib/osml", "/run/systemd"):
+            text = text.replace(place, f"{self.folder}{place}")
+        done = subprocess.run(["sh", "-s", reason], input=text, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, "a package that can't be removed helps nobody"
+        return done.stderr
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_a_removal_restores_and_a_purge_leaves_nothing(machine: Machine) -> None:
+    machine.agent_that_ends_with(0)
+    machine.run("prerm", "remove")
+    assert machine.asked.read_text() == f"restore --config {machine.folder}/etc/osml/agent.yaml\n"
+    machine.run("postrm", "remove")
+    assert machine.state.exists()
+    machine.run("postrm", "purge")
+    assert not machine.state.exists()
+
+
+def test_what_could_not_be_put_back_stays_written_down(machine: Machine) -> None:
+    machine.agent_that_ends_with(1)
+    assert "not back in force" in machine.run("prerm", "remove")
+    assert "stays" in machine.run("postrm", "purge")
+    assert (machine.state / "journal.json").exists()
+    machine.agent_that_ends_with(0)  # installed once more, and removed when the machine can do it again
+    machine.run("prerm", "remove")
+    machine.run("postrm", "purge")
+    assert not machine.state.exists()
+
+
+def test_an_upgrade_touches_nothing(machine: Machine) -> None:
+    machine.agent_that_ends_with(0)
+    machine.run("prerm", "upgrade")
+    machine.run("postrm", "upgrade")
+    assert not machine.asked.exists()
+    assert machine.state.exists()
