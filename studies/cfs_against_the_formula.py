@@ -1,26 +1,43 @@
-"""Delays of the simulated CFS beside those of the closed form (run in this folder)."""
+"""Delays of the simulated CFS (plain threads) beside those of the node's closed form. Run in this folder."""
+
 import numpy as np
 from cfs_simulation import sim
-from math import comb
-def stat(n,S,load,be,lat=24.,mg=3.,wg=4.,cv2=0.3):
-    lam=np.array([load/s*1000 for s in S]); S=np.array(S)
-    # zero-variance service: delay = response - S exactly when cv2 tiny
-    o,no,b=sim(3,n,len(S),lam,S,np.full(len(S),1e-6),be,100.,lat,mg,wg,0.5,0.)
-    tot=load*len(S)
-    used=tot+b; busy=min(1,used/n)
-    own=load/n
-    p=busy**n*max(busy-own,0)/busy
-    c=(be+tot-load)/n
-    r=[]
-    for i in range(len(S)):
-        d=o[i,100:no[i]]-S[i]-0.05
-        pos=d>0.1
-        r.append((round(float(pos.mean()),2),round(float(d[pos].mean()),2) if pos.any() else 0,[round(float(x),1) for x in np.quantile(d,[.5,.9,.95,.99])]))
-    print(f'n={n} LC={tot:.2f} BE={be}->{b:.2f} busy={busy:.2f} formula p={p:.2f} c={c:.2f} mean3={3*c:.2f} lat*c/(1+c)/2={lat/2*c/(1+c):.2f} | sim',r)
-for be in (4,8):
-  for n in (6,8,10):
-    for load in (.3,.6,.85,1.1):
-        stat(n,(1.,1.,1.),load,be)
-stat(6,(1.,2.8,.8),.85,4)
-stat(7,(1.,2.8,.8),.85,4)
-stat(8,(1.,2.8,.8),.85,4)
+
+from osml.virtual.cpu import crowding, empty_areas, map_cpus
+
+
+def compare(cpus: int, service_ms: tuple[float, ...], load: float, jobs: int) -> None:
+    """Print share of requests that wait and mean wait in ms, simulated and by formula, of each service.
+
+    Each service keeps `load` CPUs busy; `jobs` threads always run.
+    """
+    n = len(service_ms)
+    lengths = np.array(service_ms)
+    found, counts, job_cpus = sim(
+        3, cpus, n, load / lengths * 1000.0, lengths, np.full(n, 1e-6), jobs, 100.0, 24.0, 3.0, 4.0, 0.5, 0.0
+    )
+    areas = empty_areas(n + 1)
+    map_cpus(areas, np.full(cpus, (1 << n + 1) - 1, np.int64), cpus)
+    used = np.zeros((n + 1, len(areas.sizes)))
+    used[:n, 0], used[n, 0] = load, job_cpus
+    runnable, lengths_s = np.array([load] * n + [jobs]), np.array([*lengths / 1000.0, 0.0])
+    texts: list[str] = []
+    for i in range(n):
+        late = found[i, 100 : counts[i]] - service_ms[i] - 0.05
+        waiting = late[late > 0.1]
+        ours = crowding(areas, used, runnable, lengths_s, np.zeros(n + 1), i, 4.0, 3.0, 1.0, False)
+        mean = waiting.mean() if len(waiting) else 0.0
+        texts.append(f"{len(waiting) / len(late):4.0%} {mean:4.1f} ms, formula {ours[0]:4.0%} {ours[1]:4.1f} ms")
+    print(f"{cpus} CPUs, services use {load * n:.2f}, {jobs} job threads {job_cpus:.2f}: " + "; ".join(texts))
+
+
+def main() -> None:
+    """Fewer jobs than CPUs, and a job on every CPU."""
+    for jobs in (4, 8):
+        for cpus in (6, 8, 10):
+            for load in (0.3, 0.6, 0.85, 1.1):
+                compare(cpus, (1.0, 1.0, 1.0), load, jobs)
+
+
+if __name__ == "__main__":
+    main()

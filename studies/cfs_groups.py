@@ -15,7 +15,7 @@ PELT_MS = 32.0 / np.log(2.0)
 
 
 @nb.njit
-def simulate(seed, cpus, threads, rate, mean_ms, cv2, shares, job_shares, grouped, tick_ms, seconds):
+def simulate(seed, cpus, threads, rate, mean_ms, cv2, shares, job_shares, grouped, tick_ms, seconds):  # noqa: PLR0912, PLR0915
     """Delays in ms beyond the service time of one service with a thread or more a CPU; one job thread on every CPU."""
     np.random.seed(seed)
     home = np.arange(threads) % cpus
@@ -138,9 +138,8 @@ def main():
                 delays, busy = simulate(1, cpus, cpus, use * cpus / mean, mean, 0.3, shares, 1.0, grouped, 4.0, 60.0)
                 delays = delays[len(delays) // 10 :]
                 late = delays[delays > 0.2]
-                print(
-                    f"  {mean:4} ms, {use:4.0%} of {cpus} CPUs (got {busy / cpus:4.0%}): {len(late) / len(delays):5.1%} wait, mean {late.mean() if len(late) else 0.0:5.1f} ms, p99 of all {np.quantile(delays, 0.99):6.1f}"
-                )
+                share, mean_late = len(late) / len(delays), late.mean() if len(late) else 0.0
+                print(f"  {mean:4} ms, {busy / cpus:4.0%} of {cpus} CPUs: {share:5.1%} wait, mean {mean_late:5.1f} ms")
 
 
 if __name__ == "__main__":
