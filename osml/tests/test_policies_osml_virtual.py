@@ -51,7 +51,7 @@ def test_mixes_that_start_with_missed_targets_converge_in_seconds_and_stay_so(mi
 
 
 def test_a_mix_that_fits_on_shared_resources_only_is_shared() -> None:
-    judged, _ = _run("ads=0.6,specjbb=0.6,sphinx=0.2", "osml", 40)
+    judged, _ = _run("ads=0.6,specjbb=0.6,sphinx=0.15", "osml", 40)
     assert converged_at(judged) is not None
     assert judged[-1].used == (36, 20)
 

@@ -53,4 +53,4 @@ def test_priority_lowers_the_tails_of_latency_critical_services_beside_a_job() -
     """Ah-Q, observation 2: priority helps the more critical applications (94.2 % of them)."""
     shared = tails_ms("unmanaged")
     for policy in ("lc_first", "round_robin"):
-        assert all(first < 0.5 * among_all for first, among_all in zip(tails_ms(policy), shared, strict=True))
+        assert all(first < 0.6 * among_all for first, among_all in zip(tails_ms(policy), shared, strict=True))

@@ -13,6 +13,7 @@ from osml import frontier
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.virtual import catalogs
 from osml.virtual.closed_loop import ClosedLoop
+from osml.virtual.cpu import frequency_ghz
 from osml.virtual.engine import MAX_LOAD
 from osml.virtual.facts import Fact
 from osml.virtual.fit import IDEAL_LOAD, counters, reserved_excess, tail_at
@@ -133,7 +134,7 @@ def _mix_node(cores: int, ways: int) -> Node:
     The other cores of the chip are idle, not gone: its turbo with `cores` busy ones is the lowest clock.
     """
     whole = catalogs.platform("e5-2630v4")
-    lowest = whole.turbo_ghz - (whole.turbo_ghz - whole.frequency_ghz) * cores / whole.physical_cores
+    lowest = frequency_ghz(whole.frequency_ghz, whole.turbo_ghz, whole.physical_cores, cores)
     platform = replace(whole, cpus=cores, physical_cores=cores, ways=ways, frequency_ghz=lowest)
     job = replace(catalogs.job("fluidanimate"), threads=_BE_THREADS)
     return Node(platform, tuple(catalogs.service(name, whole.id) for name in _MIX), (job,))

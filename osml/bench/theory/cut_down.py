@@ -8,13 +8,16 @@ from dataclasses import replace
 from osml.failure import InputError
 from osml.virtual import catalogs
 from osml.virtual.catalogs import CatalogError
+from osml.virtual.cpu import frequency_ghz
 from osml.virtual.mix import Mix
 from osml.virtual.models import JobModel, PlatformModel, ServiceModel
 from osml.virtual.state import Node, NodeInputError
 
 
 def cut_down(platform: PlatformModel, cores: int | None, ways: int | None = None) -> PlatformModel:
-    """The platform with so many logical CPUs and ways (None: all); the rest is as it was.
+    """The platform with so many logical CPUs and ways (None: all); the other cores of the chip are idle, not gone.
+
+    So its lowest clock is that with these cores busy.
 
     Raises InputError for more than there is, none, or half a physical core.
     """
@@ -26,7 +29,9 @@ def cut_down(platform: PlatformModel, cores: int | None, ways: int | None = None
             raise InputError(f"{name} is {wanted}, expected 1 to {there}, which {platform.id} has")
     if cores % threads:
         raise InputError(f"cores is {cores}, expected an even number: {platform.id} has two per physical core")
-    return replace(platform, cpus=cores, physical_cores=cores // threads, ways=ways)
+    physical = cores // threads
+    lowest = frequency_ghz(platform.frequency_ghz, platform.turbo_ghz, platform.physical_cores, physical)
+    return replace(platform, cpus=cores, physical_cores=physical, ways=ways, frequency_ghz=lowest)
 
 
 def job_with_threads(name: str, platform: PlatformModel, threads: int | None = None) -> JobModel:
