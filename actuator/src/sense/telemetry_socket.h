@@ -60,7 +60,7 @@ class TelemetrySocket {
 class TelemetrySockets {
  public:
   // Open already, or opened; anew where its file has gone meanwhile.
-  Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& path, unsigned mode);
+  Result<std::shared_ptr<TelemetrySocket>> get(const fs::path& given, unsigned mode);
   // None where it is not open.
   [[nodiscard]] const TelemetrySocket* find(const fs::path& path) const;
   // After a reload: those that nobody holds any more.
