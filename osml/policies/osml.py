@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from osml.domain import Observation, Reason
 from osml.policies.arq import Arq, ArqState
+from osml.policies.osml_choose import chosen
 from osml.policies.osml_familiar import AGAIN, still_unfamiliar
 from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
@@ -144,7 +145,7 @@ def _by_models(
         text = f"{held}; what is applied is held for {refused.wait} intervals before more is asked for"
         plan = Plan(applied, [Reason(text=text)], turn.infeasible() or late, turn.forecasts(answers))
         return plan, turn.waiting(applied)
-    partition = turn.decide()
+    partition = chosen(turn)
     lack = turn.infeasible()
     return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
 
