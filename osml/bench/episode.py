@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from osml.bench.contenders import PAPER_VERSIONS, REGULATED
+from osml.bench.contenders import REGULATED
 from osml.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.bench.scenario import Scenario
@@ -76,7 +76,7 @@ def _highest(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tu
 def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """One run; whether the load held, and its row."""
     node = scenario.node
-    given: str | Policy = PAPER_VERSIONS[policy]() if policy in PAPER_VERSIONS else policy
+    given: str | Policy = policy
     loop: ClosedLoop
 
     def known(names: frozenset[str]) -> BestFor:

@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from osml.bench.contenders import contender, contender_names
+from osml.bench.contenders import contender_names
 from osml.bench.oracle_policy import ORACLES
 from osml.bench.scenario import Scenario
 from osml.bench.store import Store, policy_fingerprint
@@ -23,6 +23,7 @@ from osml.bench.suite import Suite
 from osml.bench.unit import missing_cases
 from osml.bench.workers import Task, Workers
 from osml.failure import Failure, InputError
+from osml.policies.registry import load_policy
 
 MAX_SEEDS = 1000
 
@@ -48,7 +49,7 @@ def checked_policies(names: Sequence[str]) -> list[str]:
         if name in ORACLES:
             continue
         try:
-            contender(name)
+            load_policy(name)
         except Exception as error:  # a plug-in can fail in any way
             raise InputError(f"--policies: '{name}' can't be loaded ({type(error).__name__}: {error})") from None
     if not names:
@@ -74,7 +75,7 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
-        "policy_code": {name: policy_fingerprint(contender(name)) for name in policies if name not in ORACLES},
+        "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name not in ORACLES},
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }  # fmt: skip

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 
 from osml.domain import Observation, Reason
 from osml.policies.arq import Arq, ArqState
+from osml.policies.osml_choose import chosen
 from osml.policies.osml_familiar import AGAIN, still_unfamiliar
 from osml.policies.osml_forecast import Answer, ModelFault, ask, unpredicted
 from osml.policies.osml_models import Models, shipped_models
@@ -61,7 +62,7 @@ class Osml:
                 if observation.outcome is not None and observation.outcome.status == "dry_run":
                     state = self.initial(observation, 0)  # nothing that is decided ever happens
                     node = node_of(observation, None)
-                elif stands(state.wanted, observation):
+                elif stands(state.wanted, node):
                     return _same_again(node, state)
         if state.apart:
             node = node._replace(background=False)
@@ -139,12 +140,12 @@ def _by_models(
     turn.say_hidden()
     late = migration(lc, since_s, observation.time_s)
     applied, refused = observation.partition, state.refused
-    if refused is not None and refused.wait > 0 and applied is not None and stands(applied, observation):
+    if refused is not None and refused.wait > 0 and applied is not None and stands(applied, node):
         held = why_held(observation, refused)
         text = f"{held}; what is applied is held for {refused.wait} intervals before more is asked for"
         plan = Plan(applied, [Reason(text=text)], turn.infeasible() or late, turn.forecasts(answers))
         return plan, turn.waiting(applied)
-    partition = turn.decide()
+    partition = chosen(turn)
     lack = turn.infeasible()
     return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
 

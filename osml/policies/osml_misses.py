@@ -10,6 +10,9 @@ from osml.policies.osml_memory import ENDURED, Known
 SETTLE = 2
 """Intervals after which a cell, or a way to run the node, shows what it is worth."""
 
+CALM = 2
+"""Intervals with all targets met before anything is taken back, and before a miss is over for the scheduler above."""
+
 PATIENCE = 40
 """Intervals that a queue may take to drain before more is asked for."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.domain import Observation, Partition, partition_error
-from osml.policies.osml_node import Cell
+from osml.policies.osml_node import Cell, Node
 from osml.policies.osml_state import PARTED, SHARED, SOME, OsmlState, Refused
 
 NOT_DONE = ("refused", "rolled_back", "failed")
@@ -50,18 +50,11 @@ def why_held(observation: Observation, refused: Refused) -> str:
     return in_words(observation)
 
 
-def stands(partition: Partition, observation: Observation) -> bool:
+def stands(partition: Partition, node: Node) -> bool:
     """Whether a partition is legal for the platform, the services and the operator's limits of now."""
-    names = [service.name for service in observation.services]
-    if partition_error(partition, observation.platform, names) is not None:
+    names = [service.name for service in node.observation.services]
+    if partition_error(partition, node.observation.platform, names) is not None:
         return False
-    platform = observation.platform
-    for service in observation.services:
-        cores, ways = partition.cores_of(service.name), partition.ways_of(service.name)
-        if not min(service.min_cores, platform.cores) <= cores <= (service.max_cores or platform.cores):
-            return False
-        if platform.ways is not None and not (
-            min(service.min_ways, platform.ways) <= ways <= (service.max_ways or platform.ways)
-        ):
-            return False
-    return True
+    has_ways = node.ways is not None
+    parts = {name: Cell(partition.cores_of(name), partition.ways_of(name) if has_ways else 0) for name in names}
+    return all(node.bounded(name, *part) == part for name, part in parts.items())

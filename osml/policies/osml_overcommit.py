@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from osml.domain import Partition
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_misses import SETTLE
 from osml.policies.osml_node import Cell, shared_by_services
+from osml.policies.osml_round import Round
 from osml.policies.osml_shield import units
 from osml.policies.osml_state import PARTED, SHARED, SOME
-
-if TYPE_CHECKING:
-    from osml.policies.osml_round import Round
 
 KEPT = 30
 """Intervals for which the choice of who is set aside is kept: queues need time to show what it is worth."""

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from osml.domain import Partition
 from osml.policies.osml_fit import fits, missing
 from osml.policies.osml_node import Cell
 from osml.policies.osml_overcommit import overcommit, share
+from osml.policies.osml_round import Round
 from osml.policies.osml_trade import b_points, best_fit
-
-if TYPE_CHECKING:
-    from osml.policies.osml_round import Round
 
 NEARLY_ALL = 0.92
 """Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""

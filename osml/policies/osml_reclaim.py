@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from msgspec.structs import replace
 
 from osml.domain import Partition
 from osml.policies.osml_correct import downsize, downsize_value
-from osml.policies.osml_misses import SETTLE
+from osml.policies.osml_misses import CALM, SETTLE
 from osml.policies.osml_node import Cell
 from osml.policies.osml_overcommit import filled
+from osml.policies.osml_round import Round
 from osml.policies.osml_shield import cores_in_use
 from osml.policies.policy import latency_text
-
-if TYPE_CHECKING:
-    from osml.policies.osml_round import Round
-
-CALM = 2
-"""Intervals with all targets met before anything is taken back."""
 
 LATER = 8
 """Intervals in a cell, and of predictions, before a small surplus is taken back."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -13,11 +12,9 @@ from osml.policies.osml_correct import upsize
 from osml.policies.osml_fit import cut_down, spread_out
 from osml.policies.osml_node import Cell
 from osml.policies.osml_overcommit import overcommit
+from osml.policies.osml_round import Round
 from osml.policies.osml_state import Pair
 from osml.policies.osml_trade import neighbour_to_share
-
-if TYPE_CHECKING:
-    from osml.policies.osml_round import Round
 
 FAR = -1.0
 """Slack below which a service is far behind: its latency is twice the target."""

@@ -1,4 +1,4 @@
-"""One decision of the policy `osml`: from predicted needs and what was measured to cells."""
+"""One decision of the policy `osml` in the making: what is known, what is wanted, and what is said of it."""
 
 from __future__ import annotations
 
@@ -14,12 +14,9 @@ from osml.policies.osml_correct import Action
 from osml.policies.osml_fit import cut_down, fits, spread_out
 from osml.policies.osml_forecast import NO_MODEL, Answer
 from osml.policies.osml_memory import Known, learned, without_prediction
-from osml.policies.osml_misses import SETTLE, alarming, over, really_missed
+from osml.policies.osml_misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml_models import Models
 from osml.policies.osml_node import Cell, Node, left_over, parted
-from osml.policies.osml_place import place, place_all
-from osml.policies.osml_reclaim import CALM, reclaim
-from osml.policies.osml_relieve import relieve
 from osml.policies.osml_shield import NEED, safe, units
 from osml.policies.osml_state import PARTED, SOME, OsmlState, Pair
 from osml.policies.policy import latency_text
@@ -29,7 +26,7 @@ LONG_S = 8.0
 
 
 class Round:
-    """One decision in the making."""
+    """What a decision starts from, and what its steps write to."""
 
     def __init__(self, node: Node, state: OsmlState, answers: dict[str, Answer], models: Models) -> None:
         self.node, self.before, self.answers, self.models = node, state, answers, models
@@ -134,25 +131,6 @@ class Round:
         while cell.cores < most and self.banned(name, cell):
             cell = node.bounded(name, cell.cores + 1, cell.ways + 1)
         return cell
-
-    def decide(self) -> Partition:
-        """The partition for the next interval."""
-        if not self.cells:
-            return place_all(self)
-        if self.new:
-            return place(self)
-        alarmed = [
-            name for name in self.violated
-            if name not in self.aside and alarming(self.known[name], self.before.known.get(name), self.services[name])
-        ]  # fmt: skip
-        ahead = [n for n in self.moved if n not in self.aside and self.wants[n].cores > self.cells[n].cores]
-        if alarmed or ahead:
-            return relieve(self, alarmed or ahead)
-        met = [name for name in self.aside if self.known[name].met > SETTLE]
-        if met:
-            self.say(f"{', '.join(met)} meets its target again", met[0])
-            self.aside = [name for name in self.aside if name not in met]
-        return reclaim(self)
 
     def meets(self, name: str) -> bool:
         """Whether a service was measured and met its target: from others nothing is taken, be it noise."""

@@ -73,7 +73,7 @@ def bad_policy(monkeypatch: pytest.MonkeyPatch) -> None:
         return Bad() if name == "bad" else registry.load_policy(name)
 
     monkeypatch.setattr(decide, "load_policy", load)
-    monkeypatch.setattr(contenders, "load_policy", load)
+    monkeypatch.setattr(runs, "load_policy", load)
     monkeypatch.setattr(contenders, "policy_names", lambda: [*registry.policy_names(), "bad"])
 
 

@@ -86,3 +86,10 @@ def traces(dataset: Path) -> Path:
 def rewrite() -> Callable[..., None]:
     """Changes a Parquet file as somebody with a bad collector would."""
     return _rewrite
+
+
+@pytest.fixture
+def impatient_mlflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tracking server that is gone is given up at once."""
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")

@@ -117,11 +117,8 @@ def test_pulling_gives_the_same_model_with_a_manifest(
     assert load_predictor(folder).metadata.kind == "b2"
 
 
-def test_a_server_that_is_gone_loses_nothing(
-    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
+@pytest.mark.usefixtures("impatient_mlflow")
+def test_a_server_that_is_gone_loses_nothing(bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path) -> None:
     pending = tmp_path / "pending"
     told = tracking.track("http://127.0.0.1:9", *bundle, pending=pending)
     assert len(told) == 1
@@ -132,11 +129,10 @@ def test_a_server_that_is_gone_loses_nothing(
     assert list(pending.iterdir()) == []
 
 
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_a_run_that_can_not_be_read_holds_up_none_of_the_others(
-    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     pending = tmp_path / "pending"
     told = tracking.track("http://me:s3cret@127.0.0.1:9", *bundle, pending=pending)
     assert "s3cret" not in told[0]
@@ -150,11 +146,10 @@ def test_a_run_that_can_not_be_read_holds_up_none_of_the_others(
     assert [row["version"] for row in versions(where)] == ["1"]
 
 
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_a_run_that_can_not_be_kept_is_said_and_ends_no_training(
-    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
 ) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     (tmp_path / "file").write_bytes(b"")
     (told,) = tracking.track("http://127.0.0.1:9", *bundle, pending=tmp_path / "file")
     assert "nor kept in" in told

@@ -125,6 +125,7 @@ def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
     assert not list(models.glob("c-online-*"))
 
 
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_no_password_is_kept_of_an_address(
     experiences: list[Experience], models: Path, fill: Callable[..., str], job_of: Callable[..., LearnJob],
     monkeypatch: pytest.MonkeyPatch,
@@ -135,8 +136,6 @@ def test_no_password_is_kept_of_an_address(
     monkeypatch.setattr("sys.argv", ["osml", "train", "c", "--online", "--store", store, "--track", secret])
     monkeypatch.setattr(promotion, "champion_version", lambda *_: None)
     monkeypatch.setattr(promotion, "register", lambda *_: "1")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     document = learn(job_of(store, models, track=secret))
     assert document["promoted"]
     assert "the alias champion was not moved" in document["warnings"][0]  # nobody listens there
@@ -145,16 +144,14 @@ def test_no_password_is_kept_of_an_address(
     assert not [content for content in [*kept, json.dumps(document).encode()] if b"s3cret" in content]
 
 
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_without_mlflow_the_promotion_goes_on_and_says_so(
     experiences: list[Experience],
     models: Path,
     fill: Callable[..., str],
-    monkeypatch: pytest.MonkeyPatch,
     job_of: Callable[..., LearnJob],
 ) -> None:
     pytest.importorskip("mlflow")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
     document = learn(job_of(fill(experiences), models, track="http://127.0.0.1:9"))
     assert document["promoted"]
     assert "not stored in MLflow" in document["warnings"][0]
