@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.harness import rate, take
-from osml.virtual.event_simulation import Workload, long_run
+from osml.virtual.queueing.event_simulation import Workload, long_run
 
 _REQUESTS = 2_000_000
 

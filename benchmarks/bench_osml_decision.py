@@ -29,7 +29,7 @@ def run() -> None:
     take("osml_decision_cpu_median", "us/decision", lambda: statistics.median(cpu()))
     take("osml_decision_cpu_p99", "us/decision", lambda: statistics.quantiles(cpu(), n=100)[98])
     take("osml_decision_new_layout", "us/decision", lambda: statistics.median(_microseconds(seen, _laid_out_anew)()))
-    from osml.policies.osml_models import shipped_models  # noqa: PLC0415 - needs onnxruntime
+    from osml.policies.osml.models import shipped_models  # noqa: PLC0415 - needs onnxruntime
 
     models = shipped_models("e5-2697v4")
     if models.a2 is not None:

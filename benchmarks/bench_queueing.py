@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.harness import rate, take
+from osml.virtual.columns import FloatArray
 from osml.virtual.jit import compiled
-from osml.virtual.queueing import LEVELS, FloatArray, percentile_table, percentiles, quantile, queue_response, spectrum
+from osml.virtual.queueing import LEVELS, percentile_table, percentiles, quantile, queue_response, spectrum
 
 
 @compiled

@@ -9,8 +9,8 @@ from osml.virtual import catalogs
 from osml.virtual import columns as c
 from osml.virtual.engine import advance, checked_loads, plan_of, room_for
 from osml.virtual.jit import compiled
+from osml.virtual.physics.step import step_node
 from osml.virtual.state import Grant, Node, initial_state
-from osml.virtual.step import step_node
 from osml.virtual.surface import p99_surface
 
 LOADS = {"moses": 0.4, "img-dnn": 0.6, "xapian": 0.5, "masstree": 0.3}

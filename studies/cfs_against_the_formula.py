@@ -3,7 +3,7 @@
 import numpy as np
 from cfs_simulation import sim
 
-from osml.virtual.cpu import crowding, empty_areas, map_cpus
+from osml.virtual.physics.cpu import crowding, empty_areas, map_cpus
 
 
 def compare(cpus: int, service_ms: tuple[float, ...], load: float, jobs: int) -> None:

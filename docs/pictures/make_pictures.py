@@ -11,10 +11,10 @@ from matplotlib.colors import LogNorm
 
 from osml import frontier
 from osml.virtual import catalogs
-from osml.virtual.crosscheck import crosscheck
-from osml.virtual.facts import shipped_facts
+from osml.virtual.calibration.crosscheck import crosscheck
+from osml.virtual.calibration.facts import shipped_facts
+from osml.virtual.calibration.validate import Checked, check, mix_entropies
 from osml.virtual.surface import p99_surface
-from osml.virtual.validate import Checked, check, mix_entropies
 
 HERE = Path(__file__).parent
 PLATFORM = catalogs.platform("e5-2697v4")

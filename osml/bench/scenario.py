@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from osml.bench.theory.cut_down import cut_down, resized_service
 from osml.trials.summary import CONVERGED_WITHIN_S
 from osml.virtual import catalogs
+from osml.virtual.cut_down import cut_down, resized_service
 from osml.virtual.load_traces import Churn, Trace
 from osml.virtual.mix import Mix
 from osml.virtual.models import on_platform

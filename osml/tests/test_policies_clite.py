@@ -13,12 +13,12 @@ from scipy.special import gamma, kv
 
 from osml.domain import Counters, Latency, Observation, Outcome, Partition, Platform, Service
 from osml.failure import MachineError
-from osml.policies import clite_surrogate
 from osml.policies.clite import Clite, CliteState
-from osml.policies.clite_score import score
-from osml.policies.clite_search import MAX_SAMPLES, Sample, bootstrap, propose
-from osml.policies.clite_space import Kept, Space
-from osml.policies.clite_surrogate import EXPLORATION, Surrogate
+from osml.policies.clite import surrogate as clite_surrogate
+from osml.policies.clite.score import score
+from osml.policies.clite.search import MAX_SAMPLES, Sample, bootstrap, propose
+from osml.policies.clite.space import Kept, Space
+from osml.policies.clite.surrogate import EXPLORATION, Surrogate
 from osml.policies.compositions import Cut
 from osml.policies.decide import decide
 from osml.policies.registry import load_policy

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from osml.domain import Counters, KnobRange, Knobs, Latency, Observation, Partition, Platform, Region, Service
 from osml.policies.decide import decide
 from osml.policies.heracles import Heracles
-from osml.policies.heracles_round import Growth, HeraclesState, TooMuch
+from osml.policies.heracles.round import Growth, HeraclesState, TooMuch
 from osml.policies.state import open_state, seal_state
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.mix import node_of, parse_mix

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from osml.domain import Counters, Latency, MbaRange, Observation, Outcome, Platform, partition_error
 from osml.policies.decide import decide_by
 from osml.policies.osml import Osml
-from osml.policies.osml_models import Models
+from osml.policies.osml.models import Models
 from osml.predictors.actions import N_ACTIONS, action_index
 from osml.tests.test_policies_any import platforms, tenants
 from osml.tests.test_policies_osml_models import (

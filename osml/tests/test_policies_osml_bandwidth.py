@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from osml.bandwidth import Line, Point, Profile, ProfileLibrary
 from osml.bandwidth.library import usual_library
 from osml.domain import Latency, MbaRange, Observation, Partition, Platform, Region, Service
-from osml.policies.osml_bandwidth import with_bandwidth
-from osml.policies.osml_node import node_of
+from osml.policies.osml.bandwidth import with_bandwidth
+from osml.policies.osml.node import node_of
 
 NODE = Platform(
     id="p", cores=8, cpus="0-7", ways=16, max_groups=16, bandwidth_gbps=20.0, mba=MbaRange(100, 20_000, 100, "mbps")

@@ -16,7 +16,7 @@ from osml.domain import Counters, Latency, Observation, Partition, Platform, Reg
 from osml.policies.arq import Arq
 from osml.policies.decide import decide_by
 from osml.policies.osml import Osml
-from osml.policies.osml_models import Models, load_models
+from osml.policies.osml.models import Models, load_models
 from osml.predictors import FeatureSpec, Margin, ModelMetadata, OutputSpec, Prediction, models_folder
 
 OUTPUTS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")

@@ -9,10 +9,10 @@ from msgspec.structs import replace
 
 from osml.domain import Latency, Outcome, Partition, Region
 from osml.policies.osml import Osml
-from osml.policies.osml_bans import FIRST_S
-from osml.policies.osml_models import Models
-from osml.policies.osml_outcome import LONGEST
-from osml.policies.osml_state import Refused
+from osml.policies.osml.bans import FIRST_S
+from osml.policies.osml.models import Models
+from osml.policies.osml.outcome import LONGEST
+from osml.policies.osml.state import Refused
 from osml.policies.request import RequestError
 from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_osml_models import PLATFORM, Fake, Run, metadata, needs, service

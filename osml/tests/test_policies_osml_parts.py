@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from osml.domain import Latency, Partition, Region
-from osml.policies.osml_bans import FIRST_S, LONGEST_S, Ban, is_banned, on_new_clock, with_ban
-from osml.policies.osml_fit import cut_down, fits, missing, spread_out
-from osml.policies.osml_forecast import Answer
-from osml.policies.osml_memory import ENDURED, Known, learned
-from osml.policies.osml_misses import drains, really_missed
-from osml.policies.osml_node import Cell, isolated, node_of
-from osml.policies.osml_shield import safe
-from osml.policies.osml_trade import best_fit
+from osml.policies.osml.bans import FIRST_S, LONGEST_S, Ban, is_banned, on_new_clock, with_ban
+from osml.policies.osml.fit import cut_down, fits, missing, spread_out
+from osml.policies.osml.forecast import Answer
+from osml.policies.osml.memory import ENDURED, Known, learned
+from osml.policies.osml.misses import drains, really_missed
+from osml.policies.osml.node import Cell, isolated, node_of
+from osml.policies.osml.shield import safe
+from osml.policies.osml.trade import best_fit
 from osml.tests.test_policies_osml_models import observe, service
 
 NOW_S = 100.0

@@ -16,10 +16,10 @@ from msgspec.structs import replace
 from osml.domain import Latency, MbaRange, Partition, Region, Service
 from osml.policies.decide import RequestError, decide_by
 from osml.policies.osml import Osml, OsmlC
-from osml.policies.osml_bans import is_banned, with_ban
-from osml.policies.osml_models import Models, load_models
-from osml.policies.osml_node import Cell
-from osml.policies.osml_state import Pair
+from osml.policies.osml.bans import is_banned, with_ban
+from osml.policies.osml.models import Models, load_models
+from osml.policies.osml.node import Cell
+from osml.policies.osml.state import Pair
 from osml.policies.state import open_state, seal_state
 from osml.predictors import Prediction, models_folder
 from osml.tests.test_policies_osml import Values

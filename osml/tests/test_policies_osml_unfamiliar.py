@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from osml.domain import Counters, Service
 from osml.policies.osml import Osml, OsmlC
-from osml.policies.osml_models import Models
+from osml.policies.osml.models import Models
 from osml.predictors import FeatureSpec
 from osml.tests.test_policies_osml import Values
 from osml.tests.test_policies_osml_models import Fake, Run, metadata, needs, service

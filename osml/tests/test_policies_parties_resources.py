@@ -6,7 +6,7 @@ from osml.domain import Counters, KnobRange, Knobs, Latency, Observation, Partit
 from osml.policies.decide import decide
 from osml.policies.holding import POOL
 from osml.policies.parties import Action, Parties, PartiesState, Trial
-from osml.policies.parties_memory import DiskTest
+from osml.policies.parties.memory import DiskTest
 from osml.policies.state import open_state, seal_state
 
 PLATFORM = Platform(

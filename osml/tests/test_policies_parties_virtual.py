@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 
 from osml.domain import Knobs
-from osml.policies import parties, parties_wheel
+from osml.policies import parties
+from osml.policies.parties import wheel as parties_wheel
 from osml.virtual import catalogs
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.models import ServiceModel

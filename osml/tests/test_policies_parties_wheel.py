@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 
 from osml.domain import Resource
-from osml.policies.parties_wheel import COMPUTE, STORAGE, Action, Wheels
+from osml.policies.parties.wheel import COMPUTE, STORAGE, Action, Wheels
 
 ALL: tuple[Resource, ...] = (*COMPUTE, *STORAGE)
 

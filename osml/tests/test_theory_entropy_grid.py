@@ -10,8 +10,8 @@ from osml.bench.theory.published_equivalence import published_beside
 from osml.bench.theory.settled_runs import Settling
 from osml.failure import InputError
 from osml.theory.equivalence import equivalence
+from osml.virtual.calibration.validate import mix_entropies
 from osml.virtual.mix import parse_mix
-from osml.virtual.validate import mix_entropies
 
 SHORT = Settling(10.0, 5.0)
 SMALL = GridSetup(cores=(5, 8), ways=(8, 20), policies=("unmanaged", "even"), settling=SHORT)

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from osml.bench.theory.cut_down import cut_down_node
 from osml.bench.theory.disciplines import DISCIPLINES, Stream, draw, simulate
 from osml.bench.theory.passed_over import application_inversions, compare_disciplines, log_inversions
 from osml.bench.theory.service_runs import run_service, workload_on
@@ -11,8 +10,9 @@ from osml.bench.theory.settled_runs import Settling
 from osml.failure import InputError
 from osml.theory.tlt import check_tlt
 from osml.virtual import catalogs
-from osml.virtual.event_simulation import Workload
+from osml.virtual.cut_down import cut_down_node
 from osml.virtual.mix import parse_mix
+from osml.virtual.queueing.event_simulation import Workload
 
 # Two services, each 0.4 of one server: service times of 1 ms, lognormal with E[S^2] = 2.
 HALVES = [Stream("first", 0, 400.0, 1.0, 1.0), Stream("second", 1, 400.0, 1.0, 1.0)]

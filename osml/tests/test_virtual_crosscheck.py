@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from osml.cli.virtual import app
 from osml.failure import Failure
 from osml.virtual import catalogs
-from osml.virtual.crosscheck import crosscheck, flow_at, requests_for, workload_of
+from osml.virtual.calibration.crosscheck import crosscheck, flow_at, requests_for, workload_of
 
 PLATFORM = catalogs.platform("e5-2697v4")
 

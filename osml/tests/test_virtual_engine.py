@@ -8,11 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from osml.virtual import cache, catalogs, columns, cpu, memory
+from osml.virtual import catalogs, columns
 from osml.virtual.engine import advance
 from osml.virtual.kernel.machine import Machine
 from osml.virtual.models import PlatformModel
 from osml.virtual.mount.simulation import Simulation
+from osml.virtual.physics import cache, cpu, memory
 from osml.virtual.state import Grant, Node, NodeInputError, initial_state
 from osml.virtual.steady import steady
 from osml.virtual.surface import first_cpus, ideal_ms, p99_ms, p99_surface, run, whole_node

@@ -17,13 +17,13 @@ from hypothesis import strategies as st
 
 from osml.failure import InputError
 from osml.predictors.actions import N_ACTIONS, NO_CHANGE, action_index, action_of, legal_actions
-from osml.virtual import environment_features as f
+from osml.virtual.colocation import features as f
+from osml.virtual.colocation.actions import free_of, resolve
+from osml.virtual.colocation.config import EnvironmentConfig, config_of
+from osml.virtual.colocation.episodes import draw_episode
+from osml.virtual.colocation.nodes import ColocationNodes
+from osml.virtual.colocation.rewards import entropy_rewards, latency_rewards
 from osml.virtual.environment import ENVIRONMENT_ID, ColocationEnv, ColocationVectorEnv
-from osml.virtual.environment_actions import free_of, resolve
-from osml.virtual.environment_config import EnvironmentConfig, config_of
-from osml.virtual.environment_episodes import draw_episode
-from osml.virtual.environment_nodes import ColocationNodes
-from osml.virtual.environment_rewards import entropy_rewards, latency_rewards
 from osml.virtual.fleet import EMPTY
 from osml.virtual.state import NodeInputError
 

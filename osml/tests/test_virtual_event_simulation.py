@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from osml.virtual.event_simulation import Workload, long_run, window
+from osml.virtual.queueing.event_simulation import Workload, long_run, window
 
 
 @pytest.mark.parametrize("utilisation", [0.2, 0.7, 0.9])

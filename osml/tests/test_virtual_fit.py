@@ -13,13 +13,13 @@ from typer.testing import CliRunner
 
 from osml.cli.virtual import app
 from osml.virtual import catalogs
-from osml.virtual.catalog_text import with_fitted
+from osml.virtual.calibration.catalog_text import with_fitted
+from osml.virtual.calibration.facts import parse_facts, shipped_facts
+from osml.virtual.calibration.fit import fit_service
+from osml.virtual.calibration.interference import ANTAGONISTS, tolerated_load_pct
+from osml.virtual.calibration.validate import KINDS, check, within
 from osml.virtual.catalogs import CatalogError
-from osml.virtual.facts import parse_facts, shipped_facts
-from osml.virtual.fit import fit_service
-from osml.virtual.interference import ANTAGONISTS, tolerated_load_pct
 from osml.virtual.models import ServiceModel
-from osml.virtual.validate import KINDS, check, within
 
 SERVICES = resources.files("osml.virtual").joinpath("catalog", "services.yaml")
 

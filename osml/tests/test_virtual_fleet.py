@@ -9,10 +9,9 @@ from osml import entropy
 from osml.domain import Counters, Latency, Service
 from osml.virtual import catalogs
 from osml.virtual import columns as c
-from osml.virtual import fleet_measure as m
-from osml.virtual import fleet_noise as noise
 from osml.virtual.engine import advance
-from osml.virtual.fleet import EMPTY, Fleet
+from osml.virtual.fleet import EMPTY, Fleet, noise
+from osml.virtual.fleet import measure as m
 from osml.virtual.measure import measure
 from osml.virtual.models import on_platform
 from osml.virtual.state import Grant, Node, NodeInputError, initial_state

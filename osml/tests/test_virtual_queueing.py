@@ -9,7 +9,7 @@ import pytest
 
 from osml.virtual import queueing
 from osml.virtual.queueing import LEVELS, Response, erlang_c, quantiles, queue_response
-from osml.virtual.queueing_distribution import normal_quantile
+from osml.virtual.queueing.distribution import normal_quantile
 
 
 @pytest.mark.parametrize("servers", [1, 2, 5, 12, 36])

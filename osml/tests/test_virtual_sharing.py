@@ -7,8 +7,8 @@ import pytest
 from scipy.integrate import quad
 
 from osml.virtual import catalogs
-from osml.virtual.cache import insertion_ratio, miss_ratio
-from osml.virtual.cpu import preempting, turn_ms
+from osml.virtual.physics.cache import insertion_ratio, miss_ratio
+from osml.virtual.physics.cpu import preempting, turn_ms
 from osml.virtual.state import Grant, Node
 from osml.virtual.steady import steady
 

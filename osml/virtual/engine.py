@@ -11,10 +11,10 @@ import numpy as np
 
 from osml.virtual import columns as c
 from osml.virtual.columns import FloatArray
-from osml.virtual.fixed_point import Work, empty_work
+from osml.virtual.physics.fixed_point import Work, empty_work
+from osml.virtual.physics.step import step_node
 from osml.virtual.queueing import Response
 from osml.virtual.state import Flow, Grant, Node, NodeInputError, NodeState, Plan, plan
-from osml.virtual.step import step_node
 
 MAX_LOAD = 2.0
 _MAX_PLANS = 512

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.predictors.actions import N_ACTIONS
+from osml.virtual.colocation.config import EnvironmentConfig, config_of
+from osml.virtual.colocation.episodes import Episode, draw_episode, episode_of
+from osml.virtual.colocation.features import O_LATENCY, O_TARGET
+from osml.virtual.colocation.nodes import ColocationNodes
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.environment_config import EnvironmentConfig, config_of
-from osml.virtual.environment_episodes import Episode, draw_episode, episode_of
-from osml.virtual.environment_features import O_LATENCY, O_TARGET
-from osml.virtual.environment_nodes import ColocationNodes
 from osml.virtual.fleet import EMPTY
 from osml.virtual.mix import parse_mix
 
@@ -115,13 +115,13 @@ class ColocationEnv(gymnasium.Env[Any, Any]):
 
     ## Action space
     `MultiDiscrete([49] * n)` with n = `max_services`: action `7 (m + 3) + (w + 3)` of a service gives it m cores and w
-    ways, each from -3 to 3. `info["action_mask"]` (n, 49) has the legal ones; `environment_actions` says what is legal
+    ways, each from -3 to 3. `info["action_mask"]` (n, 49) has the legal ones; `colocation.actions` says what is legal
     and how joint actions are resolved. Illegal ones are cut to what is possible. With `turns=True`: `Discrete(49)`, one
     service acts in each step, in turn.
 
     ## Observation space
     `Box(n, 26)`, float32, a row a service in raw units; all zeros where nobody is. Columns, units and meanings:
-    `environment_features.FEATURES`. With `turns=True` the row of the service whose turn it is, `Box(26,)`. With
+    `colocation.features.FEATURES`. With `turns=True` the row of the service whose turn it is, `Box(26,)`. With
     `mask_in_observation=True` a `Dict` of `observations` and `action_mask`.
 
     ## Rewards

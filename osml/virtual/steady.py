@@ -9,10 +9,10 @@ import numpy as np
 from osml.virtual import columns as c
 from osml.virtual.columns import FloatArray, IntArray, make_idle
 from osml.virtual.engine import checked_loads, flows_of, plan_of, room_for
-from osml.virtual.fixed_point import Work
 from osml.virtual.jit import compiled
+from osml.virtual.physics.fixed_point import Work
+from osml.virtual.physics.step import step_node
 from osml.virtual.state import Flow, Grant, Node
-from osml.virtual.step import step_node
 
 MEASURED_S = 1.0
 """Length of the last interval, the one that is looked at."""

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from osml.failure import Failure
-from osml.policies.osml_models import KINDS, Models
+from osml.policies.osml.models import KINDS, Models
 from osml.predictors import ManifestEntry, Predictor, load_manifest
 from osml.predictors.manifest import MANIFEST
 from osml.predictors.q_function import QFunction

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from osml.virtual import catalogs
-from osml.virtual.facts import shipped_facts
+from osml.virtual.calibration.facts import shipped_facts
 
 FACTS = Path(__file__).parents[3] / "shared" / "facts"
 pytestmark = [

@@ -19,10 +19,10 @@ from osml.domain import Observation, Partition, Region
 from osml.predictors import FEATURES, feature_row
 from osml.virtual import catalogs
 from osml.virtual.closed_loop import describe, observed_service
+from osml.virtual.colocation.config import EnvironmentConfig
+from osml.virtual.colocation.episodes import Episode
+from osml.virtual.colocation.nodes import ColocationNodes
 from osml.virtual.engine import flows_of
-from osml.virtual.environment_config import EnvironmentConfig
-from osml.virtual.environment_episodes import Episode
-from osml.virtual.environment_nodes import ColocationNodes
 from osml.virtual.fleet import EMPTY
 from osml.virtual.measure import measure
 from osml.virtual.models import on_platform

@@ -22,7 +22,7 @@ from osml_training.dqn.state import STATE
 
 from osml.entropy import intolerable as intolerable_of_one
 from osml.failure import InputError
-from osml.virtual.environment_rewards import entropy_rewards, latency_rewards
+from osml.virtual.colocation.rewards import entropy_rewards, latency_rewards
 
 
 @pytest.fixture(scope="module")

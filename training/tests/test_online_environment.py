@@ -15,8 +15,8 @@ from osml_training.dqn.state import STATE, environment_state
 from osml.failure import InputError
 from osml.predictors.actions import NO_CHANGE, action_index
 from osml.virtual import catalogs
+from osml.virtual.colocation.features import O_LATENCY, O_TARGET
 from osml.virtual.environment import ColocationVectorEnv
-from osml.virtual.environment_features import O_LATENCY, O_TARGET
 
 SMALL = {"max_services": 3, "horizon": 6}
 

@@ -73,8 +73,8 @@ def test_entropy_and_targets_are_those_of_the_engine_without_noise():
     settings = {"max_services": 1, "services": ("xapian",), "jobs": (), "traces": ("constant",), "horizon": 4}
     found = evaluate_greedy(hold, PLATFORM, (5,), **settings)
     from osml.virtual import catalogs
-    from osml.virtual.environment_config import config_of
-    from osml.virtual.environment_episodes import draw_episode
+    from osml.virtual.colocation.config import config_of
+    from osml.virtual.colocation.episodes import draw_episode
 
     platform, service = catalogs.platform(PLATFORM), catalogs.service("xapian", PLATFORM)
     config = config_of({"platform": PLATFORM, "start": "even", **settings})

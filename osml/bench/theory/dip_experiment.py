@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Literal
 
-from osml.bench.theory.cut_down import cut_down, tenants_of
 from osml.bench.theory.settled_runs import Settled, Settling, by_priority, check_policy, kind_ranks, under_policy
 from osml.failure import InputError
 from osml.virtual import catalogs
 from osml.virtual.catalogs import CatalogError
+from osml.virtual.cut_down import cut_down, tenants_of
 from osml.virtual.models import PlatformModel
 from osml.virtual.state import Node
 from osml.virtual.surface import ideal_ms

@@ -2,7 +2,7 @@
 
 `fcfs` serves in the order of arrival, `rr` gives everybody a turn of `slice_ms` and then puts it at the end of the
 queue, `priority` interrupts the less critical (who resume later, with what they have left).
-Work is drawn from the same distributions as in osml.virtual.event_simulation.
+Work is drawn from the same distributions as in osml.virtual.queueing.event_simulation.
 """
 
 from __future__ import annotations

@@ -11,11 +11,11 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.bench.theory.cut_down import cut_down_node
 from osml.bench.theory.settled_runs import Settled, Settling, check_policy, under_policy
 from osml.entropy import RELATIVE_IMPORTANCE, be_entropy, combine, intolerable, lc_entropy
 from osml.failure import InputError
 from osml.theory.equivalence import EntropyCurve, Need, isentropic_line
+from osml.virtual.cut_down import cut_down_node
 from osml.virtual.mix import Mix
 from osml.virtual.state import Node
 from osml.virtual.surface import solo_speed

@@ -9,10 +9,10 @@ import numpy as np
 
 from osml.failure import InputError
 from osml.theory.tlt import FloatArray
-from osml.virtual.crosscheck import workload_of
-from osml.virtual.event_simulation import Workload, serve
+from osml.virtual.calibration.crosscheck import workload_of
 from osml.virtual.jit import compiled
 from osml.virtual.models import PlatformModel, ServiceModel
+from osml.virtual.queueing.event_simulation import Workload, serve
 from osml.virtual.state import Grant, Node
 from osml.virtual.steady import steady
 from osml.virtual.surface import first_cpus

@@ -10,7 +10,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from osml.bench.theory.cut_down import cut_down_node
 from osml.bench.theory.disciplines import DISCIPLINES, Discipline
 from osml.bench.theory.passed_over import (
     ApplicationInversions,
@@ -22,6 +21,7 @@ from osml.bench.theory.passed_over import (
 from osml.cli.theory.files import read_log
 from osml.cli.theory.output import JsonOption, PlotOption, draw, names_of, number, print_json
 from osml.failure import InputError
+from osml.virtual.cut_down import cut_down_node
 from osml.virtual.mix import Mix, parse_mix, scaling_notes
 from osml.virtual.state import Node
 

@@ -14,8 +14,8 @@ from rich.table import Table
 
 from osml.failure import InputError
 from osml.virtual import catalogs
-from osml.virtual.crosscheck import Cell, Report
-from osml.virtual.crosscheck import crosscheck as compare
+from osml.virtual.calibration.crosscheck import Cell, Report
+from osml.virtual.calibration.crosscheck import crosscheck as compare
 from osml.virtual.models import PlatformModel, ServiceModel
 from osml.virtual.queueing import DISTRIBUTION
 

@@ -13,9 +13,9 @@ from rich.progress import track
 
 from osml.failure import InputError
 from osml.virtual import catalogs
-from osml.virtual.catalog_text import with_fitted
-from osml.virtual.facts import shipped_facts
-from osml.virtual.fit import fit_service
+from osml.virtual.calibration.catalog_text import with_fitted
+from osml.virtual.calibration.facts import shipped_facts
+from osml.virtual.calibration.fit import fit_service
 from osml.virtual.models import ServiceModel
 
 

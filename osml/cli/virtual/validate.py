@@ -12,8 +12,8 @@ from rich.progress import track
 from rich.table import Table
 
 from osml.failure import InputError
-from osml.virtual.facts import shipped_facts
-from osml.virtual.validate import Checked, check
+from osml.virtual.calibration.facts import shipped_facts
+from osml.virtual.calibration.validate import Checked, check
 
 
 def _summary(results: list[Checked], held_back: bool) -> tuple[int, int]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from osml.bandwidth import ProfileLibrary, shipped_profiles
 from osml.policies.osml import Osml
-from osml.policies.osml_models import Models
+from osml.policies.osml.models import Models
 from osml.predictors import FeatureSpec, Margin, ModelMetadata, OutputSpec, Prediction
 from osml.trials.ombm.accuracy import PLATFORM, SERVICES
 from osml.trials.ombm.assurance import COMBINATIONS, DYNAMIC_S, STATIC_S, WARM_UP_S, traces

@@ -5,9 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from osml.virtual import columns as c
-from osml.virtual.cache import miss_ratio
 from osml.virtual.columns import FloatArray
-from osml.virtual.memory import (
+from osml.virtual.models import JobModel, PlatformModel
+from osml.virtual.oracle.environment import Demands
+from osml.virtual.oracle.stand_ins import shares_of_jobs
+from osml.virtual.physics.cache import miss_ratio
+from osml.virtual.physics.memory import (
     M_BYTES,
     M_CAP,
     M_COMPUTE,
@@ -17,9 +20,6 @@ from osml.virtual.memory import (
     TRAFFIC_COLUMNS,
     rise,
 )
-from osml.virtual.models import JobModel, PlatformModel
-from osml.virtual.oracle.environment import Demands
-from osml.virtual.oracle.stand_ins import shares_of_jobs
 from osml.virtual.state import Node
 
 _MARGIN = 1e-3

@@ -2,7 +2,7 @@
 
 Isolated services meet in the clock (the power of all), the memory (the traffic of all), the ports of the cache (the
 accesses of all) and in physical cores that two of them share. What each of them asks of the node at least makes a bound
-of all four, in closed form, with the equations of osml.virtual.fixed_point.
+of all four, in closed form, with the equations of osml.virtual.physics.fixed_point.
 """
 
 from __future__ import annotations
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from osml.virtual import columns as c
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.cpu import frequency_ghz
 from osml.virtual.jit import compiled, lean
-from osml.virtual.memory import M_BUSY, M_OPEN, rise, utilisation
+from osml.virtual.physics.cpu import frequency_ghz
+from osml.virtual.physics.memory import M_BUSY, M_OPEN, rise, utilisation
 
 _ROUNDS = 12
 _CLOSE = 1e-5

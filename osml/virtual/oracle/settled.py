@@ -14,8 +14,8 @@ import numpy as np
 from osml.virtual import columns as c
 from osml.virtual.columns import FloatArray, IntArray
 from osml.virtual.engine import checked_loads
-from osml.virtual.fixed_point import Work, empty_work
 from osml.virtual.jit import compiled
+from osml.virtual.physics.fixed_point import Work, empty_work
 from osml.virtual.state import Node
 from osml.virtual.steady import settle_node
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from osml.virtual import columns as c
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.fixed_point import Work
 from osml.virtual.jit import compiled
 from osml.virtual.oracle.settled import SettledNode, place_first, tail_column
+from osml.virtual.physics.fixed_point import Work
 from osml.virtual.state import Node
 from osml.virtual.steady import settle_node
 

@@ -12,9 +12,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from osml.virtual.cache import miss_ratio
-from osml.virtual.memory import MAX_UTILISATION, rise
 from osml.virtual.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
+from osml.virtual.physics.cache import miss_ratio
+from osml.virtual.physics.memory import MAX_UTILISATION, rise
 
 SCALE = 1e4
 

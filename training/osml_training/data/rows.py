@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.virtual import fleet_measure as m
+from osml.virtual.fleet import measure as m
 from osml_training.data.arrow import numpy_type, pa
 from osml_training.data.description import Provenance, metadata, virtual_fingerprint
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 
 from osml.virtual import catalogs
 from osml.virtual import columns as c
-from osml.virtual import fleet_measure as m
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.fixed_point import Work, empty_work
-from osml.virtual.fleet_noise import Streams
+from osml.virtual.fleet import measure as m
+from osml.virtual.fleet.noise import Streams
 from osml.virtual.jit import compiled
 from osml.virtual.models import on_platform
+from osml.virtual.physics.fixed_point import Work, empty_work
+from osml.virtual.physics.step import step_node
 from osml.virtual.state import Node
 from osml.virtual.steady import settle_node
-from osml.virtual.step import step_node
 from osml_training.data.sweep import Run, Sweep
 from osml_training.data.variants import platform_of, service_of
 

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from osml.virtual import columns as c
-from osml.virtual import fleet_measure as m
 from osml.virtual.columns import FloatArray, IntArray
-from osml.virtual.fixed_point import Work, empty_work
-from osml.virtual.fleet_noise import Streams
+from osml.virtual.fleet import measure as m
+from osml.virtual.fleet.noise import Streams
 from osml.virtual.jit import compiled
-from osml.virtual.step import step_node
+from osml.virtual.physics.fixed_point import Work, empty_work
+from osml.virtual.physics.step import step_node
 
 if TYPE_CHECKING:
     from osml.virtual.state import Node

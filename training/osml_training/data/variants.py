@@ -13,9 +13,9 @@ from functools import cache
 
 import numpy as np
 
-from osml.bench.theory.cut_down import cut_down, resized_service
 from osml.failure import InputError
 from osml.virtual import catalogs
+from osml.virtual.cut_down import cut_down, resized_service
 from osml.virtual.models import PlatformModel, ServiceModel
 from osml.virtual.state import Node
 from osml.virtual.steady import steady

@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 
 from osml.bench.report.statistics import mean, median
-from osml.virtual.environment_config import EnvironmentConfig  # before HOME changes: the machine code is in it
+from osml.virtual.colocation.config import EnvironmentConfig  # before HOME changes: the machine code is in it
 from osml_training.dqn.online_config import OnlineConfig
 from osml_training.dqn.online_environment import ServiceSteps, states_of
 from osml_training.dqn.online_evaluate import Evaluation, evaluate_greedy

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.virtual.environment_features import O_LATENCY, O_MEASURED, O_TARGET
+from osml.virtual.colocation.features import O_LATENCY, O_MEASURED, O_TARGET
 from osml.virtual.models import PlatformModel
 from osml_training.dqn.rewards import Reward, entropy_gain, intolerable
 

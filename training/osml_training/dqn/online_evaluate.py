@@ -16,10 +16,10 @@ from osml.bench.report.statistics import Estimate, mean
 from osml.failure import InputError
 from osml.predictors.actions import NO_CHANGE
 from osml.virtual import columns as c
-from osml.virtual import fleet_measure as m
-from osml.virtual.environment_config import config_of
-from osml.virtual.environment_episodes import Episode, draw_episode
-from osml.virtual.environment_nodes import ColocationNodes
+from osml.virtual.colocation.config import config_of
+from osml.virtual.colocation.episodes import Episode, draw_episode
+from osml.virtual.colocation.nodes import ColocationNodes
+from osml.virtual.fleet import measure as m
 from osml_training.dqn.online_learner import Policy, greedy
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.state import environment_state

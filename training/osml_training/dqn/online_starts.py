@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.predictors import Predictor
-from osml.virtual import environment_features as e
-from osml.virtual import fleet_measure as m
-from osml.virtual.environment_nodes import ColocationNodes
+from osml.virtual.colocation import features as e
+from osml.virtual.colocation.nodes import ColocationNodes
+from osml.virtual.fleet import measure as m
 from osml_training.dqn.state import environment_state
 
 Ints = NDArray[np.int64]

@@ -1,0 +1,5 @@
+"""Heracles with several services. `policy` decides, `round` has the algorithms of one decision."""
+
+from osml.policies.heracles.policy import Heracles
+
+__all__ = ["Heracles"]

@@ -1,0 +1,30 @@
+"""Which step `osml` takes: place who is new, relieve who misses a target, else take back what is too much."""
+
+from __future__ import annotations
+
+from osml.domain import Partition
+from osml.policies.osml.misses import SETTLE, alarming
+from osml.policies.osml.place import place, place_all
+from osml.policies.osml.reclaim import reclaim
+from osml.policies.osml.relieve import relieve
+from osml.policies.osml.round import Round
+
+
+def chosen(turn: Round) -> Partition:
+    """The partition for the next interval."""
+    if not turn.cells:
+        return place_all(turn)
+    if turn.new:
+        return place(turn)
+    alarmed = [
+        name for name in turn.violated
+        if name not in turn.aside and alarming(turn.known[name], turn.before.known.get(name), turn.services[name])
+    ]  # fmt: skip
+    ahead = [n for n in turn.moved if n not in turn.aside and turn.wants[n].cores > turn.cells[n].cores]
+    if alarmed or ahead:
+        return relieve(turn, alarmed or ahead)
+    met = [name for name in turn.aside if turn.known[name].met > SETTLE]
+    if met:
+        turn.say(f"{', '.join(met)} meets its target again", met[0])
+        turn.aside = [name for name in turn.aside if name not in met]
+    return reclaim(turn)

@@ -1,0 +1,161 @@
+"""What the policy `osml` remembers of each service between two decisions, and how a new interval changes it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from osml.domain import Service
+from osml.policies.osml.bans import MOVED, Ban
+from osml.policies.osml.forecast import Answer
+from osml.policies.osml.node import Cell
+
+_NOISE = 4.0  # standard deviations of a counted rate
+_MEMORY = 8  # intervals that a mean goes over
+_OVER = 3  # intervals in a row with the target met after which earlier misses are over
+
+ENDURED = 8
+"""So many more missed than met intervals in a cell are no noise, however small each miss was: were the tail really at
+its target, each would be one or the other by the toss of a coin."""
+
+
+class Known(Struct, frozen=True, array_like=True):
+    """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
+
+    `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
+    row, `owed` how many more missed than met ones there were, `loads` changes of load (or target), `level` is a mean of
+    latency over target. `confined`: predicted while it had a cell of its own, where the models know best. `before` is
+    what it had before the last step down; `underway`: that step went half of the way.
+    """
+
+    oaa: tuple[float, float]
+    oaa_upper: tuple[float, float]
+    cliff: tuple[float, float]
+    upper: tuple[float, float]
+    gbps: float | None
+    count: int
+    confined: bool
+    target_ms: float | None
+    rate: float | None = None
+    loads: int = 0
+    cell: tuple[int, int] | None = None
+    settled: int = 0
+    missed: int = 0
+    met: int = 0
+    latency_ms: float | None = None
+    level: float | None = None
+    bans: list[Ban] = []
+    before: tuple[int, int] | None = None
+    owed: int = 0
+    underway: bool = False
+
+
+def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | None, interval_s: float) -> Known:
+    """The memory of a service after one more interval in `cell` (None: it shares)."""
+    rate = None if service.latency is None else service.latency.requests_per_s
+    slack = service.slack
+    if known is None or known.target_ms != service.target_ms:
+        bans, loads = ([], 0) if known is None else (known.bans, known.loads + 1)
+        if known is not None and (known.target_ms or 0.0) < (service.target_ms or 0.0):
+            bans = []  # what missed a stricter target may meet this one
+        fresh = _fresh(answer, service, cell, rate)
+        missed, met = int(slack is not None and slack < 0), int(slack is not None and slack >= 0)
+        return replace(fresh, bans=bans, loads=loads, missed=missed, met=met)
+    here = None if cell is None else (cell.cores, cell.ways)
+    settled = known.settled + 1 if here == known.cell else 0
+    missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
+    met = known.met if slack is None else known.met + 1 if slack >= 0 else 0
+    owed = known.owed if slack is None else max(0, min(known.owed + (1 if slack < 0 else -1), ENDURED))
+    if settled == 0 or met >= _OVER:
+        owed = 0
+    latency_ms = service.latency_ms
+    seen: dict[str, Any] = {
+        "cell": here, "settled": settled, "missed": missed, "met": met, "owed": owed,
+        "latency_ms": latency_ms if latency_ms is not None else known.latency_ms,
+        "level": _level(None if settled == 0 else known.level, latency_ms, service.target_ms),
+    }  # fmt: skip
+    if slack is None:
+        return replace(known, **seen)
+    # While a queue drains, completions are not arrivals: more of them say nothing of the load, nor do fewer.
+    arrivals = known.missed == 0 and (missed == 0 or (rate or 0.0) > (known.rate or 0.0))
+    if arrivals and _moved(known.rate, rate, interval_s):
+        fresh = _fresh(answer, service, cell, rate)
+        return replace(
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
+        )
+    better = cell is not None and not known.confined
+    if missed and not (better and settled):
+        return replace(known, **seen)  # starved services look alike whatever their load: nothing is learned from that
+    if settled == 0 and known.count:
+        return replace(known, **seen)  # a part of the interval was under the old allocation
+    if better:
+        fresh = replace(known, **seen, **_predicted(answer), count=1, confined=True, rate=rate)
+        return _at_least(fresh, known) if missed else fresh
+    if known.confined and cell is None:
+        return replace(known, **seen)
+    # Half of the way down the neighbours are others than they were: what was predicted above is over.
+    share = 1.0 if known.underway and settled == 1 else 1.0 / min(known.count + 1, _MEMORY)
+    return replace(
+        known,
+        **seen,
+        oaa=_mean(known.oaa, answer.oaa, share),
+        oaa_upper=_mean(known.oaa_upper, answer.oaa_upper, share),
+        cliff=_mean(known.cliff, answer.cliff, share),
+        upper=_mean(known.upper, answer.upper, share),
+        gbps=answer.gbps,
+        count=known.count + 1,
+        rate=rate if known.rate is None else known.rate if rate is None else known.rate + share * (rate - known.rate),
+    )
+
+
+def without_prediction(known: Known, answer: Answer) -> Known:
+    """The memory of a service that no model is believed about: its need is that of `answer`, until one is again."""
+    return replace(known, **_predicted(answer), count=0)
+
+
+def _predicted(answer: Answer) -> dict[str, Any]:
+    return {
+        "oaa": answer.oaa, "oaa_upper": answer.oaa_upper, "cliff": answer.cliff, "upper": answer.upper,
+        "gbps": answer.gbps,
+    }  # fmt: skip
+
+
+def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:
+    return Known(
+        oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps,
+        count=1, confined=cell is not None, target_ms=service.target_ms, rate=rate,
+        cell=None if cell is None else (cell.cores, cell.ways), latency_ms=service.latency_ms,
+    )  # fmt: skip
+
+
+def _level(before: float | None, latency_ms: float | None, target_ms: float | None) -> float | None:
+    """Latency over target, as a mean in which an interval counts less the older it is."""
+    if latency_ms is None or target_ms is None:
+        return before
+    ratio = min(latency_ms / target_ms, 1.3)  # what a queue was once is forgotten soon
+    return ratio if before is None else before + 0.3 * (ratio - before)
+
+
+def _at_least(now: Known, before: Known) -> Known:
+    """A service that misses its target does not need less than was thought before."""
+    return replace(
+        now,
+        oaa=(max(now.oaa[0], before.oaa[0]), max(now.oaa[1], before.oaa[1])),
+        oaa_upper=(max(now.oaa_upper[0], before.oaa_upper[0]), max(now.oaa_upper[1], before.oaa_upper[1])),
+    )
+
+
+def _mean(old: Sequence[float], new: Sequence[float], share: float) -> tuple[float, float]:
+    return old[0] + share * (new[0] - old[0]), old[1] + share * (new[1] - old[1])
+
+
+def _moved(before: float | None, now: float | None, interval_s: float) -> bool:
+    """Whether a rate has changed by more than its own noise (requests that come at random) and MOVED."""
+    if not before or now is None:
+        return False
+    noise = _NOISE / math.sqrt(max(1.0, before * interval_s))
+    return abs(now / before - 1.0) > MOVED + noise

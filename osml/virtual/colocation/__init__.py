@@ -1,0 +1,1 @@
+"""The environment `osml/Colocation-v0` without gymnasium; `osml.virtual.environment` is its gymnasium side."""
