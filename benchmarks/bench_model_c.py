@@ -18,7 +18,7 @@ def _learning() -> None:
         return
     import msgspec
     import numpy as np
-    from osml_training.data.examples import RunKey
+    from osml_training.data.runs import RunKey
     from osml_training.dqn import offline
     from osml_training.dqn.config import read_offline_config, shipped_offline_config
     from osml_training.dqn.rewards import intolerable

@@ -14,7 +14,8 @@ from osml.frontier import b_points
 
 examples = pytest.importorskip("osml_training.data.examples")
 features = pytest.importorskip("osml_training.data.features")
-ExampleSource, fold_of = examples.ExampleSource, examples.fold_of
+runs = pytest.importorskip("osml_training.data.runs")
+ExampleSource, fold_of = examples.ExampleSource, runs.fold_of
 
 
 def labels(dataset: Path) -> dict[str, dict[str, Any]]:
@@ -97,7 +98,7 @@ def test_b_asks_what_can_be_taken_from_where_the_service_is(made: Path) -> None:
         if row["oaa_cores"] is None:
             continue
         surface = np.array(row["latency_ms"]).reshape(row["grid_cores"], row["grid_ways"])
-        mine = found.run == examples.run_number(run)
+        mine = found.run == runs.run_number(run)
         assert mine.any()
         for x, y in zip(found.x[mine][::7], found.y[mine][::7], strict=True):
             cell = np.array([round(x[names.index("cores")]), round(x[names.index("cache_mib")] / 1.25)])
@@ -113,7 +114,7 @@ def test_b2_is_how_much_the_latency_suffers(made: Path) -> None:
     known = labels(made)
     source = ExampleSource(made, "b2")
     found, names = source.table(), source.inputs
-    by_number = {examples.run_number(key.run): key.run for key in source.runs()}
+    by_number = {runs.run_number(key.run): key.run for key in source.runs()}
     for x, y, run in list(zip(found.x, found.y, found.run, strict=True))[::11]:
         row = known[by_number[int(run)]]
         surface = np.array(row["latency_ms"]).reshape(row["grid_cores"], row["grid_ways"])

@@ -13,7 +13,7 @@ pytest.importorskip("osml_training")
 pytest.importorskip("torch")
 
 import torch
-from osml_training.data.examples import RunKey
+from osml_training.data.runs import RunKey
 from osml_training.dqn import offline
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
 from osml_training.dqn.greedy import at_random, greedy, one_step, refused, towards, walk, walks

@@ -9,7 +9,7 @@ pytest.importorskip("osml_training")
 
 from hypothesis import given
 from hypothesis import strategies as st
-from osml_training.data.examples import RunKey
+from osml_training.data.runs import RunKey
 from osml_training.train.config import CONFIGS, Split, read_config, shipped_config
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden, membership
 from osml_training.train.splits import part_of

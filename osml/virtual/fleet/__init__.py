@@ -1,4 +1,4 @@
-"""Thousands of virtual nodes at once. `Fleet` is the way in; `step` is compiled, `measure` and `noise` show what it did."""
+"""Thousands of virtual nodes at once. `Fleet` is the way in; `step` is compiled, `measure` says what monitors see."""
 
 from osml.virtual.fleet.fleet import EMPTY, Fleet
 

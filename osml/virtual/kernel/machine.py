@@ -10,10 +10,11 @@ from collections.abc import Sequence
 
 from osml.virtual.kernel.cgroup2 import Cgroup, CgroupV2
 from osml.virtual.kernel.counter import Clock, Counter
+from osml.virtual.kernel.groups import Group
 from osml.virtual.kernel.kernfs import Tree, directory
 from osml.virtual.kernel.procfs import ProcessFacts, process_directory, procfs
 from osml.virtual.kernel.rdt import RdtProfile, rdt_profile
-from osml.virtual.kernel.resctrl import Group, Resctrl
+from osml.virtual.kernel.resctrl import Resctrl
 from osml.virtual.kernel.sysfs import sysfs
 from osml.virtual.kernel.tasks import SimulatedTasks
 from osml.virtual.models import ServiceModel
@@ -38,7 +39,7 @@ class Machine:
         self._traffic: dict[Group, Counter] = {}
         self._occupancy: list[float] = [0.0] * len(node.tenants)
         root = directory()
-        proc = procfs(self, place)
+        proc = procfs(node.platform, place)
         self.pids: list[int] = []
         for tenant in node.tenants:
             pid = self.tasks.spawn(tenant.name[:15], tenant.threads, uid)
@@ -51,7 +52,7 @@ class Machine:
                 pid, tenant.name[:15], tenant.threads, lambda g=group: g.usage_us.value() / 1e6, resident,
                 round(resident / _RESIDENT_SHARE),
             )  # fmt: skip
-            proc.add(str(pid), process_directory(self, facts))
+            proc.add(str(pid), process_directory(facts, self.cgroup, self.resctrl))
         root.add("resctrl", self.resctrl.root.directory)
         root.add("cgroup", self.cgroup.root.directory)
         root.add("sys", sysfs(node.platform))

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from osml.domain.cpulist import format_cpulist
+from osml.virtual.kernel.cgroup2 import CgroupV2
 from osml.virtual.kernel.kernfs import Directory, directory, file
+from osml.virtual.kernel.resctrl import Resctrl
 from osml.virtual.kernel.sysfs import add_constants
-
-if TYPE_CHECKING:
-    from osml.virtual.kernel.machine import Machine
+from osml.virtual.models import PlatformModel
 
 TICKS_PER_S = 100
 PAGE = 4096
@@ -29,8 +28,8 @@ class ProcessFacts:
     vms_bytes: int
 
 
-def _status(machine: Machine, facts: ProcessFacts, tid: int) -> str:
-    cpus = format_cpulist(machine.cgroup.effective_cpus(machine.cgroup.group_of(facts.pid)))
+def _status(facts: ProcessFacts, tid: int, cgroup: CgroupV2) -> str:
+    cpus = format_cpulist(cgroup.effective_cpus(cgroup.group_of(facts.pid)))
     return (
         f"Name:\t{facts.comm}\nState:\tS (sleeping)\nTgid:\t{facts.pid}\nPid:\t{tid}\nPPid:\t1\n"
         "Uid:\t0\t0\t0\t0\nGid:\t0\t0\t0\t0\n"
@@ -50,38 +49,37 @@ def _stat(facts: ProcessFacts) -> str:
     return " ".join(fields) + "\n"
 
 
-def _resctrl_groups(machine: Machine, tid: int) -> str:
-    task = machine.tasks.find(tid)
+def _resctrl_groups(resctrl: Resctrl, tid: int) -> str:
+    task = resctrl.tasks.find(tid)
     if task is None:
         return "res:\nmon:\n"
-    group = machine.resctrl.group_of(task.closid)
+    group = resctrl.group_of(task.closid)
     monitor = next((m.name for m in group.monitors.values() if m.rmid == task.rmid), "")
     return f"res:{group.name or '/'}\nmon:{monitor}\n"
 
 
-def process_directory(machine: Machine, facts: ProcessFacts) -> Directory:
+def process_directory(facts: ProcessFacts, cgroup: CgroupV2, resctrl: Resctrl) -> Directory:
     """The directory proc/<pid> with its threads."""
     here = directory(0o555)
     tasks = directory(0o555)
     here.add("comm", file(lambda: facts.comm + "\n"))
     here.add("cmdline", file(lambda: facts.comm + "\0"))
     here.add("stat", file(lambda: _stat(facts), live=True))
-    here.add("status", file(lambda: _status(machine, facts, facts.pid)))
-    here.add("cgroup", file(lambda: f"0::{machine.cgroup.group_of(facts.pid).path}\n"))
-    here.add("cpu_resctrl_groups", file(lambda: _resctrl_groups(machine, facts.pid)))
+    here.add("status", file(lambda: _status(facts, facts.pid, cgroup)))
+    here.add("cgroup", file(lambda: f"0::{cgroup.group_of(facts.pid).path}\n"))
+    here.add("cpu_resctrl_groups", file(lambda: _resctrl_groups(resctrl, facts.pid)))
     here.add("task", tasks)
     for tid in range(facts.pid, facts.pid + facts.threads):
         thread = directory(0o555)
         thread.add("comm", file(lambda: facts.comm + "\n"))
-        thread.add("status", file(lambda tid=tid: _status(machine, facts, tid)))
+        thread.add("status", file(lambda tid=tid: _status(facts, tid, cgroup)))
         tasks.add(str(tid), thread)
     return here
 
 
-def procfs(machine: Machine, place: str) -> Directory:
+def procfs(platform: PlatformModel, place: str) -> Directory:
     """The proc directory without the processes. `place` is where the node is mounted, for proc/mounts."""
     root = directory(0o555)
-    platform = machine.node.platform
     flags = "rdt_a cat_l3 cqm_llc cqm_occup_llc cqm_mbm_total cqm_mbm_local" + (" mba" if platform.mba else "")
     cpus = "\n\n".join(
         f"processor\t: {cpu}\nmodel name\t: {platform.cpu}\nphysical id\t: 0\nflags\t\t: fpu {flags}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from osml.virtual.kernel import numbers
-from osml.virtual.kernel.kernfs import Caller, Directory, directory, error, file
-
-if TYPE_CHECKING:
-    from osml.virtual.kernel.resctrl import Resctrl
+from osml.virtual.kernel.groups import Group, Status
+from osml.virtual.kernel.kernfs import Caller, Directory, File, directory, error, file
+from osml.virtual.kernel.rdt import RdtProfile
 
 
 def _constants(values: dict[str, str]) -> Directory:
@@ -20,46 +19,52 @@ def _constants(values: dict[str, str]) -> Directory:
     return made
 
 
-def _bit_usage(resctrl: Resctrl) -> str:
+def _bit_usage(profile: RdtProfile, groups: Mapping[str, Group]) -> str:
     """One character per way, highest first: X hardware and software, H hardware, S shareable, E exclusive, 0 unused."""
     parts: list[str] = []
-    for domain, _ in resctrl.profile.domains:
-        groups = resctrl.groups.values()
+    for domain, _ in profile.domains:
         exclusive = shared = 0
-        for group in groups:
+        for group in groups.values():
             if group.mode == "exclusive":
                 exclusive |= group.values["L3"][domain]
             else:
                 shared |= group.values["L3"][domain]
-        hardware = resctrl.profile.shareable_bits
+        hardware = profile.shareable_bits
         cells = ""
-        for bit in reversed(range(resctrl.profile.cbm_bits)):
+        for bit in reversed(range(profile.cbm_bits)):
             hw, sw, ex = (mask >> bit & 1 for mask in (hardware, shared, exclusive))
             cells += "X" if hw and (sw or ex) else "H" if hw else "S" if sw else "E" if ex else "0"
         parts.append(f"{domain}={cells}")
     return ";".join(parts) + "\n"
 
 
-def _write_threshold(resctrl: Resctrl, text: str) -> None:
-    value = numbers.signed_any_base(text.strip(), bits=33)
-    if value < 0 or value > resctrl.profile.cache_bytes:
-        raise error(errno.EINVAL)
-    resctrl.max_threshold = value // resctrl.profile.monitor_scale * resctrl.profile.monitor_scale
+def _threshold(profile: RdtProfile) -> File:
+    """max_threshold_occupancy: bytes, in whole units of the monitor."""
+    scale = profile.monitor_scale
+    now = profile.cache_bytes // profile.n_rmids // scale * scale
+
+    def write(text: str, _: Caller) -> None:
+        nonlocal now
+        value = numbers.signed_any_base(text.strip(), bits=33)
+        if value < 0 or value > profile.cache_bytes:
+            raise error(errno.EINVAL)
+        now = value // scale * scale
+
+    return file(lambda: f"{now}\n", write)
 
 
-def _write_assign_mode(resctrl: Resctrl, text: str) -> None:
+def _write_assign_mode(status: Status, text: str) -> None:
     if not text.endswith("\n"):
         raise error(errno.EINVAL)
-    resctrl.status.clear()
+    status.clear()
     if text == "mbm_event\n":
-        raise resctrl.status.refuse(errno.EINVAL, "mbm_event mode is not supported\n")
+        raise status.refuse(errno.EINVAL, "mbm_event mode is not supported\n")
     if text != "default\n":
-        raise resctrl.status.refuse(errno.EINVAL, "Unsupported assign mode\n")
+        raise status.refuse(errno.EINVAL, "Unsupported assign mode\n")
 
 
-def info_directory(resctrl: Resctrl) -> Directory:
-    """The whole directory for a machine's profile."""
-    profile = resctrl.profile
+def info_directory(profile: RdtProfile, groups: Mapping[str, Group], status: Status) -> Directory:
+    """The whole directory for a machine's profile. `groups` are the control groups as they are at each reading."""
     info = directory(0o555)
     cache = _constants(
         {
@@ -70,7 +75,7 @@ def info_directory(resctrl: Resctrl) -> Directory:
             "sparse_masks": str(int(profile.sparse_masks)),
         }
     )
-    cache.add("bit_usage", file(lambda: _bit_usage(resctrl)))
+    cache.add("bit_usage", file(lambda: _bit_usage(profile, groups)))
     info.add("L3", cache)
     if profile.throttle is not None:
         info.add(
@@ -87,14 +92,11 @@ def info_directory(resctrl: Resctrl) -> Directory:
         )
     monitor = _constants({"num_rmids": str(profile.n_rmids), "mon_features": "\n".join(profile.events)})
 
-    def write_threshold(text: str, _: Caller) -> None:
-        _write_threshold(resctrl, text)
-
     def write_mode(text: str, _: Caller) -> None:
-        _write_assign_mode(resctrl, text)
+        _write_assign_mode(status, text)
 
-    monitor.add("max_threshold_occupancy", file(lambda: f"{resctrl.max_threshold}\n", write_threshold))
+    monitor.add("max_threshold_occupancy", _threshold(profile))
     monitor.add("mbm_assign_mode", file(lambda: "[default]\n", write_mode))
     info.add("L3_MON", monitor)
-    info.add("last_cmd_status", file(resctrl.status.show))
+    info.add("last_cmd_status", file(status.show))
     return info

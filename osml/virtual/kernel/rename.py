@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 
+from osml.virtual.kernel.groups import Group
 from osml.virtual.kernel.kernfs import Directory, error
-from osml.virtual.kernel.resctrl import Group, Resctrl
+from osml.virtual.kernel.resctrl import Resctrl
 
 
 def _group_at(resctrl: Resctrl, entry: Directory) -> Group | None:

@@ -10,55 +10,16 @@ from __future__ import annotations
 import errno
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 from osml.domain.cpulist import format_cpulist
 from osml.virtual.kernel import group_tasks, numbers, rdt_info, schemata
+from osml.virtual.kernel.groups import Group, Status
 from osml.virtual.kernel.kernfs import Caller, Directory, Tree, directory, error, file
 from osml.virtual.kernel.rdt import RdtProfile
 from osml.virtual.kernel.tasks import TaskTable
 
-Reading = Callable[["Group", int, str], str]
+Reading = Callable[[Group, int, str], str]
 """(group, domain, event) -> what the event file shows."""
-
-
-@dataclass(eq=False)
-class Group:
-    """A control group (parent is None) or one of its monitoring groups. The default group is the root."""
-
-    name: str
-    closid: int
-    rmid: int
-    values: schemata.Values
-    parent: Group | None = None
-    mode: str = "shareable"
-    cpus: frozenset[int] = frozenset()
-    monitors: dict[str, Group] = field(default_factory=dict[str, "Group"])
-    directory: Directory = field(default_factory=directory)
-
-
-class Status:
-    """info/last_cmd_status."""
-
-    def __init__(self) -> None:
-        self._text = ""
-
-    def clear(self) -> None:
-        """Forget the last command."""
-        self._text = ""
-
-    def put(self, text: str) -> None:
-        """Append; the kernel's buffer has 512 bytes."""
-        self._text = (self._text + text)[:512]
-
-    def show(self) -> str:
-        """The content of the file."""
-        return self._text or "ok\n"
-
-    def refuse(self, code: int, text: str) -> OSError:
-        """Append the text and return the error to raise."""
-        self.put(text)
-        return error(code)
 
 
 class Resctrl:
@@ -70,7 +31,6 @@ class Resctrl:
         self.status = Status()
         self.reading: Reading = reading or (lambda group, domain, event: "0")
         self._free_rmids = deque(range(1, profile.n_rmids))
-        self.max_threshold = profile.cache_bytes // profile.n_rmids // profile.monitor_scale * profile.monitor_scale
         root = Group("", 0, 0, schemata.full_values(profile), cpus=frozenset(range(profile.n_cpus)))
         root.directory = directory(0o555)
         self.groups: dict[str, Group] = {"": root}
@@ -78,7 +38,7 @@ class Resctrl:
         self.tree = Tree(root.directory)
         root.directory.make, root.directory.remove = self._make_control, self._remove_control
         self._fill(root, Caller())
-        root.directory.add("info", rdt_info.info_directory(self))
+        root.directory.add("info", rdt_info.info_directory(profile, self.groups, self.status))
 
     # -- lookups -------------------------------------------------------------------------------------------------
 
@@ -99,7 +59,9 @@ class Resctrl:
         """All files and directories of a group."""
         here = group.directory
         n = self.profile.n_cpus
-        here.add("tasks", file(lambda: group_tasks.show(self, group), self._writer(group, group_tasks.write)), owner)
+        here.add(
+            "tasks", file(lambda: group_tasks.show(self.tasks, group), self._writer(group, self._write_tasks)), owner
+        )
         cpus = file(lambda: numbers.format_mask(group.cpus, n) + "\n", self._writer(group, self._write_cpus(False)))
         cpu_list = file(lambda: format_cpulist(group.cpus) + "\n", self._writer(group, self._write_cpus(True)))
         here.add("cpus", cpus, owner)
@@ -122,16 +84,17 @@ class Resctrl:
                 show = lambda d=domain, e=event: self.reading(group, d, e) + "\n"  # noqa: E731
                 events.add(event, file(show, live=True), owner)
 
-    def _writer(
-        self, group: Group, command: Callable[[Resctrl, Group, str, Caller], None]
-    ) -> Callable[[str, Caller], None]:
+    def _writer(self, group: Group, command: Callable[[Group, str, Caller], None]) -> Callable[[str, Caller], None]:
         """A command that starts with a clean status."""
 
         def write(text: str, caller: Caller) -> None:
             self.status.clear()
-            command(self, group, text, caller)
+            command(group, text, caller)
 
         return write
+
+    def _write_tasks(self, group: Group, text: str, caller: Caller) -> None:
+        group_tasks.write(self.tasks, self.status, group, text, caller)
 
     def _write_schemata(self, group: Group, text: str) -> None:
         if not text.endswith("\n"):
@@ -167,8 +130,8 @@ class Resctrl:
         sizes = {domain: str(per_bit * mask.bit_count()) for domain, mask in group.values["L3"].items()}
         return schemata.render(group.values, {"L3": sizes})
 
-    def _write_cpus(self, as_list: bool) -> Callable[[Resctrl, Group, str, Caller], None]:
-        def write(_: Resctrl, group: Group, text: str, caller: Caller) -> None:
+    def _write_cpus(self, as_list: bool) -> Callable[[Group, str, Caller], None]:
+        def write(group: Group, text: str, caller: Caller) -> None:
             del caller
             parse = numbers.cpu_list if as_list else numbers.cpu_mask
             try:

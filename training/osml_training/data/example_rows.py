@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +11,8 @@ from osml.failure import InputError
 from osml.frontier import b_points
 from osml_training.data.description import Fingerprint
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, PLATFORM, Model
+from osml_training.data.runs import RunKey, run_number
 from osml_training.data.schema import PERCENTILES
-
-if TYPE_CHECKING:
-    from osml_training.data.examples import RunKey
 
 Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]
@@ -36,11 +33,6 @@ def descriptors(platform: Fingerprint) -> Floats32:
         platform.turbo_ghz, smt,
     )  # fmt: skip
     return np.array([_value(v) for v in values], np.float32)
-
-
-def run_number(run: str) -> int:
-    """A run as a number from 0 to 2^63 - 1, the same in every process: what `Examples.run` holds."""
-    return int.from_bytes(hashlib.blake2b(run.encode(), digest_size=8).digest(), "big") >> 1
 
 
 class RunLabels:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,12 +13,11 @@ from numpy.typing import NDArray
 
 from osml.failure import InputError
 from osml_training.data.description import described
-from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of, run_number
+from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
+from osml_training.data.runs import RunKey
 from osml_training.data.schema import PERCENTILES
 from osml_training.data.store import labels_file, open_parquet, read_group, read_whole, trace_files
-
-__all__ = ["ExampleSource", "Examples", "RunKey", "fold_of", "run_number"]
 
 _OPEN_FILES = 64
 
@@ -39,23 +37,6 @@ class Examples(NamedTuple):
     service: NDArray[np.int32]
     run: NDArray[np.int64]
     load: Floats32
-
-
-class RunKey(NamedTuple):
-    """What a run is, to choose it or not."""
-
-    platform: str
-    service: str
-    run: str
-    load: float | None
-    threads: int | None
-    neighbours: int | None
-
-
-def fold_of(run: str, folds: int, seed: int = 0) -> int:
-    """A number from 0 to folds - 1 that is the same for all rows of a run, today and tomorrow."""
-    digest = hashlib.blake2b(f"{seed}:{run}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") % folds
 
 
 @dataclass

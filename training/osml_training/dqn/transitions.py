@@ -18,7 +18,7 @@ from osml.predictors.actions import REACH
 from osml_training.data.arrow import pa, pc, pq
 from osml_training.data.description import FileDescription, described, metadata
 from osml_training.data.example_rows import TraceColumns
-from osml_training.data.examples import RunKey, fold_of
+from osml_training.data.runs import RunKey, fold_of
 from osml_training.data.store import open_parquet, read_group, read_groups, trace_files, whole_file
 from osml_training.data.surfaces import SURELY, core_unit, grid_of, parted
 from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from osml.failure import InputError
 from osml_training.data.description import described
 from osml_training.data.example_rows import RunLabels
-from osml_training.data.examples import RunKey
+from osml_training.data.runs import RunKey
 from osml_training.data.store import labels_file, open_parquet, trace_files
 from osml_training.data.variants import is_variant
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from osml_training.data.examples import RunKey, fold_of
+from osml_training.data.runs import RunKey, fold_of
 from osml_training.data.variants import is_variant, parent_of
 from osml_training.train.config import Split
 

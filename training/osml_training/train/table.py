@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
-from osml_training.data.examples import Examples, ExampleSource, RunKey
+from osml_training.data.examples import Examples, ExampleSource
 from osml_training.data.features import OUTPUTS
+from osml_training.data.runs import RunKey
 from osml_training.train.config import Config
 
 Floats32 = NDArray[np.float32]

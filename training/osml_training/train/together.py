@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from osml_training.data.examples import RunKey, fold_of
+from osml_training.data.runs import RunKey, fold_of
 from osml_training.networks import Network
 
 distributed: Any = torch.distributed

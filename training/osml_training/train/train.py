@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from osml.predictors import Margin
-from osml_training.data.examples import RunKey
+from osml_training.data.runs import RunKey
 from osml_training.data.variants import is_variant
 from osml_training.networks import Network
 from osml_training.train import loop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from osml_training.data.examples import RunKey, fold_of
+from osml_training.data.runs import RunKey, fold_of
 from osml_training.train.config import Split
 from osml_training.train.splits import part_of
 

@@ -14,7 +14,7 @@ import torch
 
 from osml.failure import InputError
 from osml.predictors import load_predictor
-from osml_training.data.examples import RunKey
+from osml_training.data.runs import RunKey
 from osml_training.evaluate.errors import table_rows
 from osml_training.evaluate.evaluate import config_of
 from osml_training.export.load import load_network
