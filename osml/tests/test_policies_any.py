@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from osml.domain import Counters, KnobRange, Latency, MbaRange, Observation, Outcome, Platform, Service, partition_error
 from osml.policies.arq import ArqState
 from osml.policies.decide import decide
-from osml.policies.parties import PartiesState
+from osml.policies.parties.policy import PartiesState
 from osml.policies.registry import load_policy, policy_names
 from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_toy_node import Tenant, ToyNode, demo_tenants

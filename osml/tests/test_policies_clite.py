@@ -13,8 +13,8 @@ from scipy.special import gamma, kv
 
 from osml.domain import Counters, Latency, Observation, Outcome, Partition, Platform, Service
 from osml.failure import MachineError
-from osml.policies.clite import Clite, CliteState
-from osml.policies.clite import surrogate as clite_surrogate
+from osml.policies.clite import surrogate
+from osml.policies.clite.policy import Clite, CliteState
 from osml.policies.clite.score import score
 from osml.policies.clite.search import MAX_SAMPLES, Sample, bootstrap, propose
 from osml.policies.clite.space import Kept, Space
@@ -298,7 +298,7 @@ def test_the_model_is_a_gaussian_process_with_a_matern_kernel_and_truncated_expe
 
 
 def test_without_scikit_learn_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(clite_surrogate, "find_spec", lambda _: None)
+    monkeypatch.setattr(surrogate, "find_spec", lambda _: None)
     with pytest.raises(MachineError, match=r"needs scikit-learn.*osml\[bench\]"):
         Bench().step([lc("a", 5.0)])
 

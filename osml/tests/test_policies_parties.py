@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from osml.domain import Latency, Observation, Outcome, Partition, Platform, Region, Service
 from osml.policies.holding import POOL
-from osml.policies.parties import Action, Parties, PartiesState, Trial
+from osml.policies.parties.policy import Action, Parties, PartiesState, Trial
 from osml.tests.test_policies_toy_node import ToyNode, demo_tenants
 
 PLATFORM = Platform(id="p", cores=12, cpus="0-11", ways=12)

@@ -5,8 +5,8 @@ from msgspec.structs import replace
 from osml.domain import Counters, KnobRange, Knobs, Latency, Observation, Partition, Platform, Region, Service
 from osml.policies.decide import decide
 from osml.policies.holding import POOL
-from osml.policies.parties import Action, Parties, PartiesState, Trial
 from osml.policies.parties.memory import DiskTest
+from osml.policies.parties.policy import Action, Parties, PartiesState, Trial
 from osml.policies.state import open_state, seal_state
 
 PLATFORM = Platform(

@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 
 from osml.domain import Knobs
-from osml.policies import parties
-from osml.policies.parties import wheel as parties_wheel
+from osml.policies.parties import policy, wheel
 from osml.virtual import catalogs
 from osml.virtual.closed_loop import ClosedLoop
 from osml.virtual.models import ServiceModel
@@ -59,7 +58,7 @@ def test_memory_goes_to_who_reads_pages_from_the_disk(monkeypatch: pytest.Monkey
     knobs = memory_mix()
     assert knobs is not None
     assert (knobs["mongodb"].memory_mib or 0) > 15_000
-    monkeypatch.setattr(parties_wheel, "STORAGE", ())
+    monkeypatch.setattr(wheel, "STORAGE", ())
     assert memory_mix() is None
 
 
@@ -67,7 +66,7 @@ def test_the_disk_goes_to_who_reads_more(monkeypatch: pytest.MonkeyPatch) -> Non
     knobs = disk_mix()
     assert knobs is not None
     assert (knobs["mongodb"].disk_iops or 0) > 140
-    monkeypatch.setattr(parties_wheel, "STORAGE", ())
+    monkeypatch.setattr(wheel, "STORAGE", ())
     assert disk_mix() is None
 
 
@@ -75,7 +74,7 @@ def test_the_link_goes_to_who_sends_more(monkeypatch: pytest.MonkeyPatch) -> Non
     knobs = network_mix()
     assert knobs is not None
     assert (knobs["nginx"].network_mbps or 0) >= 5_500
-    monkeypatch.setattr(parties, "adjust_network", lambda *_: [])
+    monkeypatch.setattr(policy, "adjust_network", lambda *_: [])
     assert network_mix() is None
 
 

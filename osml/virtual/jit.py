@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -15,8 +16,29 @@ from numba.core import config as numba_config
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _KEPT = 4
-_ROOMS = ("virtual", "virtual/oracle", "dispatch")
+_UNUSED_S = 24 * 3600.0
+"""Older states of the sources are forgotten, but none that somebody used within a day: checkouts work side by side."""
+_ROOMS = ("virtual", "dispatch", "bench/theory", "predictors/actions.py")
 """Where compiled functions are, and the constants that they contain."""
+
+
+def _sources(package: Path) -> list[Path]:
+    """The files of _ROOMS, with those in folders below."""
+    rooms = [package / room for room in _ROOMS]
+    return sorted(path for room in rooms for path in ([room] if room.is_file() else room.rglob("*.py")))
+
+
+def _forget_old(base: Path, now: float) -> None:
+    """Remove the folders of machine code in `base` that nobody used for a day, but for the last _KEPT."""
+    found: list[tuple[float, Path]] = []
+    for entry in base.iterdir():
+        try:
+            found.append((entry.stat().st_mtime, entry))
+        except FileNotFoundError:  # another process is faster
+            continue
+    for used, entry in sorted(found, reverse=True)[_KEPT:]:
+        if now - used > _UNUSED_S:
+            shutil.rmtree(entry, ignore_errors=True)
 
 
 def _prepare_cache() -> bool:
@@ -25,10 +47,8 @@ def _prepare_cache() -> bool:
     numba notices a change in the file of a function, but not in that of a function it calls. The folder is the user's
     own (numba unpickles what it finds there): never a shared one.
     """
-    package = Path(__file__).parents[1]
     state = hashlib.sha256()
-    sources = (path for room in _ROOMS for path in (package / room).glob("*.py"))
-    for path in sorted(sources):
+    for path in _sources(Path(__file__).parents[1]):
         status = path.stat()
         state.update(f"{path}:{status.st_mtime_ns}:{status.st_size}\n".encode())
     try:
@@ -39,8 +59,7 @@ def _prepare_cache() -> bool:
         if not os.access(folder, os.W_OK) or folder.stat().st_uid != os.getuid():
             return False
         os.utime(folder)
-        for old in sorted(base.iterdir(), key=lambda entry: entry.stat().st_mtime, reverse=True)[_KEPT:]:
-            shutil.rmtree(old, ignore_errors=True)
+        _forget_old(base, time.time())
     except (OSError, RuntimeError):  # nowhere to write, or a user without a home
         return False
     cast(Any, numba_config).CACHE_DIR = str(folder)
