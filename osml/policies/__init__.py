@@ -1,1 +1,1 @@
-"""Policies: pure functions from what was observed to who gets what. A file or folder each; `decide` is the front door."""
+"""Policies: pure functions from what was observed to who gets what, a file or folder each; `decide` is their door."""
