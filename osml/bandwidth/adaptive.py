@@ -30,8 +30,8 @@ _GRID = 48
 class _Samples:
     """Samples of one line by rate; `inherited` ones were not measured."""
 
-    def __init__(self, gbps: float) -> None:
-        self.gbps = gbps
+    def __init__(self, gbps: float, run_s: float) -> None:
+        self.gbps, self.run_s = gbps, run_s
         self.tails: dict[float, float] = {}
         self.inherited: set[float] = set()
 
@@ -44,14 +44,14 @@ class _Samples:
     @property
     def curve(self) -> Curve:
         """As predictions see it."""
-        return Curve(self.line, cliffs=True)
+        return Curve(self.line, self.run_s)
 
 
 class _Sampling:
     """Profilings in progress."""
 
     def __init__(self, measure: Measure, rates: tuple[float, float], profilings: int, run_s: float) -> None:
-        self.measure, self.rates, self.left, self.run_ms = measure, rates, profilings, run_s * 1e3
+        self.measure, self.rates, self.left, self.run_s = measure, rates, profilings, run_s
 
     def sample(self, line: _Samples, qps: float) -> None:
         """Measure one point, where a profiling is left."""
@@ -66,14 +66,23 @@ class _Sampling:
         calm_ms, last_ms = line.tails[low], line.tails[high]
         if last_ms < BACKLOG * calm_ms:
             return
-        capacity = high / (1.0 + last_ms / self.run_ms)
+        capacity = self._capacity(high, last_ms)
         for share in _BESIDE_CLIFF:
-            if low < capacity * share < high:
-                self.sample(line, capacity * share)
+            qps = capacity * share
+            if low < qps < high:
+                self.sample(line, qps)
+                capacity = min(capacity, self._capacity(qps, line.tails.get(qps, 0.0)))
+
+    def _capacity(self, qps: float, tail_ms: float) -> float:
+        """The highest rate without a backlog, from a wait at the end of a run; too high where not all requests waited.
+
+        A service turns requests away where its queue is full: then a sample nearer to the cliff says it better.
+        """
+        return qps / (1.0 + tail_ms / (self.run_s * 1e3))
 
     def between(self, lower: _Samples, upper: _Samples) -> _Samples:
         """A line in the middle of two, its ends inherited where the neighbours leave no doubt."""
-        line = _Samples((lower.gbps + upper.gbps) / 2.0)
+        line = _Samples((lower.gbps + upper.gbps) / 2.0, self.run_s)
         for qps in self.rates:
             if lower.tails[qps] <= _CALM * upper.tails[qps]:
                 line.tails[qps] = lower.tails[qps]
@@ -99,7 +108,7 @@ def adaptive_lines(
     if profilings < _LEAST_PROFILINGS:
         raise InputError(f"profilings is {profilings}, expected at least {_LEAST_PROFILINGS}")
     sampling = _Sampling(measure, (least_qps, most_qps), profilings, run_s)
-    lines = [_Samples(least_gbps), _Samples(peak_gbps)]
+    lines = [_Samples(least_gbps, run_s), _Samples(peak_gbps, run_s)]
     for line in lines:
         for qps in (least_qps, most_qps):
             sampling.sample(line, qps)

@@ -7,19 +7,23 @@ from bisect import bisect_left, bisect_right
 from osml.bandwidth.profile import Line
 
 BACKLOG = 5.0
-"""Times the latency of a calm sample: a queue that grows."""
+"""Times the latency of a calm sample: requests queue."""
+
+_OVERLOADED = 0.8  # of the slope of a backlog: between a calm sample just below the cliff and one just above it is less
 
 
 class Curve:
     """Tail over rate at one bandwidth: straight lines between the samples, never falling.
 
-    With `cliffs`, a backlog that grows between two samples is taken to grow as straight before them: a point is put in
-    where that line, prolonged downwards, meets the latency of the last calm sample.
+    With the length of the runs, `run_s`, cliffs are put in. Over a capacity c a run of R seconds ends with a wait that
+    grows by R/c for each request/s more. Where two samples rise so fast, the backlog is taken to grow as straight before
+    them: a point is put in where that line, prolonged downwards, meets the latency of the last calm sample. A queue
+    that is merely long grows more slowly, and keeps its straight line, which is on the safe side.
     """
 
     __slots__ = ("gbps", "qps", "raised", "tail_ms")
 
-    def __init__(self, line: Line, *, cliffs: bool) -> None:
+    def __init__(self, line: Line, run_s: float | None = None) -> None:
         self.gbps = line.bandwidth_gbps
         self.qps = [point.qps for point in line.points]
         self.tail_ms: list[float] = []
@@ -28,15 +32,15 @@ class Curve:
             worst = max(point.latency_ms, self.tail_ms[-1] if self.tail_ms else 0.0)
             self.raised += worst > point.latency_ms
             self.tail_ms.append(worst)
-        if cliffs:
-            self._put_in_cliff()
+        if run_s is not None:
+            self._put_in_cliff(run_s * 1e3)
 
-    def _put_in_cliff(self) -> None:
+    def _put_in_cliff(self, run_ms: float) -> None:
         rates, tails = self.qps, self.tail_ms
         for i in range(len(rates) - 2):
-            if tails[i + 1] < BACKLOG * tails[i]:
-                continue
             slope = (tails[i + 2] - tails[i + 1]) / (rates[i + 2] - rates[i + 1])
+            if slope * rates[i + 1] < _OVERLOADED * run_ms:
+                continue
             if slope > (tails[i + 1] - tails[i]) / (rates[i + 1] - rates[i]):
                 cliff = rates[i + 1] - (tails[i + 1] - tails[i]) / slope
                 if cliff < rates[i + 1] * (1.0 - 1e-9):

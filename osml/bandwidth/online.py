@@ -57,7 +57,8 @@ class Predictor:
     def __init__(self, profile: Profile, rate_steps: int = 0) -> None:
         self.profile = profile
         self.least_qps, self.most_qps = profile.least_qps, profile.most_qps
-        self._curves = [Curve(line, cliffs=profile.method == "adaptive") for line in profile.lines]
+        run_s = profile.run_s if profile.method == "adaptive" else None
+        self._curves = [Curve(line, run_s) for line in profile.lines]
         self._step = (self.most_qps - self.least_qps) / rate_steps if rate_steps else 0.0
         self._lines: dict[float, _SecondLine] = {}
 

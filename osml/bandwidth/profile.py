@@ -42,7 +42,8 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
 
     `method` is how the samples were chosen: "classic" (algorithm 1; predictions by straight lines, as in the paper) or
     "adaptive" (predictions along equal latencies). It was profiled on `cores` units with `ways` of the cache, and
-    `peak_gbps` is the bandwidth of the machine. Lines ascend by bandwidth.
+    `peak_gbps` is the bandwidth of the machine. Lines ascend by bandwidth. `run_s` is the length of one measurement in
+    seconds, from which adaptive predictions tell a backlog; None where it is not known.
     """
 
     service: Annotated[str, Meta(min_length=1, max_length=63)]
@@ -55,6 +56,7 @@ class Profile(Struct, frozen=True, forbid_unknown_fields=True):
     lines: list[Line]
     simulated: bool
     source: _Text = ""
+    run_s: Annotated[float, Meta(gt=0, le=1e6)] | None = None
     schema: Literal["osml/bandwidth-profile/v1"] = "osml/bandwidth-profile/v1"
 
     @property

@@ -114,5 +114,6 @@ def profile_live(
         peak_gbps=setting.peak_gbps,
         lines=lines,
         simulated=False,
+        run_s=profiler.run_s,
         source=f"{profiler.measured} runs of {profiler.run_s:g} s by '{profiler.command}'"[:500],
     )

@@ -128,6 +128,7 @@ def profile_virtual(
         peak_gbps=peak,
         lines=lines,
         simulated=True,
+        run_s=RUN_S,
         source=f"virtual node, {profiler.measured} runs of {RUN_S:g} s beside {', '.join(profiler.jobs)}, "
         f"seed {profiler.seed}",
     )
