@@ -8,6 +8,7 @@ floor: it is not tried again beside the same jobs.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, NamedTuple
 
 from msgspec import Meta, Struct, field
@@ -19,7 +20,7 @@ PARTS = 8
 """Parts of the range of rates, each with a factor of its own."""
 
 ALARM_SHARE = 0.5
-"""Between the tail with all bandwidth and the SLO: beyond this there is no time to lose."""
+"""Between the tail with all bandwidth and the SLO, and of an interval: beyond either there is no time to lose."""
 
 _LEAST, _MOST = 0.2, 4.0
 _DOWN, _UP = 0.96, 1.12
@@ -47,6 +48,7 @@ class Outlook(NamedTuple):
     tail_ms: float
     slo_ms: float
     best_ms: float
+    interval_ms: float = math.inf
 
     @property
     def queued(self) -> bool:
@@ -55,9 +57,9 @@ class Outlook(NamedTuple):
 
     @property
     def alarming(self) -> bool:
-        """The tail is on its way to the SLO."""
+        """The tail is on its way to the SLO, or so long that the rate is hidden: what is answered came long ago."""
         best = min(self.best_ms, self.slo_ms)
-        return self.tail_ms > best + ALARM_SHARE * (self.slo_ms - best)
+        return self.tail_ms > best + ALARM_SHARE * min(self.slo_ms - best, self.interval_ms)
 
     @property
     def calm(self) -> bool:

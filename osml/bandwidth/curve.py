@@ -16,9 +16,9 @@ class Curve:
     """Tail over rate at one bandwidth: straight lines between the samples, never falling.
 
     With the length of the runs, `run_s`, cliffs are put in. Over a capacity c a run of R seconds ends with a wait that
-    grows by R/c for each request/s more. Where two samples rise so fast, the backlog is taken to grow as straight before
-    them: a point is put in where that line, prolonged downwards, meets the latency of the last calm sample. A queue
-    that is merely long grows more slowly, and keeps its straight line, which is on the safe side.
+    grows by R/c for each request/s more. Where two samples rise so fast, the backlog is taken to grow as straight
+    before them: a point is put in where that line, prolonged downwards, meets the latency of the last calm sample. A
+    queue that is merely long grows more slowly, and keeps its straight line, which is on the safe side.
     """
 
     __slots__ = ("gbps", "qps", "raised", "tail_ms")

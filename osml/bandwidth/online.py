@@ -22,6 +22,7 @@ from osml.failure import InputError
 _MAX_LINES = 4096
 _PARTS = 16  # bandwidths between two lines of an adaptive profile
 _SEARCHES = 48
+_LASTING = 0.01  # of the length of a run: a capacity that is missed by so much at most
 _NOISE = 1.1  # times a latency: no rise yet
 
 
@@ -94,6 +95,19 @@ class Predictor:
         before_gbps, before_ms = points[i - 1]
         share = (before_ms - slo_ms) / (before_ms - tail_ms)
         return Prediction(before_gbps + (gbps - before_gbps) * share, slo_ms, wanted, clamped, points)
+
+    def predict_lasting(self, qps: float, slo_ms: float) -> Prediction:
+        """As `predict`, for a rate that lasts longer than a run of the profile.
+
+        A tail that is a share of the run's length was a backlog, which goes on growing after the run. So the SLO counts
+        up to 1 % of that length; the whole of it only where nothing else is possible, or the length is not known.
+        """
+        run_s = self.profile.run_s
+        if run_s is not None and _LASTING * run_s * 1e3 < slo_ms:
+            found = self.predict(qps, _LASTING * run_s * 1e3)
+            if found.bandwidth_gbps is not None:
+                return found
+        return self.predict(qps, slo_ms)
 
     def tail_ms(self, qps: float, bandwidth_gbps: float) -> float:
         """The predicted tail in ms at a rate with so much bandwidth; both are clamped to the profile."""

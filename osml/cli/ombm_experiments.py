@@ -54,7 +54,7 @@ def _show_accuracies(rows: Sequence[Accuracy]) -> None:
     table = Table(title=title, title_justify="left", box=box.SIMPLE, collapse_padding=True, pad_edge=False)
     for heading in ("service", "figure: samples"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("runs", "%", "paper", "all rates", "log", "over", "under"):
+    for heading in ("runs", "%", "paper", "mean", "log", "over", "under"):
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(

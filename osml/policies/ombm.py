@@ -127,6 +127,7 @@ class Ombm:
             tail_ms=lc.latency_ms,
             slo_ms=lc.target_ms,
             best_ms=predictor.tail_ms(max(qps, 1e-9), predictor.profile.peak_gbps),
+            interval_ms=observation.interval_s * 1e3,
         )
         if state.draining:
             if not outlook.calm:
@@ -135,8 +136,8 @@ class Ombm:
         if outlook.queued and state.qps is not None:
             qps = max(qps, state.qps)
         late = outlook.tail_ms > outlook.slo_ms if self.classic else outlook.alarming
-        if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged
-            return replace(state, qps=qps), []
+        if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged; a queue hides the rate
+            return replace(state, qps=qps, draining=outlook.queued and not self.classic), []
         learns = applied and not (self.classic or late or state.waiting)
         correction = corrected(state.correction, outlook) if learns else state.correction
         jumps = state.jumps
@@ -145,7 +146,9 @@ class Ombm:
         elif not (self.classic or late):
             jumps = watched(jumps, observation.time_s, qps, observation.interval_s)
         said = (
-            [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, all bandwidth until it is gone")] if late else []
+            [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, which hides the rate until it is gone")]
+            if late
+            else []
         )
         growth = 0.0 if state.qps is None else min(max(qps - state.qps, 0.0), MOST_GROWTH * qps)
         blame = late and applied and not (self.classic or state.waiting)
@@ -170,11 +173,16 @@ class Ombm:
                 return _Wanted(None, f"{lc.name}: no request rate yet; all bandwidth")
             return _Wanted(state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held")
         if state.draining:
-            return _Wanted(None, f"{lc.name}: all bandwidth while a backlog drains")
+            most = predictor.predict_lasting(predictor.most_qps, lc.target_ms).bandwidth_gbps
+            if self.classic or most is None or lc.latency_ms is None or lc.latency_ms > lc.target_ms:
+                return _Wanted(None, f"{lc.name}: all bandwidth while a backlog drains")
+            most *= max(1.0, *state.correction.factors)
+            return _Wanted(most, f"{lc.name}: bandwidth for the highest rate while a backlog drains")
         known = state.qps <= BEYOND * predictor.most_qps + noise_qps(predictor.most_qps, interval_s)
         rate = max(state.qps if self.classic else (state.qps + state.growth_qps) * HEADROOM, 1e-9)
         ready = 0.0 if self.classic else ready_qps(state.jumps, lc.target_ms, interval_s, predictor.most_qps)
-        found = predictor.predict(min(max(rate, ready), predictor.most_qps) if known else rate, lc.target_ms)
+        wanted = min(max(rate, ready), predictor.most_qps) if known else rate
+        found = (predictor.predict if self.classic else predictor.predict_lasting)(wanted, lc.target_ms)
         at = f"{lc.name} at {state.qps:.6g}/s"
         if found.clamped:
             at += f" (outside of the profile, line of {found.qps:.6g}/s)"

@@ -55,6 +55,12 @@ def test_a_profile_that_promised_too_much_is_raised_above_one():
     assert after(started, seen(190.0), 3).factors[part_of(0.5)] > 1.2
 
 
+def test_a_wait_that_hides_the_rate_is_an_alarm_though_the_target_is_far():
+    assert not Outlook(0.5, 600.0, slo_ms=5000.0, best_ms=2.0).alarming
+    assert Outlook(0.5, 600.0, slo_ms=5000.0, best_ms=2.0, interval_ms=1000.0).alarming
+    assert not Outlook(0.5, 400.0, slo_ms=5000.0, best_ms=2.0, interval_ms=1000.0).alarming
+
+
 def test_a_target_below_the_best_tail_is_an_alarm():
     assert Outlook(0.5, 3.0, slo_ms=1.0, best_ms=2.0).alarming
 

@@ -67,17 +67,37 @@ def test_a_rising_rate_gets_more_and_a_growing_rate_more_than_the_rate_itself():
     assert given_gbps(steady) < given_gbps(settled) < given_gbps(grown)
 
 
-def test_a_backlog_gets_all_bandwidth_until_it_is_gone():
+def test_a_backlog_gets_the_bandwidth_of_the_highest_rate_and_beyond_the_target_all_until_it_is_gone():
     policy = Ombm(LIBRARY)
     _, state = policy.decide(seeing([web(), *JOBS]), OmbmState())
     plan, state = policy.decide(seeing([web(300.0, 90.0), *JOBS]), state)
     assert state.draining
+    # At 1000/s the lines are at 1000 and 20 ms: 100 ms are at 2 + 16 * 900/980 GB/s.
+    assert given_gbps(plan) == pytest.approx(2.0 + 16.0 * 900.0 / 980.0, abs=0.15)
+    plan, state = policy.decide(seeing([web(900.0, 110.0), *JOBS]), state)
     assert given_gbps(plan) == pytest.approx(19.6)
     plan, state = policy.decide(seeing([web(900.0, 80.0), *JOBS]), state)
-    assert given_gbps(plan) == pytest.approx(19.6)
+    assert state.draining and given_gbps(plan) < 19.0
     plan, state = policy.decide(seeing([web(500.0, 15.0), *JOBS]), state)
     assert not state.draining
-    assert given_gbps(plan) < 19.0
+    assert given_gbps(plan) < 16.0
+
+
+def test_classic_gives_all_bandwidth_beyond_the_target_until_it_is_met():
+    policy = OmbmClassic(LIBRARY)
+    _, state = policy.decide(seeing([web(), *JOBS]), OmbmState())
+    plan, state = policy.decide(seeing([web(300.0, 90.0), *JOBS]), state)
+    assert not state.draining
+    plan, state = policy.decide(seeing([web(300.0, 110.0), *JOBS]), state)
+    assert state.draining and given_gbps(plan) == pytest.approx(19.6)
+
+
+def test_a_queue_that_is_there_at_the_start_hides_the_rate():
+    plan, state = Ombm(LIBRARY).decide(seeing([web(120.0, 90.0), *JOBS]), OmbmState())
+    calm, _ = Ombm(LIBRARY).decide(seeing([web(120.0), *JOBS]), OmbmState())
+    assert state.draining and given_gbps(plan) > 2.0 * given_gbps(calm)
+    believing, classic = OmbmClassic(LIBRARY).decide(seeing([web(120.0, 90.0), *JOBS]), OmbmState())
+    assert not classic.draining and given_gbps(believing) < given_gbps(plan)
 
 
 def test_completions_behind_a_queue_are_not_taken_for_a_falling_rate():

@@ -106,8 +106,26 @@ def test_jobs_are_let_go_when_a_miss_is_over_in_cells_for_which_the_profile_says
     assert "until that is over" in said[0]
     before = replace(large, mba=missed)
     assert split(KNOWN, cells=large, before=before, met=1)[0] == missed
-    assert split(KNOWN, cells=large, before=before, met=8)[0] == usual
-    assert split(KNOWN, cells=large, before=before, met=8, gbps={"web": None, "db": 3.0})[0] == missed
+    # What Model-A left them was too much: now it is what the profile leaves, 20 - need - 1.2 x 3.
+    freed, why = split(KNOWN, cells=large, before=before, met=8)
+    assert freed["sort"] == freed["zip"] == int((20.0 - profiled_gbps(500.0) - 3.6) / 2 * 10) * 100
+    assert 100 < freed["sort"] < usual["sort"]
+    assert "under the worst contention" in why[0]
+    assert split(KNOWN, cells=large, before=replace(large, mba=freed), met=100)[0] == freed
+    assert split(KNOWN, cells=large, before=before, met=8, gbps={"web": 1.0, "db": None})[0] == missed
+
+
+def test_jobs_that_have_the_least_for_a_miss_keep_it_until_the_backlog_is_gone():
+    missed, _ = split(KNOWN, service("web", p99_ms=150.0))
+    before = replace(CELLS, mba=missed)
+    assert split(KNOWN, service("web", p99_ms=95.0), before=before)[0]["sort"] == 100
+    assert split(KNOWN, service("web", p99_ms=45.0), before=before)[0]["sort"] > 100
+    assert split(KNOWN, service("web", p99_ms=95.0))[0]["sort"] > 100
+
+
+def test_at_the_highest_rate_noise_is_not_beyond_the_profile():
+    assert split(KNOWN, service("web", qps=1010.0))[0] == split(KNOWN, service("web", qps=999.0))[0]
+    assert split(KNOWN, service("web", qps=1060.0))[0] == split(NOTHING)[0]
 
 
 def test_jobs_are_not_let_go_where_a_profile_holds_and_the_rate_is_beyond_it():

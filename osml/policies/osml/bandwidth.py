@@ -16,22 +16,30 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from osml.bandwidth import Predictor, ProfileLibrary
+from osml.bandwidth.correction import ALARM_SHARE
 from osml.bandwidth.library import usual_library
 from osml.domain import Partition, Service
 from osml.failure import InputError
 from osml.layout.arrange import legal_throttle
+from osml.policies.ombm import BEYOND, HEADROOM
 from osml.policies.osml.node import Node
 from osml.policies.policy import latency_text
 from osml.policies.throttle_units import legal_down, legal_up, peak_gbps
 
 _ROOM = 1.2  # bandwidth of the OAA is a mean: seconds need more
-_HEADROOM = 1.03  # of the rate, for its noise (as the policy `ombm`)
 _LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond
 _STALE = 0.8  # of what jobs could have: then throttles follow the rate, though no cell changed
 _OVER = 8  # intervals in a row with all targets met after which jobs get more than the least again
 
 Say = Callable[[str, str | None], None]
 """Takes a reason and the service that it is about (None: the node)."""
+
+
+class _AfterMiss(NamedTuple):
+    """Jobs have the least, for a miss: its backlog drains as long as a tail is near its target; it may be `over`."""
+
+    draining: bool
+    over: bool
 
 
 class _Profiled(NamedTuple):
@@ -50,17 +58,18 @@ def with_bandwidth(
     Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs
     what these needs leave of the machine's bandwidth, in equal parts. As long as the cells are the same the throttles
     stay, because predictions differ a little in every interval; those from a profile follow the rate. In cells too
-    large for profiles jobs that have the least, for a miss, get more once all targets were `met` for some intervals.
-    `profiles` None: the usual ones.
+    large for profiles jobs that have the least, for a miss, get more once all targets were `met` for some intervals:
+    what the profile leaves, because what Model-A leaves was too much. `profiles` None: the usual ones.
     """
     platform, before = node.observation.platform, node.observation.partition
     if platform.mba is None:
         return partition
     peak = peak_gbps(platform)
-    found = {} if peak is None else _profiled(node, partition, profiles, say)
     held = None if before is None or before.regions != partition.regions else before.mba or None
-    over = met >= _OVER and held is not None and _jobs_have_least(held, node)
-    if held is not None and not found and not (over and _all_large(node, partition, profiles)):
+    missed = held is not None and _jobs_have_least(held, node)
+    after = _AfterMiss(draining=missed, over=missed and met >= _OVER)
+    found = {} if peak is None else _profiled(node, partition, profiles, say, after)
+    if held is not None and not found and not (after.over and _all_large(node, partition, profiles)):
         return replace(partition, mba=held)
     modelled = {name: need for s in node.lc if (need := gbps.get(name := s.name)) is not None and name not in found}
     if len(modelled) + len(found) < len(node.lc) or not node.lc:
@@ -98,7 +107,7 @@ def _all_large(node: Node, partition: Partition, profiles: ProfileLibrary | None
 
 
 def _profiled(
-    node: Node, partition: Partition, profiles: ProfileLibrary | None, say: Say | None
+    node: Node, partition: Partition, profiles: ProfileLibrary | None, say: Say | None, after: _AfterMiss
 ) -> dict[str, _Profiled]:
     """What profiles say of the services whose profile holds here and now."""
     try:
@@ -109,7 +118,7 @@ def _profiled(
         return {}
     found: dict[str, _Profiled] = {}
     for service in node.lc:
-        one = _need(service, partition, node, library)
+        one = _need(service, partition, node, library, after)
         if one is not None:
             found[service.name] = one
     return found
@@ -131,7 +140,9 @@ def _holding(
     return predictor, large
 
 
-def _need(service: Service, partition: Partition, node: Node, library: ProfileLibrary) -> _Profiled | None:
+def _need(
+    service: Service, partition: Partition, node: Node, library: ProfileLibrary, after: _AfterMiss
+) -> _Profiled | None:
     """The GB/s that meet a service's target at its present rate; None where its profile does not say."""
     holding = _holding(service, partition, node, library)
     qps = None if service.latency is None else service.latency.requests_per_s
@@ -140,14 +151,15 @@ def _need(service: Service, partition: Partition, node: Node, library: ProfileLi
     predictor, large = holding
     profile = predictor.profile
     profiled = f"profiled with {profile.cores} cores and {profile.ways} ways"
-    if (service.slack or 0.0) < 0:
+    slack = service.slack or 0.0
+    if slack < 0 or (after.draining and slack < ALARM_SHARE):
         best_ms = predictor.tail_ms(predictor.most_qps, profile.peak_gbps)
         why = f"{latency_text(service)}: it lacks bandwidth ({profiled}), jobs get the least until that is over"
         return _Profiled(profile.peak_gbps, f"{service.name}: {why}") if best_ms <= service.target_ms else None
-    if large:
+    if (large and not after.over) or qps > BEYOND * predictor.most_qps:
         return None
-    told = predictor.predict(qps * _HEADROOM, service.target_ms)
-    if told.bandwidth_gbps is None or qps * _HEADROOM > predictor.most_qps:
+    told = predictor.predict_lasting(min(qps * HEADROOM, predictor.most_qps), service.target_ms)
+    if told.bandwidth_gbps is None:
         return None
     return _Profiled(
         told.bandwidth_gbps,

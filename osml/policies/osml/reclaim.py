@@ -44,7 +44,7 @@ def reclaim(turn: Round) -> Partition:
         goal = _goal(turn, name, cell)
         if turn.aside:
             goal = Cell(goal.cores, cell.ways)  # cores are what who is set aside lacks
-        less = _halfway(cell, goal) if turn.node.be else goal
+        less = _halfway(cell, goal) if turn.node.be or turn.known[name].before is not None else goal
         if less == cell or not _agreed(turn, name, cell, less):
             continue
         cells[name] = less
@@ -103,7 +103,7 @@ def _halfway(cell: Cell, less: Cell) -> Cell:
 
     The models see the neighbours as they are. BE jobs that get these CPUs, or have nobody before them there any more,
     make clock, hyperthreads and memory traffic worse for all; half of the way down that shows, and the next prediction
-    knows it.
+    knows it. So does it after the first step, where less is left that a wrong prediction could cost.
     """
     return Cell(cell.cores - (cell.cores - less.cores + 1) // 2, cell.ways - (cell.ways - less.ways + 1) // 2)
 

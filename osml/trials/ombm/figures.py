@@ -15,7 +15,7 @@ import numpy as np
 
 from osml.bandwidth import Predictor, Profile
 from osml.trials.ombm import accuracy, assurance
-from osml.trials.ombm.accuracy import Truth, judge, profile_of, truth_of
+from osml.trials.ombm.accuracy import Truth, accuracy_by_rate, judge, predicted_tails, profile_of, truth_of
 from osml.trials.ombm.profiling import VirtualProfiler, deployed, rates_of
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # Okabe and Ito
@@ -83,19 +83,29 @@ def _beside(axis: Any, truth: Truth, profiles: Sequence[tuple[str, Profile]]) ->
         points = [predictor.tail_ms(float(truth.qps[row]), float(b)) for b in truth.gbps]
         axis.plot(truth.gbps, points, color=colour, label=label)
     axis.axhline(slo_ms, color="red", linewidth=1)
-    axis.set(ylim=(0, 2 * slo_ms), xlabel="reserved GB/s", ylabel=f"{truth.service.percentile} in ms")
+    axis.set(
+        ylim=(0, 2 * slo_ms),
+        xlabel=f"reserved GB/s at {truth.shown_qps:,.0f}/s",
+        ylabel=f"{truth.service.percentile} in ms",
+    )
     axis.legend(fontsize=7)
 
 
 def figure_7(path: Path, seed: int = 0) -> Path:
-    """Accuracy of both methods."""
-    figure, axes = _panels(1, 3, "figure 7: predicted and real tails at 80 % of the highest rate (simulated)")
-    for axis, name in zip(axes[0], accuracy.SERVICES, strict=True):
+    """Accuracy of both methods: the tails at the rate of the figure, and the accuracy over all rates."""
+    figure, axes = _panels(2, 3, "figure 7: predicted and real tails; below: accuracy over the rate (simulated)")
+    for axis, below, name in zip(axes[0], axes[1], accuracy.SERVICES, strict=True):
         truth = truth_of(name)
         profiles = [(method, profile_of(name, method, seed)) for method in ("classic", "adaptive")]
         _beside(axis, truth, profiles)
         ours = ", ".join(f"{m} {judge(p, truth, m).accuracy_pct:.1f} %" for m, p in profiles)
         axis.set_title(f"{name}: {ours}\npaper {accuracy.PUBLISHED_PCT[name]:g} %", fontsize=9)
+        for (method, profile), colour in zip(profiles, COLOURS, strict=False):
+            below.plot(truth.qps, accuracy_by_rate(predicted_tails(profile, truth), truth), color=colour, label=method)
+        below.axvline(truth.shown_qps, color="black", linewidth=1, linestyle=":")
+        below.axhline(accuracy.PUBLISHED_PCT[name], color="grey", linewidth=1, linestyle="--", label="paper, one rate")
+        below.set(ylim=(40, 101), xlabel="requests/s (dotted: shown above)", ylabel="accuracy in %")
+        below.legend(fontsize=7)
     return _saved(figure, path)
 
 
