@@ -21,8 +21,8 @@ import numpy as np
 from osml.bandwidth import Predictor, Profile
 from osml.bandwidth.offline import EXIT_SHARE, SAMPLES_GBPS
 from osml.trials.ombm.profiling import Method, VirtualProfiler, deployed, profile_virtual, rates_of
+from osml.virtual.calibration.facts import shipped_facts
 from osml.virtual.columns import FloatArray
-from osml.virtual.facts import shipped_facts
 from osml.virtual.models import PlatformModel, ServiceModel
 
 PLATFORM = "i7-4770k"
