@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from osml.bandwidth.curve import Curve
+from osml.bandwidth.curve import Curve, tightened
 from osml.bandwidth.profile import Profile
 from osml.failure import InputError
 
@@ -58,8 +58,9 @@ class Predictor:
     def __init__(self, profile: Profile, rate_steps: int = 0) -> None:
         self.profile = profile
         self.least_qps, self.most_qps = profile.least_qps, profile.most_qps
-        run_s = profile.run_s if profile.method == "adaptive" else None
-        self._curves = [Curve(line, run_s) for line in profile.lines]
+        adaptive = profile.method == "adaptive"
+        lines = tightened(profile.lines) if adaptive else profile.lines
+        self._curves = [Curve(line, profile.run_s if adaptive else None) for line in lines]
         self._step = (self.most_qps - self.least_qps) / rate_steps if rate_steps else 0.0
         self._lines: dict[float, _SecondLine] = {}
 
