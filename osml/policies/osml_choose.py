@@ -5,13 +5,20 @@ from __future__ import annotations
 from osml.domain import Partition
 from osml.policies.osml_misses import SETTLE, alarming
 from osml.policies.osml_place import place, place_all
+from osml.policies.osml_pool import kept_pool
 from osml.policies.osml_reclaim import reclaim
 from osml.policies.osml_relieve import relieve
 from osml.policies.osml_round import Round
+from osml.policies.osml_state import POOLED
 
 
 def chosen(turn: Round) -> Partition:
     """The partition for the next interval."""
+    if turn.kind == POOLED:
+        kept = kept_pool(turn)
+        if kept is not None:
+            return kept
+        turn.cells = {}
     if not turn.cells:
         return place_all(turn)
     if turn.new:
