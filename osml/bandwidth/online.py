@@ -68,7 +68,7 @@ class Predictor:
     def notes(self) -> list[str]:
         """What was measured and can't be: latencies that fall with the rate or rise with the bandwidth."""
         found: list[str] = []
-        raised = sum(curve.raised for curve in self._curves)
+        raised = sum(Curve(line).raised for line in self.profile.lines)
         if raised:
             found.append(f"{raised} sample(s) fall as the rate rises: the latency of the lower rate is used")
         worse = 0
