@@ -2,14 +2,40 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 
-from osml.bandwidth.profile import Line
+from osml.bandwidth.profile import Line, Point
 
 BACKLOG = 5.0
 """Times the latency of a calm sample: requests queue."""
 
 _OVERLOADED = 0.8  # of the slope of a backlog: between a calm sample just below the cliff and one just above it is less
+
+
+def tightened(lines: Sequence[Line]) -> list[Line]:
+    """Lines with the samples of those with less bandwidth where these are below the straight line.
+
+    With more bandwidth a tail is no longer, nor is it at a lower rate, so they bound it from above as well as the
+    straight line does.
+    """
+    found: list[Line] = []
+    below: list[Point] = []
+    for line in lines:
+        straight, points = Curve(line), {point.qps: point for point in line.points}
+        for point in below:
+            within = line.points[0].qps < point.qps < line.points[-1].qps
+            if within and point.qps not in points and point.latency_ms < straight.at(point.qps):
+                points[point.qps] = point
+        own, bound_ms = {point.qps for point in line.points}, math.inf
+        for qps in sorted(points, reverse=True):
+            bound_ms = min(bound_ms, points[qps].latency_ms)
+            if qps not in own:
+                points[qps] = Point(qps, bound_ms, measured=False)
+        found.append(Line(line.bandwidth_gbps, [points[qps] for qps in sorted(points)]))
+        below += [point for point in line.points if point.measured]
+    return found
 
 
 class Curve:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from osml.bandwidth.curve import Curve
+from osml.bandwidth.curve import Curve, tightened
 from osml.bandwidth.profile import Profile
 from osml.failure import InputError
 
@@ -58,8 +58,9 @@ class Predictor:
     def __init__(self, profile: Profile, rate_steps: int = 0) -> None:
         self.profile = profile
         self.least_qps, self.most_qps = profile.least_qps, profile.most_qps
-        run_s = profile.run_s if profile.method == "adaptive" else None
-        self._curves = [Curve(line, run_s) for line in profile.lines]
+        adaptive = profile.method == "adaptive"
+        lines = tightened(profile.lines) if adaptive else profile.lines
+        self._curves = [Curve(line, profile.run_s if adaptive else None) for line in lines]
         self._step = (self.most_qps - self.least_qps) / rate_steps if rate_steps else 0.0
         self._lines: dict[float, _SecondLine] = {}
 
@@ -67,7 +68,7 @@ class Predictor:
     def notes(self) -> list[str]:
         """What was measured and can't be: latencies that fall with the rate or rise with the bandwidth."""
         found: list[str] = []
-        raised = sum(curve.raised for curve in self._curves)
+        raised = sum(Curve(line).raised for line in self.profile.lines)
         if raised:
             found.append(f"{raised} sample(s) fall as the rate rises: the latency of the lower rate is used")
         worse = 0

@@ -160,6 +160,11 @@ def predict_command(
     typer.echo(f"line of {found.qps:,.6g} requests/s, GB/s: {profile.percentile} in ms   {line}")
     if found.bandwidth_gbps is None:
         typer.echo(f"no bandwidth meets {slo_ms:g} ms: {found.predicted_ms:.4g} ms with all {profile.peak_gbps:g} GB/s")
+    elif found.clamped and qps > found.qps:
+        typer.echo(
+            f"all {found.bandwidth_gbps:.3f} GB/s for {profile.service} at {qps:,.6g} requests/s: {profile.percentile} "
+            f"{found.predicted_ms:.4g} ms at {found.qps:,.6g} requests/s, not known beyond"
+        )
     else:
         typer.echo(
             f"{found.bandwidth_gbps:.3f} GB/s for {profile.service} at {qps:,.6g} requests/s: "

@@ -42,7 +42,7 @@ class OmbmState(Struct, frozen=True):
 
     `draining`: a backlog is there, everything goes to the service; with `blame` that may be the correction's fault.
     `correction` was learned beside these `jobs`, `jumps` of the rate whatever runs beside. `waiting`: more than the
-    present rate needs was given, for a jump.
+    present rate needs was given, for a jump. `queued`: requests waited, so less than predicted is not enough.
     """
 
     qps: _Amount | None = None
@@ -51,6 +51,7 @@ class OmbmState(Struct, frozen=True):
     draining: bool = False
     blame: bool = False
     waiting: bool = False
+    queued: bool = False
     correction: Correction = Correction()
     jumps: Jumps = Jumps()
     jobs: list[str] = []
@@ -138,7 +139,8 @@ class Ombm:
         late = outlook.tail_ms > outlook.slo_ms if self.classic else outlook.alarming
         if state.bandwidth_gbps is None:  # nothing was decided yet that could be judged; a queue hides the rate
             return replace(state, qps=qps, draining=outlook.queued and not self.classic), []
-        learns = applied and not (self.classic or late or state.waiting)
+        least = state.bandwidth_gbps <= predictor.profile.lines[0].bandwidth_gbps  # less was not profiled
+        learns = applied and not (self.classic or late or state.waiting or least)
         correction = corrected(state.correction, outlook) if learns else state.correction
         jumps = state.jumps
         if outlook.queued and not late:
@@ -153,7 +155,7 @@ class Ombm:
         growth = 0.0 if state.qps is None else min(max(qps - state.qps, 0.0), MOST_GROWTH * qps)
         blame = late and applied and not (self.classic or state.waiting)
         state = replace(state, correction=correction, jumps=jumps, draining=late, blame=blame)
-        return replace(state, qps=qps, growth_qps=growth), said
+        return replace(state, qps=qps, growth_qps=growth, queued=outlook.queued), said
 
     def _drained(self, state: OmbmState, observation: Observation, qps: float) -> OmbmState:
         """A backlog is gone, and its rate is seen: it was a jump, or the correction gave too little."""
@@ -163,7 +165,7 @@ class Ombm:
         innocent = not state.blame or (old is not None and is_jump(old, qps, interval_s))
         correction = state.correction if innocent else failed(state.correction)
         jumps = watched(state.jumps, observation.time_s, qps, interval_s)
-        return replace(state, draining=False, qps=qps, correction=correction, jumps=jumps, blame=False)
+        return replace(state, draining=False, qps=qps, correction=correction, jumps=jumps, blame=False, queued=False)
 
     def _wanted(self, setting: _Setting, state: OmbmState, interval_s: float) -> _Wanted:
         """GB/s for the service and why."""
@@ -195,11 +197,14 @@ class Ombm:
         factor = 1.0
         if not self.classic:
             factor = state.correction.factors[part_of(_position(predictor, ready if ahead else state.qps))]
+            if state.queued:
+                factor = max(factor, 1.0)
         said = "" if factor == 1.0 else f", times {factor:.2f} as learned beside these jobs"
         if ahead:
             said += f"; so much for {ready:.6g}/s, because the rate jumps"
         why = f"{at}: {found.bandwidth_gbps:.3g} GB/s meet {lc.target_ms:g} ms under the worst contention{said}"
-        return _Wanted(found.bandwidth_gbps * factor, why, ahead=ahead)
+        least = predictor.profile.lines[0].bandwidth_gbps
+        return _Wanted(max(found.bandwidth_gbps * factor, least), why, ahead=ahead)
 
 
 class OmbmClassic(Ombm):

@@ -16,6 +16,7 @@ from osml.bandwidth import (
     classic_lines,
     exit_threshold_qps,
 )
+from osml.bandwidth.curve import tightened
 from osml.bandwidth.offline import SAMPLES_GBPS, classic_line
 from osml.failure import InputError
 
@@ -208,9 +209,20 @@ def test_a_long_queue_is_not_taken_for_a_cliff_and_a_backlog_is():
     queue = [Point(1000.0, 0.3), Point(9800.0, 5.3), Point(10_000.0, 8.4)]
     backlog = [Point(1000.0, 0.3), Point(9000.0, 1.0), Point(9500.0, 3334.0), Point(10_000.0, 6667.0)]
     predictor = Predictor(profile([Line(5.0, backlog), Line(20.0, queue)], "adaptive"))
-    assert predictor.tail_ms(9075.0, 20.0) == pytest.approx(0.3 + 5.0 * 8075.0 / 8800.0)  # the straight line
-    assert predictor.tail_ms(9000.0, 5.0) < 6.5
+    assert predictor.tail_ms(9075.0, 20.0) == pytest.approx(1.0 + 4.3 * 75.0 / 800.0)  # the straight line
     assert predictor.tail_ms(9250.0, 5.0) == pytest.approx(RUN_S * 1e3 * 250.0 / 9000.0, rel=0.01)
+
+
+def test_what_little_bandwidth_reached_bounds_the_straight_lines_of_more():
+    calm = [Point(1000.0, 0.3), Point(5000.0, 0.6), Point(6000.0, 9000.0), Point(10_000.0, 50_000.0)]
+    queue = [Point(1000.0, 0.3), Point(9800.0, 5.3), Point(10_000.0, 8.4)]
+    lines = [Line(5.0, calm), Line(20.0, queue)]
+    assert tightened(lines)[0] == lines[0]
+    assert [(point.qps, point.latency_ms) for point in tightened(lines)[1].points] == [
+        (1000.0, 0.3), (5000.0, 0.6), (9800.0, 5.3), (10_000.0, 8.4),
+    ]  # fmt: skip
+    assert Predictor(profile(lines, "adaptive")).tail_ms(5000.0, 20.0) == pytest.approx(0.6)
+    assert Predictor(profile(lines)).tail_ms(5000.0, 20.0) > 2.0  # classic: straight lines
 
 
 def test_a_service_that_turns_requests_away_is_sampled_beside_its_cliff_all_the_same():

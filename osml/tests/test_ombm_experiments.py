@@ -5,11 +5,11 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from osml.bandwidth import load_profile, shipped_profiles
+from osml.bandwidth import Predictor, load_profile, shipped_profiles
 from osml.cli.ombm import app
 from osml.failure import Failure, InputError
 from osml.policies.ombm import Ombm, OmbmClassic
-from osml.trials.ombm.accuracy import SECOND_SAMPLES_GBPS, judge, profile_of, truth_of
+from osml.trials.ombm.accuracy import PUBLISHED_PCT, SECOND_SAMPLES_GBPS, SERVICES, judge, profile_of, truth_of
 from osml.trials.ombm.assurance import assure, traces
 from osml.trials.ombm.live_profiling import CommandProfiler
 from osml.trials.ombm.profiling import VirtualProfiler, deployed, profile_virtual
@@ -61,21 +61,39 @@ def test_adaptive_sampling_is_accurate_and_wastes_less_than_half(name):
     assert classic.short_gbps == 0.0
 
 
-def test_on_a_logarithmic_axis_masstree_is_the_worst_as_in_the_paper():
-    found = {
-        name: judge(profile_of(name, "classic", 0), truth_of(name), "").log_accuracy_pct
-        for name in ("silo", "masstree", "img-dnn")
-    }
-    assert found["masstree"] < min(found["silo"], found["img-dnn"])  # the paper has silo first, the node img-dnn
+def test_the_rates_of_the_figures_are_those_at_which_the_published_needs_are_taken():
+    assert {name: truth_of(name).shown_qps for name in SERVICES} == {
+        "silo": 8000.0, "masstree": 150_000.0, "img-dnn": 1500.0,
+    }  # fmt: skip
+    for name, published_gbps in (("masstree", 11.0), ("img-dnn", 3.0)):
+        truth = truth_of(name)
+        assert truth.needed_gbps[truth.shown] == pytest.approx(published_gbps, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["masstree", "img-dnn"])
+def test_classic_is_as_accurate_as_in_figure_7(name):
+    assert judge(profile_of(name, "classic", 0), truth_of(name), "").accuracy_pct == pytest.approx(
+        PUBLISHED_PCT[name], abs=5.0
+    )
+
+
+def test_silo_can_not_be_99_percent_right_where_14_gbps_are_predicted():
+    # A straight line through 14 GB/s that begins at 6.4: whatever was needed before, it lost this part of the axis.
+    truth, profile = truth_of("silo"), profile_of("silo", "classic", 0)
+    predicted = Predictor(profile).predict(8000.0, 200.0).bandwidth_gbps
+    assert predicted == pytest.approx(14.0, rel=0.1)
+    assert truth.needed_gbps[truth.shown] < 6.5
+    assert judge(profile, truth, "").accuracy_pct < 75.0
 
 
 def test_which_sample_of_bandwidths_is_better_depends_on_the_service_as_in_figure_8():
     better = {
         name: judge(profile_of(name, "classic", 0, SECOND_SAMPLES_GBPS), truth_of(name), "").accuracy_pct
-        > judge(profile_of(name, "classic", 0), truth_of(name), "").accuracy_pct
-        for name in ("silo", "img-dnn")
+        - judge(profile_of(name, "classic", 0), truth_of(name), "").accuracy_pct
+        for name in ("masstree", "img-dnn")
     }
-    assert better == {"silo": True, "img-dnn": False}
+    assert better["masstree"] > 5.0
+    assert better["img-dnn"] < -5.0
 
 
 @pytest.mark.parametrize("classic", [True, False])
@@ -89,8 +107,21 @@ def test_the_slo_holds_in_99_percent_of_the_intervals_beside_the_paper_jobs(name
 
 @pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
 def test_the_slo_holds_in_99_percent_of_the_intervals_where_rates_jump_and_the_policy_learns(name):
-    # silo loses the second of a jump from below its cliff to beyond it: the policy sees the last second's rate
-    assert assure(name, "A", "random", classic=False, seed=7).slo_pct >= (98.5 if name == "silo" else 99.0)
+    assert assure(name, "A", "random", classic=False, seed=7).slo_pct >= 99.0
+
+
+def test_what_is_missed_behind_jumps_is_the_length_of_an_interval():
+    # Seed 6 jumps from 4,400 to 9,900 requests/s, where 10,000 are all that can be served: one second of it unseen is
+    # a backlog that drains in eight.
+    assert assure("silo", "A", "random", classic=False, seed=6).slo_pct < 99.0
+    assert assure("silo", "A", "random", classic=False, seed=6, interval_s=0.25).slo_pct >= 99.5
+
+
+@pytest.mark.parametrize("kind", ["static", "diurnal"])
+def test_corrected_gives_silo_less_than_half_of_what_classic_gives_beyond_its_need(kind):
+    classic, corrected = (assure("silo", "C", kind, classic=classic, seed=1) for classic in (True, False))
+    assert classic.wasted_gbps is not None and corrected.wasted_gbps is not None
+    assert corrected.wasted_gbps < classic.wasted_gbps / 2.0
 
 
 def test_a_shorter_interval_holds_jumps_with_less_bandwidth():
@@ -137,6 +168,7 @@ def test_profile_predict_and_plot_from_the_command_line(tmp_path):
     assert "no bandwidth meets 1 ms" in none.stdout
     beyond = json.loads(run("predict", file, "--qps", "90000", "--slo-ms", "200", "--json").stdout)
     assert beyond["clamped"] is True and beyond["bandwidth_gbps"] == 24.8
+    assert "not known beyond" in run("predict", file, "--qps", "90000", "--slo-ms", "200").stdout
     assert "outside of the profile" in beyond["notes"][0]
     picture = tmp_path / "deep" / "p.png"
     assert run("plot", file, "--out", str(picture), "--slo-ms", "200").exit_code == 0

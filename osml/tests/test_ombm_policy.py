@@ -161,6 +161,29 @@ def test_nothing_is_learned_from_a_decision_that_is_not_on_the_machine():
         assert kept.correction == state.correction
 
 
+def test_while_requests_queue_what_was_learned_to_be_enough_is_not_trusted():
+    policy = Ombm(LIBRARY)
+    fresh, state = policy.decide(seeing([web(target_ms=300.0), *JOBS]), OmbmState())
+    plan = fresh
+    for _ in range(30):
+        plan, state = policy.decide(seeing([web(target_ms=300.0), *JOBS], partition=plan.partition), state)
+    assert given_gbps(plan) < 0.8 * given_gbps(fresh)
+    queue, state = policy.decide(seeing([web(500.0, 100.0, target_ms=300.0), *JOBS], partition=plan.partition), state)
+    assert state.queued and not state.draining
+    assert given_gbps(queue) == pytest.approx(given_gbps(fresh), abs=0.2)
+    calm, _ = policy.decide(seeing([web(target_ms=300.0), *JOBS], partition=queue.partition), state)
+    assert given_gbps(calm) == pytest.approx(given_gbps(plan), abs=0.2)
+
+
+def test_nothing_below_the_least_profiled_bandwidth_is_tried():
+    policy = Ombm(LIBRARY)
+    plan, state = policy.decide(seeing([web(100.0, 12.0), *JOBS]), OmbmState())
+    assert given_gbps(plan) == pytest.approx(2.0, abs=0.6)
+    for _ in range(100):
+        plan, state = policy.decide(seeing([web(100.0, 12.0), *JOBS], partition=plan.partition), state)
+    assert given_gbps(plan) == pytest.approx(2.0)
+
+
 def test_classic_learns_nothing():
     policy, state = OmbmClassic(LIBRARY), OmbmState()
     plans = []

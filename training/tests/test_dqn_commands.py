@@ -50,6 +50,11 @@ def test_a_training_leaves_a_model_that_a_node_can_load(trained: tuple[Path, dic
     assert opened.metadata.metrics["rows"] == document["rows"]
     assert opened.metadata.simulated
     assert document["learning"]["learned_tuples"] > 0
+    earned = document["learning"]["earned_by_seed"]
+    assert list(earned) == sorted(earned, key=lambda seed: earned[seed], reverse=True)
+    assert set(earned) == {"3", "4", "5"}
+    card = (out / f"c-masked-{PLATFORM}" / "card.md").read_text()
+    assert f"kept of 3 networks: the one of seed {next(iter(earned))}" in card
 
 
 def test_the_same_command_gives_the_same_file(

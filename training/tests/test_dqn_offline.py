@@ -14,9 +14,9 @@ pytest.importorskip("torch")
 
 import torch
 from osml_training.data.runs import RunKey
-from osml_training.dqn import offline
+from osml_training.dqn import attempts, offline
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
-from osml_training.dqn.greedy import at_random, greedy, one_step, refused, towards, walk, walks
+from osml_training.dqn.greedy import at_random, earned, greedy, one_step, refused, towards, walk, walks
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import PAPER, STATE
@@ -120,6 +120,33 @@ def test_the_same_seed_gives_the_same_weights() -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
     other = taught(found, config(updates=120, seed=1)).state_dict()
     assert not torch.equal(first["head.weight"], other["head.weight"])
+
+
+def test_of_several_networks_the_one_that_earns_most_is_first() -> None:
+    found, how = world(), config(attempts=3, updates=60, sync=30, seed=5)
+    told: list[int] = []
+    networks = attempts.attempts_of(found, found, how, lambda progress: told.append(progress.updates))
+    assert told == [30, 60, 90, 120, 150, 180]
+    earned_by = [one.earned for one in networks]
+    assert earned_by == sorted(earned_by, reverse=True) and len(set(earned_by)) > 1
+    assert {one.seed for one in networks} == {5, 6, 7}
+    for one in networks:  # each is what a training with its seed alone gives
+        alone = taught(found, config(updates=60, sync=30, seed=one.seed))
+        assert all(torch.equal(a, b) for a, b in zip(alone.parameters(), one.net.parameters(), strict=True))
+        assert one.earned == attempts.worth(alone, found, how)
+    single = attempts.attempts_of(found, None, config(updates=30, sync=30))
+    assert [one.earned for one in single] == [None]
+
+
+def test_what_a_policy_earns_is_the_sum_of_its_discounted_rewards() -> None:
+    found, reward = world(), Reward(price=0.5, cliff=0.5)
+    best = greedy(exact(found, reward, 0.9).astype(np.float32), found)
+    by_hand = exact(found, reward, 0.9).max(axis=1).mean()
+    assert earned(found, best, reward, 0.9, steps=300) == pytest.approx(by_hand, rel=1e-5)
+    still = np.full(len(best), NO_CHANGE)
+    assert earned(found, still, reward, 0.9) == 0.0
+    unknown = found._replace(q_i=np.full_like(found.q_i, np.nan))
+    assert earned(unknown, best, reward, 0.9) == 0.0
 
 
 def test_the_conservative_penalty_holds_down_what_was_not_seen() -> None:

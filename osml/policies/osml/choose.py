@@ -5,13 +5,20 @@ from __future__ import annotations
 from osml.domain import Partition
 from osml.policies.osml.misses import SETTLE, alarming
 from osml.policies.osml.place import place, place_all
+from osml.policies.osml.pool import kept_pool
 from osml.policies.osml.reclaim import reclaim
 from osml.policies.osml.relieve import relieve
 from osml.policies.osml.round import Round
+from osml.policies.osml.state import POOLED
 
 
 def chosen(turn: Round) -> Partition:
     """The partition for the next interval."""
+    if turn.kind == POOLED:
+        kept = kept_pool(turn)
+        if kept is not None:
+            return kept
+        turn.cells = {}
     if not turn.cells:
         return place_all(turn)
     if turn.new:

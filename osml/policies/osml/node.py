@@ -158,6 +158,14 @@ def shared_by_services(node: Node, *, narrow: bool) -> Partition:
     return _prioritised(node, Partition(regions))
 
 
+def pooled_beside(node: Node, name: str, cell: Cell) -> Partition:
+    """One LC service in a cell, the others together on the rest, BE jobs aside."""
+    others = [service.name for service in node.lc if service.name != name]
+    rest, least = left_over(node, [cell, node.least_be]), node.least_be
+    regions = [Region([name], *cell), Region(others, *rest), *([Region(list(node.be), *least)] if node.be else [])]
+    return Partition(regions)
+
+
 def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
     """What these cells leave of the node (pairs, if any, among them)."""
     total = node.total

@@ -6,6 +6,7 @@ from osml.domain import Partition
 from osml.policies.osml.fit import cut_down, fits, missing, spread_out
 from osml.policies.osml.misses import SETTLE
 from osml.policies.osml.node import Cell, shared_by_services
+from osml.policies.osml.pool import pool
 from osml.policies.osml.round import Round
 from osml.policies.osml.shield import units
 from osml.policies.osml.state import PARTED, SHARED, SOME
@@ -31,9 +32,12 @@ def overcommit(turn: Round) -> Partition:
     if node.may_share and turn.kind == SHARED:
         if not turn.violated:
             turn.lack = ""
-            return share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
+            return pool(turn) or share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
         if turn.stuck <= SETTLE or turn.age <= SETTLE:
             return share(turn, "queues may still drain")
+        beside = pool(turn)
+        if beside is not None:
+            return beside
     if turn.kind == SOME and turn.aside and not turn.new and turn.age <= KEPT:
         turn.unsatisfied = sorted({*turn.aside, *turn.violated})
         return turn.hold()

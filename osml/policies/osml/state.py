@@ -13,8 +13,9 @@ from osml.policies.arq import ArqState
 from osml.policies.osml.bans import on_new_clock
 from osml.policies.osml.memory import Known
 
-SHARED, PARTED, SOME = "shared", "parted", "some"
-"""Everybody on everything, everybody in a cell, some in cells and the others in what is left."""
+SHARED, PARTED, SOME, POOLED = "shared", "parted", "some", "pooled"
+"""Everybody on everything, everybody in a cell, some in cells and the others in what is left, one in a cell and the
+others together on all the rest."""
 
 
 class Pair(Struct, frozen=True, array_like=True):

@@ -70,7 +70,8 @@ def draw_profile(profile: Profile, path: Path, slo_ms: float | None = None) -> P
     for axis in (first, second):
         if slo_ms is not None:
             axis.axhline(slo_ms, color="red", linewidth=1, label=f"SLO {slo_ms:g} ms")
-        axis.legend(fontsize=7)
+    first.legend(fontsize=7, loc="lower right")
+    second.legend(fontsize=7)
     return _saved(figure, path)
 
 
@@ -104,6 +105,7 @@ def figure_7(path: Path, seed: int = 0) -> Path:
             below.plot(truth.qps, accuracy_by_rate(predicted_tails(profile, truth), truth), color=colour, label=method)
         below.axvline(truth.shown_qps, color="black", linewidth=1, linestyle=":")
         below.axhline(accuracy.PUBLISHED_PCT[name], color="grey", linewidth=1, linestyle="--", label="paper, one rate")
+        below.locator_params(axis="x", nbins=5)
         below.set(ylim=(40, 101), xlabel="requests/s (dotted: shown above)", ylabel="accuracy in %")
         below.legend(fontsize=7)
     return _saved(figure, path)

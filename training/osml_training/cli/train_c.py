@@ -47,7 +47,8 @@ def c_command(
         changes={key: value for key, value in changes.items() if value is not None}, track=track,
         evaluate_on=tuple(evaluate_on) if evaluate_on else None,
     )  # fmt: skip
-    with bar("training c", job.config_read().updates, "updates") as progress:
+    config_read = job.config_read()
+    with bar("training c", config_read.attempts * config_read.updates, "updates") as progress:
         made = run_c_job(job, lambda done: progress.update(progress.task_ids[0], completed=done.updates))
     for warning in made.warnings:
         print(f"osml: {warning}", file=sys.stderr)

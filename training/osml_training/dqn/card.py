@@ -24,6 +24,19 @@ def _rows(metadata: ModelMetadata) -> str:
     ])  # fmt: skip
 
 
+def _kept(metadata: ModelMetadata) -> str:
+    """Who was kept of several networks; nothing where there was one."""
+    earned: dict[str, float] = metadata.metrics.get("learning", {}).get("earned_by_seed", {})
+    if len(earned) < 2:
+        return ""
+    best = max(earned, key=lambda seed: earned[seed])
+    others = ", ".join(f"{value:.4f} (seed {seed})" for seed, value in earned.items() if seed != best)
+    return (
+        f"\n- kept of {len(earned)} networks: the one of seed {best}, whose discounted reward from a random cell of "
+        f"the validation runs is {earned[best]:.4f}; the others: {others}"
+    )
+
+
 def card(metadata: ModelMetadata) -> str:
     """`card.md`."""
     m = metadata
@@ -54,7 +67,7 @@ Trained on **{made}**.
 - variant: {m.variant}; reward: {told}; gamma {m.training.get("gamma")}
 - services in training: {", ".join(m.services)}
 - dataset: sha256 `{m.dataset_fingerprint[:16]}...`
-- commit `{m.commit[:12]}`, seed {m.seed}
+- commit `{m.commit[:12]}`, seed {m.seed}{_kept(m)}
 
 Made by
 

@@ -49,6 +49,8 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Updates in all."""
     sync: int = 500
     """Updates after which the target network becomes the policy network."""
+    attempts: int = 1
+    """Networks that learn, with the seeds `seed`, `seed` + 1, ...; kept is who earns most on the validation runs."""
     statuses: int = 3_000_000
     """Statuses in memory, whole runs drawn from all."""
     drop_counters: float = 0.0
@@ -70,7 +72,8 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             "learning_rate": (self.learning_rate, 1e-8, 1), "batch": (self.batch, 1, 10**7),
             "updates": (self.updates, 1, 10**9), "sweeps": (self.sweeps, 0, 10**6),
             "on_policy": (self.on_policy, 0, 1), "sync": (self.sync, 1, 10**9),
-            "statuses": (self.statuses, 1, 10**9), "drop_counters": (self.drop_counters, 0, 0.95),
+            "statuses": (self.statuses, 1, 10**9), "attempts": (self.attempts, 1, 1000),
+            "drop_counters": (self.drop_counters, 0, 0.95),
             "seed": (self.seed, 0, 2**31), "reward.price": (self.reward.price, 0, 1e6),
             "reward.cliff": (self.reward.cliff, 0, 1e6), "reward.move": (self.reward.move, 0, 1e6),
         }  # fmt: skip

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from osml.predictors.actions import NO_CHANGE
 from osml.predictors.q_function import greedy as best_of
-from osml_training.dqn.rewards import MOVES
-from osml_training.dqn.transitions import Transitions
+from osml_training.dqn.rewards import MOVES, Reward
+from osml_training.dqn.transitions import Transitions, rewards_of
 
 Ints = NDArray[np.int64]
 Floats32 = NDArray[np.float32]
@@ -64,6 +64,16 @@ def walk(found: Transitions, actions: Ints, starts: Ints, steps: int = LIMIT) ->
     for _ in range(steps):
         rows.append(found.next[rows[-1], actions[rows[-1]]].astype(np.int64))
     return np.stack(rows)
+
+
+def earned(found: Transitions, actions: Ints, reward: Reward, gamma: float, steps: int = 2 * LIMIT) -> float:
+    """Discounted reward of so many steps, mean over beginning in each status; a reward that is not known is 0."""
+    rows = np.arange(len(actions))
+    paid, after = np.nan_to_num(rewards_of(found, rows, actions, reward)), found.next[rows, actions]
+    worth = np.zeros(len(rows))
+    for _ in range(steps):
+        worth = paid + gamma * worth[after]
+    return float(worth.mean())
 
 
 def one_step(found: Transitions, actions: Ints) -> dict[str, float]:

@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from osml.failure import InputError
 from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_q_function
 from osml.predictors.actions import ACTION_NAMES
 from osml_training.data.description import FileDescription, described
 from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
 from osml_training.dqn import offline
+from osml_training.dqn.attempts import attempts_of
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
 from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
 from osml_training.dqn.export import write_q_bundle
@@ -24,7 +26,7 @@ from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Keep, Transitions, read_transitions, transitions_of
 from osml_training.export.bundle import add_to_manifest, commit, entry_of, rounded, unit_of
 from osml_training.jobs.training import Made, command_line
-from osml_training.train.splits import part_of
+from osml_training.train.splits import Part, chooses
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,9 @@ class CJob:
         return len(self.data) == 1 and self.data[0].is_file()
 
 
-def tuples_of(job: CJob, config: OfflineConfig) -> Transitions:
-    """The tuples that are learned from: those of the runs of the part `train`."""
-
-    def train(key: Any) -> bool:
-        return part_of(key, config.split) == "train"
-
-    keep: Keep = train
+def tuples_of(job: CJob, config: OfflineConfig, part: Part = "train") -> Transitions:
+    """The tuples of the runs of a part; those of `train` are learned from."""
+    keep: Keep = chooses(part, config.split)
     if job.from_file:
         return read_transitions(job.data[0], keep)
     return transitions_of(
@@ -66,23 +64,38 @@ def tuples_of(job: CJob, config: OfflineConfig) -> Transitions:
     )  # fmt: skip
 
 
+def _judged(job: CJob, config: OfflineConfig, found: Transitions, warnings: list[str]) -> Transitions:
+    """What several networks are judged by: the validation runs, or what they learned from where there are none."""
+    try:
+        return tuples_of(job, config, "validation")
+    except InputError:
+        warnings.append(
+            f"no run is of the part validation (split.validation is {config.split.validation:g}), so the "
+            f"{config.attempts} networks were judged by what they learned from"
+        )
+        return found
+
+
 def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None) -> Made:
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
     started = time.monotonic()
     found = tuples_of(job, config)
-    net = offline.new_qnet(found, config)
+    warnings: list[str] = []
+    judged = _judged(job, config, found, warnings) if config.attempts > 1 else None
     read_s = time.monotonic() - started
-    done = offline.fit(net, found, config, heard)
-    seconds = sum(progress.seconds for progress in done)
-    learned = sum(progress.tuples for progress in done)
+    attempts = attempts_of(found, judged, config, heard)
+    net = attempts[0].net
+    seconds = sum(progress.seconds for one in attempts for progress in one.done)
+    learned = sum(progress.tuples for one in attempts for progress in one.done)
     told: dict[str, Any] = {
         "statuses": len(found.states), "tuples": found.tuples, "learned_tuples": learned,
         "tuples_per_s": round(learned / max(seconds, 1e-9)), "read_s": round(read_s, 2), "fit_s": round(seconds, 2),
+        "earned_by_seed": {str(one.seed): one.earned for one in attempts if one.earned is not None},
     }  # fmt: skip
     name = job.name or f"c-{config.variant}-{found.runs[0].platform}"
     first = describe(net, found, job.data, config, name=name, version=job.version)
-    folder = write_q_bundle(net.eval(), first, job.out / name)
+    folder = write_q_bundle(net, first, job.out / name)
     platform = found.runs[0].platform
     judged_on = job.evaluate_on or ((fresh_surfaces(platform, EVALUATION_SEED),) if job.from_file else job.data)
     document = evaluate(load_q_function(folder), judged_on, platform=platform)
@@ -91,11 +104,10 @@ def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None
     )
     write_q_bundle(net, metadata, folder)
     add_to_manifest(job.out, entry_of(folder, metadata))
-    warnings: list[str] = []
     if job.track:
         from osml_training.registry.tracking import Curve, Point, track_curve  # noqa: PLC0415 - MLflow takes seconds
 
-        curve = Curve([Point(progress.updates, {"loss": progress.loss}) for progress in done])
+        curve = Curve([Point(progress.updates, {"loss": progress.loss}) for progress in attempts[0].done])
         warnings += track_curve(job.track, curve, metadata, folder)
     return Made(folder, document | {"learning": told}, warnings)
 

@@ -1,0 +1,70 @@
+"""One service in a cell beside all others together: for a node where sharing everything nearly does.
+
+Of no paper: a service that can't bear the neighbours' hyperthreads and cache is alone, and whoever bears it shares.
+"""
+
+from __future__ import annotations
+
+from osml.domain import Partition
+from osml.policies.osml.fit import fits
+from osml.policies.osml.misses import SETTLE
+from osml.policies.osml.node import Cell, pooled_beside
+from osml.policies.osml.round import Round
+from osml.policies.osml.shield import cores_in_use
+from osml.policies.osml.state import POOLED, SHARED
+
+HOVERS = 8
+"""Intervals after which a mean latency beyond the target counts as a miss, be it within the noise of one interval."""
+
+
+def pool(turn: Round) -> Partition | None:
+    """A cell for the one service that misses its target while all share; None where that is not the case, or was tried.
+
+    Not beside BE jobs in the background: they are on everybody's CPUs.
+    """
+    node = turn.node
+    if POOLED in turn.scores or SHARED not in turn.scores or node.background or len(turn.services) < 3:
+        return None
+    late = [name for name in turn.services if _late(turn, name)]
+    if len(late) != 1:
+        return None
+    name, room = late[0], node.for_lc
+    want = turn.wants[name]
+    cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
+    others = [service for service in node.lc if service.name != name]
+    used = sum(cores_in_use(service, turn.quantum) for service in others)
+    ways_left = node.ways is None or room.ways - cell.ways >= max(node.least(one.name).ways for one in others)
+    if room.cores - cell.cores < used or not ways_left:
+        return None
+    turn.go(POOLED)
+    turn.pairs = []
+    turn.say(
+        f"{name}: {cell.cores} cores and {cell.ways} ways of its own, the others share the rest: it misses its target "
+        "while everybody shares everything",
+        name, cell.cores,
+    )  # fmt: skip
+    return pooled_beside(node, name, cell)
+
+
+def _late(turn: Round, name: str) -> bool:
+    known = turn.known[name]
+    return name in turn.violated or (known.settled >= HOVERS and (known.level or 0.0) > 1.0)
+
+
+def kept_pool(turn: Round) -> Partition | None:
+    """The pool of the interval before; None where somebody came or went, a load moved, or another way is better."""
+    alone = next(iter(turn.cells), None)
+    same = set(turn.services) == set(turn.before.known) and not turn.moved
+    if len(turn.cells) != 1 or alone is None or not same or fits(turn.node, turn.wants):
+        return None
+    worth = turn.scores.get(POOLED)
+    if turn.violated and turn.stuck > SETTLE and worth is not None and worth >= turn.scores.get(SHARED, 1.0):
+        return None
+    if turn.violated:
+        turn.unsatisfied, turn.lack = list(turn.violated), f"the target is missed beside {alone} in a cell of its own"
+    turn.say(f"{alone} in {_text(turn.cells[alone])}, the others share the rest")
+    return pooled_beside(turn.node, alone, turn.cells[alone])
+
+
+def _text(cell: Cell) -> str:
+    return f"{cell.cores} cores and {cell.ways} ways"
