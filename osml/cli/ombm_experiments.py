@@ -69,15 +69,19 @@ def assurance_command(
     service: ServiceOption = None,
     seed: SeedOption = 0,
     interval_s: Annotated[float, typer.Option(min=0.05, max=10.0, help="Seconds between two decisions.")] = 1.0,
+    told: Annotated[
+        bool, typer.Option("--told", help="The policy is told the coming rate, as the paper's is.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """The policy beside batch jobs: SLO held, bandwidth given, server used (figure 12, table 3); simulated."""
     names = _checked(service)
     total = _ASSURANCES * len(names) * len(COMBINATIONS) * len(KINDS)
-    rows = _followed(assurances(seed, names, interval_s=interval_s), total, "Running")
+    rows = _followed(assurances(seed, names, interval_s=interval_s, told=told), total, "Running")
     if as_json:
         listed = [asdict(row) | {"gain": row.gain} for row in rows]
-        sys.stdout.write(json.dumps({"simulated": True, "seed": seed, "interval_s": interval_s, "rows": listed}) + "\n")
+        document = {"simulated": True, "seed": seed, "interval_s": interval_s, "told": told, "rows": listed}
+        sys.stdout.write(json.dumps(document) + "\n")
     else:
         _show_assurances(rows)
 

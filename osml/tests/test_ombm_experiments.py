@@ -115,6 +115,7 @@ def test_what_is_missed_behind_jumps_is_the_length_of_an_interval():
     # a backlog that drains in eight.
     assert assure("silo", "A", "random", classic=False, seed=6).slo_pct < 99.0
     assert assure("silo", "A", "random", classic=False, seed=6, interval_s=0.25).slo_pct >= 99.5
+    assert assure("silo", "A", "random", classic=False, seed=6, told=True).slo_pct == 100.0
 
 
 @pytest.mark.parametrize("kind", ["static", "diurnal"])

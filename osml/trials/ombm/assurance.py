@@ -8,8 +8,11 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
+from msgspec.structs import replace
 
-from osml.policies.ombm import Ombm, OmbmClassic
+from osml.domain import Observation
+from osml.policies.ombm import Ombm, OmbmClassic, OmbmState
+from osml.policies.policy import Plan
 from osml.trials.ombm.accuracy import PLATFORM, SERVICES, least_gbps
 from osml.trials.ombm.profiling import VirtualProfiler, deployed, rates_of
 from osml.virtual.closed_loop import ClosedLoop, Interval
@@ -100,27 +103,54 @@ def _alone_cpus(service: str) -> tuple[FloatArray, FloatArray]:
     return qps, np.array([flow.cpu_s / flow.dt for flow in flows])
 
 
+class Told:
+    """`ombm` as the paper has it in this: told the rate of the coming interval, where an agent sees the last one's."""
+
+    version = 0
+    State = OmbmState
+
+    def __init__(self, policy: Ombm, trace: Trace, max_load: float) -> None:
+        self.name, self._policy, self._trace, self._max_load = f"{policy.name}_told", policy, trace, max_load
+
+    def initial(self, observation: Observation, seed: int) -> OmbmState:
+        """As `ombm`."""
+        return self._policy.initial(observation, seed)
+
+    def decide(self, observation: Observation, state: OmbmState) -> tuple[Plan, OmbmState]:
+        """As `ombm`, by the rate that comes."""
+        qps = float(self._trace.sample(np.array([observation.time_s]))[0]) * self._max_load
+        services = [
+            one if one.latency is None else replace(one, latency=replace(one.latency, requests_per_s=qps))
+            for one in observation.services
+        ]
+        return self._policy.decide(replace(observation, services=services), state)
+
+
 def run_policy(
-    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int, interval_s: float = 1.0
-) -> list[Interval]:
+    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int, interval_s: float = 1.0,
+    told: bool = False,
+) -> list[Interval]:  # fmt: skip
     """Intervals of one run, the warm-up left out."""
     platform, model = deployed(service, PLATFORM)
     policy = OmbmClassic() if classic else Ombm()
+    if told:
+        policy = Told(policy, trace, model.max_load)
     node = reserved_node(platform, model, COMBINATIONS[combination])
     loop = ClosedLoop(node, {service: trace}, policy, regulator=True, seed=seed, interval_s=interval_s)
     return loop.run(seconds)[round(WARM_UP_S / interval_s) :]
 
 
 def assure(
-    service: str, combination: str, kind: str, *, classic: bool, seed: int = 0, interval_s: float = 1.0
-) -> Assurance:
-    """All runs of one kind of load together."""
+    service: str, combination: str, kind: str, *, classic: bool, seed: int = 0, interval_s: float = 1.0,
+    told: bool = False,
+) -> Assurance:  # fmt: skip
+    """All runs of one kind of load together; `told`: the policy is told the rate of the coming interval."""
     platform, model = deployed(service, PLATFORM)
     seen: list[Seen] = []
     for trace in traces(model, kind, seed):
         seconds = STATIC_S if kind == "static" else DYNAMIC_S
         for interval in run_policy(
-            service, combination, trace, classic=classic, seconds=seconds, seed=seed, interval_s=interval_s
+            service, combination, trace, classic=classic, seconds=seconds, seed=seed, interval_s=interval_s, told=told
         ):
             decision = interval.decision
             seen.append(
@@ -172,10 +202,14 @@ def assurances(
     services: Sequence[str] = SERVICES,
     combinations: Sequence[str] = tuple(COMBINATIONS),
     interval_s: float = 1.0,
+    *,
+    told: bool = False,
 ) -> Iterable[Assurance]:
     """Every service beside every combination under every kind of load, classic and corrected."""
     for service in services:
         for combination in combinations:
             for kind in KINDS:
                 for classic in (True, False):
-                    yield assure(service, combination, kind, classic=classic, seed=seed, interval_s=interval_s)
+                    yield assure(
+                        service, combination, kind, classic=classic, seed=seed, interval_s=interval_s, told=told
+                    )

@@ -17,7 +17,7 @@ from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, refused
 from osml_training.dqn.optimal_areas import optimal_areas
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions, transitions_of
-from osml_training.jobs.evaluation import CACHE
+from osml_training.jobs.fresh import kept_in
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
 from osml_training.train.splits import Part, part_of
 
@@ -86,14 +86,14 @@ def evaluate(
 
 
 def fresh_surfaces(platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
-    """A labelled sweep of the virtual node without noise, half of its runs alone; made once a platform and seed."""
+    """A labelled sweep of the virtual node without noise, half of its runs alone; made once and kept."""
     from osml.virtual import catalogs  # noqa: PLC0415 - compiled code
     from osml_training.data.collect import collect_labelled  # noqa: PLC0415
     from osml_training.data.sweep import Sweep  # noqa: PLC0415
 
     services = tuple(catalogs.service_names())
     sweep = Sweep((platform,), services, services, rows=rows, samples=1, noise=False, seed=seed, colocated=1)
-    return collect_labelled(CACHE / f"surfaces-{platform}-{seed}-{rows}", sweep)
+    return collect_labelled(kept_in(f"surfaces-{platform}-{seed}-{rows}"), sweep)
 
 
 def evaluation_of(

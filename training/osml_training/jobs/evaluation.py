@@ -9,11 +9,9 @@ from osml.failure import InputError
 from osml.predictors import load_predictor, models_folder
 from osml.predictors.metadata import METADATA
 from osml_training.evaluate.evaluate import config_of, evaluate
+from osml_training.jobs.fresh import kept_in
 from osml_training.train.config import Config
 from osml_training.train.train import load_part
-
-CACHE = Path("out/train")
-"""Fresh sweeps are kept here."""
 
 FRESH_ROWS = 700_000
 
@@ -29,7 +27,7 @@ def folder_of(model: str, models: Path | None = None) -> Path:
 
 
 def fresh_dataset(config: Config, platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
-    """A labelled sweep of the virtual node with all services, made once for each platform and seed."""
+    """A labelled sweep of the virtual node with all services, made once for each node, platform and seed."""
     from osml.virtual import catalogs  # noqa: PLC0415 - compiled code
     from osml_training.data.collect import collect_labelled  # noqa: PLC0415
     from osml_training.data.sweep import Sweep  # noqa: PLC0415
@@ -37,8 +35,7 @@ def fresh_dataset(config: Config, platform: str, seed: int, rows: int = FRESH_RO
     services = tuple(catalogs.service_names())
     alone = config.model == "a"
     sweep = Sweep((platform,), services, services, rows=rows, samples=2, seed=seed, colocated=0 if alone else 1000)
-    folder = CACHE / f"{'alone' if alone else 'beside'}-{platform}-{seed}-{rows}"
-    return collect_labelled(folder, sweep)
+    return collect_labelled(kept_in(f"{'alone' if alone else 'beside'}-{platform}-{seed}-{rows}"), sweep)
 
 
 def evaluation(
