@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from osml.bench.contenders import without_models
 from osml.bench.report.build import build
 from osml.bench.run import Settings, run
 from osml.bench.suites import SUITES, suite
@@ -49,7 +50,7 @@ def list_suites(json: Json = False) -> None:
 def run_suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="A suite of `osml bench list`.")],
     out: Annotated[Path, typer.Option(help="Folder for the results; it is made.")],
-    policies: Annotated[str, typer.Option(help="Names with commas between; default: those the paper compares.")] = "",
+    policies: Annotated[str, typer.Option(help="Names with commas between; default: those of `osml bench list`.")] = "",
     seeds: Annotated[int, typer.Option(help="Runs of each mix and policy, with other noise.")] = 3,
     workers: Annotated[int, typer.Option(help="Processes; 0: one a CPU.")] = 0,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Ray cluster: host:port or auto.")] = None,
@@ -65,6 +66,8 @@ def run_suite(
     who = ray_cluster(ray) if ray is not None else in_this_process if count == 1 else processes(count)
     wanted = [part.strip() for part in policies.split(",") if part.strip()] or list(chosen.policies)
     console = Console(stderr=True)
+    for note in without_models(wanted, (scenario.platform for scenario in chosen.scenarios())):
+        console.print(note, highlight=False)
     metadata = run(Settings(chosen, wanted, seeds, out, resume, limit), who, console)
     if json:
         _print(metadata)

@@ -40,9 +40,10 @@ _Amount = Annotated[float, Meta(ge=0, le=1.7e308)]  # a number, that is: states 
 class OmbmState(Struct, frozen=True):
     """The last rate, how much it grew, and the bandwidth given for it.
 
-    `draining`: a backlog is there, everything goes to the service; with `blame` that may be the correction's fault.
-    `correction` was learned beside these `jobs`, `jumps` of the rate whatever runs beside. `waiting`: more than the
-    present rate needs was given, for a jump. `queued`: requests waited, so less than predicted is not enough.
+    `draining`: a backlog is there, the service gets what the highest rate needs, or everything; with `blame` that may
+    be the correction's fault. `correction` was learned beside these `jobs`, `jumps` of the rate whatever runs beside.
+    `waiting`: more than the present rate needs was given, for a jump. `queued`: requests waited, so less than predicted
+    is not enough.
     """
 
     qps: _Amount | None = None

@@ -78,7 +78,8 @@ def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -
                 verify_entry(folder, entry)
             return folder / entry.name
     known = sorted({entry.platform for entry in entries if entry.kind == kind})
-    raise InputError(f"no model {kind} for platform '{platform}' in {folder}; there are some for {', '.join(known)}")
+    others = f"there are some for {', '.join(known)}" if known else "set OSML_MODELS to a folder that has one"
+    raise InputError(f"no model {kind} for platform '{platform}' in {folder}; {others}")
 
 
 def verify_entry(folder: Path, entry: ManifestEntry) -> None:

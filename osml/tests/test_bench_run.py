@@ -26,6 +26,7 @@ from osml.bench.workers import Task, in_this_process, processes
 from osml.domain import Observation, Partition, Reason, Region
 from osml.failure import Failure, InputError
 from osml.policies import decide, registry
+from osml.policies.osml_models import shipped_models
 from osml.policies.policy import Plan
 from osml.virtual.load_traces import Churn, Constant, Stay
 from osml.virtual.mix import Mix, parse_mix
@@ -311,3 +312,14 @@ def test_rows_of_another_version_of_a_policy_are_not_mixed_in(tmp_path: Path, mo
     monkeypatch.setattr(runs, "policy_fingerprint", lambda _: "another")
     with pytest.raises(InputError, match="another version of policy 'even'"):
         run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+
+
+def test_whoever_compares_osml_without_its_models_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert contenders.without_models(["arq"], ["e5-2697v4"]) == []
+    monkeypatch.setenv("OSML_MODELS", str(tmp_path))
+    shipped_models.cache_clear()
+    try:
+        (note,) = contenders.without_models(["arq", "osml"], ["e5-2697v4", "e5-2697v4"])
+    finally:
+        shipped_models.cache_clear()
+    assert note.startswith("on e5-2697v4 the policy osml decides by ARQ's rules: model a2: ")

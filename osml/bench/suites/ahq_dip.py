@@ -45,5 +45,5 @@ def sections(results: Results) -> list[Section]:
 
 SUITE = Suite(
     "ahq-dip", "Isolation, sharing and priority in pairs", "Ah-Q section VIII, figures 13 to 15", "ahq",
-    ("unmanaged", "even", "round_robin"), scenarios, sections,
+    ("unmanaged", "even", "round_robin", "osml"), scenarios, sections,
 )  # fmt: skip

@@ -34,5 +34,5 @@ def sections(results: Results) -> list[Section]:
 
 SUITE = Suite(
     "ahq-equivalence", "Entropy over cores and ways", "Ah-Q section VII, figures 11 and 12", "ahq",
-    ("unmanaged", "parties", "clite", "arq"), scenarios, sections,
+    ("unmanaged", "parties", "clite", "arq", "osml"), scenarios, sections,
 )  # fmt: skip

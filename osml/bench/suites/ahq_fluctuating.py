@@ -83,5 +83,5 @@ def _sensitivity(results: Results) -> Section:
 
 SUITE = Suite(
     "ahq-fluctuating", "A load that fluctuates", "Ah-Q section IX-B, figure 17", "ahq",
-    ("lc_first", "parties", "clite", "arq"), scenarios, sections,
+    ("lc_first", "parties", "clite", "arq", "osml"), scenarios, sections,
 )  # fmt: skip

@@ -40,5 +40,5 @@ def sections(results: Results) -> list[Section]:
 
 SUITE = Suite(
     "case-a", "Traces of actions for one mix", "OSML section 6.2, figure 9", "osml",
-    ("parties", "clite", "arq", "oracle"), scenarios, sections, ask_oracle=True,
+    ("parties", "clite", "arq", "osml", "oracle"), scenarios, sections, ask_oracle=True,
 )  # fmt: skip

@@ -49,5 +49,5 @@ def sections(results: Results) -> list[Section]:
 
 SUITE = Suite(
     "osml-churn", "Services come and go", "OSML section 6.3, figures 12 and 13", "osml",
-    ("unmanaged", "parties", "clite", "arq", "oracle"), scenarios, sections,
+    ("unmanaged", "parties", "clite", "arq", "osml", "oracle"), scenarios, sections,
 )  # fmt: skip

@@ -49,5 +49,5 @@ def sections(results: Results) -> list[Section]:
 
 SUITE = Suite(
     "osml-unseen", "Services that no model was trained on", "OSML section 6.4", "osml",
-    ("parties", "clite", "arq", "oracle"), scenarios, sections, ask_oracle=True,
+    ("parties", "clite", "arq", "osml", "oracle"), scenarios, sections, ask_oracle=True,
 )  # fmt: skip

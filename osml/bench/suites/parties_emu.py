@@ -115,5 +115,5 @@ def _heat_map(results: Results, beside: str = "") -> Section:
 
 SUITE = Suite(
     "parties-emu", "Utilisation with 2 to 6 services", "PARTIES section 5.2, figures 5 to 8 and 10", "parties",
-    ("unmanaged", "heracles", "parties", "oracle:isolated", "oracle"), scenarios, sections,
+    ("unmanaged", "heracles", "parties", "osml", "oracle:isolated", "oracle"), scenarios, sections,
 )  # fmt: skip

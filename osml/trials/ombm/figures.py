@@ -70,7 +70,7 @@ def draw_profile(profile: Profile, path: Path, slo_ms: float | None = None) -> P
     for axis in (first, second):
         if slo_ms is not None:
             axis.axhline(slo_ms, color="red", linewidth=1, label=f"SLO {slo_ms:g} ms")
-    first.legend(fontsize=7, loc="lower right")
+    first.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     second.legend(fontsize=7)
     return _saved(figure, path)
 

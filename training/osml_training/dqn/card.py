@@ -40,6 +40,8 @@ def _kept(metadata: ModelMetadata) -> str:
 def card(metadata: ModelMetadata) -> str:
     """`card.md`."""
     m = metadata
+    variants = m.metrics.get("learning", {}).get("variants")
+    varied = f"; and {variants} variants of them, programs with other demands" if variants else ""
     inputs = markdown_table(
         [["input", "unit", "trained from", "to"]]
         + [[f.name, f.unit or "-", number(f.low), number(f.high)] for f in m.features]
@@ -65,7 +67,7 @@ Trained on **{made}**.
 
 - platform: {", ".join(m.platforms)}
 - variant: {m.variant}; reward: {told}; gamma {m.training.get("gamma")}
-- services in training: {", ".join(m.services)}
+- services in training: {", ".join(m.services)}{varied}
 - dataset: sha256 `{m.dataset_fingerprint[:16]}...`
 - commit `{m.commit[:12]}`, seed {m.seed}{_kept(m)}
 

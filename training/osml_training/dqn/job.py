@@ -17,6 +17,7 @@ from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_q_funct
 from osml.predictors.actions import ACTION_NAMES
 from osml_training.data.description import FileDescription, described
 from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
+from osml_training.data.variants import is_variant
 from osml_training.dqn import offline
 from osml_training.dqn.attempts import attempts_of
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
@@ -92,6 +93,7 @@ def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None
         "statuses": len(found.states), "tuples": found.tuples, "learned_tuples": learned,
         "tuples_per_s": round(learned / max(seconds, 1e-9)), "read_s": round(read_s, 2), "fit_s": round(seconds, 2),
         "earned_by_seed": {str(one.seed): one.earned for one in attempts if one.earned is not None},
+        "variants": len({key.service for key in found.runs if is_variant(key.service)}),
     }  # fmt: skip
     name = job.name or f"c-{config.variant}-{found.runs[0].platform}"
     first = describe(net, found, job.data, config, name=name, version=job.version)
@@ -125,7 +127,7 @@ def describe(
         features.append(FeatureSpec(feature, unit_of(feature), rounded(low), rounded(high), net.masked))
     return ModelMetadata(
         name=name, version=version, kind="c", variant=config.variant, platforms=[found.runs[0].platform],
-        services=sorted({key.service for key in found.runs}), features=features,
+        services=sorted({key.service for key in found.runs if not is_variant(key.service)}), features=features,
         outputs=[OutputSpec(action, None) for action in ACTION_NAMES], margins={},
         simulated=_about(data).provenance.kind == "virtual", dataset_fingerprint=fingerprint(data), commit=commit(),
         seed=config.seed, command=command_line(), licence="Apache-2.0", parent=parent,
