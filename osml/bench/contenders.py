@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from osml.bench.oracle_policy import ORACLES
 from osml.policies.ombm import Ombm, OmbmClassic
-from osml.policies.osml_models import shipped_models
+from osml.policies.osml.models import shipped_models
 from osml.policies.registry import policy_names
 
 REGULATED = (Ombm.name, OmbmClassic.name)

@@ -26,7 +26,7 @@ from osml.bench.workers import Task, in_this_process, processes
 from osml.domain import Observation, Partition, Reason, Region
 from osml.failure import Failure, InputError
 from osml.policies import decide, registry
-from osml.policies.osml_models import shipped_models
+from osml.policies.osml.models import shipped_models
 from osml.policies.policy import Plan
 from osml.virtual.load_traces import Churn, Constant, Stay
 from osml.virtual.mix import Mix, parse_mix
