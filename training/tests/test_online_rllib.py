@@ -68,7 +68,10 @@ def told(tmp_path: Path, config: OnlineConfig, code: str) -> dict:
     home = tmp_path / "home"
     (home / "ray_results").mkdir(parents=True, exist_ok=True)
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    env = os.environ | {"HOME": str(home), "XDG_CACHE_HOME": cache, "RAY_AUTH_MODE": "disabled", "OMP_NUM_THREADS": "1"}
+    env = os.environ | {
+        "HOME": str(home), "XDG_CACHE_HOME": cache, "RAY_AUTH_MODE": "disabled", "OMP_NUM_THREADS": "1",
+        "RAY_worker_niceness": "0",  # at Ray's 15 a worker's imports take minutes where others work
+    }  # fmt: skip
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PRELUDE + code, msgspec.json.encode(config).decode()],
         env=env, capture_output=True, text=True, timeout=600, check=False,
