@@ -154,7 +154,7 @@ def test_equivalence_as_json() -> None:
         ([*TLT, "--cores", "0"], "cores is 0, expected 1 to 36"),
         (
             [*GRID, "--cores", "10", "--be-threads", "10000000"],
-            "threads of fluidanimate are 10000000, expected 1 to 4096",
+            "fluidanimate are 10000000, expected 1 to 4096",
         ),
         (["tlt", "--service", "doom"], "unknown LC service 'doom'"),
         (["tlt", "/nowhere/at/all.txt"], "/nowhere/at/all.txt can't be read"),
