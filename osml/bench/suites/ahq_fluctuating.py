@@ -2,8 +2,8 @@
 
 The text gives 250 s with 500 points, loads from 10 to 90 %, 70 % from 100 s and 90 % from 120 to 140 s; the other steps
 are chosen here. How much sharing is worth depends on how long a thread that finds no CPU idle waits, and that on the
-least time slice of the scheduler (`time_slice_ms` of the node). The paper does not say its kernel's settings, so the same
-trace is run with shorter slices, too.
+least time slice of the scheduler (`time_slice_ms` of the node). The paper does not say its kernel's settings, so the
+same trace is run with shorter slices, too.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ def _sensitivity(results: Results) -> Section:
     ]
     text = [
         "The least time slice of CFS (min_granularity) sets how long a service waits where no CPU is idle, and so how "
-        "much a shared region is worth beside ten threads of stream. Ah-Q does not say its kernel's: 3 ms is the default on "
-        "eight CPUs or more, the other rows show what depends on it."
+        "much a shared region is worth beside ten threads of stream. Ah-Q does not say its kernel's: 3 ms is the default "
+        "on eight CPUs or more, the other rows show what depends on it."
     ]
     table = Table(["least slice in ms", *results.policies], rows, "violations of 500 intervals (median over seeds)")
     return Section("How much the time slice of the scheduler matters", text, [table])
