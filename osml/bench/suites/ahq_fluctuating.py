@@ -74,8 +74,8 @@ def _sensitivity(results: Results) -> Section:
     ]
     text = [
         "The least time slice of CFS (min_granularity) sets how long a service waits where no CPU is idle, and so how "
-        "much a shared region is worth beside ten threads of stream. Ah-Q does not say its kernel's: 3 ms is the default "
-        "on eight CPUs or more, the other rows show what depends on it."
+        "much a shared region is worth beside ten threads of stream. Ah-Q does not say its kernel's: 3 ms is the "
+        "default on eight CPUs or more, the other rows show what depends on it."
     ]
     table = Table(["least slice in ms", *results.policies], rows, "violations of 500 intervals (median over seeds)")
     return Section("How much the time slice of the scheduler matters", text, [table])
