@@ -80,9 +80,11 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     }  # fmt: skip
     if slack is None:
         return replace(known, **seen)
-    # While a queue drains, completions are not arrivals: more of them say nothing of the load, nor do fewer.
-    arrivals = known.missed == 0 and (missed == 0 or (rate or 0.0) > (known.rate or 0.0))
-    if arrivals and _moved(known.rate, rate, interval_s):
+    # While a queue drains, completions are not arrivals: more of them say nothing of the load beyond what a wait so
+    # long as the tail can hold back, and fewer say nothing at all.
+    rises = (rate or 0.0) > (known.rate or 0.0)
+    queued_s = 0.0 if known.missed == 0 else (known.latency_ms or math.inf) / 1000.0
+    if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
             fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
@@ -153,9 +155,9 @@ def _mean(old: Sequence[float], new: Sequence[float], share: float) -> tuple[flo
     return old[0] + share * (new[0] - old[0]), old[1] + share * (new[1] - old[1])
 
 
-def _moved(before: float | None, now: float | None, interval_s: float) -> bool:
-    """Whether a rate has changed by more than its own noise (requests that come at random) and MOVED."""
+def _moved(before: float | None, now: float | None, interval_s: float, queued_s: float) -> bool:
+    """Whether a rate has changed by more than its own noise (requests that come at random), the queue and MOVED."""
     if not before or now is None:
         return False
     noise = _NOISE / math.sqrt(max(1.0, before * interval_s))
-    return abs(now / before - 1.0) > MOVED + noise
+    return abs(now / before - 1.0) > MOVED + noise + queued_s / interval_s

@@ -168,8 +168,12 @@ def test_another_rate_of_requests_is_another_load_beyond_its_noise() -> None:
     other = learned(known, _answer(20.0), service("a", rate=1500.0), Cell(8, 4), 1.0)
     assert other.loads == known.loads + 1
     assert other.oaa[0] == 20.0
-    behind = learned(replace(known, missed=2), _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0)
+    long, short = (replace(known, missed=2, latency_ms=latency_ms) for latency_ms in (900.0, 12.0))
+    behind = learned(long, _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0)
     assert behind.loads == known.loads  # a queue drains: completions are not arrivals
+    # a wait of 12 ms can't have held back half of a second's requests
+    assert learned(short, _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0).loads == known.loads + 1
+    assert learned(short, _answer(20.0), service("a", 3.0, rate=500.0), Cell(8, 4), 1.0).loads == known.loads
 
 
 def test_a_miss_is_real_beyond_the_noise_of_its_tail_or_in_the_mean() -> None:
