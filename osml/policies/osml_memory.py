@@ -18,6 +18,10 @@ _NOISE = 4.0  # standard deviations of a counted rate
 _MEMORY = 8  # intervals that a mean goes over
 _OVER = 3  # intervals in a row with the target met after which earlier misses are over
 
+OUTDATED = 15
+"""Intervals among all others after which what a service's own cell has shown is forgotten: it may have been a bad time
+for that, and whoever is thought to need too much for a cell never gets one again."""
+
 ENDURED = 8
 """So many more missed than met intervals in a cell are no noise, however small each miss was: were the tail really at
 its target, each would be one or the other by the toss of a coin."""
@@ -98,7 +102,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         fresh = replace(known, **seen, **_predicted(answer), count=1, confined=True, rate=rate)
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
-        return replace(known, **seen)
+        if settled < OUTDATED:
+            return replace(known, **seen)
+        return replace(known, **seen, **_predicted(answer), count=1, confined=False)
     # Half of the way down the neighbours are others than they were: what was predicted above is over.
     share = 1.0 if known.underway and settled == 1 else 1.0 / min(known.count + 1, _MEMORY)
     return replace(

@@ -14,7 +14,7 @@ from osml.domain import Latency, Partition, Region
 from osml.policies.osml_bans import FIRST_S, LONGEST_S, Ban, is_banned, on_new_clock, with_ban
 from osml.policies.osml_fit import cut_down, fits, missing, spread_out
 from osml.policies.osml_forecast import Answer
-from osml.policies.osml_memory import ENDURED, Known, learned
+from osml.policies.osml_memory import ENDURED, OUTDATED, Known, learned
 from osml.policies.osml_misses import drains, really_missed
 from osml.policies.osml_node import Cell, isolated, node_of
 from osml.policies.osml_shield import safe
@@ -154,6 +154,15 @@ def test_needs_are_means_of_what_was_predicted_while_nothing_changed() -> None:
     moved = learned(known, _answer(20.0), service("a"), Cell(20, 4), 1.0)
     assert moved.oaa == known.oaa  # a part of the interval was in the old cell
     assert moved.settled == 0
+
+
+def test_what_a_cell_showed_is_believed_among_others_for_a_while_and_then_forgotten() -> None:
+    known = _known(cell=None, confined=True)
+    for _ in range(OUTDATED - 1):
+        known = learned(known, _answer(20.0), service("a"), None, 1.0)
+        assert known.oaa[0] == 6.0
+    known = learned(known, _answer(20.0), service("a"), None, 1.0)
+    assert (known.oaa[0], known.confined) == (20.0, False)
 
 
 def test_a_starved_service_teaches_nothing() -> None:
