@@ -14,7 +14,7 @@ from osml.domain import Latency, Partition, Region
 from osml.policies.osml.bans import FIRST_S, LONGEST_S, Ban, is_banned, on_new_clock, with_ban
 from osml.policies.osml.fit import cut_down, fits, missing, spread_out
 from osml.policies.osml.forecast import Answer
-from osml.policies.osml.memory import ENDURED, Known, learned
+from osml.policies.osml.memory import ENDURED, OUTDATED, Known, learned
 from osml.policies.osml.misses import drains, really_missed
 from osml.policies.osml.node import Cell, isolated, node_of
 from osml.policies.osml.shield import safe
@@ -156,6 +156,15 @@ def test_needs_are_means_of_what_was_predicted_while_nothing_changed() -> None:
     assert moved.settled == 0
 
 
+def test_what_a_cell_showed_is_believed_among_others_for_a_while_and_then_forgotten() -> None:
+    known = _known(cell=None, confined=True)
+    for _ in range(OUTDATED - 1):
+        known = learned(known, _answer(20.0), service("a"), None, 1.0)
+        assert known.oaa[0] == 6.0
+    known = learned(known, _answer(20.0), service("a"), None, 1.0)
+    assert (known.oaa[0], known.confined) == (20.0, False)
+
+
 def test_a_starved_service_teaches_nothing() -> None:
     known = _known(settled=3)
     assert learned(known, _answer(1.0), service("a", 5.0), Cell(8, 4), 1.0).oaa == known.oaa
@@ -168,8 +177,12 @@ def test_another_rate_of_requests_is_another_load_beyond_its_noise() -> None:
     other = learned(known, _answer(20.0), service("a", rate=1500.0), Cell(8, 4), 1.0)
     assert other.loads == known.loads + 1
     assert other.oaa[0] == 20.0
-    behind = learned(replace(known, missed=2), _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0)
+    long, short = (replace(known, missed=2, latency_ms=latency_ms) for latency_ms in (900.0, 12.0))
+    behind = learned(long, _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0)
     assert behind.loads == known.loads  # a queue drains: completions are not arrivals
+    # a wait of 12 ms can't have held back half of a second's requests
+    assert learned(short, _answer(20.0), service("a", 3.0, rate=1500.0), Cell(8, 4), 1.0).loads == known.loads + 1
+    assert learned(short, _answer(20.0), service("a", 3.0, rate=500.0), Cell(8, 4), 1.0).loads == known.loads
 
 
 def test_a_miss_is_real_beyond_the_noise_of_its_tail_or_in_the_mean() -> None:

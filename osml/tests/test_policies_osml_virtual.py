@@ -97,6 +97,19 @@ def test_a_job_leaves_the_services_cpus_where_targets_are_missed_with_it_behind_
     assert [r.owners for r in loop._decision.partition.regions if "stream" in r.owners] == [["stream"]]
 
 
+def test_a_job_stays_away_from_the_services_cpus_when_a_load_rises_and_comes_back_when_one_falls() -> None:
+    mix = Mix({"xapian": 0.7, "moses": 0.2, "img-dnn": 0.2}, ("stream",))
+    trace = {"xapian": Steps(0.7, ((30.0, 0.9), (45.0, 0.1)))}
+    _, loop = _run(mix, "osml", 28, platform="e5-2630v4", interval_s=0.5, traces=trace)
+    for until_s, aside in ((29.0, True), (42.0, True), (60.0, False)):
+        while loop._state.time_s < until_s:
+            found = loop.step().decision
+        assert found is not None
+        assert (
+            all(region.owners == ["stream"] for region in found.partition.regions if "stream" in region.owners) == aside
+        )
+
+
 @pytest.mark.parametrize("mix", ["moses=0.4,img-dnn=0.6,xapian=0.5", "masstree=0.3,nginx=0.06,xapian=0.12"])
 def test_no_service_falls_when_a_job_without_priorities_gets_what_it_gave(mix: str) -> None:
     scenario = Scenario("t", "t", parse_mix(f"{mix},be:stream"), PLATFORM)

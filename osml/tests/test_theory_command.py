@@ -151,6 +151,11 @@ def test_equivalence_as_json() -> None:
         ([*TLT, "--theta", "95"], "--theta is '95', expected numbers between 0 and 1"),
         ([*TLT, "--load", "0"], "--load is '0', expected a fraction"),
         ([*TLT, "--cores", "99"], "cores is 99, expected 1 to 36"),
+        ([*TLT, "--cores", "0"], "cores is 0, expected 1 to 36"),
+        (
+            [*GRID, "--cores", "10", "--be-threads", "10000000"],
+            "fluidanimate are 10000000, expected 1 to 4096",
+        ),
         (["tlt", "--service", "doom"], "unknown LC service 'doom'"),
         (["tlt", "/nowhere/at/all.txt"], "/nowhere/at/all.txt can't be read"),
         (["tlt", "/"], "/ is no file"),

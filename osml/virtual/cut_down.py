@@ -35,8 +35,13 @@ def cut_down(platform: PlatformModel, cores: int | None, ways: int | None = None
 
 
 def job_with_threads(name: str, platform: PlatformModel, threads: int | None = None) -> JobModel:
-    """A BE job of the catalog with so many threads; None: as the catalog has it, but one a CPU at most."""
+    """A BE job of the catalog with so many threads; None: as the catalog has it, but one a CPU at most.
+
+    Raises InputError for more threads than a catalog may have.
+    """
     job = catalogs.job(name)
+    if threads is not None and not 1 <= threads <= catalogs.MAX_THREADS:
+        raise InputError(f"threads of {name} are {threads}, expected 1 to {catalogs.MAX_THREADS}")
     return replace(job, threads=min(job.threads, platform.cpus) if threads is None else threads)
 
 

@@ -94,9 +94,9 @@ def tlt(
         fraction = checked_load(load, "--load")
         node = node_of(Mix({str(service): fraction}), platform)
         notes = scaling_notes(node)
-        work = workload_on(
-            node.platform, node.services[0], fraction, cores or node.platform.cpus, ways or node.platform.ways
-        )
+        n_cores = node.platform.cpus if cores is None else cores
+        n_ways = node.platform.ways if ways is None else ways
+        work = workload_on(node.platform, node.services[0], fraction, n_cores, n_ways)
         with Console(stderr=True).status("simulating request by request"):
             run = run_service(work, requests, seed)
         samples, throughput, outstanding = run.latencies_ms, run.throughput_per_s, run.outstanding

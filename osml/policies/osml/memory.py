@@ -18,6 +18,10 @@ _NOISE = 4.0  # standard deviations of a counted rate
 _MEMORY = 8  # intervals that a mean goes over
 _OVER = 3  # intervals in a row with the target met after which earlier misses are over
 
+OUTDATED = 15
+"""Intervals among all others after which what a service's own cell has shown is forgotten: it may have been a bad time
+for that, and whoever is thought to need too much for a cell never gets one again."""
+
 ENDURED = 8
 """So many more missed than met intervals in a cell are no noise, however small each miss was: were the tail really at
 its target, each would be one or the other by the toss of a coin."""
@@ -80,9 +84,11 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     }  # fmt: skip
     if slack is None:
         return replace(known, **seen)
-    # While a queue drains, completions are not arrivals: more of them say nothing of the load, nor do fewer.
-    arrivals = known.missed == 0 and (missed == 0 or (rate or 0.0) > (known.rate or 0.0))
-    if arrivals and _moved(known.rate, rate, interval_s):
+    # While a queue drains, completions are not arrivals: more of them say nothing of the load beyond what a wait so
+    # long as the tail can hold back, and fewer say nothing at all.
+    rises = (rate or 0.0) > (known.rate or 0.0)
+    queued_s = 0.0 if known.missed == 0 else (known.latency_ms or math.inf) / 1000.0
+    if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
             fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
@@ -96,7 +102,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         fresh = replace(known, **seen, **_predicted(answer), count=1, confined=True, rate=rate)
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
-        return replace(known, **seen)
+        if settled < OUTDATED:
+            return replace(known, **seen)
+        return replace(known, **seen, **_predicted(answer), count=1, confined=False)
     # Half of the way down the neighbours are others than they were: what was predicted above is over.
     share = 1.0 if known.underway and settled == 1 else 1.0 / min(known.count + 1, _MEMORY)
     return replace(
@@ -153,9 +161,9 @@ def _mean(old: Sequence[float], new: Sequence[float], share: float) -> tuple[flo
     return old[0] + share * (new[0] - old[0]), old[1] + share * (new[1] - old[1])
 
 
-def _moved(before: float | None, now: float | None, interval_s: float) -> bool:
-    """Whether a rate has changed by more than its own noise (requests that come at random) and MOVED."""
+def _moved(before: float | None, now: float | None, interval_s: float, queued_s: float) -> bool:
+    """Whether a rate has changed by more than its own noise (requests that come at random), the queue and MOVED."""
     if not before or now is None:
         return False
     noise = _NOISE / math.sqrt(max(1.0, before * interval_s))
-    return abs(now / before - 1.0) > MOVED + noise
+    return abs(now / before - 1.0) > MOVED + noise + queued_s / interval_s

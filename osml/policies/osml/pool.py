@@ -13,6 +13,9 @@ from osml.policies.osml.round import Round
 from osml.policies.osml.shield import cores_in_use
 from osml.policies.osml.state import POOLED, SHARED
 
+MOST = 0.25
+"""Of the cores, for the cell: how many a pool of others can do without nobody knows, and its latency shows it late."""
+
 HOVERS = 8
 """Intervals after which a mean latency beyond the target counts as a miss, be it within the noise of one interval."""
 
@@ -33,8 +36,9 @@ def pool(turn: Round) -> Partition | None:
     cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
     others = [service for service in node.lc if service.name != name]
     used = sum(cores_in_use(service, turn.quantum) for service in others)
-    ways_left = node.ways is None or room.ways - cell.ways >= max(node.least(one.name).ways for one in others)
-    if room.cores - cell.cores < used or not ways_left:
+    least = Cell(max(node.least(one.name).cores for one in others), max(node.least(one.name).ways for one in others))
+    rest = Cell(room.cores - cell.cores, room.ways - cell.ways)
+    if cell.cores > MOST * room.cores or rest.cores < max(used, least.cores) or rest.ways < least.ways:
         return None
     turn.go(POOLED)
     turn.pairs = []
@@ -52,10 +56,13 @@ def _late(turn: Round, name: str) -> bool:
 
 
 def kept_pool(turn: Round) -> Partition | None:
-    """The pool of the interval before; None where somebody came or went, a load moved, or another way is better."""
+    """The pool of the interval before; None where somebody came or went, a load moved, or another way is better.
+
+    None, too, where BE jobs are in the background again: they would have no CPUs.
+    """
     alone = next(iter(turn.cells), None)
     same = set(turn.services) == set(turn.before.known) and not turn.moved
-    if len(turn.cells) != 1 or alone is None or not same or fits(turn.node, turn.wants):
+    if len(turn.cells) != 1 or alone is None or not same or turn.node.background or fits(turn.node, turn.wants):
         return None
     worth = turn.scores.get(POOLED)
     if turn.violated and turn.stuck > SETTLE and worth is not None and worth >= turn.scores.get(SHARED, 1.0):

@@ -64,17 +64,23 @@ class Round:
         self.calm = 0 if served or self.new else state.calm + measured
         restart = here != there or bool(self.moved)
         self._score(restart=restart)
-        self.apart = self._jobs_apart(state.apart, restart=restart)
+        eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
+        self.apart = self._jobs_apart(state.apart and not eased)
         self.pairs = self._pairs(state.pairs)
         self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
 
-    def _jobs_apart(self, before: bool, *, restart: bool) -> bool:
+    def _less_load(self, name: str) -> bool:
+        """Whether a load fell, or a target became laxer."""
+        now, before = self.known[name], self.before.known[name]
+        return (now.rate or 0.0) < (before.rate or 0.0) or (now.target_ms or 0.0) > (before.target_ms or 0.0)
+
+    def _jobs_apart(self, before: bool) -> bool:
         """Whether BE jobs leave the services' CPUs: behind them they still take of the clock and of memory traffic."""
         long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
-        if restart or before or not (self.node.background and long):
-            return before and not restart
+        if before or not (self.node.background and long):
+            return before
         self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
         return True
 
