@@ -61,6 +61,8 @@ def plot_transfer(document: dict[str, Any], file: Path) -> None:
                 axes.plot(runs, [point[name][key] for point in curve], marker="o", markersize=3, label=label)
             axes.axhline(document["not_retrained"][key], color="0.5", linestyle="--", label="not retrained")
             axes.set(xlabel="runs on the new machine", ylabel=f"OAA: mean absolute error, {what}", xscale="log", ylim=0)
+            axes.minorticks_off()
+            axes.set_xticks(runs, [str(count) for count in runs])
             axes.grid(alpha=0.3)
             axes.legend(frameon=False)
         figure.suptitle(f"{document['source']} to {document['platform']} (simulated)")
