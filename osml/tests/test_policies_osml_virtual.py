@@ -143,3 +143,9 @@ def test_the_same_seed_gives_the_same_run() -> None:
     first, _ = _run("moses=0.4,img-dnn=0.6,xapian=0.5", "osml", 15)
     second, _ = _run("moses=0.4,img-dnn=0.6,xapian=0.5", "osml", 15)
     assert first == second
+
+
+def test_eight_services_share_while_their_queues_drain_one_after_the_other() -> None:
+    mix = "ads=0.24,img-dnn=0.19,memcached=0.25,mongodb=0.27,nginx=0.3,specjbb=0.16,sphinx=0.26,xapian=0.11"
+    judged, _ = _run(mix, "osml", 30)
+    assert judged[-1].e_s < 0.02  # whoever gives up on the slowest queue sets two of them aside: 0.3

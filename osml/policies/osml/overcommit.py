@@ -15,7 +15,7 @@ KEPT = 30
 """Intervals for which the choice of who is set aside is kept: queues need time to show what it is worth."""
 
 BETTER = 0.9
-"""Sharing has to be better than one service set aside by this factor of E_S."""
+"""Sharing has to be better than missing the targets of those who would be set aside, by this factor of E_S."""
 
 
 def overcommit(turn: Round) -> Partition:
@@ -46,10 +46,11 @@ def overcommit(turn: Round) -> Partition:
     if cells is not None and PARTED not in turn.scores and (SHARED in turn.scores or not node.may_share):
         turn.say("RCliff instead of OAA: not all OAAs fit" if cells != turn.wants else turn.lack)
         return turn.part(cells, names)
-    shared = turn.scores.get(SHARED)
-    if node.may_share and (shared is None or shared < BETTER / len(names)):
+    served = _served(turn, tight)
+    shared, least = turn.scores.get(SHARED), max(1, len(names) - len(served))
+    if node.may_share and (shared is None or shared < BETTER * least / len(names)):
         return share(turn, "not everybody's need fits in cells" if any(lack) else turn.lack)
-    return _set_aside(turn, tight)
+    return _set_aside(turn, served)
 
 
 def _why(turn: Round) -> str:
@@ -91,17 +92,23 @@ def _tight(turn: Round, name: str) -> Cell:
     return want
 
 
-def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:
-    """As many as possible in cells, the others in what is left: the least E_S where not all can meet their target."""
-    node = turn.node
-    order = sorted(turn.services, key=lambda name: (_price(turn, turn.wants[name]), name))
-    cells = {name: node.least(name) for name in order}
-    served: list[str] = []
+def _served(turn: Round, tight: dict[str, Cell]) -> dict[str, Cell]:
+    """As many as possible in their cells, whoever needs least first: with the OAA, then with RCliff."""
+    order = _by_price(turn)
+    cells = {name: turn.node.least(name) for name in order}
+    served: dict[str, Cell] = {}
     for need in (turn.wants, tight):
         for name in order:
             trial = {**cells, name: need[name]}
-            if name not in served and fits(node, trial):
-                cells, served = trial, [*served, name]
+            if name not in served and fits(turn.node, trial):
+                cells, served[name] = trial, need[name]
+    return served
+
+
+def _set_aside(turn: Round, served: dict[str, Cell]) -> Partition:
+    """Those in their cells, the others in what is left: the least E_S where not all can meet their target."""
+    node, order = turn.node, _by_price(turn)
+    cells = {name: node.least(name) for name in order} | served
     turn.go(SOME)
     turn.age = 0  # a choice that follows another is kept as long as the first
     turn.pairs = []
@@ -113,6 +120,10 @@ def _set_aside(turn: Round, tight: dict[str, Cell]) -> Partition:
         cells[first] = node.bounded(first, cells[first].cores + node.for_lc.cores - room.cores, cells[first].ways)
     turn.say(f"{', '.join(turn.aside) or 'nobody'} in what the others leave: {turn.lack}")
     return turn.write(filled(turn, {name: cells[name] for name in turn.services}))
+
+
+def _by_price(turn: Round) -> list[str]:
+    return sorted(turn.services, key=lambda name: (_price(turn, turn.wants[name]), name))
 
 
 def _price(turn: Round, cell: Cell) -> float:

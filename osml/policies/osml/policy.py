@@ -40,7 +40,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 2
+    version = 3
     State = OsmlState
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from msgspec.structs import replace
@@ -89,10 +90,11 @@ class Round:
         state = self.before
         self.scores = {} if restart else dict(state.scores)
         ratios = {name: ratio for name, one in self.services.items() if (ratio := over(one)) is not None}
-        worst = max((ratio for name, ratio in ratios.items() if name in self.violated), default=None)
-        falls = worst is None or (state.lowest is not None and worst < 0.99 * state.lowest)
+        missed = [math.log(max(1.0, ratio)) for name, ratio in ratios.items() if name in self.violated]
+        behind = sum(missed) if missed else None  # queues drain one after the other: all count, not the worst
+        falls = behind is None or (state.lowest is not None and behind < state.lowest - 0.01)
         self.stuck = 0 if falls else state.stuck + 1
-        self.lowest = worst if worst is None or state.lowest is None else min(worst, state.lowest)
+        self.lowest = behind if behind is None or state.lowest is None else min(behind, state.lowest)
         slow = [one.slowdown for one in self.node.observation.services if one.kind == "be"]
         known = [slowdown for slowdown in slow if slowdown is not None]
         e_lc = lc_entropy([intolerable(ratio, 1.0) for ratio in ratios.values()]) if ratios else None
