@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from osml.domain import Observation, Partition, partition_error
 from osml.policies.osml.node import Cell, Node
-from osml.policies.osml.state import PARTED, SHARED, SOME, OsmlState, Refused
+from osml.policies.osml.state import PARTED, POOLED, SHARED, SOME, OsmlState, Refused
 
 NOT_DONE = ("refused", "rolled_back", "failed")
 
@@ -26,12 +26,24 @@ def after_outcome(observation: Observation, cells: dict[str, Cell], state: OsmlS
     return replace(
         state,
         known={name: replace(one, before=None, underway=False) for name, one in state.known.items()},
-        kind=SHARED if not cells else SOME if state.aside else PARTED,
+        kind=_way(observation, cells, state),
         age=0,
         aside=state.aside if cells else [],
         pairs=[pair for pair in state.pairs if {pair.taker, pair.giver} in shared],
         refused=Refused(times, min(2**times, LONGEST)),
     )
+
+
+def _way(observation: Observation, cells: dict[str, Cell], state: OsmlState) -> str:
+    """The way in which the node is run with what is applied."""
+    if not cells:
+        return SHARED
+    if state.aside:
+        return SOME
+    regions = [] if observation.partition is None else observation.partition.regions
+    others = {service.name for service in observation.services if service.kind == "lc"} - set(cells)
+    together = any(region.cores and len(others.intersection(region.owners)) > 1 for region in regions)
+    return POOLED if len(cells) == 1 and together else PARTED
 
 
 def in_words(observation: Observation) -> str:

@@ -34,11 +34,8 @@ def pool(turn: Round) -> Partition | None:
     name, room = late[0], node.for_lc
     want = turn.wants[name]
     cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
-    others = [service for service in node.lc if service.name != name]
-    used = sum(cores_in_use(service, turn.quantum) for service in others)
-    least = Cell(max(node.least(one.name).cores for one in others), max(node.least(one.name).ways for one in others))
-    rest = Cell(room.cores - cell.cores, room.ways - cell.ways)
-    if cell.cores > MOST * room.cores or rest.cores < max(used, least.cores) or rest.ways < least.ways:
+    used = sum(cores_in_use(service, turn.quantum) for service in node.lc if service.name != name)
+    if cell.cores > MOST * room.cores or room.cores - cell.cores < used or not _allowed(turn, name, cell):
         return None
     turn.go(POOLED)
     turn.pairs = []
@@ -50,6 +47,14 @@ def pool(turn: Round) -> Partition | None:
     return pooled_beside(node, name, cell)
 
 
+def _allowed(turn: Round, name: str, cell: Cell) -> bool:
+    """Whether what a cell leaves, which all others share, is within the operator's limits of each of them."""
+    node, room = turn.node, turn.node.for_lc
+    rest = Cell(room.cores - cell.cores, room.ways - cell.ways)
+    others = [service.name for service in node.lc if service.name != name]
+    return all(node.bounded(other, *rest) == rest for other in others)
+
+
 def _late(turn: Round, name: str) -> bool:
     known = turn.known[name]
     return name in turn.violated or (known.settled >= HOVERS and (known.level or 0.0) > 1.0)
@@ -58,11 +63,14 @@ def _late(turn: Round, name: str) -> bool:
 def kept_pool(turn: Round) -> Partition | None:
     """The pool of the interval before; None where somebody came or went, a load moved, or another way is better.
 
-    None, too, where BE jobs are in the background again: they would have no CPUs.
+    None, too, where the operator's limits of now forbid it, or where BE jobs are in the background again: they would
+    have no CPUs.
     """
     alone = next(iter(turn.cells), None)
     same = set(turn.services) == set(turn.before.known) and not turn.moved
     if len(turn.cells) != 1 or alone is None or not same or turn.node.background or fits(turn.node, turn.wants):
+        return None
+    if not _allowed(turn, alone, turn.cells[alone]):
         return None
     worth = turn.scores.get(POOLED)
     if turn.violated and turn.stuck > SETTLE and worth is not None and worth >= turn.scores.get(SHARED, 1.0):

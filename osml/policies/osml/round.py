@@ -66,7 +66,7 @@ class Round:
         restart = here != there or bool(self.moved)
         self._score(restart=restart)
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
-        self.apart = self._jobs_apart(state.apart and not eased)
+        self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
         self.pairs = self._pairs(state.pairs)
         self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self._make_room()
