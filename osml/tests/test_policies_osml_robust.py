@@ -205,6 +205,16 @@ def test_a_state_with_numbers_that_are_none_is_decided_on_without_them() -> None
         run(service("a"), service("b"), policy_state=seal_state(run.policy, taken))
 
 
+@pytest.mark.parametrize("gbps", [0.0, float("nan"), float("inf")])
+def test_a_state_with_a_need_of_bandwidth_that_is_no_amount_is_decided_on_without_it(gbps: float) -> None:
+    run = Run(Osml(needs(rate_10=4.0)), replace(PLATFORM, mba=MbaRange(10, 100, 10)))
+    applied = run(service("a"), service("b"), times=2).partition
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    odd = replace(state, known={name: replace(one, gbps=gbps) for name, one in state.known.items()})
+    seal = seal_state(run.policy, odd)
+    assert run(service("a", None), service("b", None), partition=replace(applied, mba={}), policy_state=seal).reasons
+
+
 def test_a_model_that_answers_for_one_service_only_leaves_the_decision_to_arqs_rules() -> None:
     class OneRow(Fake):
         def predict(self, features: np.ndarray[Any, Any]) -> Prediction:

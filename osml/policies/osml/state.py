@@ -74,6 +74,7 @@ def sound(state: OsmlState) -> OsmlState:
     known = {
         name: one for name, one in state.known.items()
         if one.count >= 0 and all(map(math.isfinite, (*one.oaa, *one.oaa_upper, *one.cliff, *one.upper)))
+        and (one.gbps is None or 0 < one.gbps < math.inf)
     }  # fmt: skip
     pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
     same = len(known) == len(state.known) and len(pairs) == len(state.pairs)
