@@ -67,6 +67,7 @@ def test_an_isentropic_line_has_one_need_for_each_number_of_ways():
     line = isentropic_line([4, 5], grid, 0.4)
     assert [need.cores for need in line] == [None, pytest.approx(4.5), None]
     assert [need.beyond for need in line] == ["more", None, "fewer"]
+    assert [str(need)[:5] for need in line] == ["more ", f"{line[1].cores:.2f}", "fewer"]
 
 
 @pytest.mark.parametrize(

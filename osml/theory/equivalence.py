@@ -57,6 +57,11 @@ class Need:
     cores: float | None
     beyond: str | None = None
 
+    def __str__(self) -> str:
+        if self.cores is not None:
+            return f"{self.cores:.2f}"
+        return "fewer than measured" if self.beyond == "fewer" else "more than measured"
+
 
 def cores_needed(curve: EntropyCurve, level: float) -> Need:
     """The fewest cores from which on E_S stays at or below `level`.

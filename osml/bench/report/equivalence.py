@@ -80,15 +80,7 @@ def lines(results: Results) -> Section:
     for policy, values in found.items():
         need = cores_needed(EntropyCurve(tuple(cores), tuple(float(v) for v in values[:, -1])), LEVEL)
         paper = theirs.get(policy)
-        ours = need.cores
-        rows.append(
-            [
-                policy,
-                str(need) if ours is None else f"{ours:.2f}",
-                "-" if paper is None else f"{paper:g}",
-                ratio(ours, paper),
-            ]
-        )
+        rows.append([policy, str(need), "-" if paper is None else f"{paper:g}", ratio(need.cores, paper)])
 
     def draw(made: Any, axes: Any) -> None:
         for policy, values in found.items():

@@ -23,14 +23,8 @@ from osml.cli.theory.output import (
     shares_of,
 )
 from osml.failure import Failure
-from osml.theory.equivalence import Need, cores_needed, cores_worth, equivalence
+from osml.theory.equivalence import cores_needed, cores_worth, equivalence
 from osml.virtual.mix import parse_mix
-
-
-def _need(found: Need) -> str:
-    if found.cores is not None:
-        return f"{found.cores:.2f}"
-    return "fewer than measured" if found.beyond == "fewer" else "more than measured"
 
 
 def _comparisons(grid: Grid, levels: list[float]) -> list[dict[str, Any]]:
@@ -95,7 +89,7 @@ def _tables(grid: Grid, levels: list[float], line_level: float, published: list[
             own, other = grid.curve(better), grid.curve(worse)
             saved = equivalence(own, other, level)
             needs.add_row(
-                f"{level:g}", better, _need(cores_needed(own, level)), worse, _need(cores_needed(other, level)),
+                f"{level:g}", better, str(cores_needed(own, level)), worse, str(cores_needed(other, level)),
                 "-" if saved is None else f"{saved:+.2f}",
             )  # fmt: skip
     tables = [curves, needs]
@@ -105,7 +99,7 @@ def _tables(grid: Grid, levels: list[float], line_level: float, published: list[
         for name in ran:
             lines.add_column(name, justify="right")
         for k, ways in enumerate(setup.ways):
-            lines.add_row(str(ways), *(_need(grid.line(name, line_level)[k]) for name in ran))
+            lines.add_row(str(ways), *(str(grid.line(name, line_level)[k]) for name in ran))
         tables.append(lines)
     if published:
         beside = Table(title="The paper's numbers and ours", title_justify="left")
