@@ -170,6 +170,13 @@ def test_a_starved_service_teaches_nothing() -> None:
     assert learned(known, _answer(1.0), service("a", 5.0), Cell(8, 4), 1.0).oaa == known.oaa
 
 
+def test_a_queue_that_drains_in_a_new_cell_teaches_nothing_and_one_that_stays_does() -> None:
+    known = _known(confined=False, settled=1, missed=2, latency_ms=40.0)
+    assert learned(known, _answer(20.0), service("a", 3.0), Cell(8, 4), 1.0).oaa == known.oaa  # 40 ms, now 30
+    stays = learned(replace(known, latency_ms=30.0), _answer(20.0), service("a", 3.0), Cell(8, 4), 1.0)
+    assert stays.oaa[0] == 20.0
+
+
 def test_another_rate_of_requests_is_another_load_beyond_its_noise() -> None:
     known = _known(rate=1000.0)
     same = learned(known, _answer(20.0), service("a", rate=1100.0), Cell(8, 4), 1.0)

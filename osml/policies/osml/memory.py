@@ -18,6 +18,9 @@ _NOISE = 4.0  # standard deviations of a counted rate
 _MEMORY = 8  # intervals that a mean goes over
 _OVER = 3  # intervals in a row with the target met after which earlier misses are over
 
+EASING = 0.9
+"""Of the latency before: a queue drains, and what the models say of it is no need."""
+
 OUTDATED = 15
 """Intervals among all others after which what a service's own cell has shown is forgotten: it may have been a bad time
 for that, and whoever is thought to need too much for a cell never gets one again."""
@@ -94,8 +97,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
             fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
         )
     better = cell is not None and not known.confined
-    if missed and not (better and settled):
-        return replace(known, **seen)  # starved services look alike whatever their load: nothing is learned from that
+    eases = latency_ms is not None and known.latency_ms is not None and latency_ms < EASING * known.latency_ms
+    if missed and (eases or not (better and settled)):
+        return replace(known, **seen)  # starved services, and queues that drain, look alike whatever the load
     if settled == 0 and known.count:
         return replace(known, **seen)  # a part of the interval was under the old allocation
     if better:
