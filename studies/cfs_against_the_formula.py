@@ -14,7 +14,7 @@ def compare(cpus: int, service_ms: tuple[float, ...], load: float, jobs: int) ->
     n = len(service_ms)
     lengths = np.array(service_ms)
     found, counts, job_cpus = sim(
-        3, cpus, n, load / lengths * 1000.0, lengths, np.full(n, 1e-6), jobs, 100.0, 24.0, 3.0, 4.0, 0.5, 0.0
+        3, cpus, n, load / lengths * 1000.0, lengths, np.full(n, 1e-6), jobs, 100.0, 24.0, 3.0, 4.0, 0.5
     )
     areas = empty_areas(n + 1)
     map_cpus(areas, np.full(cpus, (1 << n + 1) - 1, np.int64), cpus)

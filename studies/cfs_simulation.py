@@ -9,7 +9,23 @@ import numpy as np
 
 
 @nb.njit(cache=True)
-def sim(seed, ncpu, nsvc, lam, mean_ms, cv2, be, seconds, lat, mingran, wakegran, hot, slowctx):  # noqa: PLR0912, PLR0915, D103
+def _runnable(run, cpu, c):
+    """How many threads run or wait on CPU c."""
+    n = 0
+    for j in range(len(run)):
+        if run[j] > 0 and cpu[j] == c:
+            n += 1
+    return n
+
+
+@nb.njit(cache=True)
+def sim(seed, ncpu, nsvc, lam, mean_ms, cv2, be, seconds, lat, mingran, wakegran, hot):  # noqa: PLR0912, PLR0915
+    """Waits of `nsvc` services beside `be` threads that always run, on `ncpu` CPUs, for so many `seconds`.
+
+    `lam` (requests/s), `mean_ms` and `cv2` (of the work) have the shape (services,). `lat`, `mingran`, `wakegran`
+    (sched_latency, min_granularity, wakeup_granularity) and `hot` (how long a thread is not pulled away) are in ms.
+    Gives response times in ms, shape (services, 400,000), how many of each row are filled, and the CPUs of the threads.
+    """
     np.random.seed(seed)
     dt = 0.05
     nth = 4 * nsvc + be
@@ -63,21 +79,13 @@ def sim(seed, ncpu, nsvc, lam, mean_ms, cv2, be, seconds, lat, mingran, wakegran
                     # placement
                     c = cpu[th]
                     tgt = -1
-                    free = True
-                    for j in range(nth):
-                        if run[j] > 0 and cpu[j] == c:
-                            free = False
-                    if free:
+                    if _runnable(run, cpu, c) == 0:
                         tgt = c
                     else:
                         o = np.random.randint(ncpu)
                         for d in range(ncpu):
                             cc = (o + d) % ncpu
-                            f = True
-                            for j in range(nth):
-                                if run[j] > 0 and cpu[j] == cc:
-                                    f = False
-                            if f:
+                            if _runnable(run, cpu, cc) == 0:
                                 tgt = cc
                                 break
                     if tgt < 0:
@@ -110,10 +118,7 @@ def sim(seed, ncpu, nsvc, lam, mean_ms, cv2, be, seconds, lat, mingran, wakegran
                     busiest = -1
                     mx = 1
                     for cc in range(ncpu):
-                        n = 0
-                        for j in range(nth):
-                            if run[j] > 0 and cpu[j] == cc:
-                                n += 1
+                        n = _runnable(run, cpu, cc)
                         if n > mx:
                             mx = n
                             busiest = cc
@@ -135,10 +140,7 @@ def sim(seed, ncpu, nsvc, lam, mean_ms, cv2, be, seconds, lat, mingran, wakegran
                 busiest = -1
                 mx = 0
                 for cc in range(ncpu):
-                    n = 0
-                    for j in range(nth):
-                        if run[j] > 0 and cpu[j] == cc:
-                            n += 1
+                    n = _runnable(run, cpu, cc)
                     if cc == c:
                         me = n
                     elif n > mx:

@@ -161,7 +161,8 @@ def shared_by_services(node: Node, *, narrow: bool) -> Partition:
 def pooled_beside(node: Node, name: str, cell: Cell) -> Partition:
     """One LC service in a cell, the others together on the rest, BE jobs aside."""
     others = [service.name for service in node.lc if service.name != name]
-    rest, least = left_over(node, [cell, node.least_be]), node.least_be
+    least = node.least_be
+    rest = left_over(node, [cell, least])
     regions = [Region([name], *cell), Region(others, *rest), *([Region(list(node.be), *least)] if node.be else [])]
     return Partition(regions)
 

@@ -77,9 +77,6 @@ def kept_pool(turn: Round) -> Partition | None:
         return None
     if turn.violated:
         turn.unsatisfied, turn.lack = list(turn.violated), f"the target is missed beside {alone} in a cell of its own"
-    turn.say(f"{alone} in {_text(turn.cells[alone])}, the others share the rest")
-    return pooled_beside(turn.node, alone, turn.cells[alone])
-
-
-def _text(cell: Cell) -> str:
-    return f"{cell.cores} cores and {cell.ways} ways"
+    cell = turn.cells[alone]
+    turn.say(f"{alone} in {cell.cores} cores and {cell.ways} ways, the others share the rest")
+    return pooled_beside(turn.node, alone, cell)
