@@ -85,11 +85,12 @@ def reclaim(
     platform: FloatArray, tenants: FloatArray, arrivals: FloatArray, allowed: FloatArray, resident: FloatArray,
     missed: FloatArray,
 ) -> None:  # fmt: skip
-    """Fill `resident` (share of a footprint that is in memory) and `missed` (share of page touches that go to the disk).
+    """Fill `resident` (share of a footprint that is in memory) and `missed` (share of page touches that go to disk).
 
-    Called where what all tenants want, the share `allowed` of each footprint, is more than there is. One age decides for
-    all: that at which the services' younger pages fit beside the jobs, but never less than pages have on the inactive
-    list. Jobs, which go through all of theirs in turn, share what is left.
+    Called where what all tenants want, the share `allowed` of each footprint, is more than there is. One age decides
+    for all: that at which the services' younger pages fit beside the jobs, but never less than pages have on the
+    inactive list. Jobs, which go through all of theirs in turn, share what is left. `arrivals` are requests/s: a
+    backlog does not touch its pages before its turn.
     """
     n, memory = len(tenants), platform[P_MEMORY_MIB]
     of_jobs = 0.0
