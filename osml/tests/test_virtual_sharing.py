@@ -64,7 +64,7 @@ def test_beside_a_job_on_all_its_cpus_a_service_waits_in_containers_of_equal_wei
 
 
 def test_programs_with_cpu_groups_of_their_own_weigh_more_than_one_with_as_many_threads():
-    # CFS: a group's weight is divided among the CPUs it runs on, so each of eight programs weighs as much as all of the service
+    # CFS divides a group's weight among its CPUs, so each of eight programs weighs as much as the whole service
     platform = catalogs.platform("e5-2699v4")
     service = replace(catalogs.service("sphinx", platform.id), threads=8)
     burner = replace(catalogs.job("cpu-burner"), threads=8)
