@@ -44,10 +44,11 @@ def settle_node(
             for j in range(len(tenants)):
                 sharers += masks[j] >> way & 1
             occupancy[i, way] = platform[c.P_WAY_MIB] / sharers if masks[i] >> way & 1 else 0.0
+    before = np.empty_like(occupancy) if patient else occupancy
     for _ in range(_PATIENT_ROUNDS if patient else _ROUNDS):
         state[:, c.S_BACKLOG] = 0.0
         if patient:
-            before = occupancy.copy()
+            before[:] = occupancy
         step_node(platform, tenants, tables, grants, users, masks, arrivals, 100.0, state, occupancy, flows, work)
         moved = 0.0
         for i in range(len(tenants)):
