@@ -110,3 +110,23 @@ def test_a_job_that_waits_for_the_disk_does_not_run():
     _, (flow, small) = beside_a_hog("memcached", 0.2, hog_mib=100_000.0)  # both fit
     assert small.cpu_s == pytest.approx(small.dt)
     assert flow.resident_mib == catalogs.service("memcached", PLATFORM.id).memory.footprint_mib
+
+
+def test_a_small_job_keeps_its_pages_beside_a_hog():
+    service, ways = replace(catalogs.service("xapian", PLATFORM.id), threads=8), (1 << PLATFORM.ways) - 1
+    jobs = (catalogs.job("memory-hog"), replace(catalogs.job("cpu-burner"), threads=1))
+    grants = [Grant(frozenset(range(8)), ways), Grant(frozenset({8}), ways), Grant(frozenset({9}), ways)]
+    flows = steady(Node(PLATFORM, (service,), jobs), grants, {"xapian": 0.2})
+    assert flows[2].resident_mib == jobs[1].memory.footprint_mib
+    assert flows[2].cpu_s == pytest.approx(flows[2].dt)
+    assert flows[1].cpu_s < 0.05 * flows[1].dt
+
+
+def test_services_that_do_not_fit_together_keep_the_pages_that_they_touch_most():
+    tight = replace(PLATFORM, memory_gib=PLATFORM.reserved_gib + 10.0)
+    pair = tuple(replace(catalogs.service(name, PLATFORM.id), threads=8) for name in ("memcached", "moses"))
+    grants = [Grant(frozenset(range(8 * k, 8 * k + 8)), (1 << tight.ways) - 1) for k in range(2)]
+    for load in (0.05, 0.3):
+        flows = steady(Node(tight, pair), grants, {"memcached": load, "moses": 0.1})
+        assert sum(flow.resident_mib for flow in flows) == pytest.approx(10.0 * 1024.0, rel=1e-3)
+        assert flows[1].resident_mib > 0.9 * pair[1].memory.footprint_mib  # 560,000 touches/s on 2.5 GB

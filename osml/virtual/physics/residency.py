@@ -106,10 +106,15 @@ def reclaim(
             high = middle
     kept = _kept_mib(tenants, arrivals, allowed, low)
     squeeze = min(1.0, memory / max(kept, 1e-9))  # services that do not fit even so
-    left = min(1.0, max(memory - kept, 0.0) / max(of_jobs, 1e-9))
     for i in range(n):
         if tenants[i, T_LC] == 0.0:
-            resident[i] = allowed[i] * left
+            own = tenants[i, T_FOOTPRINT] * allowed[i]
+            left = memory - kept
+            for j in range(n):
+                other = tenants[j, T_FOOTPRINT] * allowed[j]
+                if tenants[j, T_LC] == 0.0 and (other < own or (other == own and j < i)):
+                    left -= other
+            resident[i] = allowed[i] * min(1.0, max(left, 0.0) / max(own, 1e-9))
             missed[i] = 1.0 - resident[i]
             continue
         pages = tenants[i, T_FOOTPRINT] * allowed[i] / _PAGE_MIB + 1.0
