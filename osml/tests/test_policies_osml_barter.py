@@ -12,7 +12,9 @@ from msgspec.structs import replace
 from osml.domain import Counters, Service
 from osml.policies.osml import Osml
 from osml.policies.osml.barter import LOOK, WARM
-from osml.tests.test_policies_osml_models import PLATFORM, Run, needs, service
+from osml.policies.osml.state import Trial
+from osml.policies.state import open_state
+from osml.tests.test_policies_osml_models import PLATFORM, Run, needs, observe, service
 
 REALTIME = replace(PLATFORM, realtime=True)
 
@@ -73,6 +75,18 @@ def test_other_loads_are_another_question() -> None:
 def test_nothing_is_tried_while_a_service_is_close_to_its_target(ratio: float) -> None:
     _, ways = _history(lambda ways: 50.0 + ways, 150, ratio)
     assert all(after <= before for before, after in pairwise(ways))
+
+
+def test_a_state_that_names_another_service_or_job_is_no_trouble() -> None:
+    run, _ = _history(lambda ways: 50.0, 30)
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    for trial in (Trial("gone", 1, dict(state.barter.sums)), Trial("a", 1, {"other": 1.0})):
+        odd = replace(state, barter=replace(state.barter, age=WARM + LOOK, trial=trial))
+        seen = observe(
+            service("a"), service("b"), _job(50.0), seq=run.seq, platform=REALTIME, partition=run.decision.partition
+        )
+        plan, _ = run.policy.decide(seen, odd)
+        assert plan.partition.ways_of("a") >= 1
 
 
 def test_nothing_is_tried_where_a_job_is_not_measured_or_has_cpus_of_its_own() -> None:

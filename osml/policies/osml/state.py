@@ -68,7 +68,8 @@ class OsmlState(Struct, frozen=True):
     leave, `pairs` those that share cores. `narrow`: where all share, BE jobs have few ways of their own. `apart`:
     BE jobs don't run on the services' CPUs. `barter`: ways that services have for what jobs gain by it. `unfamiliar`
     counts the familiar intervals of services whose predictions are not used yet. `lack` is what the scheduler above was
-    told last, `refused` what the agent did not carry out, `seq` the number of this decision. `arq` is kept while ARQ's rules decide.
+    told last, `refused` what the agent did not carry out, `seq` the number of this decision. `arq` is kept while
+    ARQ's rules decide.
     """
 
     known: dict[str, Known] = {}
@@ -101,8 +102,11 @@ def sound(state: OsmlState) -> OsmlState:
         and (one.gbps is None or 0 < one.gbps < math.inf)
     }  # fmt: skip
     pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
-    same = len(known) == len(state.known) and len(pairs) == len(state.pairs)
-    return state if same else replace(state, known=known, pairs=pairs)
+    trial, barter = state.barter.trial, state.barter
+    if trial is not None and (trial.service not in barter.cells or trial.sums.keys() != barter.sums.keys()):
+        barter = Barter()
+    same = len(known) == len(state.known) and len(pairs) == len(state.pairs) and barter is state.barter
+    return state if same else replace(state, known=known, pairs=pairs, barter=barter)
 
 
 def at_this_time(state: OsmlState, now_s: float) -> OsmlState:
