@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.domain import Assignment, Latency, Observation, Partition, Platform, Service
+from osml.domain import Assignment, Counters, Latency, Observation, Partition, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.failure import InputError
 
@@ -114,25 +114,50 @@ def _ways_read_back(observation: Observation, names: Sequence[str]) -> float:
     return float(mask.bit_count())
 
 
-class _View:
-    """One service of an observation, what it has, and the traffic of each of the others, NaN where not measured."""
+class _View(NamedTuple):
+    """One service of an observation, and what it has; `beside` is the traffic of each of the others in GB/s."""
 
-    __slots__ = ("beside", "counters", "interval_s", "latency", "latency_ms", "platform", "reach", "service")
-
-    def __init__(self, observation: Observation, service: Service, reach: _Reach, beside: list[float]):
-        self.service, self.platform, self.reach, self.beside = service, observation.platform, reach, beside
-        self.counters, self.interval_s = service.counters, observation.interval_s
-        self.latency, self.latency_ms = service.latency or _NOT_MEASURED, service.latency_ms
-
-    def mib(self, ways: float) -> float:
-        return ways * _number(self.platform.way_mib)
-
-    def ipc(self) -> float:
-        counters = self.counters
-        return counters.ipc if counters.ipc is not None else _ratio(counters.instructions, counters.cycles)
+    service: Service
+    counters: Counters
+    latency: Latency
+    latency_ms: float | None
+    interval_s: float
+    reach: _Reach
+    cache_mib: float
+    beside_cache_mib: float
+    beside: list[float]
+    neighbours: int
 
 
 _NOT_MEASURED = Latency()
+
+
+def _views(observation: Observation, names: Sequence[str]) -> list[_View]:
+    """Of the services of these names. Raises InputError where one is not there."""
+    services = observation.services
+    places = {service.name: i for i, service in enumerate(services)}
+    for name in names:
+        if name not in places:
+            raise InputError(f"service is '{name}', expected one of this observation: {', '.join(places)}")
+    traffic = [_number(service.counters.bandwidth_gbps) for service in services]
+    way_mib = _number(observation.platform.way_mib)
+    found: list[_View] = []
+    for name, reach in zip(names, _reaches(observation, names), strict=True):
+        i = places[name]
+        service = services[i]
+        found.append(
+            _View(
+                service, service.counters, service.latency or _NOT_MEASURED, service.latency_ms, observation.interval_s,
+                reach, reach.ways * way_mib, reach.beside_ways * way_mib, traffic[:i] + traffic[i + 1 :],
+                len(services) - 1,
+            )
+        )  # fmt: skip
+    return found
+
+
+def _ipc(view: _View) -> float:
+    counters = view.counters
+    return counters.ipc if counters.ipc is not None else _ratio(counters.instructions, counters.cycles)
 
 
 def _turbo_ghz(platform: Platform) -> float:
@@ -160,8 +185,10 @@ _MEASURED: dict[str, str] = {
     "vms_mib": "counters.vms_mib",
     "rss_mib": "counters.rss_mib",
     "cores": "reach.cores",
+    "cache_mib": "cache_mib",
     "frequency_ghz": "counters.frequency_ghz",
     "neighbour_cores": "reach.beside_cores",
+    "neighbour_cache_mib": "beside_cache_mib",
     "threads": "counters.threads",
     "ways": "reach.ways",
     "llc_occupancy_mib": "counters.llc_occupancy_mib",
@@ -170,18 +197,16 @@ _MEASURED: dict[str, str] = {
     "mean_ms": "latency.mean_ms",
     "p50_ms": "latency.p50_ms",
     "target_ms": "service.target_ms",
+    "neighbours": "neighbours",
     "neighbour_ways": "reach.beside_ways",
 }
 """Where each feature stands that is taken as it is, in a `_View`."""
 
 _COMPUTED: dict[str, Callable[[_View], float]] = {
-    "ipc": _View.ipc,
+    "ipc": _ipc,
     "llc_misses_per_s": lambda v: _ratio(v.counters.llc_misses, v.interval_s),
-    "cache_mib": lambda v: v.mib(v.reach.ways),
-    "neighbour_cache_mib": lambda v: v.mib(v.reach.beside_ways),
     "neighbour_bandwidth_gbps": lambda v: sum(v.beside),
     "latency_over_target": lambda v: _ratio(v.latency_ms, v.service.target_ms),
-    "neighbours": lambda v: len(v.beside),
 }
 """How the others are. Units: those of the columns of traces (data/cases.schema.json)."""
 
@@ -197,19 +222,13 @@ def feature_rows(
 
     `parameters` are those of PARAMETERS that are asked for. Raises InputError for a name that is not known.
     """
-    places = {service.name: i for i, service in enumerate(observation.services)}
-    for name in services:
-        if name not in places:
-            raise InputError(f"service is '{name}', expected one of this observation: {', '.join(places)}")
     given = parameters or {}
     reader = _reader(tuple(names), tuple(given))
-    common = [*(feature(observation.platform) for feature in reader.of_platform), *(given[n] for n in reader.given)]
-    traffic = [_number(service.counters.bandwidth_gbps) for service in observation.services]
-    rows: list[list[float | None]] = []
-    for name, reach in zip(services, _reaches(observation, services), strict=True):
-        i = places[name]
-        view = _View(observation, observation.services[i], reach, traffic[:i] + traffic[i + 1 :])
-        rows.append([*reader.measured(view), *[feature(view) for feature in reader.computed], *common])
+    common = [feature(observation.platform) for feature in reader.of_platform] + [given[name] for name in reader.given]
+    rows = [
+        [*reader.measured(view), *[feature(view) for feature in reader.computed], *common]
+        for view in _views(observation, services)
+    ]
     if not rows:
         return np.empty((0, len(names)), np.float32)
     return np.array(rows, np.float32).take(reader.order, 1)  # None becomes NaN

@@ -70,8 +70,9 @@ class Node(NamedTuple):
 
     def bounded(self, name: str, cores: int, ways: int) -> Cell:
         """So much, within the operator's limits."""
-        least, most = self.leasts[name], self.mosts[name]
-        return Cell(max(least.cores, min(cores, most.cores)), max(least.ways, min(ways, most.ways)))
+        least_cores, least_ways = self.leasts[name]
+        most_cores, most_ways = self.mosts[name]
+        return Cell(max(least_cores, min(cores, most_cores)), max(least_ways, min(ways, most_ways)))
 
     @property
     def may_share(self) -> bool:
@@ -205,7 +206,7 @@ def pooled_beside(node: Node, name: str, cell: Cell) -> Partition:
 def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
     """What these cells leave of the node (pairs, if any, among them)."""
     total = node.total
-    return Cell(total.cores - sum(c.cores for c in cells), total.ways - sum(c.ways for c in cells))
+    return Cell(total.cores - sum([c.cores for c in cells]), total.ways - sum([c.ways for c in cells]))
 
 
 def _prioritised(node: Node, partition: Partition) -> Partition:

@@ -17,7 +17,7 @@ from osml.policies.osml.forecast import NO_MODEL, Answer
 from osml.policies.osml.memory import Known, learned, without_prediction
 from osml.policies.osml.misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml.models import Models
-from osml.policies.osml.node import Cell, Node, left_over, parted
+from osml.policies.osml.node import NOTHING, Cell, Node, left_over, parted
 from osml.policies.osml.shield import NEED, safe, units
 from osml.policies.osml.state import PARTED, SOME, OsmlState, Pair
 from osml.policies.policy import latency_text
@@ -68,7 +68,8 @@ class Round:
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
         self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
         self.pairs = self._pairs(state.pairs)
-        self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
+        if self.pairs:
+            self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
 
@@ -119,8 +120,10 @@ class Round:
         node = self.node
         cells = {name: node.bounded(name, *cell) for name, cell in self.cells.items()}
         if not fits(node, cells):
-            self.pairs, self.node = [], node._replace(taken=Cell(0, 0))
+            self.pairs, self.node = [], node._replace(taken=NOTHING)
             cells = cut_down(self.node, cells, {name: node.least(name) for name in cells}) or {}
+        if cells == self.cells:
+            return
         for name, cell in cells.items():
             old = self.cells[name]
             if cell != old:
@@ -135,8 +138,7 @@ class Round:
         known, node = self.known[name], self.node
         cores = max(units(known.oaa[0], self.quantum, NEED), units(known.oaa_upper[0] - 1.0, self.quantum))
         cell = node.bounded(name, cores, units(known.oaa[1], 1.0) if node.ways is not None else 0)
-        most = min(node.most(name).cores, node.total.cores)
-        while cell.cores < most and self.banned(name, cell):
+        while self.banned(name, cell) and cell.cores < min(node.most(name).cores, node.total.cores):
             cell = node.bounded(name, cell.cores + 1, cell.ways + 1)
         return cell
 
