@@ -74,9 +74,10 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         return replace(fresh, bans=bans, loads=loads, missed=missed, met=met)
     here = None if cell is None else (cell.cores, cell.ways)
     settled = known.settled + 1 if here == known.cell else 0
-    missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
-    met = known.met if slack is None else known.met + 1 if slack >= 0 else 0
-    owed = known.owed if slack is None else max(0, min(known.owed + (1 if slack < 0 else -1), ENDURED))
+    missed, met, owed = known.missed, known.met, known.owed
+    if slack is not None:
+        missed, met = (missed + 1, 0) if slack < 0 else (0, met + 1)
+        owed = max(0, min(owed + (1 if slack < 0 else -1), ENDURED))
     if settled == 0 or met >= _OVER:
         owed = 0
     latency_ms = service.latency_ms

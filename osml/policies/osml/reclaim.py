@@ -74,10 +74,10 @@ def _goal(turn: Round, name: str, cell: Cell) -> Cell:
         return _tried(turn, name, cell)
     if name in turn.unpredicted:
         return _plain(turn, name, cell)
-    cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
     close = CLOSE_TO_JOBS if turn.node.be else CLOSE
     if known.before is not None and (known.level or 0.0) > close:
         return cell
+    cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
     if known.underway:
         if known.settled < SETTLE:
             return cell

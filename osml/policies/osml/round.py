@@ -55,10 +55,11 @@ class Round:
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
         self.narrow = state.narrow and not self.moved
-        for name in sorted(there - here):
-            self.say(f"{name} has gone: its part is free")
-        for name in sorted(here - there) if there else []:
-            self.say(f"{name} has come", name)
+        if here != there:
+            for name in sorted(there - here):
+                self.say(f"{name} has gone: its part is free")
+            for name in sorted(here - there) if there else []:
+                self.say(f"{name} has come", name)
         self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
         measured = any(service.slack is not None for service in node.lc)
@@ -80,9 +81,11 @@ class Round:
 
     def _jobs_apart(self, before: bool) -> bool:
         """Whether BE jobs leave the services' CPUs: behind them they still take of the clock and of memory traffic."""
-        long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
-        if before or not (self.node.background and long):
+        if before or not self.node.background:
             return before
+        long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
+        if not long:
+            return False
         self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
         return True
 
