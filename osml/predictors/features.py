@@ -167,15 +167,15 @@ def _turbo_ghz(platform: Platform) -> float:
 
 def _smt(platform: Platform) -> float:
     groups = platform.siblings
-    return float(any(len(group) > 1 for group in groups)) if groups else NAN
+    return float(max(map(len, groups)) > 1) if groups else NAN
 
 
-_OF_PLATFORM: dict[str, Callable[[Platform], float]] = {
+_OF_PLATFORM: dict[str, Callable[[Platform], float | None]] = {
     "platform_cores": lambda p: p.cores * p.core_quantum,
-    "platform_ways": lambda p: _number(p.ways),
-    "way_mib": lambda p: _number(p.way_mib),
-    "platform_bandwidth_gbps": lambda p: _number(p.bandwidth_gbps),
-    "base_ghz": lambda p: _number(p.frequency_ghz),
+    "platform_ways": attrgetter("ways"),
+    "way_mib": attrgetter("way_mib"),
+    "platform_bandwidth_gbps": attrgetter("bandwidth_gbps"),
+    "base_ghz": attrgetter("frequency_ghz"),
     "turbo_ghz": _turbo_ghz,
     "smt": _smt,
 }
@@ -246,7 +246,7 @@ class _Reader(NamedTuple):
 
     measured: Callable[[_View], tuple[float | None, ...]]
     computed: list[Callable[[_View], float]]
-    of_platform: list[Callable[[Platform], float]]
+    of_platform: list[Callable[[Platform], float | None]]
     given: list[str]
     order: NDArray[np.intp]
 

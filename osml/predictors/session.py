@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import Failure, InputError, MachineError
-from osml.predictors.metadata import ONNX, Margin, ModelMetadata, read_metadata
+from osml.predictors.metadata import ONNX, ModelMetadata, read_metadata
 
 Floats32 = NDArray[np.float32]
 FEATURES_KEY = "osml.features"
@@ -31,21 +31,43 @@ class Prediction(NamedTuple):
 
         `seen`: of services like those in training; else of services that the model does not know.
         """
-        return np.asarray(self.spread * np.array(self._factors(coverage, seen).two_sided, np.float32), np.float32)
+        return self.spread * _factors_of(self.metadata, coverage, seen).two_sided
 
     def upper(self, coverage: float, *, seen: bool = True) -> Floats32:
         """What the truth exceeds in the share 1 - `coverage` at most; shape (rows, outputs)."""
-        factors = np.array(self._factors(coverage, seen).upper, np.float32)
-        return np.asarray(self.points + self.spread * factors, np.float32)
+        return self.points + self.spread * _factors_of(self.metadata, coverage, seen).upper
 
-    def _factors(self, coverage: float, seen: bool) -> Margin:
-        metadata = self.metadata
-        margins = metadata.margins if seen or not metadata.margins_unseen else metadata.margins_unseen
-        found = margins.get(f"{coverage:g}")
-        if found is None:
-            known = ", ".join(margins) or "none"
-            raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for: {known}")
+
+class _Factors(NamedTuple):
+    """A `Margin` as arrays, and whose it is."""
+
+    metadata: ModelMetadata
+    two_sided: Floats32
+    upper: Floats32
+
+
+_factors: dict[tuple[int, float, bool], _Factors] = {}
+
+
+def _factors_of(metadata: ModelMetadata, coverage: float, seen: bool) -> _Factors:
+    """Kept from the first question on."""
+    key = (id(metadata), coverage, seen)
+    found = _factors.get(key)
+    if found is not None and found.metadata is metadata:
         return found
+    margins = metadata.margins if seen or not metadata.margins_unseen else metadata.margins_unseen
+    margin = margins.get(f"{coverage:g}")
+    if margin is None:
+        known = ", ".join(margins) or "none"
+        raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for: {known}")
+    if len(_factors) > _MOST_FACTORS:
+        _factors.clear()
+    arrays = np.array(margin.two_sided, np.float32), np.array(margin.upper, np.float32)
+    found = _factors[key] = _Factors(metadata, *arrays)
+    return found
+
+
+_MOST_FACTORS = 1024
 
 
 class RowCheck:

@@ -72,7 +72,10 @@ class Node(NamedTuple):
         """So much, within the operator's limits."""
         least_cores, least_ways = self.leasts[name]
         most_cores, most_ways = self.mosts[name]
-        return Cell(max(least_cores, min(cores, most_cores)), max(least_ways, min(ways, most_ways)))
+        return Cell(
+            least_cores if cores < least_cores else min(cores, most_cores),
+            least_ways if ways < least_ways else min(ways, most_ways),
+        )
 
     @property
     def may_share(self) -> bool:
