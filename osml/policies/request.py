@@ -46,6 +46,8 @@ def _check_service(service: Service, where: str) -> None:
         )
     _check_finite(service.target_ms, where, "target_ms")
     _check_finite(service.latency_ms, where, "latency")
+    if service.max_cores is None and service.max_ways is None:
+        return
     for resource, least, most in (
         ("cores", service.min_cores, service.max_cores),
         ("ways", service.min_ways, service.max_ways),

@@ -62,7 +62,8 @@ class Round:
                 self.say(f"{name} has come", name)
         self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
-        measured = any(service.slack is not None for service in node.lc)
+        self.slacks = {name: service.slack for name, service in self.services.items()}
+        measured = any([slack is not None for slack in self.slacks.values()])
         self.calm = 0 if served or self.new else state.calm + measured
         restart = here != there or bool(self.moved)
         self._score(restart=restart)
@@ -147,7 +148,7 @@ class Round:
 
     def meets(self, name: str) -> bool:
         """Whether a service was measured and met its target: from others nothing is taken, be it noise."""
-        slack = self.services[name].slack
+        slack = self.slacks[name]
         return slack is not None and slack >= 0
 
     def safe(self, name: str, cell: Cell) -> bool:
