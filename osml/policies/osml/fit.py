@@ -9,7 +9,8 @@ from osml.policies.osml.node import NOTHING, Cell, Node
 
 def fits(node: Node, cells: Mapping[str, Cell]) -> bool:
     """Whether these cells leave the BE jobs what they have to have."""
-    return missing(node, cells) == NOTHING
+    room = node.for_lc
+    return sum([c.cores for c in cells.values()]) <= room.cores and sum([c.ways for c in cells.values()]) <= room.ways
 
 
 def missing(node: Node, cells: Mapping[str, Cell]) -> Cell:

@@ -145,7 +145,7 @@ def isolated(partition: Partition, names: set[str], *, has_ways: bool) -> dict[s
     for region in partition.regions:
         owners = names.intersection(region.owners)
         if len(owners) == 1 and (region.cores == 0 or len(region.owners) == 1 or region.owners[0] in owners):
-            name = next(iter(owners))
+            (name,) = owners
             old = cells.get(name, NOTHING)
             cells[name] = Cell(old.cores + region.cores, old.ways + region.ways)
     return {name: cell for name, cell in cells.items() if cell.cores and (cell.ways or not has_ways)}

@@ -196,7 +196,7 @@ class Round:
 
     def hold(self) -> Partition:
         """Nothing to do."""
-        names = ", ".join(f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items())
+        names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items()])
         idle = left_over(self.node, [*self.cells.values(), self.node.taken])
         self.say(f"held: {names}; {idle.cores} cores and {idle.ways} ways are left")
         return self.write(self.cells)
@@ -205,7 +205,7 @@ class Round:
         """Cells and pairs as a partition."""
         pairs = [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs]
         gbps = {name: known.gbps for name, known in self.known.items()}
-        met = min((known.met for known in self.known.values()), default=0)
+        met = min([known.met for known in self.known.values()], default=0)
         return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps, self.models.profiles, self.say, met)
 
     def go(self, kind: str) -> None:
