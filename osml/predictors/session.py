@@ -31,11 +31,12 @@ class Prediction(NamedTuple):
 
         `seen`: of services like those in training; else of services that the model does not know.
         """
-        return self.spread * _factors_of(self.metadata, coverage, seen).two_sided
+        return np.asarray(self.spread * _factors_of(self.metadata, coverage, seen).two_sided, np.float32)
 
     def upper(self, coverage: float, *, seen: bool = True) -> Floats32:
         """What the truth exceeds in the share 1 - `coverage` at most; shape (rows, outputs)."""
-        return self.points + self.spread * _factors_of(self.metadata, coverage, seen).upper
+        factors = _factors_of(self.metadata, coverage, seen).upper
+        return np.asarray(self.points + self.spread * factors, np.float32)
 
 
 class _Factors(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+
 from msgspec import Struct
 from msgspec.structs import replace
 

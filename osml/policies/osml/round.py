@@ -63,7 +63,7 @@ class Round:
         self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
         self.slacks = {name: service.slack for name, service in self.services.items()}
-        measured = any([slack is not None for slack in self.slacks.values()])
+        measured = any(slack is not None for slack in self.slacks.values())
         self.calm = 0 if served or self.new else state.calm + measured
         restart = here != there or bool(self.moved)
         self._score(restart=restart)
