@@ -107,7 +107,9 @@ class BoundSession:
         """The answers for `x` (rows, inputs), each (rows, outputs)."""
         rows = len(x)
         if not 0 < rows <= _MOST_BOUND:
-            return self._session.run(self._answers, {"features": x})
+            parts = np.split(x, range(_PART, rows, _PART))
+            found = [self._session.run(self._answers, {"features": part}) for part in parts]
+            return [np.concatenate(answers) for answers in zip(*found, strict=True)]
         bound = self._memory.by_rows.get(rows)
         if bound is None:
             bound = self._memory.by_rows[rows] = self._bound(rows)
@@ -127,6 +129,9 @@ class BoundSession:
 
 _MOST_BOUND = 64
 """Rows of a batch that is bound: the services of a node."""
+
+_PART = 4096
+"""Rows that are asked at a time in a large batch: what they need in between stays in the processor's cache."""
 
 
 class _Bound(NamedTuple):
