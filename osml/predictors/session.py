@@ -103,8 +103,8 @@ class BoundSession:
         self._inputs, self._outputs = len(metadata.features), len(metadata.outputs)
         self._memory = _Memory()
 
-    def __call__(self, x: Floats32) -> list[Floats32]:
-        """The answers for `x` (rows, inputs), each (rows, outputs)."""
+    def __call__(self, x: Floats32) -> Floats32 | list[Floats32]:
+        """The answers for `x` (rows, inputs), one after the other, each (rows, outputs)."""
         rows = len(x)
         if not 0 < rows <= _MOST_BOUND:
             parts = np.split(x, range(_PART, rows, _PART))
@@ -115,13 +115,13 @@ class BoundSession:
             bound = self._memory.by_rows[rows] = self._bound(rows)
         bound.features[...] = x
         self._session.run_with_iobinding(bound.binding)
-        return list(map(np.ndarray.copy, bound.answers))
+        return bound.answers.copy()
 
     def _bound(self, rows: int) -> _Bound:
         binding: Any = self._session.io_binding()
         features = np.empty((rows, self._inputs), np.float32)
         binding.bind_input("features", "cpu", 0, np.float32, features.shape, features.ctypes.data)
-        answers = [np.empty((rows, self._outputs), np.float32) for _ in self._answers]
+        answers = np.empty((len(self._answers), rows, self._outputs), np.float32)
         for name, answer in zip(self._answers, answers, strict=True):
             binding.bind_output(name, "cpu", 0, np.float32, answer.shape, answer.ctypes.data)
         return _Bound(binding, features, answers)
@@ -139,7 +139,7 @@ class _Bound(NamedTuple):
 
     binding: Any
     features: Floats32
-    answers: list[Floats32]
+    answers: Floats32  # (answers, rows, outputs)
 
 
 class _Memory(threading.local):
@@ -162,8 +162,8 @@ class Predictor:
         Raises InputError where the shape is another, a value is infinite in a feature that must be finite, or NaN in
         one that the model can't do without.
         """
-        points, spread = self._session(self._rows(features))
-        return Prediction(points, spread, self.metadata)
+        found = self._session(self._rows(features))
+        return Prediction(found[0], found[1], self.metadata)
 
 
 def load_predictor(folder: Path) -> Predictor:
