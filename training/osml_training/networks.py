@@ -70,8 +70,8 @@ class ReluDropout(nn.Module):
     """ReLU, and in training dropout with one random byte a neuron, so in steps of 1/256.
 
     `nn.Dropout` takes half the time of a training. The bytes are numpy's SFC64, seeded by torch: ten times as fast as
-    torch's own generator. The product is written over what ReLU gave, and backwards its factor is one number: less memory
-    to write and to read than in two layers.
+    torch's own generator. The product is written over what ReLU gave, and backwards its factor is one number: less
+    memory to write and to read than in two layers.
     """
 
     def __init__(self, share: float):
