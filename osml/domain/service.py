@@ -76,15 +76,16 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def latency_ms(self) -> float | None:
         """The measured latency that the target is compared with, ms."""
-        return None if self.latency is None else self.latency.at(self.percentile)
+        latency = self.latency
+        return None if latency is None else latency.at(self.percentile)
 
     @property
     def slack(self) -> float | None:
         """(target - latency)/target: negative means a QoS violation. None where latency or target is missing."""
-        latency_ms = self.latency_ms
-        if latency_ms is None or self.target_ms is None:
+        latency_ms, target_ms = self.latency_ms, self.target_ms
+        if latency_ms is None or target_ms is None:
             return None
-        return (self.target_ms - latency_ms) / self.target_ms
+        return (target_ms - latency_ms) / target_ms
 
     @property
     def slowdown(self) -> float | None:

@@ -45,20 +45,27 @@ def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decisi
         layout = _laid_out(plan.partition, observation, previous)
     except LayoutError as error:
         raise PolicyError(f"policy '{policy.name}': {error}") from error
-    masks = {assignment.service: assignment.way_mask for assignment in previous}
-    changed = {a.service for a in layout.assignments if masks.get(a.service) != a.way_mask}
     return Decision(
         node=observation.node,
         seq=observation.seq,
         policy=policy.name,
         partition=plan.partition,
         assignments=layout.assignments,
-        reasons=[*notes, *plan.reasons, *(note for note in layout.notes if note.service in changed)],
+        reasons=[*notes, *plan.reasons, *_new_notes(layout, previous)],
         entropy=system_entropy(observation.services),
         infeasible=plan.infeasible,
         forecasts=plan.forecasts,
         policy_state=seal_state(policy, state),
     )
+
+
+def _new_notes(layout: Layout, previous: list[Assignment]) -> list[Reason]:
+    """What the layout has to say of services whose mask it changes."""
+    if not layout.notes:
+        return []
+    masks = {assignment.service: assignment.way_mask for assignment in previous}
+    changed = {a.service for a in layout.assignments if masks.get(a.service) != a.way_mask}
+    return [note for note in layout.notes if note.service in changed]
 
 
 def _laid_out(partition: Partition, observation: Observation, previous: list[Assignment]) -> Layout:

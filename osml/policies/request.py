@@ -44,9 +44,10 @@ def _check_service(service: Service, where: str) -> None:
             f"{where}.target_ms of LC service '{service.name}' is missing; set the latency in ms that it has to meet",
             f"{where}.target_ms",
         )
-    for value, field in ((service.target_ms, "target_ms"), (service.latency_ms, "latency")):
-        if value is not None and not math.isfinite(value):
-            raise RequestError(f"{where}.{field} is {value}, expected a finite number of ms", f"{where}.{field}")
+    _check_finite(service.target_ms, where, "target_ms")
+    _check_finite(service.latency_ms, where, "latency")
+    if service.max_cores is None and service.max_ways is None:
+        return
     for resource, least, most in (
         ("cores", service.min_cores, service.max_cores),
         ("ways", service.min_ways, service.max_ways),
@@ -56,6 +57,11 @@ def _check_service(service: Service, where: str) -> None:
                 f"{where}.max_{resource} is {most}, less than min_{resource} {least} of service '{service.name}'",
                 f"{where}.max_{resource}",
             )
+
+
+def _check_finite(value: float | None, where: str, field: str) -> None:
+    if value is not None and not math.isfinite(value):
+        raise RequestError(f"{where}.{field} is {value}, expected a finite number of ms", f"{where}.{field}")
 
 
 def _check_platform(platform: Platform) -> None:

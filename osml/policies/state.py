@@ -21,6 +21,10 @@ class _Envelope(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 _HINT = "send back the string of the last decision unchanged, or null to start afresh"
 
 
+_STANDARD = bytes.maketrans(b"-_", b"+/")
+"""From the letters of base64url to those of base64."""
+
+
 def seal_state(policy: Policy, state: Any) -> str:
     """The state as an opaque string of ASCII letters."""
     envelope = _Envelope(policy.name, policy.version, msgspec.Raw(msgspec.msgpack.encode(state)))
@@ -33,7 +37,7 @@ def open_state(text: str, policy: Policy) -> tuple[Any, str | None]:
     Raises RequestError where the string is not something that `seal_state` wrote.
     """
     try:
-        packed = base64.b64decode(text.encode("ascii"), altchars=b"-_", validate=True)
+        packed = binascii.a2b_base64(text.encode("ascii").translate(_STANDARD), strict_mode=True)
         envelope = msgspec.msgpack.decode(packed, type=_Envelope)
         if envelope.policy != policy.name:
             return None, f"policy switched from '{envelope.policy}' to '{policy.name}': its state is discarded"

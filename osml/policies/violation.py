@@ -14,10 +14,10 @@ def violated_since(services: Mapping[str, Service], since_s: float | None, now_s
 
     `services` are the LC services. One without a measurement neither starts nor ends a violation.
     """
-    slacks = [service.slack for service in services.values()]
-    if any(slack is not None and slack < 0 for slack in slacks):
+    known = [slack for service in services.values() if (slack := service.slack) is not None]
+    if known and min(known) < 0:
         return now_s if since_s is None else since_s
-    return None if all(slack is not None for slack in slacks) else since_s
+    return None if len(known) == len(services) else since_s
 
 
 def migration(services: Mapping[str, Service], since_s: float | None, now_s: float) -> Infeasible | None:

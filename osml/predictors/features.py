@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.domain import Assignment, Observation, Partition, Platform, Service
+from osml.domain import Assignment, Counters, Latency, Observation, Partition, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.failure import InputError
 
@@ -39,41 +40,48 @@ class _Reach(NamedTuple):
     beside_ways: float
 
 
-def _reach(observation: Observation, name: str) -> _Reach:
+def _reaches(observation: Observation, names: Sequence[str]) -> list[_Reach]:
     """Out of the partition, else out of what was read back; NaN for ways where the cache can't be partitioned.
 
     Whom neither of them names has come since: nothing confines it, so it may run everywhere.
     """
-    partition = observation.partition
-    if partition is not None:
-        return _reach_in(partition, observation, name)
+    if observation.partition is not None:
+        return _reaches_in(observation.partition, observation, names)
+    return [_reach_read_back(observation, name) for name in names]
+
+
+def _reaches_in(partition: Partition, observation: Observation, names: Sequence[str]) -> list[_Reach]:
+    platform, here = observation.platform, {service.name for service in observation.services}
+    used = [(users, region) for region in partition.regions if (users := here.intersection(region.owners))]
+    unconfined = here.difference(*(users for users, _ in used))
+    quantum, divided = platform.core_quantum, platform.ways is not None
+    found: list[_Reach] = []
+    for name in names:
+        cores = ways = beside_cores = beside_ways = 0
+        for users, region in used:
+            mine = name in users
+            if mine:
+                cores += region.cores
+                ways += region.ways
+            if len(users) > mine:  # others, too
+                beside_cores += region.cores
+                beside_ways += region.ways
+        mine = name in unconfined
+        if mine:
+            cores, ways = platform.cores, platform.ways or 0
+        if len(unconfined) > mine:
+            beside_cores, beside_ways = platform.cores, platform.ways or 0
+        if not divided:
+            ways = beside_ways = NAN
+        found.append(_Reach(cores * quantum, ways, beside_cores * quantum, beside_ways))
+    return found
+
+
+def _reach_read_back(observation: Observation, name: str) -> _Reach:
     own, beside = [name], [other.name for other in observation.services if other.name != name]
     cores = [_cores_read_back(observation, names) if names else 0.0 for names in (own, beside)]
     ways = [_ways_read_back(observation, names) if names else 0.0 for names in (own, beside)]
     return _Reach(cores[0], ways[0], cores[1], ways[1])
-
-
-def _reach_in(partition: Partition, observation: Observation, name: str) -> _Reach:
-    platform = observation.platform
-    others = {other.name for other in observation.services if other.name != name}
-    cores = ways = beside_cores = beside_ways = 0
-    unknown, confined = set(others), False
-    for region in partition.regions:
-        if name in region.owners:
-            confined = True
-            cores += region.cores
-            ways += region.ways
-        if not others.isdisjoint(region.owners):
-            unknown.difference_update(region.owners)
-            beside_cores += region.cores
-            beside_ways += region.ways
-    if not confined:
-        cores, ways = platform.cores, platform.ways or 0
-    if unknown:
-        beside_cores, beside_ways = platform.cores, platform.ways or 0
-    if platform.ways is None:
-        return _Reach(cores * platform.core_quantum, NAN, beside_cores * platform.core_quantum, NAN)
-    return _Reach(cores * platform.core_quantum, ways, beside_cores * platform.core_quantum, beside_ways)
 
 
 def _assignment(observation: Observation, name: str) -> Assignment | None:
@@ -106,34 +114,50 @@ def _ways_read_back(observation: Observation, names: Sequence[str]) -> float:
     return float(mask.bit_count())
 
 
-class _View:
-    """One service of an observation, and what it has."""
+class _View(NamedTuple):
+    """One service of an observation, and what it has; `beside` is the traffic of each of the others in GB/s."""
 
-    def __init__(self, observation: Observation, service: Service):
-        self.observation, self.service = observation, service
-        self.platform, self.counters, self.latency = observation.platform, service.counters, service.latency
-        self.others = [other for other in observation.services if other is not service]
-        self.reach = _reach(observation, service.name)
+    service: Service
+    counters: Counters
+    latency: Latency
+    latency_ms: float | None
+    interval_s: float
+    reach: _Reach
+    cache_mib: float
+    beside_cache_mib: float
+    beside: list[float]
+    neighbours: int
 
-    def mib(self, ways: float) -> float:
-        return ways * _number(self.platform.way_mib)
 
-    def ipc(self) -> float:
-        counters = self.counters
-        return _number(counters.ipc) if counters.ipc is not None else _ratio(counters.instructions, counters.cycles)
+_NOT_MEASURED = Latency()
 
-    def beside_gbps(self) -> float:
-        """Traffic of all others: 0 without any, NaN where one of them was not measured."""
-        return float(sum(_number(other.counters.bandwidth_gbps) for other in self.others))
 
-    def mean_ms(self) -> float:
-        return NAN if self.latency is None else _number(self.latency.mean_ms)
+def _views(observation: Observation, names: Sequence[str]) -> list[_View]:
+    """Of the services of these names. Raises InputError where one is not there."""
+    services = observation.services
+    places = {service.name: i for i, service in enumerate(services)}
+    for name in names:
+        if name not in places:
+            raise InputError(f"service is '{name}', expected one of this observation: {', '.join(places)}")
+    traffic = [_number(service.counters.bandwidth_gbps) for service in services]
+    way_mib = _number(observation.platform.way_mib)
+    found: list[_View] = []
+    for name, reach in zip(names, _reaches(observation, names), strict=True):
+        i = places[name]
+        service = services[i]
+        found.append(
+            _View(
+                service, service.counters, service.latency or _NOT_MEASURED, service.latency_ms, observation.interval_s,
+                reach, reach.ways * way_mib, reach.beside_ways * way_mib, traffic[:i] + traffic[i + 1 :],
+                len(services) - 1,
+            )
+        )  # fmt: skip
+    return found
 
-    def p50_ms(self) -> float:
-        return NAN if self.latency is None else _number(self.latency.p50_ms)
 
-    def requests_per_s(self) -> float:
-        return NAN if self.latency is None else _number(self.latency.requests_per_s)
+def _ipc(view: _View) -> float:
+    counters = view.counters
+    return counters.ipc if counters.ipc is not None else _ratio(counters.instructions, counters.cycles)
 
 
 def _turbo_ghz(platform: Platform) -> float:
@@ -143,46 +167,50 @@ def _turbo_ghz(platform: Platform) -> float:
 
 def _smt(platform: Platform) -> float:
     groups = platform.siblings
-    return float(any(len(group) > 1 for group in groups)) if groups else NAN
+    return float(max(map(len, groups)) > 1) if groups else NAN
 
 
-_OF_PLATFORM: dict[str, Callable[[Platform], float]] = {
+_OF_PLATFORM: dict[str, Callable[[Platform], float | None]] = {
     "platform_cores": lambda p: p.cores * p.core_quantum,
-    "platform_ways": lambda p: _number(p.ways),
-    "way_mib": lambda p: _number(p.way_mib),
-    "platform_bandwidth_gbps": lambda p: _number(p.bandwidth_gbps),
-    "base_ghz": lambda p: _number(p.frequency_ghz),
+    "platform_ways": attrgetter("ways"),
+    "way_mib": attrgetter("way_mib"),
+    "platform_bandwidth_gbps": attrgetter("bandwidth_gbps"),
+    "base_ghz": attrgetter("frequency_ghz"),
     "turbo_ghz": _turbo_ghz,
     "smt": _smt,
 }
-_OF_SERVICE: dict[str, Callable[[_View], float]] = {
-    "ipc": _View.ipc,
-    "llc_misses_per_s": lambda v: _ratio(v.counters.llc_misses, v.observation.interval_s),
-    "bandwidth_gbps": lambda v: _number(v.counters.bandwidth_gbps),
-    "cpu_usage_cores": lambda v: _number(v.counters.cpu_usage_cores),
-    "vms_mib": lambda v: _number(v.counters.vms_mib),
-    "rss_mib": lambda v: _number(v.counters.rss_mib),
-    "cores": lambda v: v.reach.cores,
-    "cache_mib": lambda v: v.mib(v.reach.ways),
-    "frequency_ghz": lambda v: _number(v.counters.frequency_ghz),
-    "neighbour_cores": lambda v: v.reach.beside_cores,
-    "neighbour_cache_mib": lambda v: v.mib(v.reach.beside_ways),
-    "neighbour_bandwidth_gbps": _View.beside_gbps,
-    "threads": lambda v: _number(v.counters.threads),
-    "ways": lambda v: v.reach.ways,
-    "llc_occupancy_mib": lambda v: _number(v.counters.llc_occupancy_mib),
-    "requests_per_s": _View.requests_per_s,
-    "latency_ms": lambda v: _number(v.service.latency_ms),
-    "mean_ms": _View.mean_ms,
-    "p50_ms": _View.p50_ms,
-    "target_ms": lambda v: _number(v.service.target_ms),
-    "latency_over_target": lambda v: _ratio(v.service.latency_ms, v.service.target_ms),
-    "neighbours": lambda v: float(len(v.others)),
-    "neighbour_ways": lambda v: v.reach.beside_ways,
+_MEASURED: dict[str, str] = {
+    "bandwidth_gbps": "counters.bandwidth_gbps",
+    "cpu_usage_cores": "counters.cpu_usage_cores",
+    "vms_mib": "counters.vms_mib",
+    "rss_mib": "counters.rss_mib",
+    "cores": "reach.cores",
+    "cache_mib": "cache_mib",
+    "frequency_ghz": "counters.frequency_ghz",
+    "neighbour_cores": "reach.beside_cores",
+    "neighbour_cache_mib": "beside_cache_mib",
+    "threads": "counters.threads",
+    "ways": "reach.ways",
+    "llc_occupancy_mib": "counters.llc_occupancy_mib",
+    "requests_per_s": "latency.requests_per_s",
+    "latency_ms": "latency_ms",
+    "mean_ms": "latency.mean_ms",
+    "p50_ms": "latency.p50_ms",
+    "target_ms": "service.target_ms",
+    "neighbours": "neighbours",
+    "neighbour_ways": "reach.beside_ways",
 }
-"""How each measured feature is read. Units: those of the columns of traces (data/cases.schema.json)."""
+"""Where each feature stands that is taken as it is, in a `_View`."""
 
-FEATURES = (*_OF_SERVICE, *_OF_PLATFORM)
+_COMPUTED: dict[str, Callable[[_View], float]] = {
+    "ipc": _ipc,
+    "llc_misses_per_s": lambda v: _ratio(v.counters.llc_misses, v.interval_s),
+    "neighbour_bandwidth_gbps": lambda v: sum(v.beside),
+    "latency_over_target": lambda v: _ratio(v.latency_ms, v.service.target_ms),
+}
+"""How the others are. Units: those of the columns of traces (data/cases.schema.json)."""
+
+FEATURES = (*_MEASURED, *_COMPUTED, *_OF_PLATFORM)
 """Names of what is measured."""
 
 
@@ -194,20 +222,16 @@ def feature_rows(
 
     `parameters` are those of PARAMETERS that are asked for. Raises InputError for a name that is not known.
     """
-    found = {service.name: service for service in observation.services}
     given = parameters or {}
-    common, read = _columns(tuple(names), observation.platform, given)
-    rows: list[list[float]] = []
-    for name in services:
-        service = found.get(name)
-        if service is None:
-            known = ", ".join(found)
-            raise InputError(f"service is '{name}', expected one of this observation: {known}")
-        view, row = _View(observation, service), common.copy()
-        for column, feature in read:
-            row[column] = feature(view)
-        rows.append(row)
-    return np.array(rows, np.float32).reshape(len(rows), len(names))
+    reader = _reader(tuple(names), tuple(given))
+    common = [feature(observation.platform) for feature in reader.of_platform] + [given[name] for name in reader.given]
+    rows = [
+        [*reader.measured(view), *[feature(view) for feature in reader.computed], *common]
+        for view in _views(observation, services)
+    ]
+    if not rows:
+        return np.empty((0, len(names)), np.float32)
+    return np.array(rows, np.float32).take(reader.order, 1)  # None becomes NaN
 
 
 def feature_row(
@@ -217,30 +241,34 @@ def feature_row(
     return feature_rows(observation, [service], names, parameters)[0]
 
 
-_Readers = list[tuple[int, Callable[[_View], float]]]
+class _Reader(NamedTuple):
+    """How a row is read: all that is taken as it is, what is computed, what all have in common; then put in order."""
 
-
-def _columns(names: tuple[str, ...], platform: Platform, given: Mapping[str, float]) -> tuple[list[float], _Readers]:
-    """A row with what all services have in common, and how the other columns are read of each."""
-    read, of_platform, others = _readers(names)
-    common = [NAN] * len(names)
-    for column, feature in of_platform:
-        common[column] = feature(platform)
-    for name in others:
-        if name not in given:
-            hint = "give it as a parameter" if name in PARAMETERS else f"known are {', '.join(FEATURES)}"
-            raise InputError(f"feature '{name}' is not in an observation; {hint}")
-    for column, name in enumerate(names) if given else ():
-        if name in given:
-            common[column] = given[name]
-    return common, [one for one in read if names[one[0]] not in given] if given else read
+    measured: Callable[[_View], tuple[float | None, ...]]
+    computed: list[Callable[[_View], float]]
+    of_platform: list[Callable[[Platform], float | None]]
+    given: list[str]
+    order: NDArray[np.intp]
 
 
 @lru_cache(maxsize=64)
-def _readers(
-    names: tuple[str, ...],
-) -> tuple[_Readers, list[tuple[int, Callable[[Platform], float]]], list[str]]:
-    """Columns that are read of a service, those of the platform, and names that are neither."""
-    of_service = [(k, _OF_SERVICE[name]) for k, name in enumerate(names) if name in _OF_SERVICE]
-    of_platform = [(k, _OF_PLATFORM[name]) for k, name in enumerate(names) if name in _OF_PLATFORM]
-    return of_service, of_platform, [name for name in names if name not in FEATURES]
+def _reader(names: tuple[str, ...], given: tuple[str, ...]) -> _Reader:
+    """Of these features, of which some are `given`. Raises InputError for one that is not known."""
+    for name in names:
+        if name not in given and name not in FEATURES:
+            hint = "give it as a parameter" if name in PARAMETERS else f"known are {', '.join(FEATURES)}"
+            raise InputError(f"feature '{name}' is not in an observation; {hint}")
+    asked = dict.fromkeys(names)
+    parameters = [name for name in asked if name in given]
+    measured = [name for name in asked if name in _MEASURED and name not in given]
+    computed = [name for name in asked if name in _COMPUTED and name not in given]
+    of_platform = [name for name in asked if name in _OF_PLATFORM and name not in given]
+    paths = [_MEASURED[name] for name in measured]
+    row = ["", "", *measured, *computed, *of_platform, *parameters]
+    return _Reader(
+        attrgetter("latency_ms", "latency_ms", *paths),  # two in front, because of one alone it makes no tuple
+        [_COMPUTED[name] for name in computed],
+        [_OF_PLATFORM[name] for name in of_platform],
+        parameters,
+        np.array([row.index(name) for name in names], np.intp),
+    )

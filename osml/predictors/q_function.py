@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from osml.failure import InputError
 from osml.predictors.actions import NO_CHANGE, Mask
 from osml.predictors.metadata import ModelMetadata
-from osml.predictors.session import Floats32, RowCheck, open_session
+from osml.predictors.session import BoundSession, Floats32, RowCheck, open_session
 
 
 class QFunction:
     """An opened Model-C; may be called from several threads."""
 
-    def __init__(self, metadata: ModelMetadata, session: Any):
+    def __init__(self, metadata: ModelMetadata, session: BoundSession):
         self.metadata, self._session = metadata, session
         self._rows = RowCheck(metadata)
 
@@ -26,8 +26,7 @@ class QFunction:
 
         Illegal actions have a value, too: see `best`. Raises InputError for features of another shape.
         """
-        found: Floats32 = self._session.run(None, {"features": self._rows(features)})[0]
-        return found
+        return self._session(self._rows(features))[0]
 
     def best(self, features: NDArray[Any], legal: Mask, margin: float = 0.0) -> NDArray[np.int64]:
         """The legal action of the highest value, (rows,); the first one of equals. `legal` is (rows, 49), 1 or 0.

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import Failure, InputError, MachineError
-from osml.predictors.metadata import ONNX, Margin, ModelMetadata, read_metadata
+from osml.predictors.metadata import ONNX, ModelMetadata, read_metadata
 
 Floats32 = NDArray[np.float32]
 FEATURES_KEY = "osml.features"
@@ -18,8 +19,7 @@ FEATURES_KEY = "osml.features"
 MAX_BYTES = 64 * 2**20
 
 
-@dataclass(frozen=True)
-class Prediction:
+class Prediction(NamedTuple):
     """Answers for a batch: `points` and `spread`, shape (rows, outputs), in the units of the outputs."""
 
     points: Floats32
@@ -31,21 +31,44 @@ class Prediction:
 
         `seen`: of services like those in training; else of services that the model does not know.
         """
-        return np.asarray(self.spread * np.array(self._factors(coverage, seen).two_sided, np.float32), np.float32)
+        return np.asarray(self.spread * _factors_of(self.metadata, coverage, seen).two_sided, np.float32)
 
     def upper(self, coverage: float, *, seen: bool = True) -> Floats32:
         """What the truth exceeds in the share 1 - `coverage` at most; shape (rows, outputs)."""
-        factors = np.array(self._factors(coverage, seen).upper, np.float32)
+        factors = _factors_of(self.metadata, coverage, seen).upper
         return np.asarray(self.points + self.spread * factors, np.float32)
 
-    def _factors(self, coverage: float, seen: bool) -> Margin:
-        metadata = self.metadata
-        margins = metadata.margins if seen or not metadata.margins_unseen else metadata.margins_unseen
-        found = margins.get(f"{coverage:g}")
-        if found is None:
-            known = ", ".join(margins) or "none"
-            raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for: {known}")
+
+class _Factors(NamedTuple):
+    """A `Margin` as arrays, and whose it is."""
+
+    metadata: ModelMetadata
+    two_sided: Floats32
+    upper: Floats32
+
+
+_factors: dict[tuple[int, float, bool], _Factors] = {}
+
+
+def _factors_of(metadata: ModelMetadata, coverage: float, seen: bool) -> _Factors:
+    """Kept from the first question on."""
+    key = (id(metadata), coverage, seen)
+    found = _factors.get(key)
+    if found is not None and found.metadata is metadata:
         return found
+    margins = metadata.margins if seen or not metadata.margins_unseen else metadata.margins_unseen
+    margin = margins.get(f"{coverage:g}")
+    if margin is None:
+        known = ", ".join(margins) or "none"
+        raise InputError(f"coverage is {coverage:g}, expected one that the model was calibrated for: {known}")
+    if len(_factors) > _MOST_FACTORS:
+        _factors.clear()
+    arrays = np.array(margin.two_sided, np.float32), np.array(margin.upper, np.float32)
+    found = _factors[key] = _Factors(metadata, *arrays)
+    return found
+
+
+_MOST_FACTORS = 1024
 
 
 class RowCheck:
@@ -69,10 +92,67 @@ class RowCheck:
         return x
 
 
+class BoundSession:
+    """An onnxruntime session that reads and writes small batches in memory of its own: less to set up in each call.
+
+    May be called from several threads: each has memory of its own.
+    """
+
+    def __init__(self, session: Any, metadata: ModelMetadata, answers: Sequence[str]):
+        self._session, self._answers = session, list(answers)
+        self._inputs, self._outputs = len(metadata.features), len(metadata.outputs)
+        self._memory = _Memory()
+
+    def __call__(self, x: Floats32) -> Floats32 | list[Floats32]:
+        """The answers for `x` (rows, inputs), one after the other, each (rows, outputs)."""
+        rows = len(x)
+        if not 0 < rows <= _MOST_BOUND:
+            parts = np.split(x, range(_PART, rows, _PART))
+            found = [self._session.run(self._answers, {"features": part}) for part in parts]
+            return [np.concatenate(answers) for answers in zip(*found, strict=True)]
+        bound = self._memory.by_rows.get(rows)
+        if bound is None:
+            bound = self._memory.by_rows[rows] = self._bound(rows)
+        bound.features[...] = x
+        self._session.run_with_iobinding(bound.binding)
+        return bound.answers.copy()
+
+    def _bound(self, rows: int) -> _Bound:
+        binding: Any = self._session.io_binding()
+        features = np.empty((rows, self._inputs), np.float32)
+        binding.bind_input("features", "cpu", 0, np.float32, features.shape, features.ctypes.data)
+        answers = np.empty((len(self._answers), rows, self._outputs), np.float32)
+        for name, answer in zip(self._answers, answers, strict=True):
+            binding.bind_output(name, "cpu", 0, np.float32, answer.shape, answer.ctypes.data)
+        return _Bound(binding, features, answers)
+
+
+_MOST_BOUND = 64
+"""Rows of a batch that is bound: the services of a node."""
+
+_PART = 4096
+"""Rows that are asked at a time in a large batch: what they need in between stays in the processor's cache."""
+
+
+class _Bound(NamedTuple):
+    """Memory for batches of one size, and what ties it to a session."""
+
+    binding: Any
+    features: Floats32
+    answers: Floats32  # (answers, rows, outputs)
+
+
+class _Memory(threading.local):
+    """What one thread has bound, by the number of rows."""
+
+    def __init__(self) -> None:
+        self.by_rows: dict[int, _Bound] = {}
+
+
 class Predictor:
     """An opened model; may be called from several threads."""
 
-    def __init__(self, metadata: ModelMetadata, session: Any):
+    def __init__(self, metadata: ModelMetadata, session: BoundSession):
         self.metadata, self._session = metadata, session
         self._rows = RowCheck(metadata)
 
@@ -82,9 +162,8 @@ class Predictor:
         Raises InputError where the shape is another, a value is infinite in a feature that must be finite, or NaN in
         one that the model can't do without.
         """
-        x = self._rows(features)
-        points, spread = self._session.run(None, {"features": x})
-        return Prediction(points, spread, self.metadata)
+        found = self._session(self._rows(features))
+        return Prediction(found[0], found[1], self.metadata)
 
 
 def load_predictor(folder: Path) -> Predictor:
@@ -93,8 +172,8 @@ def load_predictor(folder: Path) -> Predictor:
     return Predictor(metadata, session)
 
 
-def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata, Any]:
-    """The metadata of a model's folder, and an onnxruntime session that gives `answers`, (rows, outputs) each.
+def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata, BoundSession]:
+    """The metadata of a model's folder, and a session that gives `answers`, (rows, outputs) each.
 
     With one thread (5 times as fast as many, for networks this small). Raises InputError for a broken model or one
     whose features or outputs are not those of its metadata, Failure where its answers are not finite, MachineError
@@ -117,6 +196,7 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
     options.log_severity_level = 4
+    options.enable_cpu_mem_arena = False  # its bookkeeping costs more than malloc, for answers this small
     try:
         session = runtime.InferenceSession(file.read_bytes(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a dozen classes, all of them its own
@@ -130,7 +210,7 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
     except Exception as error:  # a graph that opens and can't be run, tensors without a shape
         text = " ".join(str(error).split())[:200]
         raise InputError(f"{file} can't be used ({type(error).__name__}: {text})") from None
-    return metadata, session
+    return metadata, BoundSession(session, metadata, answers)
 
 
 def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str, ...]) -> None:

@@ -231,3 +231,27 @@ def test_cells_are_read_back_with_jobs_in_the_background_and_without_what_servic
         Region(["job"], 9, 9),
     ])  # fmt: skip
     assert isolated(partition, {"a", "b"}, has_ways=True) == {"a": Cell(4, 3), "b": Cell(5, 2)}
+
+
+def test_limits_and_a_platform_that_change_between_two_intervals_are_seen_at_once() -> None:
+    """What they say of a node is kept, so each of them has to be asked for."""
+    seen = observe(service("a"), service("b"))
+    assert node_of(seen, None).most("a") == Cell(36, 20)
+    limits = {"min_cores": 3, "max_cores": 30, "min_ways": 2, "max_ways": 9}
+    for limit, value in limits.items():
+        changed = replace(seen, services=[replace(seen.services[0], **{limit: value}), seen.services[1]])
+        node = node_of(changed, None)
+        found = {"min_cores": node.least("a").cores, "max_cores": node.most("a").cores,
+                 "min_ways": node.least("a").ways, "max_ways": node.most("a").ways}  # fmt: skip
+        assert found[limit] == value
+        assert node_of(seen, None).most("a") == Cell(36, 20)
+    smaller = replace(seen, platform=replace(seen.platform, cores=10, cpus="0-9"))
+    assert node_of(smaller, None).total == Cell(10, 20)
+    groups = replace(seen, platform=replace(seen.platform, max_groups=2))
+    assert node_of(seen, None).obstacle is None
+    assert "cache group" in (node_of(groups, None).obstacle or "")
+    assert node_of(replace(seen, platform=replace(seen.platform, ways=None)), None).ways is None
+    job = replace(seen, services=[*seen.services, replace(seen.services[0], name="job", kind="be", target_ms=None)])
+    with_priorities = replace(job, platform=replace(job.platform, realtime=True))
+    assert not node_of(job, None).background
+    assert node_of(with_priorities, None).background

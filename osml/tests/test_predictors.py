@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import msgspec
@@ -172,6 +173,26 @@ def test_rows_of_another_width_are_refused(copy: Path) -> None:
         predictor.predict(np.zeros((3, 2), np.float32))
     with pytest.raises(InputError, match=r"coverage is 0\.5, expected one that the model was calibrated for"):
         predictor.predict(np.zeros((1, len(predictor.metadata.features)), np.float32)).margin(0.5)
+
+
+def test_answers_of_small_batches_stay_and_are_those_of_a_large_one(copy: Path) -> None:
+    """Small batches run in memory that is used again: neither later answers nor other threads may show in earlier."""
+    predictor = load_predictor(copy)
+    features = predictor.metadata.features
+    low, high = (np.array([getattr(feature, side) for feature in features]) for side in ("low", "high"))
+    rows = np.random.default_rng(0).uniform(low, high, (5000, len(features))).astype(np.float32)
+    whole = predictor.predict(rows)  # too large a batch for memory of its own
+    rows = rows[-600:]
+
+    def in_parts(size: int) -> tuple[np.ndarray, np.ndarray]:
+        parts = [predictor.predict(rows[at : at + size]) for at in range(0, len(rows), size)]
+        return np.concatenate([part.points for part in parts]), np.concatenate([part.spread for part in parts])
+
+    with ThreadPoolExecutor(4) as pool:
+        for points, spread in pool.map(in_parts, [1, 3, 3, 8, 8, 8, 64, 100]):
+            assert points == pytest.approx(whole.points[-600:], rel=1e-5)
+            assert spread == pytest.approx(whole.spread[-600:], rel=1e-5)
+    assert predictor.predict(rows[:0]).points.shape == (0, len(predictor.metadata.outputs))
 
 
 def test_a_manifest_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:

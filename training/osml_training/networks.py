@@ -8,7 +8,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -66,10 +66,12 @@ class Scaler(nn.Module):
         return torch.where(missing, 0.0, scaled), 1.0 - missing.float()
 
 
-class QuickDropout(nn.Module):
-    """Dropout with one random byte a neuron, so in steps of 1/256: `nn.Dropout` takes half the time of a training.
+class ReluDropout(nn.Module):
+    """ReLU, and in training dropout with one random byte a neuron, so in steps of 1/256.
 
-    The bytes are numpy's SFC64, seeded by torch: ten times as fast as torch's own generator.
+    `nn.Dropout` takes half the time of a training. The bytes are numpy's SFC64, seeded by torch: ten times as fast as
+    torch's own generator. The product is written over what ReLU gave, and backwards its factor is one number: less
+    memory to write and to read than in two layers.
     """
 
     def __init__(self, share: float):
@@ -79,12 +81,30 @@ class QuickDropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """In training each value is dropped with probability steps/256, the others grow to keep the mean."""
         if not (self.training and self.steps):
-            return x
+            return torch.relu(x)
         seed = int(torch.randint(2**63 - 1, (1,)))
         drawn = np.random.SFC64(seed).random_raw(x.numel() // 8 + 1).view(np.uint8)[: x.numel()]
+        growth = 256 / (256 - self.steps)
         kept = (drawn >= self.steps).astype(np.float32)
-        kept *= 256 / (256 - self.steps)
-        return x * torch.from_numpy(kept).view_as(x)
+        kept *= growth
+        found: Tensor = _ReluTimes.apply(x, torch.from_numpy(kept).view_as(x), growth)
+        return found
+
+
+class _ReluTimes(torch.autograd.Function):
+    """relu(x) times a factor that is 0 or `growth`: where the product is above 0, the derivative is `growth`."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: Tensor, growth: float) -> Tensor:
+        found = torch.relu(x).mul_(factor)
+        ctx.save_for_backward(found)
+        ctx.growth = growth
+        return found
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
+        (found,) = ctx.saved_tensors
+        return torch.ops.aten.threshold_backward(gradients[0], found, 0).mul_(ctx.growth), None, None
 
 
 class Network(nn.Module):
@@ -110,7 +130,7 @@ class Network(nn.Module):
         width = len(scaling.low) * (2 if masked else 1)
         layers: list[nn.Module] = []
         for size in hidden:
-            layers += [nn.Linear(width, size), nn.ReLU(), QuickDropout(dropout)]
+            layers += [nn.Linear(width, size), ReluDropout(dropout)]
             width = size
         self.body = nn.Sequential(*layers)
         self.head = nn.Linear(width, self.outputs * (2 if spread else 1))

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from osml_training.export.graph import onnx_model
 from osml_training.export.load import load_network
 from osml_training.export.parity import TOLERANCE, largest_difference, probes
-from osml_training.networks import LabelRange, Network, QuickDropout, Scaling, freeze_first, initialise
+from osml_training.networks import LabelRange, Network, ReluDropout, Scaling, freeze_first, initialise
 from osml_training.train.config import shipped_config
 from osml_training.train.loop import predict
 from osml_training.train.loss import label_weight, median_and_spread, squared
@@ -125,14 +125,26 @@ def test_a_missing_input_differs_from_the_lowest_one() -> None:
 
 def test_dropout_drops_its_share_and_keeps_the_mean() -> None:
     torch.manual_seed(0)
-    layer = QuickDropout(0.3)
+    layer = ReluDropout(0.3)
     out = layer(torch.ones(1000, 41))
     assert float((out == 0).float().mean()) == pytest.approx(0.3, abs=0.01)
     assert float(out.mean()) == pytest.approx(1.0, abs=0.01)
     assert sorted(out.unique().tolist()) == [0.0, pytest.approx(256 / 179)]
     rows = torch.corrcoef((out[:, :8] == 0).float().T) - torch.eye(8)
     assert float(rows.abs().max()) < 0.15  # bytes of one word are independent
-    assert torch.equal(layer.eval()(torch.ones(5)), torch.ones(5))
+    assert torch.equal(layer.eval()(torch.tensor([-1.0, 0.0, 2.0])), torch.tensor([0.0, 0.0, 2.0]))
+
+
+def test_dropout_passes_gradients_where_it_passed_values() -> None:
+    torch.manual_seed(0)
+    x = torch.randn(500, 40, requires_grad=True)
+    out = ReluDropout(0.3)(x)
+    upstream = torch.randn(500, 40)
+    (given,) = torch.autograd.grad(out, x, upstream)
+    factor = (out > 0).float() * (256 / 179)
+    assert torch.equal(out, x.detach().relu() * factor)
+    assert torch.equal(given, upstream * factor)
+    assert 0.3 < float((out > 0).float().mean()) < 0.4  # half of the values are below 0, three tenths are dropped
 
 
 def test_freezing_keeps_the_first_hidden_layer_bit_for_bit() -> None:
@@ -145,7 +157,7 @@ def test_freezing_keeps_the_first_hidden_layer_bit_for_bit() -> None:
     optimiser.step()
     changed = {name for name, value in network.state_dict().items() if not torch.equal(value, before[name])}
     assert not changed & {"body.0.weight", "body.0.bias"}
-    assert {"body.3.weight", "body.6.weight", "head.weight"} <= changed
+    assert {"body.2.weight", "body.4.weight", "head.weight"} <= changed
 
 
 def test_the_paper_s_network_of_model_a_has_its_shape() -> None:

@@ -31,7 +31,7 @@ class Ban(Struct, frozen=True, array_like=True):
 
 def is_banned(bans: Sequence[Ban], cell: Cell, rate: float | None, now_s: float) -> bool:
     """Whether a cell, or one that is larger in both, missed the target at this load or a lower one, lately."""
-    return any(now_s < ban.until_s and _holds_for(ban, cell, rate) for ban in bans)
+    return bool(bans) and any(now_s < ban.until_s and _holds_for(ban, cell, rate) for ban in bans)
 
 
 def with_ban(bans: Sequence[Ban], cell: Cell, rate: float | None, now_s: float) -> list[Ban]:

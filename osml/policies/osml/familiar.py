@@ -35,7 +35,7 @@ class Form(NamedTuple):
 
     meta: ModelMetadata
     inputs: tuple[str, ...]
-    places: list[int]
+    places: NDArray[np.intp]
     low: NDArray[Any]
     high: NDArray[Any]
     required: NDArray[Any]
@@ -58,7 +58,7 @@ def form_of(meta: ModelMetadata, answers: Sequence[str]) -> Form:
     required = np.array([f.name in _REQUIRED or not f.may_be_missing for f in meta.features], bool)
     if len(_forms) > 256:
         _forms.clear()
-    places = [meta.answers.index(name) for name in answers]
+    places = np.array([meta.answers.index(name) for name in answers], np.intp)
     found = _forms[id(meta)] = Form(meta, meta.inputs, places, low, high, required)
     return found
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from osml.policies.osml.node import Cell, Node
+from osml.policies.osml.node import NOTHING, Cell, Node
 
 
 def fits(node: Node, cells: Mapping[str, Cell]) -> bool:
     """Whether these cells leave the BE jobs what they have to have."""
     room = node.for_lc
-    return sum(c.cores for c in cells.values()) <= room.cores and sum(c.ways for c in cells.values()) <= room.ways
+    return sum([c.cores for c in cells.values()]) <= room.cores and sum([c.ways for c in cells.values()]) <= room.ways
 
 
 def missing(node: Node, cells: Mapping[str, Cell]) -> Cell:
     """Cores and ways that the cells take beyond what there is."""
     room = node.for_lc
-    cores, ways = sum(c.cores for c in cells.values()), sum(c.ways for c in cells.values())
+    cores, ways = sum([c.cores for c in cells.values()]), sum([c.ways for c in cells.values()])
     return Cell(max(0, cores - room.cores), max(0, ways - room.ways))
 
 
@@ -60,7 +60,7 @@ def cut_down(node: Node, cells: Mapping[str, Cell], least: Mapping[str, Cell]) -
     What each gives is in proportion to what it could give.
     """
     lack = missing(node, cells)
-    if lack == Cell(0, 0):
+    if lack == NOTHING:
         return dict(cells)
     cores = _cut({n: c.cores for n, c in cells.items()}, {n: c.cores for n, c in least.items()}, lack.cores)
     ways = _cut({n: c.ways for n, c in cells.items()}, {n: c.ways for n, c in least.items()}, lack.ways)

@@ -79,7 +79,7 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
             upper = np.where(np.array(known)[:, None], upper, found.upper(COVERAGE, seen=False))
     except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
         return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
-    points, bounds = found.points[:, form.places].tolist(), upper[:, form.places].tolist()
+    points, bounds = found.points.take(form.places, 1).tolist(), upper.take(form.places, 1).tolist()
     most = (observation.platform.cores * observation.platform.core_quantum, observation.platform.ways or 64)
     answers: dict[str, Answer] = {}
     for i, (name, point, bound) in enumerate(zip(names, points, bounds, strict=True)):
@@ -110,6 +110,11 @@ def _no_answer(name: str, strange: str) -> Answer:
 def _nonsense(point: Sequence[float], bound: Sequence[float], most: tuple[float, float]) -> str | None:
     """What is no number, or so far outside of the machine that the model can't be meant for it, in words."""
     cores, ways = 1.5 * most[0] + 1, 1.5 * most[1] + 1
+    if (
+        -1 <= point[0] <= cores and -1 <= point[1] <= ways and -1 <= point[2] <= cores and -1 <= point[3] <= ways
+        and math.isfinite(sum(bound[:4]))
+    ):  # fmt: skip
+        return None  # as nearly always
     for k, limit in enumerate((cores, ways, cores, ways)):
         if not -1 <= point[k] <= limit:  # NaN is neither
             return f"{_ANSWERS[k]} {point[k]:.3g} on a node with {most[k % 2]:g}"

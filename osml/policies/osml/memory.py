@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -74,19 +73,20 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         return replace(fresh, bans=bans, loads=loads, missed=missed, met=met)
     here = None if cell is None else (cell.cores, cell.ways)
     settled = known.settled + 1 if here == known.cell else 0
-    missed = known.missed if slack is None else known.missed + 1 if slack < 0 else 0
-    met = known.met if slack is None else known.met + 1 if slack >= 0 else 0
-    owed = known.owed if slack is None else max(0, min(known.owed + (1 if slack < 0 else -1), ENDURED))
+    missed, met, owed = known.missed, known.met, known.owed
+    if slack is not None:
+        missed, met = (missed + 1, 0) if slack < 0 else (0, met + 1)
+        owed = max(0, min(owed + (1 if slack < 0 else -1), ENDURED))
     if settled == 0 or met >= _OVER:
         owed = 0
     latency_ms = service.latency_ms
-    seen: dict[str, Any] = {
-        "cell": here, "settled": settled, "missed": missed, "met": met, "owed": owed,
-        "latency_ms": latency_ms if latency_ms is not None else known.latency_ms,
-        "level": _level(None if settled == 0 else known.level, latency_ms, service.target_ms),
-    }  # fmt: skip
+    now = replace(
+        known, cell=here, settled=settled, missed=missed, met=met, owed=owed,
+        latency_ms=latency_ms if latency_ms is not None else known.latency_ms,
+        level=_level(None if settled == 0 else known.level, latency_ms, service.target_ms),
+    )  # fmt: skip
     if slack is None:
-        return replace(known, **seen)
+        return now
     # While a queue drains, completions are not arrivals: more of them say nothing of the load beyond what a wait so
     # long as the tail can hold back, and fewer say nothing at all.
     rises = (rate or 0.0) > (known.rate or 0.0)
@@ -94,26 +94,25 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"]
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=now.level
         )
     better = cell is not None and not known.confined
     eases = latency_ms is not None and known.latency_ms is not None and latency_ms < EASING * known.latency_ms
     if missed and (eases or not (better and settled)):
-        return replace(known, **seen)  # starved services, and queues that drain, look alike whatever the load
+        return now  # starved services, and queues that drain, look alike whatever the load
     if settled == 0 and known.count:
-        return replace(known, **seen)  # a part of the interval was under the old allocation
+        return now  # a part of the interval was under the old allocation
     if better:
-        fresh = replace(known, **seen, **_predicted(answer), count=1, confined=True, rate=rate)
+        fresh = replace(_predicted(now, answer), count=1, confined=True, rate=rate)
         return _at_least(fresh, known) if missed else fresh
     if known.confined and cell is None:
         if settled < OUTDATED:
-            return replace(known, **seen)
-        return replace(known, **seen, **_predicted(answer), count=1, confined=False)
+            return now
+        return replace(_predicted(now, answer), count=1, confined=False)
     # Half of the way down the neighbours are others than they were: what was predicted above is over.
     share = 1.0 if known.underway and settled == 1 else 1.0 / min(known.count + 1, _MEMORY)
     return replace(
-        known,
-        **seen,
+        now,
         oaa=_mean(known.oaa, answer.oaa, share),
         oaa_upper=_mean(known.oaa_upper, answer.oaa_upper, share),
         cliff=_mean(known.cliff, answer.cliff, share),
@@ -126,14 +125,13 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
 
 def without_prediction(known: Known, answer: Answer) -> Known:
     """The memory of a service that no model is believed about: its need is that of `answer`, until one is again."""
-    return replace(known, **_predicted(answer), count=0)
+    return replace(_predicted(known, answer), count=0)
 
 
-def _predicted(answer: Answer) -> dict[str, Any]:
-    return {
-        "oaa": answer.oaa, "oaa_upper": answer.oaa_upper, "cliff": answer.cliff, "upper": answer.upper,
-        "gbps": answer.gbps,
-    }  # fmt: skip
+def _predicted(known: Known, answer: Answer) -> Known:
+    return replace(
+        known, oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps
+    )
 
 
 def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:

@@ -32,8 +32,10 @@ _BEYOND = {"p99": 0.01, "p95": 0.05}
 
 def really_missed(known: Known, service: Service) -> bool:
     """Whether a missed target is more than the noise of a tail that few requests made."""
+    if not known.missed:
+        return False
     latency_ms, target_ms = service.latency_ms, service.target_ms
-    if not known.missed or latency_ms is None or target_ms is None or service.latency is None:
+    if latency_ms is None or target_ms is None or service.latency is None:
         return False
     samples = service.latency.samples
     tail = math.inf if samples is None else max(1.0, _BEYOND.get(service.percentile, 0.5) * samples)
@@ -62,6 +64,5 @@ def alarming(known: Known, before: Known | None, service: Service) -> bool:
 
 def over(service: Service) -> float | None:
     """Latency over target; None where one is missing."""
-    if service.latency_ms is None or service.target_ms is None:
-        return None
-    return service.latency_ms / service.target_ms
+    latency_ms, target_ms = service.latency_ms, service.target_ms
+    return None if latency_ms is None or target_ms is None else latency_ms / target_ms

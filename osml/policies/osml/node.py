@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import attrgetter
 from typing import NamedTuple
 
 from osml.domain import Knobs, Observation, Partition, Region, Service
@@ -21,39 +22,37 @@ class Cell(NamedTuple):
     ways: int
 
 
+NOTHING = Cell(0, 0)
+
+
 class Node(NamedTuple):
     """A node to divide. `cells` are what LC services have alone now; who is not in it shares, or has just come.
 
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
     `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
-    `leasts` and `mosts` are the operator's limits, or the smallest part that there is and everything.
+    `total` is everything, `most_minimum` the largest of the BE jobs' minimums. `leasts` and `mosts` are the operator's
+    limits, or the smallest part that there is and everything.
     """
 
     observation: Observation
     lc: list[Service]
+    cells: dict[str, Cell]
     be: list[str]
     cores: Budget
     ways: Budget | None
-    cells: dict[str, Cell]
+    total: Cell
+    most_minimum: Cell
     background: bool
     obstacle: str | None
     leasts: dict[str, Cell]
     mosts: dict[str, Cell]
-    taken: Cell = Cell(0, 0)
-
-    @property
-    def total(self) -> Cell:
-        """Everything."""
-        return Cell(self.cores.total, 0 if self.ways is None else self.ways.total)
+    taken: Cell = NOTHING
 
     @property
     def least_be(self) -> Cell:
         """What has to stay for the BE jobs."""
-        if not self.be:
-            return Cell(0, 0)
-        cores = max(self.cores.limits[name].least for name in self.be)
-        ways = 0 if self.ways is None else max(self.ways.limits[name].least for name in self.be)
-        return Cell(0 if self.background and cores == 1 else cores, ways)
+        least = self.most_minimum
+        return Cell(0, least.ways) if self.background and least.cores == 1 else least
 
     @property
     def for_lc(self) -> Cell:
@@ -71,8 +70,12 @@ class Node(NamedTuple):
 
     def bounded(self, name: str, cores: int, ways: int) -> Cell:
         """So much, within the operator's limits."""
-        least, most = self.leasts[name], self.mosts[name]
-        return Cell(max(least.cores, min(cores, most.cores)), max(least.ways, min(ways, most.ways)))
+        least_cores, least_ways = self.leasts[name]
+        most_cores, most_ways = self.mosts[name]
+        return Cell(
+            least_cores if cores < least_cores else min(cores, most_cores),
+            least_ways if ways < least_ways else min(ways, most_ways),
+        )
 
     @property
     def may_share(self) -> bool:
@@ -83,21 +86,57 @@ class Node(NamedTuple):
 
 def node_of(observation: Observation, wanted: Partition | None) -> Node:
     """The node as it is observed; where nothing is applied, as it was `wanted`."""
+    key = (_of_platform(observation.platform), *map(_of_service, observation.services))
+    frame = _frames.get(key)
+    if frame is None:
+        if len(_frames) >= _MAX_FRAMES:
+            _frames.clear()
+        frame = _frames[key] = _frame_of(observation)
     lc = [service for service in observation.services if service.kind == "lc"]
+    before = observation.partition or wanted
+    names = {service.name for service in lc}
+    cells = {} if before is None else isolated(before, names, has_ways=frame.ways is not None)
+    return Node(observation, lc, cells, *frame)
+
+
+class _Frame(NamedTuple):
+    """What platform and limits say of a node, under the names of `Node`: the same in nearly every interval."""
+
+    be: list[str]
+    cores: Budget
+    ways: Budget | None
+    total: Cell
+    most_minimum: Cell
+    background: bool
+    obstacle: str | None
+    leasts: dict[str, Cell]
+    mosts: dict[str, Cell]
+
+
+_of_platform = attrgetter("cores", "ways", "min_way_bits", "max_groups", "realtime")
+_of_service = attrgetter("name", "kind", "min_cores", "max_cores", "min_ways", "max_ways")
+_MAX_FRAMES = 4096
+_frames: dict[tuple[object, ...], _Frame] = {}
+"""By all that `_frame_of` reads."""
+
+
+def _frame_of(observation: Observation) -> _Frame:
+    platform = observation.platform
+    lc = [service.name for service in observation.services if service.kind == "lc"]
     be = [service.name for service in observation.services if service.kind == "be"]
     found = {budget.resource: budget for budget in budgets(observation)}
     cores, ways = found["cores"], found.get("ways")
-    total = observation.platform.cores
-    background = bool(be) and observation.platform.realtime and all(cores.limits[n].most >= total for n in be)
     none = dict.fromkeys(cores.limits, Limits(0, 0))
     of_ways = none if ways is None else ways.limits
     leasts = {name: Cell(limit.least, of_ways[name].least) for name, limit in cores.limits.items()}
     mosts = {name: Cell(limit.most, of_ways[name].most) for name, limit in cores.limits.items()}
-    node = Node(observation, lc, be, cores, ways, {}, background, None, leasts, mosts)
-    before = observation.partition or wanted
-    names = {service.name for service in lc}
-    cells = {} if before is None else isolated(before, names, has_ways=ways is not None)
-    return node._replace(cells=cells, obstacle=_obstacle(node))
+    return _Frame(
+        be, cores, ways,
+        total=Cell(cores.total, 0 if ways is None else ways.total),
+        most_minimum=Cell(max(leasts[n].cores for n in be), max(leasts[n].ways for n in be)) if be else NOTHING,
+        background=bool(be) and platform.realtime and all(cores.limits[n].most >= platform.cores for n in be),
+        obstacle=_obstacle(lc, be, cores, ways, platform.max_groups), leasts=leasts, mosts=mosts,
+    )  # fmt: skip
 
 
 def isolated(partition: Partition, names: set[str], *, has_ways: bool) -> dict[str, Cell]:
@@ -106,8 +145,8 @@ def isolated(partition: Partition, names: set[str], *, has_ways: bool) -> dict[s
     for region in partition.regions:
         owners = names.intersection(region.owners)
         if len(owners) == 1 and (region.cores == 0 or len(region.owners) == 1 or region.owners[0] in owners):
-            name = next(iter(owners))
-            old = cells.get(name, Cell(0, 0))
+            (name,) = owners
+            old = cells.get(name, NOTHING)
             cells[name] = Cell(old.cores + region.cores, old.ways + region.ways)
     return {name: cell for name, cell in cells.items() if cell.cores and (cell.ways or not has_ways)}
 
@@ -170,7 +209,7 @@ def pooled_beside(node: Node, name: str, cell: Cell) -> Partition:
 def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
     """What these cells leave of the node (pairs, if any, among them)."""
     total = node.total
-    return Cell(total.cores - sum(c.cores for c in cells), total.ways - sum(c.ways for c in cells))
+    return Cell(total.cores - sum([c.cores for c in cells]), total.ways - sum([c.ways for c in cells]))
 
 
 def _prioritised(node: Node, partition: Partition) -> Partition:
@@ -181,24 +220,25 @@ def _prioritised(node: Node, partition: Partition) -> Partition:
     return with_knob(partition, "realtime_priority", {name: knobs.realtime_priority for name, knobs in names.items()})
 
 
-def _obstacle(node: Node) -> str | None:
+def _obstacle(
+    lc: Sequence[str], be: Sequence[str], cores: Budget, ways: Budget | None, max_groups: int | None
+) -> str | None:
     """Why LC services can't be isolated from each other."""
-    names = [service.name for service in node.lc]
-    if not names:
+    if not lc:
         return "there is no LC service"
-    groups = len(names) + bool(node.be)
-    for budget in (node.cores, node.ways):
+    groups = len(lc) + bool(be)
+    for budget in (cores, ways):
         if budget is None:
             continue
-        found = can_isolate(budget, groups, groups, node.observation.platform.max_groups)
+        found = can_isolate(budget, groups, groups, max_groups)
         if found is not None:
             return found
-        shared = max((budget.limits[name].least for name in node.be), default=0)
-        if shared > min((budget.limits[name].most for name in node.be), default=budget.total):
+        shared = max((budget.limits[name].least for name in be), default=0)
+        if shared > min((budget.limits[name].most for name in be), default=budget.total):
             return f"one BE job's minimum of {budget.resource} is more than another's maximum, and they share a part"
-        needed = shared + sum(budget.limits[name].least for name in names)
+        needed = shared + sum(budget.limits[name].least for name in lc)
         if needed > budget.total:
             return f"the operator's minimums for {budget.resource} ({needed}) don't fit in {budget.total}"
-        if any(budget.limits[name].most < budget.floor for name in names):
+        if any(budget.limits[name].most < budget.floor for name in lc):
             return f"the operator's maximums for {budget.resource} leave a service with nothing"
     return None

@@ -41,6 +41,8 @@ def reclaim(turn: Round) -> Partition:
         goal = _goal(turn, name, cell)
         if turn.aside:
             goal = Cell(goal.cores, cell.ways)  # cores are what who is set aside lacks
+        if goal == cell:
+            continue
         less = _halfway(cell, goal) if turn.node.be or turn.known[name].before is not None else goal
         if less == cell or not _agreed(turn, name, cell, less):
             continue
@@ -69,10 +71,10 @@ def _goal(turn: Round, name: str, cell: Cell) -> Cell:
         return _tried(turn, name, cell)
     if name in turn.unpredicted:
         return _plain(turn, name, cell)
-    cores, ways = min(cell.cores, want.cores), min(cell.ways, max(want.ways, turn.barter.kept.get(name, 0)))
     close = CLOSE_TO_JOBS if turn.node.be else CLOSE
     if known.before is not None and (known.level or 0.0) > close:
         return cell
+    cores, ways = min(cell.cores, want.cores), min(cell.ways, max(want.ways, turn.barter.kept.get(name, 0)))
     if known.underway:
         if known.settled < SETTLE:
             return cell
@@ -83,7 +85,7 @@ def _goal(turn: Round, name: str, cell: Cell) -> Cell:
             cores = cell.cores
     cores = max(cores, min(cell.cores, cores_in_use(turn.services[name], turn.quantum)))
     found = Cell(cores, ways)
-    return found if turn.safe(name, found) else cell
+    return found if found != cell and turn.safe(name, found) else cell
 
 
 def _agreed(turn: Round, name: str, cell: Cell, less: Cell) -> bool:

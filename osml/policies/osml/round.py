@@ -17,7 +17,7 @@ from osml.policies.osml.forecast import NO_MODEL, Answer
 from osml.policies.osml.memory import Known, learned, without_prediction
 from osml.policies.osml.misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml.models import Models
-from osml.policies.osml.node import Cell, Node, left_over, parted
+from osml.policies.osml.node import NOTHING, Cell, Node, left_over, parted
 from osml.policies.osml.shield import NEED, safe, units
 from osml.policies.osml.state import PARTED, SOME, OsmlState, Pair
 from osml.policies.policy import latency_text
@@ -56,20 +56,23 @@ class Round:
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
         self.narrow = state.narrow and not self.moved
-        for name in sorted(there - here):
-            self.say(f"{name} has gone: its part is free")
-        for name in sorted(here - there) if there else []:
-            self.say(f"{name} has come", name)
+        if here != there:
+            for name in sorted(there - here):
+                self.say(f"{name} has gone: its part is free")
+            for name in sorted(here - there) if there else []:
+                self.say(f"{name} has come", name)
         self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
-        measured = any(service.slack is not None for service in node.lc)
+        self.slacks = {name: service.slack for name, service in self.services.items()}
+        measured = any(slack is not None for slack in self.slacks.values())
         self.calm = 0 if served or self.new else state.calm + measured
         restart = here != there or bool(self.moved)
         self._score(restart=restart)
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
         self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
         self.pairs = self._pairs(state.pairs)
-        self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
+        if self.pairs:
+            self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
 
@@ -80,9 +83,11 @@ class Round:
 
     def _jobs_apart(self, before: bool) -> bool:
         """Whether BE jobs leave the services' CPUs: behind them they still take of the clock and of memory traffic."""
-        long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
-        if before or not (self.node.background and long):
+        if before or not self.node.background:
             return before
+        long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
+        if not long:
+            return False
         self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
         return True
 
@@ -120,8 +125,10 @@ class Round:
         node = self.node
         cells = {name: node.bounded(name, *cell) for name, cell in self.cells.items()}
         if not fits(node, cells):
-            self.pairs, self.node = [], node._replace(taken=Cell(0, 0))
+            self.pairs, self.node = [], node._replace(taken=NOTHING)
             cells = cut_down(self.node, cells, {name: node.least(name) for name in cells}) or {}
+        if cells == self.cells:
+            return
         for name, cell in cells.items():
             old = self.cells[name]
             if cell != old:
@@ -136,14 +143,13 @@ class Round:
         known, node = self.known[name], self.node
         cores = max(units(known.oaa[0], self.quantum, NEED), units(known.oaa_upper[0] - 1.0, self.quantum))
         cell = node.bounded(name, cores, units(known.oaa[1], 1.0) if node.ways is not None else 0)
-        most = min(node.most(name).cores, node.total.cores)
-        while cell.cores < most and self.banned(name, cell):
+        while self.banned(name, cell) and cell.cores < min(node.most(name).cores, node.total.cores):
             cell = node.bounded(name, cell.cores + 1, cell.ways + 1)
         return cell
 
     def meets(self, name: str) -> bool:
         """Whether a service was measured and met its target: from others nothing is taken, be it noise."""
-        slack = self.services[name].slack
+        slack = self.slacks[name]
         return slack is not None and slack >= 0
 
     def safe(self, name: str, cell: Cell) -> bool:
@@ -191,7 +197,7 @@ class Round:
 
     def hold(self) -> Partition:
         """Nothing to do."""
-        names = ", ".join(f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items())
+        names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items()])
         idle = left_over(self.node, [*self.cells.values(), self.node.taken])
         self.say(f"held: {names}; {idle.cores} cores and {idle.ways} ways are left")
         return self.write(self.cells)
@@ -200,7 +206,7 @@ class Round:
         """Cells and pairs as a partition."""
         pairs = [(pair.taker, pair.giver, Cell(pair.cores, 0)) for pair in self.pairs]
         gbps = {name: known.gbps for name, known in self.known.items()}
-        met = min((known.met for known in self.known.values()), default=0)
+        met = min([known.met for known in self.known.values()], default=0)
         return with_bandwidth(self.node, parted(self.node, cells, pairs), gbps, self.models.profiles, self.say, met)
 
     def go(self, kind: str) -> None:

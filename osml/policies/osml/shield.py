@@ -31,9 +31,10 @@ def safe(known: Known, cell: Cell, quantum: float, now_s: float, *, has_ways: bo
     """
     if is_banned(known.bans, cell, known.rate, now_s):
         return False
-    cliff = Cell(units(known.upper[0], quantum), units(known.upper[1], 1.0) if has_ways else 0)
-    area = Cell(units(known.oaa_upper[0] - 1.0, quantum), units(known.oaa[1], 1.0) if has_ways else 0)
-    return any(cell.cores >= bound.cores and cell.ways >= bound.ways for bound in (cliff, area))
+    if cell.cores >= units(known.upper[0], quantum) and (not has_ways or cell.ways >= units(known.upper[1], 1.0)):
+        return True
+    harmless = cell.cores >= units(known.oaa_upper[0] - 1.0, quantum)
+    return harmless and (not has_ways or cell.ways >= units(known.oaa[1], 1.0))
 
 
 def cores_in_use(service: Service, quantum: float) -> int:

@@ -54,7 +54,7 @@ def from_memory(network: Network, rows: Rows, config: Config) -> Batches:
     def batches(epoch: int) -> Iterator[tuple[Tensor, Tensor]]:
         order = torch.from_numpy(np.random.default_rng([config.seed, 2, epoch]).permutation(len(x)))
         for places in order.split(config.batch):
-            yield x[places], y[places]
+            yield x.index_select(0, places), y.index_select(0, places)
 
     return batches
 
