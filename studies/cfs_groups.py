@@ -124,6 +124,23 @@ def simulate(seed, cpus, threads, rate, mean_ms, cv2, shares, job_shares, groupe
     return out[:done], busy / (seconds * 1000.0)
 
 
+def beside_programs():
+    """Print the tail of the delays of two services of PARTIES beside a burner on each of their eight CPUs.
+
+    The burners are one container (job_shares 1), or programs that have a group each or none at all (8). Lengths of
+    requests and CPU use at max load are those of the virtual node on eight CPUs.
+    """
+    cpus = 8
+    print("a service in a container beside eight burners: p99 of the delay")
+    for name, mean, cv2, use in (("xapian", 1.34, 0.06, 0.60), ("moses", 4.86, 0.09, 0.56)):
+        for job_shares, burners in ((1.0, "in one container"), (8.0, "each on its own")):
+            for load in (0.1, 0.2, 0.3):
+                rate = load * use * cpus / mean
+                delays, busy = simulate(1, cpus, cpus, rate, mean, cv2, 1.0, job_shares, True, 4.0, 20.0)
+                p99 = np.percentile(delays[len(delays) // 10 :], 99)
+                print(f"  {name:6} {load:3.0%}, burners {burners}: {busy / cpus:5.1%} of the CPUs, {p99:7.1f} ms")
+
+
 def main():
     """Print how many wait, how long, against the sum of runnable threads, for plain threads and for groups."""
     cpus = 8
@@ -144,3 +161,4 @@ def main():
 
 if __name__ == "__main__":
     main()
+    beside_programs()

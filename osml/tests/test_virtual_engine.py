@@ -135,9 +135,9 @@ def test_any_overlap_of_cpus_and_ways_keeps_within_the_machine(data):
     for _ in range(6):
         state, flows = advance(node, state, grants, loads, 0.5)
     reach = frozenset.union(*(grant.cpus for grant in grants))
-    assert sum(flow.cpu_s / flow.dt for flow in flows) <= len(reach) * (1 + 1e-4)  # shares and speeds agree to 1e-4
+    assert sum(flow.cpu_s / flow.dt for flow in flows) <= len(reach) * (1 + 3e-4)  # rounds end where nothing moves by 1e-4
     for flow, grant in zip(flows, grants, strict=True):
-        assert flow.cpu_s / flow.dt <= min(len(grant.cpus), grant.cpu_quota or math.inf) * (1 + 1e-4)
+        assert flow.cpu_s / flow.dt <= min(len(grant.cpus), grant.cpu_quota or math.inf) * (1 + 3e-4)
         assert all(math.isfinite(value) and value >= 0 for value in flow if isinstance(value, float))
     assert (state.occupancy_mib.sum(axis=0) <= PLATFORM.way_mib + 1e-9).all()
     assert sum(flow.memory_bytes / flow.dt for flow in flows) / 1e9 < 1.05 * PLATFORM.bandwidth_gbps

@@ -19,6 +19,10 @@ PATIENCE = 40
 BAD = 0.1
 """A target missed by more than this is acted upon at once, by less in the second interval."""
 
+CLOSE, CLOSE_TO_JOBS = 0.8, 0.7
+"""Latency over target, in the mean, beyond which a service gives nothing after its first step, whatever is predicted:
+PARTIES' slack of 20 % for giving (section 4.3), and more where BE jobs get it, which make it slower with that."""
+
 ONCE, LASTING = 1.0, 0.25
 """A tail of n requests has an error of about 0.3 / sqrt(n): three times that for one interval, twice for the mean."""
 

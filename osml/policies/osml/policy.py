@@ -8,6 +8,7 @@
 | `reclaim.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
 | `relieve._pair` | algorithm 4: two services share across RCliff |
 | `overcommit.overcommit` | beyond the paper: not everybody's need fits |
+| `barter.barter` | beyond the paper: more ways for a service where the jobs behind it do more for it |
 | `pool.pool` | beyond the paper: one in a cell, the others share the rest |
 
 Deviations are numbered in docs/reference/policies.md.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.domain import Partition
+from osml.policies.osml.barter import barter
 from osml.policies.osml.correct import downsize, downsize_value
-from osml.policies.osml.misses import CALM, SETTLE
+from osml.policies.osml.misses import CALM, CLOSE, CLOSE_TO_JOBS, SETTLE
 from osml.policies.osml.node import Cell
 from osml.policies.osml.overcommit import filled
 from osml.policies.osml.round import Round
@@ -18,10 +19,6 @@ LATER = 8
 
 LITTLE = 0.1
 """A surplus that is less than this share of a cell is left where it is, once the first surplus is gone."""
-
-CLOSE, CLOSE_TO_JOBS = 0.8, 0.7
-"""Latency over target, in the mean, beyond which a service gives nothing after its first step, whatever is predicted:
-PARTIES' slack of 20 % for giving (section 4.3), and more where BE jobs get it, which make it slower with that."""
 
 ROOM, HALF = 0.2, 0.5
 """Slack that a service has at least before it gives something without a prediction, and the share of its CPUs that it
@@ -64,7 +61,7 @@ def reclaim(turn: Round) -> Partition:
         more = [n for n, c in cells.items() if c.cores > turn.cells[n].cores or c.ways > turn.cells[n].ways]
         if more:
             turn.say(f"{', '.join(more)} has what is idle, while {', '.join(turn.aside)} is set aside", more[0])
-    return turn.hold() if cells == turn.cells else turn.write(cells)
+    return barter(turn) if cells == turn.cells else turn.write(cells)
 
 
 def _goal(turn: Round, name: str, cell: Cell) -> Cell:
@@ -77,7 +74,7 @@ def _goal(turn: Round, name: str, cell: Cell) -> Cell:
     close = CLOSE_TO_JOBS if turn.node.be else CLOSE
     if known.before is not None and (known.level or 0.0) > close:
         return cell
-    cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
+    cores, ways = min(cell.cores, want.cores), min(cell.ways, max(want.ways, turn.barter.kept.get(name, 0)))
     if known.underway:
         if known.settled < SETTLE:
             return cell

@@ -42,6 +42,7 @@ class Round:
         self.lack = ""
         self.actions: dict[str, Action] = {}
         self.kind, self.age = state.kind, state.age + 1
+        self.barter = state.barter
         self.aside = [name for name in state.aside if name in self.services]
         interval_s = node.observation.interval_s
         blank = node.observation.partition is None and state.wanted is not None  # what is in force nobody knows
@@ -264,7 +265,7 @@ class Round:
         return OsmlState(
             known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, pairs=self.pairs,
             calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted, apart=self.apart,
-            unfamiliar=before.unfamiliar, lack=lack, refused=asked, seq=seen.seq,
+            barter=self.barter, unfamiliar=before.unfamiliar, lack=lack, refused=asked, seq=seen.seq,
             violated_since_s=before.violated_since_s, time_s=seen.time_s,
         )  # fmt: skip
 

@@ -37,15 +37,39 @@ class Refused(Struct, frozen=True, array_like=True):
     asked: bool = False
 
 
+class Trial(Struct, frozen=True, array_like=True):
+    """More ways for a service than it had before, and what the jobs did then, in sum."""
+
+    service: str
+    ways: Annotated[int, Meta(ge=0)]
+    sums: dict[str, float]
+
+
+class Barter(Struct, frozen=True):
+    """What is known of ways for CPU time: `cells` for `age` intervals, and what each job did in those that count.
+
+    `kept` are ways that services have for the jobs' sake, those on trial among them; `tried` are services that more was
+    no gain for, at these loads.
+    """
+
+    cells: dict[str, tuple[int, int]] = {}
+    age: Annotated[int, Meta(ge=0)] = 0
+    sums: dict[str, float] = {}
+    kept: dict[str, int] = {}
+    tried: list[str] = []
+    trial: Trial | None = None
+
+
 class OsmlState(Struct, frozen=True):
     """`known` are the services, `kind` is the way that the node is run, for `age` intervals, `scores` the E_S of ways.
 
     `calm` counts intervals in a row with all targets met, `stuck` those in which all misses together (the sum of
     logarithms of latency over target) were none less than the `lowest` so far. `aside` are services in what others
     leave, `pairs` those that share cores. `narrow`: where all share, BE jobs have few ways of their own. `apart`:
-    BE jobs don't run on the services' CPUs. `unfamiliar` counts the familiar intervals of services whose
-    predictions are not used yet. `lack` is what the scheduler above was told last, `refused` what the agent did not
-    carry out, `seq` the number of this decision. `arq` is kept while ARQ's rules decide.
+    BE jobs don't run on the services' CPUs. `barter`: ways that services have for what jobs gain by it. `unfamiliar`
+    counts the familiar intervals of services whose predictions are not used yet. `lack` is what the scheduler above was
+    told last, `refused` what the agent did not carry out, `seq` the number of this decision. `arq` is kept while
+    ARQ's rules decide.
     """
 
     known: dict[str, Known] = {}
@@ -59,6 +83,7 @@ class OsmlState(Struct, frozen=True):
     lowest: float | None = None
     narrow: bool = False
     apart: bool = False
+    barter: Barter = Barter()
     wanted: Partition | None = None
     unfamiliar: dict[str, int] = {}
     lack: Infeasible | None = None
@@ -77,8 +102,11 @@ def sound(state: OsmlState) -> OsmlState:
         and (one.gbps is None or 0 < one.gbps < math.inf)
     }  # fmt: skip
     pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
-    same = len(known) == len(state.known) and len(pairs) == len(state.pairs)
-    return state if same else replace(state, known=known, pairs=pairs)
+    trial, barter = state.barter.trial, state.barter
+    if trial is not None and (trial.service not in barter.cells or trial.sums.keys() != barter.sums.keys()):
+        barter = Barter()
+    same = len(known) == len(state.known) and len(pairs) == len(state.pairs) and barter is state.barter
+    return state if same else replace(state, known=known, pairs=pairs, barter=barter)
 
 
 def at_this_time(state: OsmlState, now_s: float) -> OsmlState:

@@ -23,12 +23,12 @@ _SECONDS = 60.0
 
 @dataclass(frozen=True)
 class Antagonist:
-    """A job of the catalog, its threads, and where it runs: "same" hyperthreads as the service, their "siblings", the
-    "idle" physical cores, or "one" idle CPU.
+    """A job of the catalog, how many programs of one thread it is there, and where they run: "same" hyperthreads as the
+    service, their "siblings", the "idle" physical cores, or "one" idle CPU.
     """
 
     job: str
-    threads: int
+    programs: int
     place: str
 
 
@@ -53,6 +53,19 @@ def _cpus(platform: PlatformModel, place: str) -> frozenset[int]:
     return frozenset({"same": own, "siblings": beside, "idle": idle, "one": {min(idle)}}[place])
 
 
+def _programs(antagonist: Antagonist) -> tuple[JobModel, ...]:
+    """The antagonist as what it was: programs of one thread each, which have the job's data in equal parts.
+
+    Table 3 counts microbenchmarks, not the threads of one, and puts each application into a container of its own. So
+    each program weighs as much on its CPU as the whole service does on all of its eight.
+    """
+    job, n = catalogs.job(antagonist.job), antagonist.programs
+    memory = replace(
+        job.memory, working_set_mib=job.memory.working_set_mib / n, footprint_mib=job.memory.footprint_mib / n
+    )
+    return tuple(replace(job, name=f"{job.name}-{k + 1}", threads=1, memory=memory) for k in range(n))
+
+
 def _largest_load(node: Node, grants: list[Grant], most: float, steps: int) -> float:
     """The largest fraction of the published max load within the target, up to `most`; 0 where none is.
 
@@ -61,7 +74,7 @@ def _largest_load(node: Node, grants: list[Grant], most: float, steps: int) -> f
     service = node.services[0]
     for step in range(steps, 0, -1):
         load = most * step / steps
-        flow = steady(node, grants, {service.name: load}, _SECONDS)[0]
+        flow = steady(node, grants, {service.name: load}, _SECONDS, patient=True)[0]
         if tail_ms(flow, service.percentile) <= service.target_ms:
             return load
     return 0.0
@@ -72,9 +85,9 @@ def tolerated_load_pct(platform: PlatformModel, service: ServiceModel, antagonis
     ways = (1 << platform.ways) - 1
     small = replace(service, threads=THREADS)
     own = Grant(_cpus(platform, "same"), ways)
-    job: JobModel = replace(catalogs.job(antagonist.job), threads=antagonist.threads)
+    jobs = _programs(antagonist)
     alone = _largest_load(Node(platform, (small,)), [own], MAX_LOAD, _STEPS_ALONE)
     if alone == 0.0:
         return 0.0
-    grants = [own, Grant(_cpus(platform, antagonist.place), ways)]
-    return 100.0 * _largest_load(Node(platform, (small,), (job,)), grants, alone, _STEPS_BESIDE) / alone
+    grants = [own, *[Grant(_cpus(platform, antagonist.place), ways)] * len(jobs)]
+    return 100.0 * _largest_load(Node(platform, (small,), jobs), grants, alone, _STEPS_BESIDE) / alone

@@ -52,7 +52,7 @@ from osml.virtual.physics.memory import (
     rise,
     settle,
 )
-from osml.virtual.physics.stations import VISIT_ROWS
+from osml.virtual.physics.stations import V_RUNNING, VISIT_ROWS
 
 _ROUNDS = 40
 _BOLD = 8
@@ -172,7 +172,7 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
         # One value a node, also for a tenant who has just come.
         state[i, S_CLOCK], state[i, S_LLC_WAIT_NS] = state[0, S_CLOCK], state[0, S_LLC_WAIT_NS]
         x[X_WEIGHT, i], x[X_PRIORITY, i] = grants[i, G_WEIGHT], grants[i, G_PRIORITY]
-        x[X_MOST, i] = min(tenants[i, T_THREADS], areas.cpus_of[i], grants[i, G_QUOTA])
+        x[X_MOST, i] = min(tenants[i, T_THREADS], areas.cpus_of[i], grants[i, G_QUOTA]) * work.visits[V_RUNNING, i]
         excess = max(0.0, math.log2(tenants[i, T_THREADS] / areas.cpus_of[i]))
         x[X_SWITCHING, i] = 1.0 + tenants[i, T_SWITCH_COST] * excess
     rounds = 0

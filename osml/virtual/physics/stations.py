@@ -34,6 +34,7 @@ from osml.virtual.columns import (
 )
 from osml.virtual.jit import lean
 from osml.virtual.physics.memory import fair_split
+from osml.virtual.physics.residency import reclaim
 
 _FULL = 0.985
 """Above this utilisation a station's queue is the backlog of whoever waits for it."""
@@ -45,21 +46,27 @@ _GBIT_PER_KIB = 8 * 1024 / 1e9
 
 # Rows of the table that visit() fills, one column a tenant: what each request does and waits for.
 (
-    V_RESIDENT, V_IOS, V_LIMIT, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND, V_WEIGHT, V_GRANTED,
+    V_RESIDENT, V_MISSED, V_RUNNING, V_IOS, V_LIMIT, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND, V_WEIGHT,
+    V_GRANTED,
     VISIT_ROWS,
-) = range(9)  # fmt: skip
+) = range(11)  # fmt: skip
 
 
 @lean
-def _residency(platform: FloatArray, tenants: FloatArray, grants: FloatArray, visits: FloatArray) -> None:
-    """Share of each footprint that is in memory: where all together want too much, everybody loses the same share."""
-    n, wanted = len(tenants), 0.0
+def _residency(
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, arrivals: FloatArray, visits: FloatArray
+) -> bool:
+    """Share of each footprint that is in memory; returns whether all together want more than there is."""
+    n, total = len(tenants), 0.0
     for i in range(n):
-        wanted += min(tenants[i, T_FOOTPRINT], grants[i, G_MEMORY_MIB])
-    squeeze = min(1.0, platform[P_MEMORY_MIB] / max(wanted, 1e-9))
-    for i in range(n):
+        total += min(tenants[i, T_FOOTPRINT], grants[i, G_MEMORY_MIB])
         allowed = min(1.0, grants[i, G_MEMORY_MIB] / tenants[i, T_FOOTPRINT])
-        visits[V_RESIDENT, i] = allowed * squeeze
+        visits[V_RESIDENT, i], visits[V_MISSED, i] = allowed, 1.0 - allowed
+        visits[V_WEIGHT, i], visits[V_RUNNING, i] = allowed, 1.0
+    short = total > platform[P_MEMORY_MIB]
+    if short:
+        reclaim(platform, tenants, arrivals, visits[V_WEIGHT], visits[V_RESIDENT], visits[V_MISSED])
+    return short
 
 
 @lean
@@ -90,14 +97,17 @@ def _sweep_mbps(platform: FloatArray, tenants: FloatArray, i: int) -> float:
 
 @lean
 def _disk(
-    platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray, short: bool
 ) -> None:
     n = len(tenants)
     streams = 0.0
     for i in range(n):
-        if tenants[i, T_LC] == 0.0:
-            streams += (1.0 - visits[V_RESIDENT, i]) * _sweep_mbps(platform, tenants, i)
-        faults = tenants[i, T_PAGES] * (1.0 - visits[V_RESIDENT, i])
+        if tenants[i, T_LC] == 0.0 and visits[V_RESIDENT, i] < 1.0:
+            sweep = _sweep_mbps(platform, tenants, i)
+            streams += (1.0 if short else 1.0 - visits[V_RESIDENT, i]) * sweep
+            if short:  # in turn through more than there is, under LRU: what comes next has always gone already
+                visits[V_RUNNING, i] = min(1.0, platform[P_DISK_MBPS] / sweep)
+        faults = tenants[i, T_PAGES] * visits[V_MISSED, i]
         visits[V_IOS, i] = tenants[i, T_DISK_IOS] + faults
         visits[V_DEMAND, i] = min(wanted[i] * visits[V_IOS, i], grants[i, G_DISK_IOPS])
         visits[V_WEIGHT, i] = 1.0
@@ -142,9 +152,10 @@ def _network(
 
 @lean
 def visit(
-    platform: FloatArray, tenants: FloatArray, grants: FloatArray, wanted: FloatArray, visits: FloatArray
-) -> None:
-    """Fill `visits` (VISIT_ROWS, tenants) for `wanted` requests/s of each service.
+    platform: FloatArray, tenants: FloatArray, grants: FloatArray, arrivals: FloatArray, wanted: FloatArray,
+    visits: FloatArray,
+) -> None:  # fmt: skip
+    """Fill `visits` (VISIT_ROWS, tenants) for `wanted` requests/s of each service: `arrivals` and its backlog.
 
     V_LIMIT are the requests/s that the serial part, memory, disk and network let through; a request
     waits V_DELAY_MS (mean, exponential) with V_DELAY_PROBABILITY.
@@ -160,8 +171,8 @@ def visit(
             load = min(wanted[i] / visits[V_LIMIT, i], _FULL)
             visits[V_DELAY_MS, i] += serial * load / (2.0 * (1.0 - load))  # M/D/1; the part itself is in the work
             visits[V_DELAY_PROBABILITY, i] = 1.0
-    _residency(platform, tenants, grants, visits)
-    _disk(platform, tenants, grants, wanted, visits)
+    short = _residency(platform, tenants, grants, arrivals, visits)
+    _disk(platform, tenants, grants, wanted, visits, short)
     _network(platform, tenants, grants, wanted, visits)
     for i in range(len(tenants)):  # the mean of all requests becomes the mean of those that wait
         visits[V_DELAY_MS, i] /= max(visits[V_DELAY_PROBABILITY, i], 1e-9)

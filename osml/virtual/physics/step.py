@@ -82,7 +82,7 @@ from osml.virtual.physics.fixed_point import (
     Work,
     solve,
 )
-from osml.virtual.physics.stations import V_DELAY_MS, V_DELAY_PROBABILITY, V_IOS, V_LIMIT, V_RESIDENT, visit
+from osml.virtual.physics.stations import V_DELAY_MS, V_DELAY_PROBABILITY, V_IOS, V_LIMIT, V_RESIDENT, V_RUNNING, visit
 from osml.virtual.queueing import behind_backlog, percentiles, queue_response
 
 _NEGLIGIBLE = 0.1
@@ -98,7 +98,9 @@ def _crowd(
     service_ms = flows[i, F_SERVICE_MS]
     others = 0.0
     for j in range(n):
-        x[X_RUNNABLE, j] = x[X_USED, j] if tenants[j, T_LC] > 0.0 else tenants[j, T_THREADS]
+        x[X_RUNNABLE, j] = x[X_USED, j]
+        if tenants[j, T_LC] == 0.0:
+            x[X_RUNNABLE, j] = tenants[j, T_THREADS] * work.visits[V_RUNNING, j]
         others += grants[j, G_WEIGHT] if j != i else 0.0
     weight = grants[i, G_WEIGHT]
     slice_ms = grants[i, G_SLICE_MS] * min(4.0, others / max(n - 1, 1) / weight)
@@ -248,7 +250,7 @@ def step_node(
         x[X_HELD, i] = held
         x[X_MISS, i] = miss_ratio(tenants[i, T_MISS_MIN], tenants[i, T_WORKING_SET], tenants[i, T_STEEPNESS], held)
         x[X_WANTED, i] = arrivals[i] + state[i, S_BACKLOG] / dt
-    visit(platform, tenants, grants, x[X_WANTED], work.visits)
+    visit(platform, tenants, grants, arrivals, x[X_WANTED], work.visits)
     for i in range(n):
         x[X_WANTED, i] = min(x[X_WANTED, i], work.visits[V_LIMIT, i])
     rounds = solve(platform, tenants, grants, state, work)

@@ -1,0 +1,114 @@
+"""The osml policy where jobs run behind the services: cache for CPU time, by what the jobs say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from osml.domain import Counters, Service
+from osml.policies.osml import Osml
+from osml.policies.osml.barter import LOOK, WARM
+from osml.policies.osml.state import Trial
+from osml.policies.state import open_state
+from osml.tests.test_policies_osml_models import PLATFORM, Run, needs, observe, service
+
+REALTIME = replace(PLATFORM, realtime=True)
+
+
+def _job(work: float | None) -> Service:
+    return Service("job", "be", work_rate_solo=100.0, counters=Counters(work_rate=work))
+
+
+def _history(work: Callable[[int], float | None], times: int, ratio: float = 0.5) -> tuple[Run, list[int]]:
+    """Ways of a service in each interval, beside a job that does `work(ways)`."""
+    run, ways = Run(Osml(needs(rate_10=4.0)), REALTIME), [0]
+    for _ in range(times):
+        run(service("a", ratio), service("b", 0.5), _job(work(ways[-1])))
+        ways.append(run.decision.partition.ways_of("a"))
+    return run, ways[1:]
+
+
+def test_ways_double_as_long_as_the_jobs_do_more_for_it_and_stay_at_the_best() -> None:
+    _, ways = _history(lambda ways: 50.0 + min(ways, 4) - 0.5 * max(ways - 4, 0), 200)
+    assert ways[-60:] == [4] * 60
+    rises = [after for before, after in pairwise(ways) if after > before]
+    assert rises[-3:] == [2, 4, 8]  # and 8 were taken back
+
+
+def test_where_more_ways_are_worth_nothing_each_service_is_tried_once() -> None:
+    run, ways = _history(lambda ways: 50.0, 200)
+    settled = ways.index(1)
+    assert ways[settled:].count(2) == WARM + LOOK + 1
+    assert ways[-1] == run.decision.partition.ways_of("b") == 1
+
+
+def test_noise_is_no_gain() -> None:
+    rng = np.random.default_rng(3)
+    _, ways = _history(lambda ways: 50.0 * (1.0 + 0.003 * rng.standard_normal()), 300)
+    assert ways[-1] == 1
+
+
+def test_what_was_on_trial_when_something_else_happened_is_given_back() -> None:
+    run, ways = _history(lambda ways: 50.0, 12)
+    while ways[-1] != 2:
+        run(service("a"), service("b"), _job(50.0))
+        ways.append(run.decision.partition.ways_of("a"))
+    run(service("a"), service("b", 1.5), _job(50.0), times=3)  # b misses its target, and gets more
+    run(service("a"), service("b"), _job(50.0), times=WARM + LOOK)
+    assert run.decision.partition.ways_of("a") == 1
+
+
+def test_other_loads_are_another_question() -> None:
+    run, ways = _history(lambda ways: 50.0 + min(ways, 4), 200)
+    assert ways[-1] == 4
+    for _ in range(30):
+        run(service("a", rate=30.0), service("b"), _job(50.0))
+        ways.append(run.decision.partition.ways_of("a"))
+    assert 1 in ways[-30:]
+
+
+@pytest.mark.parametrize("ratio", [0.75, 0.95])
+def test_nothing_is_tried_while_a_service_is_close_to_its_target(ratio: float) -> None:
+    _, ways = _history(lambda ways: 50.0 + ways, 150, ratio)
+    assert all(after <= before for before, after in pairwise(ways))
+
+
+def test_a_state_that_names_another_service_or_job_is_no_trouble() -> None:
+    run, _ = _history(lambda ways: 50.0, 30)
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    for trial in (Trial("gone", 1, dict(state.barter.sums)), Trial("a", 1, {"other": 1.0})):
+        odd = replace(state, barter=replace(state.barter, age=WARM + LOOK, trial=trial))
+        seen = observe(
+            service("a"), service("b"), _job(50.0), seq=run.seq, platform=REALTIME, partition=run.decision.partition
+        )
+        plan, _ = run.policy.decide(seen, odd)
+        assert plan.partition.ways_of("a") >= 1
+
+
+def test_nothing_is_tried_where_a_job_is_not_measured_or_has_cpus_of_its_own() -> None:
+    _, ways = _history(lambda ways: None, 100)
+    assert all(after <= before for before, after in pairwise(ways))
+    run, found = Run(Osml(needs(rate_10=4.0))), []
+    for _ in range(100):
+        run(service("a"), service("b"), _job(50.0))
+        found.append(run.decision.partition.ways_of("a"))
+    assert all(after <= before for before, after in pairwise(found))
+
+
+def test_on_the_virtual_node_a_job_does_more_when_a_service_keeps_its_working_set() -> None:
+    """Ah-Q's mysql beside swaption (simulated): with the one way of its OAA it needs CPU time that the job lacks."""
+    pytest.importorskip("onnxruntime")
+    from osml.bench.suites.ahq_dip import scenarios
+    from osml.virtual.closed_loop import ClosedLoop
+
+    scenario = next(one for one in scenarios() if str(one.mix) == "mysql=0.3,be:swaption")
+    loop = ClosedLoop(scenario.node, scenario.loads, "osml", interval_s=0.5, seed=1, delay_s=0.1)
+    rows = loop.run(60)
+    slow = [next(s.slowdown for s in row.observed if s.kind == "be") for row in rows]
+    assert rows[-1].decision is not None
+    assert rows[-1].decision.partition.ways_of("mysql") >= 4
+    assert min(slow[-10:]) < 0.9 * max(slow[15:25])
