@@ -30,6 +30,9 @@ WORTH = 1.005
 
 def barter(turn: Round) -> Partition:
     """What is held, or with a trial begun or ended."""
+    if not turn.node.be:
+        turn.barter = Barter()
+        return turn.hold()
     speeds = _speeds(turn)
     turn.barter = seen = _seen(turn, speeds)
     possible = turn.node.background and turn.node.ways is not None and turn.kind == PARTED and not turn.aside
