@@ -11,6 +11,7 @@ from osml.policies.osml.node import Cell
 from osml.policies.osml.overcommit import filled
 from osml.policies.osml.round import Round
 from osml.policies.osml.shield import cores_in_use
+from osml.policies.osml.spare import without_a_core
 from osml.policies.policy import latency_text
 
 LATER = 8
@@ -44,6 +45,7 @@ def reclaim(turn: Round) -> Partition:
         goal = _goal(turn, name, cell)
         if turn.aside:
             goal = Cell(goal.cores, cell.ways)  # cores are what who is set aside lacks
+        goal = without_a_core(turn, name, cell) if goal == cell and name not in turn.unpredicted else goal
         less = _halfway(cell, goal) if turn.node.be or turn.known[name].before is not None else goal
         if less == cell or not _agreed(turn, name, cell, less):
             continue

@@ -1,0 +1,55 @@
+"""One core less than the OAA, where what is measured says so, too.
+
+The OAA bears the loss of a core by definition; which services never come near that edge no prediction says with enough
+certainty, but a calm cell shows it. Of no paper; docs/explanation/osml-policy.md has what each witness was worth.
+"""
+
+from __future__ import annotations
+
+from osml.policies.osml.memory import Known
+from osml.policies.osml.node import Cell
+from osml.policies.osml.round import Round
+from osml.policies.osml.shield import units
+
+QUIET = 8
+"""Intervals: in the cell, of predictions, and with all targets met by everybody, before a core is asked for."""
+
+FAR_BELOW = 0.6
+"""Latency over target, in the mean, below which the tail is far from its cliff."""
+
+HALF_IDLE = 0.5
+"""Share of its CPUs that a service uses at most after the step: then even requests that take twice as long, without
+cache that nobody claims yet, leave it CPUs."""
+
+BESIDE_JOBS = 0.7
+"""Latency over target that nobody may be beyond where BE jobs get the core: they make all others slower with it."""
+
+
+def without_a_core(turn: Round, name: str, cell: Cell) -> Cell:
+    """The cell less one core unit where every witness agrees, else the cell.
+
+    The witnesses: the conformal bound of RCliff, CPU time, latency, time, no missed target in such a cell at this load,
+    and a cell that is not below the OAA already. Not beside BE jobs in the background, to which no core is worth
+    anything, and not while somebody is set aside.
+    """
+    known, want = turn.known[name], turn.wants[name]
+    found = turn.node.bounded(name, cell.cores - 1, cell.ways)
+    if found.cores >= cell.cores or cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
+        return cell
+    quiet = min(turn.calm, known.settled, known.count, known.met) >= QUIET and not known.owed
+    if not quiet or not _half_idle(known, found.cores * turn.quantum) or (known.level or 1.0) >= FAR_BELOW:
+        return cell
+    if turn.node.be and any((one.level or 1.0) > BESIDE_JOBS for one in turn.known.values()):
+        return cell
+    if found.cores < units(known.upper[0], turn.quantum) or cell.ways < want.ways or turn.banned(name, found):
+        return cell
+    turn.say(
+        f"{name}: a core less than the OAA will do: RCliff is at most {known.upper[0]:.1f} cores, {known.used:.1f} are "
+        f"used, the latency is {known.level:.0%} of the target, and all targets have been met for {turn.calm} intervals",
+        name,
+    )  # fmt: skip
+    return found
+
+
+def _half_idle(known: Known, cpus: float) -> bool:
+    return known.used is not None and known.used <= HALF_IDLE * cpus
