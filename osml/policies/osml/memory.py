@@ -97,7 +97,13 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=seen["level"],
+            fresh,
+            settled=settled,
+            missed=missed,
+            met=met,
+            bans=known.bans,
+            loads=known.loads + 1,
+            level=seen["level"],
             used=seen["used"],
         )
     better = cell is not None and not known.confined

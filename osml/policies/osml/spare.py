@@ -17,9 +17,9 @@ QUIET = 8
 FAR_BELOW = 0.6
 """Latency over target, in the mean, below which the tail is far from its cliff."""
 
-HALF_IDLE = 0.5
-"""Share of its CPUs that a service uses at most after the step: then even requests that take twice as long, without
-cache that nobody claims yet, leave it CPUs."""
+BUSY = 0.4
+"""Share of its CPUs that a service uses at most after the step. The CPUs that are left idle are what a jump of the load
+takes, or a neighbour who claims the cache that the service has beyond its ways."""
 
 BESIDE_JOBS = 0.7
 """Latency over target that nobody may be beyond where BE jobs get the core: they make all others slower with it."""
@@ -37,7 +37,9 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> Cell:
     if found.cores >= cell.cores or cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
         return cell
     quiet = min(turn.calm, known.settled, known.count, known.met) >= QUIET and not known.owed
-    if not quiet or not _half_idle(known, found.cores * turn.quantum) or (known.level or 1.0) >= FAR_BELOW:
+    if not quiet or known.used is None or known.used > BUSY * found.cores * turn.quantum:
+        return cell
+    if (known.level or 1.0) >= FAR_BELOW:
         return cell
     if turn.node.be and any((one.level or 1.0) > BESIDE_JOBS for one in turn.known.values()):
         return cell
@@ -49,7 +51,3 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> Cell:
         name,
     )  # fmt: skip
     return found
-
-
-def _half_idle(known: Known, cpus: float) -> bool:
-    return known.used is not None and known.used <= HALF_IDLE * cpus
