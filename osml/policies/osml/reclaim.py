@@ -45,7 +45,9 @@ def reclaim(turn: Round) -> Partition:
         goal = _goal(turn, name, cell)
         if turn.aside:
             goal = Cell(goal.cores, cell.ways)  # cores are what who is set aside lacks
-        goal = without_a_core(turn, name, cell) if goal == cell and name not in turn.unpredicted else goal
+        why = ""
+        if goal == cell and name not in turn.unpredicted:
+            goal, why = without_a_core(turn, name, cell)
         less = _halfway(cell, goal) if turn.node.be or turn.known[name].before is not None else goal
         if less == cell or not _agreed(turn, name, cell, less):
             continue
@@ -56,7 +58,7 @@ def reclaim(turn: Round) -> Partition:
         turn.say(
             f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
             f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
-            f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(turn.services[name])}",
+            f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(turn.services[name])}{why}",
             name, less.cores - cell.cores,
         )  # fmt: skip
     if turn.aside:

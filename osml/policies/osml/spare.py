@@ -6,7 +6,6 @@ certainty, but a calm cell shows it. Of no paper; docs/explanation/osml-policy.m
 
 from __future__ import annotations
 
-from osml.policies.osml.memory import Known
 from osml.policies.osml.node import Cell
 from osml.policies.osml.round import Round
 from osml.policies.osml.shield import units
@@ -25,8 +24,8 @@ BESIDE_JOBS = 0.7
 """Latency over target that nobody may be beyond where BE jobs get the core: they make all others slower with it."""
 
 
-def without_a_core(turn: Round, name: str, cell: Cell) -> Cell:
-    """The cell less one core unit where every witness agrees, else the cell.
+def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
+    """The cell less one core unit, and why, where every witness agrees; else the cell, and nothing.
 
     The witnesses: the conformal bound of RCliff, CPU time, latency, time, no missed target in such a cell at this load,
     and a cell that is not below the OAA already. Not beside BE jobs in the background, to which no core is worth
@@ -35,19 +34,15 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> Cell:
     known, want = turn.known[name], turn.wants[name]
     found = turn.node.bounded(name, cell.cores - 1, cell.ways)
     if found.cores >= cell.cores or cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
-        return cell
+        return cell, ""
     quiet = min(turn.calm, known.settled, known.count, known.met) >= QUIET and not known.owed
     if not quiet or known.used is None or known.used > BUSY * found.cores * turn.quantum:
-        return cell
+        return cell, ""
     if (known.level or 1.0) >= FAR_BELOW:
-        return cell
+        return cell, ""
     if turn.node.be and any((one.level or 1.0) > BESIDE_JOBS for one in turn.known.values()):
-        return cell
+        return cell, ""
     if found.cores < units(known.upper[0], turn.quantum) or cell.ways < want.ways or turn.banned(name, found):
-        return cell
-    turn.say(
-        f"{name}: a core less than the OAA will do: RCliff is at most {known.upper[0]:.1f} cores, {known.used:.1f} are "
-        f"used, the latency is {known.level:.0%} of the target, and all targets have been met for {turn.calm} intervals",
-        name,
-    )  # fmt: skip
-    return found
+        return cell, ""
+    text = f"{known.used:.1f} CPUs are used, and all targets have been met for {turn.calm} intervals"
+    return found, f"; a core less than the OAA will do: {text}"
