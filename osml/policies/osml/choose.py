@@ -25,7 +25,7 @@ def chosen(turn: Round) -> Partition:
         return place(turn)
     alarmed = [
         name for name in turn.violated
-        if name not in turn.aside and alarming(turn.known[name], turn.before.known.get(name), turn.services[name])
+        if name not in turn.aside and name not in turn.cleared and alarming(turn.known[name], turn.before.known.get(name), turn.services[name])
     ]  # fmt: skip
     ahead = [n for n in turn.moved if n not in turn.aside and turn.wants[n].cores > turn.cells[n].cores]
     if alarmed or ahead:

@@ -26,7 +26,8 @@ class Node(NamedTuple):
 
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
     `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
-    `leasts` and `mosts` are the operator's limits, or the smallest part that there is and everything.
+    `leasts` and `mosts` are the operator's limits, or the smallest part that there is and everything. `clear` are services
+    on whose cells' CPUs no BE job runs though they are in the background.
     """
 
     observation: Observation
@@ -40,6 +41,7 @@ class Node(NamedTuple):
     leasts: dict[str, Cell]
     mosts: dict[str, Cell]
     taken: Cell = Cell(0, 0)
+    clear: frozenset[str] = frozenset()
 
     @property
     def total(self) -> Cell:
@@ -116,7 +118,7 @@ def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str
     """Every LC service in its cell, BE jobs in what is left; `pairs` share a cell besides (algorithm 4)."""
     regions: list[Region] = []
     for name, cell in cells.items():
-        if node.background:
+        if node.background and name not in node.clear:
             regions += [Region([name, *node.be], cell.cores, 0), Region([name], 0, cell.ways)]
         else:
             regions.append(Region([name], cell.cores, cell.ways))
