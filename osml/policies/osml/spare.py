@@ -35,8 +35,10 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
     found = turn.node.bounded(name, cell.cores - 1, cell.ways)
     if found.cores >= cell.cores or cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
         return cell, ""
-    quiet = min(turn.calm, known.settled, known.count, known.met) >= QUIET and not known.owed
-    if not quiet or known.used is None or known.used > BUSY * found.cores * turn.quantum:
+    met = min(one.met for one in turn.known.values()) if all(map(turn.meets, turn.services)) else 0
+    if min(met, known.settled, known.count) < QUIET or known.owed:
+        return cell, ""
+    if known.used is None or known.used > BUSY * found.cores * turn.quantum:
         return cell, ""
     if (known.level or 1.0) >= FAR_BELOW:
         return cell, ""
@@ -44,5 +46,5 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
         return cell, ""
     if found.cores < units(known.upper[0], turn.quantum) or cell.ways < want.ways or turn.banned(name, found):
         return cell, ""
-    text = f"{known.used:.1f} CPUs are used, and all targets have been met for {turn.calm} intervals"
+    text = f"{known.used:.1f} CPUs are used, and all targets have been met for {met} intervals"
     return found, f"; a core less than the OAA will do: {text}"
