@@ -26,8 +26,8 @@ class Node(NamedTuple):
 
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
     `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
-    `leasts` and `mosts` are the operator's limits, or the smallest part that there is and everything. `clear` are services
-    on whose cells' CPUs no BE job runs though they are in the background.
+    `leasts` and `mosts` are the operator's limits, or the smallest part that there is and everything. `clear` are
+    services on whose CPUs no BE job runs though they are in the background.
     """
 
     observation: Observation

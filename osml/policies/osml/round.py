@@ -14,7 +14,7 @@ from osml.policies.osml.bans import is_banned
 from osml.policies.osml.correct import Action
 from osml.policies.osml.fit import cut_down, fits, spread_out
 from osml.policies.osml.forecast import NO_MODEL, Answer
-from osml.policies.osml.memory import ENDURED, Known, learned, without_prediction
+from osml.policies.osml.memory import Known, learned, without_prediction
 from osml.policies.osml.misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml.models import Models
 from osml.policies.osml.node import Cell, Node, left_over, parted
@@ -38,7 +38,6 @@ class Round:
         self.now_s = node.observation.time_s
         self.cells = node.cells
         self.reasons: list[Reason] = []
-        self.cleared: list[str] = []
         self.unsatisfied: list[str] = []
         self.lack = ""
         self.actions: dict[str, Action] = {}
@@ -73,7 +72,6 @@ class Round:
         self.node = node._replace(clear=frozenset(self.clear), taken=Cell(sum(pair.cores for pair in self.pairs), 0))
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
-        self._clear_cells()
 
     def _less_load(self, name: str) -> bool:
         """Whether a load fell, or a target became laxer."""
@@ -87,23 +85,6 @@ class Round:
             return before
         self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
         return True
-
-    def _clear_cells(self) -> None:
-        """BE jobs leave the CPUs of who misses its target a little and for long in a cell that is no smaller than its need."""
-        if not self.node.background:
-            return
-        for name, cell in self.cells.items():
-            known = self.known[name]
-            enough = cell.cores >= self.wants[name].cores and name not in self.clear
-            if known.owed < ENDURED or not enough or name not in self.violated:
-                continue
-            self.clear.append(name)
-            self.node = self.node._replace(clear=frozenset(self.clear))
-            self.known[name] = replace(known, owed=0)
-            self.cleared.append(name)
-            self.say(f"{name} misses its target again and again with all that it needs: BE jobs leave its CPUs", name)
-        if len(self.clear) == len(self.services):
-            self.apart, self.clear = True, []
 
     def _score(self, *, restart: bool) -> None:
         """What the present way to run the node is worth, once it has shown that; and whether misses get less."""

@@ -43,9 +43,10 @@ class OsmlState(Struct, frozen=True):
     `calm` counts intervals in a row with all targets met, `stuck` those in which all misses together (the sum of
     logarithms of latency over target) were none less than the `lowest` so far. `aside` are services in what others
     leave, `pairs` those that share cores. `narrow`: where all share, BE jobs have few ways of their own. `apart`:
-    BE jobs don't run on the services' CPUs; `clear`: not on the cells' CPUs of these services. `unfamiliar` counts the familiar intervals of services whose
-    predictions are not used yet. `lack` is what the scheduler above was told last, `refused` what the agent did not
-    carry out, `seq` the number of this decision. `arq` is kept while ARQ's rules decide.
+    BE jobs don't run on the services' CPUs; `clear`: not on those of these services. `unfamiliar` counts the familiar
+    intervals of services whose predictions are not used yet. `lack` is what the scheduler above was told last,
+    `refused` what the agent did not carry out, `seq` the number of this decision. `arq` is kept while ARQ's rules
+    decide.
     """
 
     known: dict[str, Known] = {}
