@@ -38,11 +38,11 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
     met = min(one.met for one in turn.known.values()) if all(map(turn.meets, turn.services)) else 0
     if min(met, known.settled, known.count) < QUIET or known.owed:
         return cell, ""
-    if known.used is None or known.used > BUSY * found.cores * turn.quantum:
+    levels = {one: 1.0 if memory.level is None else memory.level for one, memory in turn.known.items()}
+    most = BUSY * found.cores * turn.quantum
+    if not (known.used is not None and known.used <= most and levels[name] < FAR_BELOW):
         return cell, ""
-    if (known.level or 1.0) >= FAR_BELOW:
-        return cell, ""
-    if turn.node.be and any((one.level or 1.0) > BESIDE_JOBS for one in turn.known.values()):
+    if turn.node.be and not all(level <= BESIDE_JOBS for level in levels.values()):
         return cell, ""
     if found.cores < units(known.upper[0], turn.quantum) or cell.ways < want.ways or turn.banned(name, found):
         return cell, ""
