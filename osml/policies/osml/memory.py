@@ -97,15 +97,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh,
-            settled=settled,
-            missed=missed,
-            met=met,
-            bans=known.bans,
-            loads=known.loads + 1,
-            level=seen["level"],
-            used=seen["used"],
-        )
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1,
+            level=seen["level"], used=seen["used"],
+        )  # fmt: skip
     better = cell is not None and not known.confined
     eases = latency_ms is not None and known.latency_ms is not None and latency_ms < EASING * known.latency_ms
     if missed and (eases or not (better and settled)):
