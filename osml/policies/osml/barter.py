@@ -30,13 +30,14 @@ WORTH = 1.005
 
 def barter(turn: Round) -> Partition:
     """What is held, or with a trial begun or ended."""
-    if not turn.node.be:
+    if not turn.node.background or turn.node.ways is None or turn.kind != PARTED or turn.aside:
         turn.barter = Barter()
         return turn.hold()
     speeds = _speeds(turn)
+    if not speeds:
+        return turn.hold()
     turn.barter = seen = _seen(turn, speeds)
-    possible = turn.node.background and turn.node.ways is not None and turn.kind == PARTED and not turn.aside
-    if not possible or not speeds or seen.age < WARM + LOOK:
+    if seen.age < WARM + LOOK:
         return turn.hold()
     trial = seen.trial
     if trial is None:

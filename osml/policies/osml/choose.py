@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from osml.domain import Partition
+from osml.policies.osml.hover import clear_who_hovers
 from osml.policies.osml.misses import SETTLE, alarming
 from osml.policies.osml.place import place, place_all
 from osml.policies.osml.pool import kept_pool
@@ -23,9 +24,11 @@ def chosen(turn: Round) -> Partition:
         return place_all(turn)
     if turn.new:
         return place(turn)
+    cleared = clear_who_hovers(turn)
     alarmed = [
         name for name in turn.violated
-        if name not in turn.aside and alarming(turn.known[name], turn.before.known.get(name), turn.services[name])
+        if name not in turn.aside and name not in cleared
+        and alarming(turn.known[name], turn.before.known.get(name), turn.services[name])
     ]  # fmt: skip
     ahead = [n for n in turn.moved if n not in turn.aside and turn.wants[n].cores > turn.cells[n].cores]
     if alarmed or ahead:

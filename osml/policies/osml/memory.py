@@ -35,7 +35,8 @@ class Known(Struct, frozen=True, array_like=True):
     `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
     row, `owed` how many more missed than met ones there were, `loads` changes of load (or target), `level` is a mean of
     latency over target. `confined`: predicted while it had a cell of its own, where the models know best. `before` is
-    what it had before the last step down; `underway`: that step went half of the way.
+    what it had before the last step down; `underway`: that step went half of the way. `used` is a mean of the CPUs that
+    it used in this cell.
     """
 
     oaa: tuple[float, float]
@@ -58,6 +59,7 @@ class Known(Struct, frozen=True, array_like=True):
     before: tuple[int, int] | None = None
     owed: int = 0
     underway: bool = False
+    used: float | None = None
 
 
 def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | None, interval_s: float) -> Known:
@@ -84,6 +86,7 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         known, cell=here, settled=settled, missed=missed, met=met, owed=owed,
         latency_ms=latency_ms if latency_ms is not None else known.latency_ms,
         level=_level(None if settled == 0 else known.level, latency_ms, service.target_ms),
+        used=_faded(None if settled == 0 else known.used, service.counters.cpu_usage_cores),
     )  # fmt: skip
     if slack is None:
         return now
@@ -94,8 +97,9 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1, level=now.level
-        )
+            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1,
+            level=now.level, used=now.used,
+        )  # fmt: skip
     better = cell is not None and not known.confined
     eases = latency_ms is not None and known.latency_ms is not None and latency_ms < EASING * known.latency_ms
     if missed and (eases or not (better and settled)):
@@ -143,11 +147,17 @@ def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | No
 
 
 def _level(before: float | None, latency_ms: float | None, target_ms: float | None) -> float | None:
-    """Latency over target, as a mean in which an interval counts less the older it is."""
+    """Latency over target, faded."""
     if latency_ms is None or target_ms is None:
         return before
-    ratio = min(latency_ms / target_ms, 1.3)  # what a queue was once is forgotten soon
-    return ratio if before is None else before + 0.3 * (ratio - before)
+    return _faded(before, min(latency_ms / target_ms, 1.3))  # what a queue was once is forgotten soon
+
+
+def _faded(before: float | None, now: float | None) -> float | None:
+    """A mean in which an interval counts less the older it is."""
+    if before is None or now is None:
+        return now if before is None else before
+    return before + 0.3 * (now - before)
 
 
 def _at_least(now: Known, before: Known) -> Known:

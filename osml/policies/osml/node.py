@@ -31,7 +31,8 @@ class Node(NamedTuple):
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
     `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
     `total` is everything, `most_minimum` the largest of the BE jobs' minimums. `leasts` and `mosts` are the operator's
-    limits, or the smallest part that there is and everything.
+    limits, or the smallest part that there is and everything. `clear` are services on whose CPUs no BE job runs though
+    they are in the background.
     """
 
     observation: Observation
@@ -47,6 +48,7 @@ class Node(NamedTuple):
     leasts: dict[str, Cell]
     mosts: dict[str, Cell]
     taken: Cell = NOTHING
+    clear: frozenset[str] = frozenset()
 
     @property
     def least_be(self) -> Cell:
@@ -155,7 +157,7 @@ def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str
     """Every LC service in its cell, BE jobs in what is left; `pairs` share a cell besides (algorithm 4)."""
     regions: list[Region] = []
     for name, cell in cells.items():
-        if node.background:
+        if node.background and name not in node.clear:
             regions += [Region([name, *node.be], cell.cores, 0), Region([name], 0, cell.ways)]
         else:
             regions.append(Region([name], cell.cores, cell.ways))

@@ -10,6 +10,8 @@
 | `overcommit.overcommit` | beyond the paper: not everybody's need fits |
 | `barter.barter` | beyond the paper: more ways for a service where the jobs behind it do more for it |
 | `pool.pool` | beyond the paper: one in a cell, the others share the rest |
+| `spare.without_a_core` | beyond the paper: a core less than the OAA where what is measured allows it |
+| `hover.clear_who_hovers` | beyond the paper: BE jobs leave the CPUs of one service |
 
 Deviations are numbered in docs/reference/policies.md.
 """

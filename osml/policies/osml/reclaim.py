@@ -12,6 +12,7 @@ from osml.policies.osml.node import Cell
 from osml.policies.osml.overcommit import filled
 from osml.policies.osml.round import Round
 from osml.policies.osml.shield import cores_in_use
+from osml.policies.osml.spare import without_a_core
 from osml.policies.policy import latency_text
 
 LATER = 8
@@ -41,6 +42,9 @@ def reclaim(turn: Round) -> Partition:
         goal = _goal(turn, name, cell)
         if turn.aside:
             goal = Cell(goal.cores, cell.ways)  # cores are what who is set aside lacks
+        why = ""
+        if goal == cell and name not in turn.unpredicted:
+            goal, why = without_a_core(turn, name, cell)
         if goal == cell:
             continue
         less = _halfway(cell, goal) if turn.node.be or turn.known[name].before is not None else goal
@@ -53,7 +57,7 @@ def reclaim(turn: Round) -> Partition:
         turn.say(
             f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
             f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
-            f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(turn.services[name])}",
+            f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(turn.services[name])}{why}",
             name, less.cores - cell.cores,
         )  # fmt: skip
     if turn.aside:

@@ -70,9 +70,11 @@ class Round:
         self._score(restart=restart)
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
         self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
+        self.clear = [] if self.apart or eased else [name for name in state.clear if name in self.cells]
         self.pairs = self._pairs(state.pairs)
-        if self.pairs:
-            self.node = node._replace(taken=Cell(sum(pair.cores for pair in self.pairs), 0))
+        if self.pairs or self.clear:
+            taken = Cell(sum(pair.cores for pair in self.pairs), 0)
+            self.node = node._replace(clear=frozenset(self.clear), taken=taken)
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
 
@@ -265,7 +267,7 @@ class Round:
         return OsmlState(
             known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, pairs=self.pairs,
             calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted, apart=self.apart,
-            barter=self.barter, unfamiliar=before.unfamiliar, lack=lack, refused=asked, seq=seen.seq,
+            clear=self.clear, barter=self.barter, unfamiliar=before.unfamiliar, lack=lack, refused=asked, seq=seen.seq,
             violated_since_s=before.violated_since_s, time_s=seen.time_s,
         )  # fmt: skip
 

@@ -66,10 +66,10 @@ class OsmlState(Struct, frozen=True):
     `calm` counts intervals in a row with all targets met, `stuck` those in which all misses together (the sum of
     logarithms of latency over target) were none less than the `lowest` so far. `aside` are services in what others
     leave, `pairs` those that share cores. `narrow`: where all share, BE jobs have few ways of their own. `apart`:
-    BE jobs don't run on the services' CPUs. `barter`: ways that services have for what jobs gain by it. `unfamiliar`
-    counts the familiar intervals of services whose predictions are not used yet. `lack` is what the scheduler above was
-    told last, `refused` what the agent did not carry out, `seq` the number of this decision. `arq` is kept while
-    ARQ's rules decide.
+    BE jobs don't run on the services' CPUs; `clear`: not on those of these services. `barter`: ways that services have
+    for what jobs gain by it. `unfamiliar` counts the familiar intervals of services whose predictions are not used yet.
+    `lack` is what the scheduler above was told last, `refused` what the agent did not carry out, `seq` the number of
+    this decision. `arq` is kept while ARQ's rules decide.
     """
 
     known: dict[str, Known] = {}
@@ -83,6 +83,7 @@ class OsmlState(Struct, frozen=True):
     lowest: float | None = None
     narrow: bool = False
     apart: bool = False
+    clear: list[str] = []
     barter: Barter = Barter()
     wanted: Partition | None = None
     unfamiliar: dict[str, int] = {}
