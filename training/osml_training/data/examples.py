@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
+from osml_training.data.arrow import pc
 from osml_training.data.description import described
 from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
-from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
+from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, PLATFORM, Model
 from osml_training.data.runs import RunKey
 from osml_training.data.schema import PERCENTILES
 from osml_training.data.store import labels_file, open_parquet, read_group, read_whole, trace_files
@@ -168,6 +170,7 @@ class ExampleSource:
             key = RunKey(
                 row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"]
             )  # fmt: skip
+            _check_label(row, file)
             wanted = self.neighbours == "any" or (self.neighbours == "alone") == (key.neighbours == 0)
             if wanted and row["rcliff_cores"] is not None and (self.select is None or self.select(key)):
                 labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])
@@ -183,6 +186,7 @@ class ExampleSource:
             if not file.may_have(group):
                 continue
             table = read_group(file.parquet, file.path, group, _COLUMNS)
+            _check_fits(table, file, group)
             seed = [self.seed, index, group]
             found = rows_of(self.model, table, file.labels, file.machine, self.window, np.random.default_rng(seed))
             if found is None:
@@ -205,6 +209,31 @@ _COLUMNS = [
     "neighbours", "neighbour_cores", "neighbour_ways", "neighbour_cache_mib", "neighbour_bandwidth_gbps",
     *PERCENTILES.values(),
 ]  # fmt: skip
+
+
+_LABELS = [name for name in OUTPUTS["a"] if name != "oaa_bandwidth_gbps"]
+
+
+def _check_label(row: dict[str, Any], file: Path) -> None:
+    """InputError for a label that is no number and not null, either."""
+    for name in _LABELS:
+        value = row[name]
+        if value is not None and not (math.isfinite(value) and value > 0):
+            raise InputError(
+                f"{file}, column '{name}': {value:g} in run {row['run']}, expected a number above 0 or null: label the "
+                "data set again"
+            )
+
+
+def _check_fits(table: Any, file: _File, group: int) -> None:
+    """InputError for rows that use more than the machine is described with."""
+    for name, what in (("cores", "platform_cores"), ("ways", "platform_ways")):
+        there, used = file.machine[PLATFORM.index(what)], pc.max(table.column(name)).as_py()
+        if used is not None and used > there:
+            raise InputError(
+                f"{file.path}: row group {group}, column '{name}': up to {used:g}, but the platform is described with "
+                f"{there:g}: traces and description contradict each other"
+            )
 
 
 def _joined(parts: list[Examples]) -> Examples:
