@@ -184,8 +184,8 @@ def test_broken_labels_are_refused_with_a_sentence(dataset: Path, rewrite: Any) 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
 def test_a_label_that_is_no_size_is_refused_with_its_place(dataset: Path, rewrite: Any, value: float) -> None:
     file = next((dataset / "labels").rglob("*.parquet"))
-    rewrite(file, lambda columns: columns["oaa_cores"].__setitem__(0, value))
-    with pytest.raises(InputError, match=rf"column 'oaa_cores': {value:g} in run \w+, expected a number above 0 or null"):
+    rewrite(file, lambda columns: columns.__setitem__("oaa_cores", [value] * len(columns["run"])))
+    with pytest.raises(InputError, match=rf"labels of run \w+: 'oaa_cores' is {value:g}, expected a number above 0"):
         ExampleSource(dataset, "a2").table()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -22,6 +21,9 @@ from osml_training.data.schema import PERCENTILES
 from osml_training.data.store import labels_file, open_parquet, read_group, read_whole, trace_files
 
 _OPEN_FILES = 64
+
+WINDOWS: dict[Model, int] = {"a": 0, "a2": 0, "b": 2, "b2": 4}
+"""B and B' are asked in cells within so many cores and ways of the OAA."""
 
 
 class Examples(NamedTuple):
@@ -78,7 +80,7 @@ class ExampleSource:
         self.dataset, self.select, self.labels, self.seed = dataset, select, labels, seed
         self.model: Model = model
         self.neighbours = neighbours or ("alone" if model == "a" else "beside")
-        self.window = {"b": 2, "b2": 4}.get(model, 0) if window is None else window
+        self.window = WINDOWS[model] if window is None else window
         self.files = trace_files(dataset, platforms, services)
         keys = [dict(part.split("=", 1) for part in file.parts if "=" in part) for file in self.files]
         self.platforms = tuple(sorted({key["platform"] for key in keys}))
@@ -170,7 +172,6 @@ class ExampleSource:
             key = RunKey(
                 row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"]
             )  # fmt: skip
-            _check_label(row, file)
             wanted = self.neighbours == "any" or (self.neighbours == "alone") == (key.neighbours == 0)
             if wanted and row["rcliff_cores"] is not None and (self.select is None or self.select(key)):
                 labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])
@@ -209,20 +210,6 @@ _COLUMNS = [
     "neighbours", "neighbour_cores", "neighbour_ways", "neighbour_cache_mib", "neighbour_bandwidth_gbps",
     *PERCENTILES.values(),
 ]  # fmt: skip
-
-
-_LABELS = [name for name in OUTPUTS["a"] if name != "oaa_bandwidth_gbps"]
-
-
-def _check_label(row: dict[str, Any], file: Path) -> None:
-    """InputError for a label that is no number and not null, either."""
-    for name in _LABELS:
-        value = row[name]
-        if value is not None and not (math.isfinite(value) and value > 0):
-            raise InputError(
-                f"{file}, column '{name}': {value:g} in run {row['run']}, expected a number above 0 or null: label the "
-                "data set again"
-            )
 
 
 def _check_fits(table: Any, file: _File, group: int) -> None:
