@@ -46,7 +46,8 @@ class RunLabels:
         for name in _SIZES:
             if row[name] is not None and not (math.isfinite(row[name]) and row[name] > 0):
                 raise InputError(
-                    f"labels of run {key.run}: '{name}' is {row[name]:g}, expected a number above 0 or null: label it again"
+                    f"labels of run {key.run}: '{name}' is {row[name]:g}, expected a number above 0 or null: label it "
+                    "again"
                 )
         self.key = key
         self.cliff = np.array([_value(row[name]) for name in OUTPUTS["a"]], np.float32)

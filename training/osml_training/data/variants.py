@@ -1,8 +1,8 @@
 """Names of what can be swept: the catalogs', parts and variants of a machine, and variants of services.
 
 `ID@8x11` is platform ID with 8 CPUs and 11 ways, `ID~3` its third variant: a made-up machine with other cores, clock,
-cache and bandwidth; services bear there what cores and clock say. `NAME~3` is the third variant of service NAME: another
-program with other demands. Variants are the same wherever they are asked for.
+cache and bandwidth; services bear there what cores and clock say. `NAME~3` is the third variant of service NAME:
+another program with other demands. Variants are the same wherever they are asked for.
 """
 
 from __future__ import annotations
@@ -106,13 +106,14 @@ def service_of(name: str, platform: str) -> ServiceModel:
 
 
 def _made_up(base: PlatformModel, name: str) -> PlatformModel:
-    """A machine that could be: the cache is the faster the more cores it serves, all that is not drawn is the base's."""
+    """A machine that could be: its cache is the faster the more cores it serves, what is not drawn is the base's."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
 
     def times(most: float) -> float:
         return float(most ** rng.uniform(-1, 1))
 
-    cores = round(float(np.exp(rng.uniform(*np.log(_CORES)))))
+    few, many = (float(np.log(cores)) for cores in _CORES)
+    cores = round(float(np.exp(rng.uniform(few, many))))
     clock, turbo = base.frequency_ghz * times(_CLOCK), base.turbo_ghz * times(_CLOCK)
     return replace(
         base,
