@@ -44,11 +44,11 @@ def _worker(settings: dict[str, Any]) -> None:
         report.report({"epochs": epochs}, checkpoint=checkpoint)
 
 
-def _reason(told: str) -> str:
+def _reason(told: str, workers: int) -> str:
     """What a worker's traceback ends with, without the name of the exception."""
     lines = [line.strip() for line in told.splitlines() if line.strip()] or ["no reason given"]
-    named = lines[-1].partition("Error: ")
-    return (named[2] or lines[-1])[:300]
+    reason = (lines[-1].partition("Error: ")[2] or lines[-1])[:300]
+    return f"{reason}; each of {workers} workers needs runs of its own" if "no examples" in reason else reason
 
 
 def train_on_ray(
@@ -95,9 +95,7 @@ def train_on_ray(
             weights = tensors.load(Path(folder) / _WEIGHTS, weights_only=True)
         epochs = [Epoch(**epoch) for epoch in result.metrics["epochs"]]
     except (cluster.exceptions.RayError, TrainingFailedError) as error:
-        raise Failure(
-            f"training on Ray failed: {_reason(str(error))}; each of {workers} workers needs runs of its own in every part"
-        ) from None
+        raise Failure(f"training on Ray failed: {_reason(str(error), workers)}") from None
     finally:
         cluster.shutdown()
     rows = load_part(dataset, config, "train", platforms=platforms)
