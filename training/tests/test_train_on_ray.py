@@ -30,12 +30,14 @@ def test_what_a_worker_died_of_is_one_sentence() -> None:
 def test_two_workers_train_one_network(sweep: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     config = msgspec.structs.replace(
-        shipped_config("a2", "masked"), epochs=6, hidden=(16,), rows=20_000, service_folds=0, batch=512
+        shipped_config("a2", "masked"), epochs=12, hidden=(16,), rows=20_000, service_folds=0, batch=512
     )
     found = on_ray.train_on_ray(sweep, config, platforms=None, workers=2, address="local", storage=tmp_path)
-    assert [epoch.number for epoch in found.epochs] == [0, 1, 2, 3, 4, 5]
-    assert found.epochs[-1].loss < found.epochs[0].loss
-    test = load_part(sweep, config, "test")
-    points, _ = predict(found.network, test.x)
-    guess = np.nanmedian(test.y, axis=0)
-    assert np.nanmean(np.abs(points - test.y)[:, 0]) < np.nanmean(np.abs(guess - test.y)[:, 0])
+    assert len(found.epochs) == 12
+    losses = [epoch.loss for epoch in found.epochs]
+    assert min(losses) < 0.9 * losses[0], losses
+    assert found.epochs[0].rows < len(load_part(sweep, config, "train").y)  # a worker's own share
+    points, spread = predict(found.network, load_part(sweep, config, "test").x)
+    assert np.isfinite(points).all()
+    assert (spread > 0).all()
+    assert "0.95" in found.margins
