@@ -14,6 +14,7 @@ import torch
 
 from osml.failure import InputError
 from osml.predictors import load_predictor
+from osml_training.data.variants import CUT
 from osml_training.evaluate.errors import table_rows
 from osml_training.evaluate.evaluate import config_of
 from osml_training.export.load import load_network
@@ -31,7 +32,7 @@ ANCHOR_RUNS, ANCHOR_RUNS_MANY = 3.0, 20.0
 """The pull towards the parent's weights is the square of this over the new machine's runs: nothing with hundreds.
 
 The second is for parents of many machines: what they say of a new one is worth more than what a parent of one says.
-Both were chosen on machines of which no error is reported (docs/reference/models.md, Another machine).
+Both were chosen on other machines than those whose errors are reported (docs/reference/models.md, Another machine).
 """
 
 GENTLE_RUNS = 100
@@ -78,7 +79,8 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     network = transferable(parent, config, rows)
     runs = len(np.unique(rows.run))
     slower = max(1.0, float(np.sqrt(GENTLE_RUNS / runs)))
-    worth = ANCHOR_RUNS if len(load_predictor(parent).metadata.platforms) == 1 else ANCHOR_RUNS_MANY
+    machines = {name.partition(CUT)[0] for name in load_predictor(parent).metadata.platforms}  # parts are of one
+    worth = ANCHOR_RUNS if len(machines) == 1 else ANCHOR_RUNS_MANY
     gentle = msgspec.structs.replace(config, learning_rate=config.learning_rate / slower, anchor=(worth / runs) ** 2)
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep)
 
