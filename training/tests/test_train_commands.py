@@ -22,6 +22,8 @@ from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS
 from osml_training.data.runs import RunKey
 from osml_training.evaluate.floor import label_differences, label_noise
 from osml_training.evaluate.published import PAIRS, TABLE_5
+from osml_training.train.config import shipped_config
+from osml_training.transfer import transfer as transferring
 
 from osml.failure import InputError, MachineError
 from osml.predictors import FEATURES, PARAMETERS, find_model, load_predictor, read_metadata
@@ -173,6 +175,15 @@ def test_label_differences_of_b_and_b2_are_those_of_hand_counted_surfaces() -> N
     taken = label_differences("b", clean, noisy)  # from (3, 2): two CPUs and a way, or no more of anything
     assert np.nanmax(taken[:, 0]) == 2.0
     assert np.isnan(label_differences("b", noisy, clean)[-1]).all()
+
+
+def test_few_runs_are_all_trained_on_and_many_keep_a_validation(sweep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = shipped_config("a", "masked")
+    few, _ = transferring._amount(sweep, config, PLATFORM, 1.0)
+    assert few.split.validation == 0
+    assert few.split.test == config.split.test  # what is tested stays what it is
+    monkeypatch.setattr(transferring, "GENTLE_RUNS", 1)
+    assert transferring._amount(sweep, config, PLATFORM, 1.0)[0] == config
 
 
 @pytest.mark.parametrize(
