@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -177,4 +178,20 @@ def test_broken_labels_are_refused_with_a_sentence(dataset: Path, rewrite: Any) 
     damaged[start - 30 : start + 200] = b"\xff" * 230
     file.write_bytes(bytes(damaged))
     with pytest.raises(InputError, match="can't be read"):
+        ExampleSource(dataset, "a2").table()
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), 0.0])
+def test_a_label_that_is_no_size_is_refused_with_its_place(dataset: Path, rewrite: Any, value: float) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    rewrite(file, lambda columns: columns.__setitem__("oaa_cores", [value] * len(columns["run"])))
+    with pytest.raises(InputError, match=rf"labels of run \w+: 'oaa_cores' is {value:g}, expected a number above 0"):
+        ExampleSource(dataset, "a2").table()
+
+
+def test_traces_of_a_larger_machine_than_the_one_described_are_not_learned(dataset: Path, rewrite: Any) -> None:
+    file = next((dataset / "traces").rglob("*.parquet"))
+    platform = json.loads(pq.read_schema(file).metadata[b"osml.platform"])
+    rewrite(file, osml_platform=json.dumps(platform | {"llc_ways": 8}))
+    with pytest.raises(InputError, match=r"column 'ways': up to \d+, but the platform is described with 8"):
         ExampleSource(dataset, "a2").table()

@@ -161,6 +161,14 @@ def test_description_that_contradicts_the_traces_is_found(
     found.one("error", column, text)
 
 
+def test_a_data_set_that_describes_another_machine_than_its_files_is_found(dataset: Path, traces: Path) -> None:
+    about = json.loads((dataset / "dataset.json").read_text("utf-8"))
+    about["platforms"][0]["logical_cpus"] = 8
+    (dataset / "dataset.json").write_text(json.dumps(about), "utf-8")
+    found = check(dataset).one("error", None, "logical_cpus of 'e5-2630v4' is 10 here, dataset.json says 8")
+    assert found.file == traces.relative_to(dataset).as_posix()
+
+
 def test_rows_of_another_platform_are_found(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
     rewrite(traces, lambda columns: columns["platform"].__setitem__(5, "gold-6338"))
     check(dataset).one("error", "platform", "rows of 'gold-6338' in a file described as 'e5-2630v4'")

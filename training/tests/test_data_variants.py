@@ -34,8 +34,24 @@ def test_a_part_of_a_machine_has_fewer_cpus_and_ways_and_its_services_fit_it() -
     assert service.max_load == pytest.approx(catalogs.service("moses", "e5-2697v4").max_load * 8 / 36 * faster)
 
 
+def test_made_up_machines_differ_from_each_other_stay_the_same_and_their_services_fit_them() -> None:
+    names = variants_of(("e5-2697v4",), 40)
+    found = [platform_of(name) for name in names]
+    platform_of.cache_clear()
+    assert [platform_of(name) for name in names] == found
+    assert [machine.id for machine in found] == list(names)
+    assert len({(m.cpus, m.frequency_ghz, m.ways, m.way_mib, m.bandwidth_gbps) for m in found}) == 40
+    assert {m.cpus // m.physical_cores for m in found} == {1, 2}
+    assert all(4 <= m.physical_cores <= 32 and 8 <= m.ways <= 20 and m.turbo_ghz >= m.frequency_ghz for m in found)
+    whole = catalogs.platform("e5-2697v4")
+    for machine in (m for m in found[:8] if m.cpus == m.physical_cores):
+        cores, clock = machine.cpus / whole.physical_cores, machine.frequency_ghz / whole.frequency_ghz
+        bears = catalogs.service("moses", whole.id).max_load * cores * clock / (2 * whole.smt_speed)
+        assert service_of("moses", machine.id).max_load == pytest.approx(bears)
+
+
 @pytest.mark.parametrize("name", ["moses~1", "redis~2", "nginx~3", "mongodb~4"])
-@pytest.mark.parametrize("platform", ["e5-2697v4", "e5-2630v4@6x8"])
+@pytest.mark.parametrize("platform", ["e5-2697v4", "e5-2630v4@6x8", "e5-2697v4~3"])
 def test_a_variant_just_meets_its_target_on_the_whole_machine(name: str, platform: str) -> None:
     machine, service = platform_of(platform), service_of(name, platform)
     assert ideal_ms(machine, service, 1.0) <= service.target_ms < ideal_ms(machine, service, 1.01)
@@ -59,6 +75,8 @@ def test_variants_differ_from_each_other_and_stay_the_same() -> None:
         ("moses~0", "e5-2697v4", "service is 'moses~0'"),
         ("moses", "e5-2697v4@8", "platform is 'e5-2697v4@8', expected e5-2697v4@CORESxWAYS"),
         ("moses", "e5-2697v4@99x2", "cores is 99, expected 1 to 36"),
+        ("moses", "e5-2697v4~0", "platform is 'e5-2697v4~0', expected e5-2697v4~ and the number of a variant"),
+        ("moses", "e5-2697v4~2@8x4", "platform is 'e5-2697v4~2@8x4'"),
     ],
 )
 def test_wrong_names_are_refused_with_a_sentence(name: str, platform: str, said: str) -> None:

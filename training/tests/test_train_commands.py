@@ -17,9 +17,13 @@ pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
 from osml_training.cli import models, train
-from osml_training.data.features import CONTEXT, INPUTS
-from osml_training.evaluate.floor import label_noise
+from osml_training.data.example_rows import RunLabels
+from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS
+from osml_training.data.runs import RunKey
+from osml_training.evaluate.floor import label_differences, label_noise
 from osml_training.evaluate.published import PAIRS, TABLE_5
+from osml_training.train.config import shipped_config
+from osml_training.transfer import transfer as transferring
 
 from osml.failure import InputError, MachineError
 from osml.predictors import FEATURES, PARAMETERS, find_model, load_predictor, read_metadata
@@ -142,6 +146,44 @@ def test_label_noise_is_the_difference_to_the_runs_without_noise(sweep: Path, tm
     found = label_noise(sweep, PLATFORM, tmp_path / "twin")
     assert found["runs"] > 10
     assert 0 <= found["mae"]["rcliff_cores"] < 2
+    slowed = label_noise(sweep, PLATFORM, tmp_path / "twin", "b2")
+    assert list(slowed["mae"]) == ["qos_reduction_pct"]
+    assert 0 < slowed["mae"]["qos_reduction_pct"] < 20
+    taken = label_noise(sweep, PLATFORM, tmp_path / "twin", "b")
+    assert set(taken["mae"]) <= set(OUTPUTS["b"])
+    assert 0 < taken["mae"]["balanced_cores"] < 2
+
+
+def _labelled(latency_ms: list[list[float]], oaa: tuple[int, int]) -> RunLabels:
+    """A run with a target of 10 ms whose cores are handed out in twos."""
+    row = dict.fromkeys(OUTPUTS["a"], 1.0) | {
+        "core_unit": 2.0, "target_ms": 10.0, "grid_cores": len(latency_ms), "grid_ways": len(latency_ms[0]),
+        "slowdowns": [0.1], "oaa_cores": 2.0 * oaa[0], "oaa_ways": oaa[1],
+    }  # fmt: skip
+    return RunLabels(RunKey(PLATFORM, "moses", "00ff", 0.5, 4, 0), row, np.array(latency_ms, np.float32).ravel())
+
+
+def test_label_differences_of_b_and_b2_are_those_of_hand_counted_surfaces() -> None:
+    """One way, three core units: from 3 units one can be taken at 10 % of slowdown, or with the noise none."""
+    clean = _labelled([[20.0, 20.0], [5.2, 5.2], [5.0, 5.0]], (3, 2))
+    noisy = _labelled([[20.0, 20.0], [5.2, 5.2], [5.0, 4.0]], (3, 2))
+    assert not np.nansum(label_differences("b2", clean, clean))
+    found = label_differences("b2", noisy, clean)[:, 0]
+    # Asked in the four cells that meet the target, (2, 1) to (3, 2). Only what starts at (3, 2) changes.
+    before = [[100 * (1 - 4.0 / after), 100 * (1 - 5.0 / after)] for after in (5.0, 5.2, 5.2, 20.0, 20.0)]
+    assert sorted({round(float(d), 3) for d in found if d > 0}) == sorted({round(abs(a - b), 3) for a, b in before})
+    taken = label_differences("b", clean, noisy)  # from (3, 2): two CPUs and a way, or no more of anything
+    assert np.nanmax(taken[:, 0]) == 2.0
+    assert np.isnan(label_differences("b", noisy, clean)[-1]).all()
+
+
+def test_few_runs_are_all_trained_on_and_many_keep_a_validation(sweep: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config = shipped_config("a", "masked")
+    few, _ = transferring._amount(sweep, config, PLATFORM, 1.0)
+    assert few.split.validation == 0
+    assert few.split.test == config.split.test  # what is tested stays what it is
+    monkeypatch.setattr(transferring, "GENTLE_RUNS", 1)
+    assert transferring._amount(sweep, config, PLATFORM, 1.0)[0] == config
 
 
 @pytest.mark.parametrize(

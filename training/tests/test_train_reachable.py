@@ -85,7 +85,9 @@ def test_the_command_puts_it_beside_the_model(sweep: Path, tmp_path: Path) -> No
     found = CliRunner().invoke(train.app, [*asked, "--json"])
     assert found.exit_code == 0, found.output
     reached = json.loads(found.stdout)["reachable"]
+    assert reached["same_size"]["hidden"] == [8]
     assert reached["larger"]["hidden"] == [23]
+    assert 0 < reached["train_rows"] <= 3000
     assert [row["output"] for row in reached["nearest"]["rows"]] == ["rcliff", "oaa"]
     assert all(row["core_mae"] > 0 for row in reached["larger"]["rows"])
     people = CliRunner().invoke(train.app, asked, env={"COLUMNS": "200"})

@@ -95,3 +95,6 @@ def test_hiding_counters_touches_these_only() -> None:
 def test_variants_are_for_training_only_and_those_of_unseen_services_for_nothing() -> None:
     assert {part_of(_key("moses~3", k / 100, run=str(k)), Split()) for k in range(100)} == {"train"}
     assert {part_of(_key("silo~1", k / 100, run=str(k)), Split()) for k in range(100)} == {"none"}
+    keys = [_key("moses", k / 100, run=str(k))._replace(platform="e5-2697v4~2") for k in range(100)]
+    assert {part_of(key, Split()) for key in keys} == {"train"}
+    assert part_of(_key("silo", 0.5)._replace(platform="e5-2697v4~2"), Split()) == "none"

@@ -45,6 +45,9 @@ def collect_command(
     platform: Annotated[
         str, typer.Option(help="Platforms of the catalog, separated by commas, or parts, as ID@8x11; `all`.")
     ] = "e5-2697v4",
+    varied_platforms: Annotated[
+        int, typer.Option(help="In place of each platform so many variants of it: made-up machines.")
+    ] = 0,
     service: Annotated[
         str, typer.Option(help="Services, separated by commas; `paper` (11, seen), `all` (16).")
     ] = "paper",
@@ -97,14 +100,16 @@ def collect_command(
     from osml_training.data.sweep import Sweep  # noqa: PLC0415
     from osml_training.data.variants import variants_of  # noqa: PLC0415
 
-    if not 0 <= varied <= _MOST_VARIANTS:
-        raise InputError(f"--varied is {varied}, expected 0 to {_MOST_VARIANTS}")
+    for option, count in (("--varied", varied), ("--varied-platforms", varied_platforms)):
+        if not 0 <= count <= _MOST_VARIANTS:
+            raise InputError(f"{option} is {count}, expected 0 to {_MOST_VARIANTS}")
 
     services = {"paper": PAPER_SERVICES, "all": tuple(catalogs.service_names())}.get(service) or _list(
         service, "--service"
     )
+    platforms = tuple(catalogs.platform_names()) if platform == "all" else _list(platform, "--platform")
     sweep = Sweep(
-        platforms=tuple(catalogs.platform_names()) if platform == "all" else _list(platform, "--platform"),
+        platforms=variants_of(platforms, varied_platforms) if varied_platforms else platforms,
         services=variants_of(services, varied) if varied else services,
         neighbours=services if neighbour == "same" else _list(neighbour, "--neighbour"),
         jobs=() if job == "none" else _list(job, "--job"),

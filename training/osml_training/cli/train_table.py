@@ -38,8 +38,12 @@ def print_errors(document: dict[str, Any]) -> None:
         add(name.replace("_", " "), found["rows"])
     if "reachable" in document:
         add("nearest, without end", document["reachable"]["nearest"]["rows"])
+        add("network as large, same rows", document["reachable"]["same_size"]["rows"])
         add("network 8 x as large", document["reachable"]["larger"]["rows"])
     console.print(table)
+    if "floor" in document:
+        told = ", ".join(f"{name} {error:.2f}" for name, error in document["floor"]["mae"].items())
+        console.print(f"what noise alone does to {document['floor']['runs']} runs' labels: {told}", highlight=False)
     for key, what in (("coverage", "seen"), ("coverage_unseen", "unseen")):
         if document.get(key):
             told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in document[key].items())

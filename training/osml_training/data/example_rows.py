@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -35,10 +36,19 @@ def descriptors(platform: Fingerprint) -> Floats32:
     return np.array([_value(v) for v in values], np.float32)
 
 
+_SIZES = tuple(name for name in OUTPUTS["a"] if name.endswith(("_cores", "_ways")))
+
+
 class RunLabels:
     """The labels of one run, ready for its rows."""
 
     def __init__(self, key: RunKey, row: dict[str, Any], latency_ms: NDArray[np.float32]):
+        for name in _SIZES:
+            if row[name] is not None and not (math.isfinite(row[name]) and row[name] > 0):
+                raise InputError(
+                    f"labels of run {key.run}: '{name}' is {row[name]:g}, expected a number above 0 or null: label it "
+                    "again"
+                )
         self.key = key
         self.cliff = np.array([_value(row[name]) for name in OUTPUTS["a"]], np.float32)
         self.unit = float(row["core_unit"])

@@ -12,14 +12,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
+from osml_training.data.arrow import pc
 from osml_training.data.description import described
 from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
-from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
+from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, PLATFORM, Model
 from osml_training.data.runs import RunKey
 from osml_training.data.schema import PERCENTILES
 from osml_training.data.store import labels_file, open_parquet, read_group, read_whole, trace_files
 
 _OPEN_FILES = 64
+
+WINDOWS: dict[Model, int] = {"a": 0, "a2": 0, "b": 2, "b2": 4}
+"""B and B' are asked in cells within so many cores and ways of the OAA."""
 
 
 class Examples(NamedTuple):
@@ -76,7 +80,7 @@ class ExampleSource:
         self.dataset, self.select, self.labels, self.seed = dataset, select, labels, seed
         self.model: Model = model
         self.neighbours = neighbours or ("alone" if model == "a" else "beside")
-        self.window = {"b": 2, "b2": 4}.get(model, 0) if window is None else window
+        self.window = WINDOWS[model] if window is None else window
         self.files = trace_files(dataset, platforms, services)
         keys = [dict(part.split("=", 1) for part in file.parts if "=" in part) for file in self.files]
         self.platforms = tuple(sorted({key["platform"] for key in keys}))
@@ -183,6 +187,7 @@ class ExampleSource:
             if not file.may_have(group):
                 continue
             table = read_group(file.parquet, file.path, group, _COLUMNS)
+            _check_fits(table, file, group)
             seed = [self.seed, index, group]
             found = rows_of(self.model, table, file.labels, file.machine, self.window, np.random.default_rng(seed))
             if found is None:
@@ -205,6 +210,17 @@ _COLUMNS = [
     "neighbours", "neighbour_cores", "neighbour_ways", "neighbour_cache_mib", "neighbour_bandwidth_gbps",
     *PERCENTILES.values(),
 ]  # fmt: skip
+
+
+def _check_fits(table: Any, file: _File, group: int) -> None:
+    """InputError for rows that use more than the machine is described with."""
+    for name, what in (("cores", "platform_cores"), ("ways", "platform_ways")):
+        there, used = file.machine[PLATFORM.index(what)], pc.max(table.column(name)).as_py()
+        if used is not None and used > there:
+            raise InputError(
+                f"{file.path}: row group {group}, column '{name}': up to {used:g}, but the platform is described with "
+                f"{there:g}: traces and description contradict each other"
+            )
 
 
 def _joined(parts: list[Examples]) -> Examples:

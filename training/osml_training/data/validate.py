@@ -10,7 +10,7 @@ import numpy as np
 
 from osml.failure import InputError
 from osml_training.data.arrow import pc
-from osml_training.data.checks.against_platform import check_description, check_rows
+from osml_training.data.checks.against_platform import check_description, check_rows, check_same
 from osml_training.data.checks.columns import check_ranges, check_schema
 from osml_training.data.checks.constants import Constants
 from osml_training.data.checks.duplicates import Duplicates
@@ -19,7 +19,7 @@ from osml_training.data.checks.labels import check_labels
 from osml_training.data.checks.personal import check_text
 from osml_training.data.checks.surfaces import check_surface
 from osml_training.data.collect import read_description
-from osml_training.data.description import LICENCES, FileDescription, described
+from osml_training.data.description import LICENCES, FileDescription, Fingerprint, described
 from osml_training.data.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
 from osml_training.data.store import DATASET, LABELS, TRACES, labels_file, open_parquet, read_group
 from osml_training.data.surfaces import Surface, add_rows, core_unit, grid_of
@@ -36,6 +36,7 @@ class Validator:
 
     def __init__(self, root: Path, done: Callable[[Path], None] | None = None) -> None:
         self.root, self.report, self._done = root, Report(), done
+        self.platforms: dict[str, Fingerprint] = {}  # as dataset.json describes them
         self._duplicates = Duplicates()
         self._file_of_run: dict[str, str] = {}
         self._loads: dict[tuple[str, str], set[float]] = {}
@@ -58,6 +59,8 @@ class Validator:
         before = len(self.report.findings)
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
         self.report.add(_check_keys(about, file, place))
+        if (known := self.platforms.get(about.platform.id)) is not None:
+            self.report.add(check_same(known, about.platform, place))
         usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
             parquet.schema_arrow.names
         )
@@ -164,11 +167,12 @@ def _check_texts(table: Any, about: FileDescription, place: Place) -> Iterator[F
         yield place.warning(None, "simulated, but without a seed: nobody can make it again")
 
 
-def _dataset(folder: Path, report: Report, max_gib: float) -> None:
-    """What is beside the traces."""
-    place = Place(DATASET)
+def _dataset(folder: Path, report: Report, max_gib: float) -> dict[str, Fingerprint]:
+    """What is beside the traces. Returns the platforms that it describes, by id."""
+    place, platforms = Place(DATASET), dict[str, Fingerprint]()
     try:
         about = read_description(folder)
+        platforms = {platform.id: platform for platform in about.platforms}
         if about.licence not in LICENCES:
             report.add([place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")])
         for text in (about.name, about.contributor or "", about.description):
@@ -189,6 +193,7 @@ def _dataset(folder: Path, report: Report, max_gib: float) -> None:
     if size > max_gib * 2**30:
         message = f"{size / 2**30:.1f} GiB, expected at most {max_gib:g}: hand it in by platform"
         report.add([Finding("error", None, None, None, message)])
+    return platforms
 
 
 def validate(path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], None] | None = None) -> Report:
@@ -202,7 +207,7 @@ def validate(path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], Non
     if not path.is_dir():
         raise InputError(f"'{path}' is neither a folder nor a file")
     validator = Validator(path, done)
-    _dataset(path, validator.report, max_gib)
+    validator.platforms = _dataset(path, validator.report, max_gib)
     files = sorted((path / TRACES).rglob("*.parquet"))
     for file in files:
         validator.traces(file, labels_file(path, file))

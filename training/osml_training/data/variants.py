@@ -1,7 +1,8 @@
-"""Names of what can be swept: the catalogs', parts of a machine, and services that are variants of the catalogs'.
+"""Names of what can be swept: the catalogs', parts and variants of a machine, and variants of services.
 
-`ID@8x11` is platform ID with 8 CPUs and 11 ways; services bear there what cores and clock say. `NAME~3` is the third
-variant of service NAME: another program with other demands, the same one wherever it is asked for.
+`ID@8x11` is platform ID with 8 CPUs and 11 ways, `ID~3` its third variant: a made-up machine with other cores, clock,
+cache and bandwidth; services bear there what cores and clock say. `NAME~3` is the third variant of service NAME:
+another program with other demands. Variants are the same wherever they are asked for.
 """
 
 from __future__ import annotations
@@ -23,11 +24,22 @@ from osml.virtual.surface import ideal_ms, tail_ms, whole_node
 
 CUT, VARIANT = "@", "~"
 
+MOST_VARIANTS = 10_000
+
 _SIZE, _SHAPE = 4.0, 2.0
 """Sizes (work of a request, working set, ...) are drawn log-uniformly within x1/4 to x4, other traits x1/2 to x2."""
 
 _SERIAL = (1 / 32, 2.0)
 """The part of a request that only one can be in, relative to its work: mostly less, so that cores are what limits."""
+
+_CORES = (4, 32)
+"""Physical cores of a made-up machine, drawn log-uniformly; every second one has two hyperthreads a core."""
+
+_WAYS = (8, 20)
+"""Ways of its cache, drawn uniformly."""
+
+_CLOCK, _ROOM = 1.3, 2.0
+"""Its clocks are drawn log-uniformly within x1/1.3 to x1.3, bandwidth and size of a way within x1/2 to x2."""
 
 _LEAST_ROOM = 1.5
 """A target is at least so many times the latency alone at a tenth of the load."""
@@ -35,27 +47,39 @@ _LEAST_ROOM = 1.5
 _STEPS = 24
 
 
-def parent_of(service: str) -> str:
-    """The catalog's name of a service or of a variant of it."""
-    return service.split(VARIANT, 1)[0]
+def parent_of(name: str) -> str:
+    """The catalog's name of a service or a platform, or of a variant of it."""
+    return name.split(VARIANT, 1)[0]
 
 
-def is_variant(service: str) -> bool:
+def is_variant(name: str) -> bool:
     """Whether the name is that of a variant."""
-    return VARIANT in service
+    return VARIANT in name
 
 
-def variants_of(services: Sequence[str], count: int) -> tuple[str, ...]:
-    """The names of the first `count` variants of each service; fewer are the first of more."""
-    return tuple(f"{name}{VARIANT}{k}" for k in range(1, count + 1) for name in services)
+def variants_of(names: Sequence[str], count: int) -> tuple[str, ...]:
+    """The names of the first `count` variants of each service or platform; fewer are the first of more."""
+    return tuple(f"{name}{VARIANT}{k}" for k in range(1, count + 1) for name in names)
+
+
+def _number_of(kind: str, name: str) -> int:
+    """The number of a variant; InputError where the name has none."""
+    parent, _, number = name.partition(VARIANT)
+    if not (number.isdecimal() and 1 <= int(number) <= MOST_VARIANTS):
+        raise InputError(f"{kind} is '{name}', expected {parent}{VARIANT} and the number of a variant from 1 on")
+    return int(number)
 
 
 @cache
 def platform_of(name: str) -> PlatformModel:
-    """A platform of the catalog, or a part of one, which has the whole name as its id.
+    """A platform of the catalog, or a part or a variant of one, which has the whole name as its id.
 
-    Raises CatalogError for a platform that is not known, InputError for a part that is none of it.
+    Raises CatalogError for a platform that is not known, InputError for a part that is none of it or for a variant that
+    is no number.
     """
+    if VARIANT in name:
+        _number_of("platform", name)
+        return _made_up(catalogs.platform(parent_of(name)), name)
     base, cut, size = name.partition(CUT)
     whole = catalogs.platform(base)
     if not cut:
@@ -68,19 +92,41 @@ def platform_of(name: str) -> PlatformModel:
 
 @cache
 def service_of(name: str, platform: str) -> ServiceModel:
-    """A service of the catalog, or a variant of one, on a platform or a part of one.
+    """A service of the catalog, or a variant of one, on a platform or a part or variant of one.
 
     Raises CatalogError for a service that is not known, InputError for a variant that is no number.
     """
-    parent, varied, number = name.partition(VARIANT)
-    machine = platform_of(platform)
-    base = platform.partition(CUT)[0]
-    found = resized_service(parent, replace(machine, id=base)) if CUT in platform else catalogs.service(parent, base)
-    if not varied:
+    parent, machine = parent_of(name), platform_of(platform)
+    base = parent_of(platform.partition(CUT)[0])
+    found = catalogs.service(parent, base) if base == platform else resized_service(parent, replace(machine, id=base))
+    if not is_variant(name):
         return found
-    if not (number.isdecimal() and 1 <= int(number) <= 10_000):
-        raise InputError(f"service is '{name}', expected {parent}{VARIANT} and the number of a variant from 1 on")
+    _number_of("service", name)
     return _bearing(_drawn(replace(found, name=name)), machine)
+
+
+def _made_up(base: PlatformModel, name: str) -> PlatformModel:
+    """A machine that could be: its cache is the faster the more cores it serves, what is not drawn is the base's."""
+    rng = np.random.default_rng(zlib.crc32(name.encode()))
+
+    def times(most: float) -> float:
+        return float(most ** rng.uniform(-1, 1))
+
+    few, many = (float(np.log(cores)) for cores in _CORES)
+    cores = round(float(np.exp(rng.uniform(few, many))))
+    clock, turbo = base.frequency_ghz * times(_CLOCK), base.turbo_ghz * times(_CLOCK)
+    return replace(
+        base,
+        id=name,
+        physical_cores=cores,
+        cpus=cores * int(rng.integers(1, 3)),
+        frequency_ghz=round(clock, 2),
+        turbo_ghz=round(max(clock, turbo), 2),
+        ways=int(rng.integers(_WAYS[0], _WAYS[1] + 1)),
+        way_mib=round(base.way_mib * times(_ROOM), 2),
+        bandwidth_gbps=round(base.bandwidth_gbps * times(_ROOM), 1),
+        llc_gbps=base.llc_gbps * cores / base.physical_cores,
+    )
 
 
 def _drawn(service: ServiceModel) -> ServiceModel:

@@ -6,6 +6,7 @@ from typing import Any
 
 from osml.predictors import ModelMetadata
 from osml_training.export.card import markdown_table, number
+from osml_training.export.commit import short
 
 
 def _rows(metadata: ModelMetadata) -> str:
@@ -69,7 +70,7 @@ Trained on **{made}**.
 - variant: {m.variant}; reward: {told}; gamma {m.training.get("gamma")}
 - services in training: {", ".join(m.services)}{varied}
 - dataset: sha256 `{m.dataset_fingerprint[:16]}...`
-- commit `{m.commit[:12]}`, seed {m.seed}{_kept(m)}
+- commit `{short(m.commit)}`, seed {m.seed}{_kept(m)}
 
 Made by
 

@@ -25,7 +25,8 @@ from osml_training.dqn.evaluate import EVALUATION_SEED, evaluate, fresh_surfaces
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Keep, Transitions, read_transitions, transitions_of
-from osml_training.export.bundle import add_to_manifest, commit, entry_of, rounded, unit_of
+from osml_training.export.bundle import add_to_manifest, entry_of, rounded, unit_of
+from osml_training.export.commit import commit
 from osml_training.jobs.training import Made, command_line
 from osml_training.train.splits import Part, chooses
 

@@ -50,7 +50,8 @@ def rank_correlation(rows: Rows, inputs: tuple[str, ...]) -> list[dict[str, Any]
         for output in ("oaa_cores", "oaa_ways"):
             y = rows.y[:, names.index(output)]
             known = ~(np.isnan(x) | np.isnan(y))
-            found: Any = spearmanr(x[known], y[known])
-            line[output] = round(float(found.statistic), 3)
+            moving = len(np.unique(x[known])) > 1 and len(np.unique(y[known])) > 1  # else there is no order to compare
+            found: Any = spearmanr(x[known], y[known]) if moving else None
+            line[output] = None if found is None else round(float(found.statistic), 3)
         out.append(line)
     return out

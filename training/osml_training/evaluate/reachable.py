@@ -14,6 +14,7 @@ from scipy.optimize import nnls
 from sklearn.neighbors import KNeighborsRegressor
 from threadpoolctl import threadpool_limits
 
+from osml_training.data.variants import is_variant
 from osml_training.evaluate.baselines import NEIGHBOURS
 from osml_training.evaluate.errors import table_rows
 from osml_training.train import loop
@@ -76,28 +77,41 @@ def nearest_curve(config: Config, train: Rows, test: Rows, split: str) -> dict[s
     return {"curve": curve, "rows": ends}
 
 
-def larger_network(config: Config, train: Rows, validation: Rows, test: Rows, split: str) -> dict[str, Any]:
-    """Errors of a network with eight times the weights that never misses a counter, trained on the same rows."""
+def larger(config: Config) -> Config:
+    """The config of a network with eight times the weights, which learns at half the rate."""
     wide = tuple(round(size * _WIDER) for size in config.hidden)
-    config = msgspec.structs.replace(config, hidden=wide, drop_counters=0.0, learning_rate=config.learning_rate / 2)
+    return msgspec.structs.replace(config, hidden=wide, learning_rate=config.learning_rate / 2)
+
+
+def network_errors(config: Config, train: Rows, validation: Rows, test: Rows, split: str) -> dict[str, Any]:
+    """Errors of a network that never misses a counter."""
+    config = msgspec.structs.replace(config, drop_counters=0.0)
     loop.deterministic()
     network = new_network(config, scaling_of(train.x, config), train)
     loop.fit(network, loop.from_memory(network, train, config), validation, config, -(-len(train.y) // config.batch))
     points, _ = loop.predict(network, test.x)
-    return {"hidden": list(wide), "rows": table_rows(config.model, split, points, test, config.inputs)}
+    return {"hidden": list(config.hidden), "rows": table_rows(config.model, split, points, test, config.inputs)}
 
 
 def reachable(
     config: Config, dataset: Path, platform: str, split: str, rows: int, epochs: int | None = None
 ) -> dict[str, Any]:  # fmt: skip
-    """Both on the seen services of a data set, with `rows` to learn from: `nearest` (3,000 rows tested), `larger`."""
+    """Both on the seen services of a data set, with `rows` to learn from: `nearest` (3,000 rows tested), `larger`.
+
+    Beside the larger network stands one of the model's own size that learned from the same rows, `same_size`. The table
+    of the nearest neighbours holds no variants of services: whom it is asked about is none.
+    """
     if epochs is not None:
         config = msgspec.structs.replace(config, epochs=epochs)
-    train = load_part(dataset, config, "train", rows=rows, platforms=(platform,))
-    validation = load_part(dataset, config, "validation", rows=20_000, platforms=(platform,))
-    test = load_part(dataset, config, "test", rows=20_000, platforms=(platform,))
+    where = (platform,)
+    real = load_part(dataset, config, "train", rows=rows, platforms=where, keep=lambda run: not is_variant(run.service))
+    train = load_part(dataset, config, "train", rows=rows, platforms=where)
+    validation = load_part(dataset, config, "validation", rows=20_000, platforms=where)
+    test = load_part(dataset, config, "test", rows=20_000, platforms=where)
     few = test.taken(np.sort(np.random.default_rng(config.seed).permutation(len(test.y))[:3000]))
     return {
-        "nearest": nearest_curve(config, train, few, split),
-        "larger": larger_network(config, train, validation, test, split),
+        "train_rows": len(train.y),
+        "nearest": nearest_curve(config, real, few, split),
+        "same_size": network_errors(config, train, validation, test, split),
+        "larger": network_errors(larger(config), train, validation, test, split),
     }

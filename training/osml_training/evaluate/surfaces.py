@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
-from osml_training.data.description import described
+from osml_training.data.description import Fingerprint, described
 from osml_training.data.example_rows import RunLabels
 from osml_training.data.runs import RunKey
 from osml_training.data.store import labels_file, open_parquet, trace_files
@@ -27,9 +28,10 @@ class Grid(NamedTuple):
     way_mib: float
 
 
-def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: str = "labels") -> dict[int, Grid]:
-    """All labelled runs by the number that `Examples.run` has, but those of variants: nobody is tested on them."""
-    grids: dict[int, Grid] = {}
+def read_labels(
+    dataset: Path, platforms: tuple[str, ...] | None = None, labels: str = "labels"
+) -> Iterator[tuple[RunLabels, Fingerprint]]:
+    """All labelled runs with their machine, but those of variants: nobody is tested on them."""
     for traces in trace_files(dataset, platforms):
         if is_variant(traces.parent.name):
             continue
@@ -40,9 +42,15 @@ def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: 
         machine = described(parquet.schema_arrow.metadata, str(file)).platform
         for row in parquet.read().to_pylist():
             key = RunKey(row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"])
-            found = RunLabels(key, row, np.array(row["latency_ms"], np.float32))
-            grids[found.number] = Grid(found.latency_ms, found.target_ms, found.unit, machine.way_mib or float("nan"))
-    return grids
+            yield RunLabels(key, row, np.array(row["latency_ms"], np.float32)), machine
+
+
+def read_grids(dataset: Path, platforms: tuple[str, ...] | None = None, labels: str = "labels") -> dict[int, Grid]:
+    """Their surfaces by the number that `Examples.run` has."""
+    return {
+        found.number: Grid(found.latency_ms, found.target_ms, found.unit, machine.way_mib or float("nan"))
+        for found, machine in read_labels(dataset, platforms, labels)
+    }
 
 
 def missed(grids: dict[int, Grid], run: NDArray[np.int64], cores: Floats32, ways: Floats32) -> NDArray[np.bool_]:

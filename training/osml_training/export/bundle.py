@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +25,7 @@ from osml_training.data.features import OUTPUTS
 from osml_training.data.schema import TRACE_COLUMNS
 from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
 from osml_training.export.card import card
+from osml_training.export.commit import commit
 from osml_training.export.graph import onnx_model
 from osml_training.export.parity import TOLERANCE, largest_difference, probes
 from osml_training.train.train import Trained
@@ -45,14 +45,6 @@ def unit_of(name: str) -> str | None:
         if name.endswith(ending):
             return unit
     return None
-
-
-def commit() -> str:
-    """The commit of the working tree; `unknown` outside of git."""
-    try:
-        return subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        return "unknown"
 
 
 def describe(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from osml.predictors import ModelMetadata
+from osml_training.export.commit import short
 
 _WHAT = {
     "a": "RCliff, OAA and the bandwidth of the OAA of a service that is alone on the node (OSML's Model-A)",
@@ -87,7 +88,7 @@ Answers {_WHAT[m.kind]}. Trained on **{made}**.
 - variant: {m.variant}
 - services in training: {", ".join(m.services)}{varied}
 - dataset: sha256 `{m.dataset_fingerprint[:16]}...`
-- commit `{m.commit[:12]}`, seed {m.seed}
+- commit `{short(m.commit)}`, seed {m.seed}
 {parent}
 Made by
 

@@ -64,7 +64,7 @@ def evaluation(
     if with_floor:
         from osml_training.evaluate.floor import label_noise  # noqa: PLC0415
 
-        document["floor"] = label_noise(data, where, data.with_name(f"{data.name}-noise-free"))
+        document["floor"] = label_noise(data, where, data.with_name(f"{data.name}-noise-free"), config.model)
     if with_reachable:
         from osml_training.evaluate.reachable import reachable  # noqa: PLC0415
 

@@ -85,5 +85,5 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
 
 def command_line() -> str:
     """The command that runs now, as one would type it, but for passwords in addresses."""
-    program = Path(sys.argv[0]).name
+    program = Path(sys.argv[0]).name.replace("__main__.py", "osml")
     return masked(" ".join([program, *sys.argv[1:]]))

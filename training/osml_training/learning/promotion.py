@@ -19,7 +19,8 @@ from osml.masked import masked
 from osml.predictors import ManifestEntry, ModelMetadata
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
-from osml_training.export.bundle import commit, entry_of
+from osml_training.export.bundle import entry_of
+from osml_training.export.commit import commit
 from osml_training.jobs.training import command_line
 from osml_training.learning.candidates import Losses
 from osml_training.learning.champion_alias import champion_version, move_champion, register

@@ -44,6 +44,13 @@ def _worker(settings: dict[str, Any]) -> None:
         report.report({"epochs": epochs}, checkpoint=checkpoint)
 
 
+def _reason(told: str, workers: int) -> str:
+    """What a worker's traceback ends with, without the name of the exception."""
+    lines = [line.strip() for line in told.splitlines() if line.strip()] or ["no reason given"]
+    reason = (lines[-1].partition("Error: ")[2] or lines[-1])[:300]
+    return f"{reason}; each of {workers} workers needs runs of its own" if "no examples" in reason else reason
+
+
 def train_on_ray(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None, workers: int, address: str, storage: Path
 ) -> Trained:
@@ -57,7 +64,7 @@ def train_on_ray(
     try:
         import ray  # noqa: PLC0415
         import torch  # noqa: PLC0415
-        from ray.train import RunConfig, ScalingConfig  # noqa: PLC0415
+        from ray.train import RunConfig, ScalingConfig, TrainingFailedError  # noqa: PLC0415
         from ray.train.torch import TorchConfig, TorchTrainer  # noqa: PLC0415
     except ImportError:
         raise Failure(
@@ -87,8 +94,8 @@ def train_on_ray(
         with result.checkpoint.as_directory() as folder:
             weights = tensors.load(Path(folder) / _WEIGHTS, weights_only=True)
         epochs = [Epoch(**epoch) for epoch in result.metrics["epochs"]]
-    except cluster.exceptions.RayError as error:
-        raise Failure(f"training on Ray failed: {' '.join(str(error).split())[:300]}") from None
+    except (cluster.exceptions.RayError, TrainingFailedError) as error:
+        raise Failure(f"training on Ray failed: {_reason(str(error), workers)}") from None
     finally:
         cluster.shutdown()
     rows = load_part(dataset, config, "train", platforms=platforms)

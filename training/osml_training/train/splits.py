@@ -16,9 +16,10 @@ _FOLDS = 10_000
 def part_of(key: RunKey, split: Split) -> Part:
     """The part that a run belongs to; the same for all runs of a service in one band of load on one platform.
 
-    Variants are for training only, and those of an unseen service for nothing: tests and margins are of real programs.
+    Variants are for training only, and those of an unseen service for nothing: tests and margins are of programs and
+    machines of the catalogs.
     """
-    if is_variant(key.service):
+    if is_variant(key.service) or is_variant(key.platform):
         return "none" if parent_of(key.service) in split.unseen else "train"
     if key.service in split.unseen:
         return "unseen"

@@ -75,7 +75,7 @@ def fit_network(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
     keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
 ) -> Fitted:  # fmt: skip
-    """Train on the runs of the part `train`, stop by `validation`.
+    """Train on the runs of the part `train`, stop by `validation`; where the split has none, by the training itself.
 
     With a `network` that one is trained further (transfer), with its own scaling. `keep` limits the runs that are
     looked at at all. Raises InputError where a part has no rows.
@@ -83,7 +83,9 @@ def fit_network(
     loop.deterministic()
     rows = load_part(dataset, config, "train", platforms=platforms, keep=keep)
     warnings = check_rows(rows, config)
-    validation = load_part(dataset, config, "validation", rows=_held(config), platforms=platforms, keep=keep)
+    validation = rows
+    if config.split.validation:
+        validation = load_part(dataset, config, "validation", rows=_held(config), platforms=platforms, keep=keep)
     found = network or new_network(config, scaling_of(rows.x, config), rows)
     Together().same(found)
     steps = -(-len(rows.x) // config.batch)

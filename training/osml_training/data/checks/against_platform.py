@@ -56,6 +56,14 @@ def _rest(total: int | None, own: Floats) -> Floats | None:
     return None if total is None else total - own + 0.01
 
 
+def check_same(dataset: Fingerprint, file: Fingerprint, place: Place) -> Iterator[Finding]:
+    """The two descriptions of a machine, of dataset.json and of a traces file; None says nothing."""
+    for name in Fingerprint.__struct_fields__:
+        said, found = getattr(dataset, name), getattr(file, name)
+        if said is not None and found is not None and said != found:
+            yield place.error(None, f"{name} of '{file.id}' is {found} here, dataset.json says {said}")
+
+
 def check_rows(table: Any, platform: Fingerprint, place: Place) -> Iterator[Finding]:
     """Upper limits by the platform and by the other columns of the same row; the smaller checks stand on their own."""
     names = set(table.column_names)
