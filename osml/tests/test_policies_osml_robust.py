@@ -205,6 +205,17 @@ def test_a_state_with_numbers_that_are_none_is_decided_on_without_them() -> None
         run(service("a"), service("b"), policy_state=seal_state(run.policy, taken))
 
 
+def test_a_state_with_a_need_that_no_machine_has_is_decided_on_without_it() -> None:
+    slices = replace(PLATFORM, cores=360, core_quantum=0.1)
+    run = Run(Osml(needs(rate_10=4.0)), slices)
+    run(service("a"), service("b"), times=3)
+    before = run.decision.partition
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    odd = replace(state, known={**state.known, "a": replace(state.known["a"], oaa=(1e308, 1.0), count=9)})
+    run(service("a"), service("b"), policy_state=seal_state(run.policy, odd))
+    assert run.decision.partition == before
+
+
 @pytest.mark.parametrize("gbps", [0.0, float("nan"), float("inf")])
 def test_a_state_with_a_need_of_bandwidth_that_is_no_amount_is_decided_on_without_it(gbps: float) -> None:
     run = Run(Osml(needs(rate_10=4.0)), replace(PLATFORM, mba=MbaRange(10, 100, 10)))

@@ -19,7 +19,7 @@ from osml.policies.osml.misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml.models import Models
 from osml.policies.osml.node import NOTHING, Cell, Node, left_over, parted
 from osml.policies.osml.shield import NEED, safe, units
-from osml.policies.osml.state import PARTED, SOME, OsmlState, Pair
+from osml.policies.osml.state import PARTED, SOME, Barter, OsmlState, Pair
 from osml.policies.policy import latency_text
 
 LONG_S = 8.0
@@ -56,6 +56,8 @@ class Round:
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
         self.narrow = state.narrow and not self.moved
+        if self.moved:
+            self.barter = Barter()  # what ways are worth at other loads nobody knows
         if here != there:
             for name in sorted(there - here):
                 self.say(f"{name} has gone: its part is free")
@@ -70,7 +72,10 @@ class Round:
         self._score(restart=restart)
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
         self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
-        self.clear = [] if self.apart or eased else [name for name in state.clear if name in self.cells]
+        behind = node.background and not self.apart and not eased
+        self.clear = [name for name in self.cells if name in state.clear] if behind else []
+        if len(self.clear) == len(self.services):  # jobs have to be somewhere
+            self.clear = []
         self.pairs = self._pairs(state.pairs)
         if self.pairs or self.clear:
             taken = Cell(sum(pair.cores for pair in self.pairs), 0)
