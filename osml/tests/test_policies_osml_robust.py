@@ -168,6 +168,32 @@ def test_a_model_that_opens_and_can_not_be_run_is_a_fault_and_raises_nothing(tmp
     assert "can't be used (Fail: " in fault
 
 
+@pytest.mark.parametrize(
+    ("operator", "more"),
+    [("Cast", {"to": 11}), ("Concat", {"axis": 0})],
+    ids=["doubles", "twice as many rows"],
+)
+def test_a_model_whose_answers_are_not_a_row_of_floats_for_each_row_is_a_fault(
+    tmp_path: Path, operator: str, more: dict[str, int]
+) -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+
+    def odd(folder: Path) -> None:
+        model = onnx.load(str(folder / "model.onnx"))
+        for node in model.graph.node:
+            node.output[:] = ["inner" if name == "points" else name for name in node.output]
+            node.input[:] = ["inner" if name == "points" else name for name in node.input]
+        twice = 2 if operator == "Concat" else 1
+        model.graph.node.append(onnx.helper.make_node(operator, ["inner"] * twice, ["points"], **more))
+        if operator == "Cast":
+            model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+        onnx.save(model, str(folder / "model.onnx"))
+
+    (fault,) = _faults_with(tmp_path / "models", odd)
+    assert "can't be used" in fault
+
+
 def test_a_model_of_another_kind_than_the_manifest_says_is_a_fault(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
 
