@@ -117,15 +117,20 @@ class Round:
             self.scores[self.kind] = e_s if old is None else 0.5 * (old + e_s)
 
     def _pairs(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Those that go on: both are here, loads are the same, and the giver doesn't suffer."""
+        """Those that go on: both are here and allowed so much, loads are the same, and the giver doesn't suffer."""
         kept = [p for p in pairs if {p.taker, p.giver} <= set(self.cells) and not {p.taker, p.giver} & set(self.moved)]
-        going = [p for p in kept if p.giver not in self.violated]
+        going = [p for p in kept if p.giver not in self.violated and self._may_share(p)]
         for pair in pairs:
             if pair not in going and pair.giver in self.cells:
                 cell = self.cells[pair.giver]
                 self.cells = {**self.cells, pair.giver: Cell(cell.cores + pair.cores, cell.ways)}
                 self.say(f"{pair.giver} shares no more: its {pair.cores} cores are its own again", pair.giver)
         return going
+
+    def _may_share(self, pair: Pair) -> bool:
+        """Whether what both reach is within the operator's limits of now."""
+        both = (pair.taker, pair.giver)
+        return all(self.cells[name].cores + pair.cores <= self.node.most(name).cores for name in both)
 
     def _make_room(self) -> None:
         """Cells as the limits of now allow them: the operator's may have changed, BE jobs may have come."""
