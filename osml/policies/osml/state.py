@@ -103,8 +103,7 @@ def sound(state: OsmlState) -> OsmlState:
     """The state without what no decision of this policy can have left in it: it has been in other hands."""
     known = {
         name: one for name, one in state.known.items()
-        if one.count >= 0
-        and all(-_MOST < need < _MOST for need in (*one.oaa, *one.oaa_upper, *one.cliff, *one.upper))
+        if one.count >= 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff, *one.upper) < _MOST  # NaN is not
         and (one.gbps is None or 0 < one.gbps < math.inf)
     }  # fmt: skip
     pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
