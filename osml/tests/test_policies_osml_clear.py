@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from osml.domain import Service
+from osml.domain import Outcome, Service
 from osml.policies.osml import Osml
 from osml.policies.osml.state import PARTED, POOLED, OsmlState
 from osml.policies.state import open_state, seal_state
@@ -83,6 +83,17 @@ def test_jobs_come_back_when_a_load_falls_and_do_not_when_nothing_changes() -> N
     assert _behind(run) == {"b"}
     run(few("a"), few("b", rate=500.0), job(), times=2)
     assert _behind(run) == {"a", "b"}
+
+
+def test_a_load_that_falls_while_a_refused_decision_waits_brings_jobs_back_too() -> None:
+    run, _ = _hovering("a")
+    applied = run(few("a"), few("b"), job()).partition
+    refused = Outcome(run.decision.seq, "refused", "cpuset: busy")
+    run(few("a"), few("b"), job(), partition=applied, outcome=refused)
+    assert _state(run).clear == ["a"]
+    run(few("a"), few("b", rate=500.0), job(), partition=applied)
+    assert "is held" in run.words()
+    assert _state(run).clear == []
 
 
 def test_jobs_that_come_after_the_last_one_left_are_behind_everybody() -> None:

@@ -282,10 +282,10 @@ class Round:
         )  # fmt: skip
 
     def waiting(self, applied: Partition) -> OsmlState:
-        """The same where nothing is asked for: what was learned of the services, and nothing decided."""
+        """The same where nothing is asked for: what was learned of the services or is over, and nothing decided."""
         before, seen = self.before, self.node.observation
         refused = before.refused and replace(before.refused, wait=before.refused.wait - 1, asked=False)
         return replace(
             before, known=self.known, calm=self.calm, wanted=applied, lack=self.infeasible(), refused=refused,
-            seq=seen.seq, time_s=seen.time_s,
+            apart=before.apart and self.apart, clear=self.clear, barter=self.barter, seq=seen.seq, time_s=seen.time_s,
         )  # fmt: skip
