@@ -228,3 +228,4 @@ def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str
     trial = session.run(None, {"features": np.zeros((1, len(metadata.features)), np.float32)})
     if not all(np.isfinite(part).all() for part in trial):
         raise Failure(f"{file}: the answer to a row of zeros is not finite")
+    BoundSession(session, metadata, answers)(np.zeros((2, len(metadata.features)), np.float32))  # a row of floats each

@@ -13,7 +13,7 @@ from osml.domain import Counters, Service
 from osml.policies.osml import Osml
 from osml.policies.osml.barter import LOOK, WARM
 from osml.policies.osml.state import Trial
-from osml.policies.state import open_state
+from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_osml_models import PLATFORM, Run, needs, observe, service
 
 REALTIME = replace(PLATFORM, realtime=True)
@@ -53,10 +53,7 @@ def test_noise_is_no_gain() -> None:
 
 
 def test_what_was_on_trial_when_something_else_happened_is_given_back() -> None:
-    run, ways = _history(lambda ways: 50.0, 12)
-    while ways[-1] != 2:
-        run(service("a"), service("b"), _job(50.0))
-        ways.append(run.decision.partition.ways_of("a"))
+    run, _ = _on_trial()
     run(service("a"), service("b", 1.5), _job(50.0), times=3)  # b misses its target, and gets more
     run(service("a"), service("b"), _job(50.0), times=WARM + LOOK)
     assert run.decision.partition.ways_of("a") == 1
@@ -87,6 +84,73 @@ def test_a_state_that_names_another_service_or_job_is_no_trouble() -> None:
         )
         plan, _ = run.policy.decide(seen, odd)
         assert plan.partition.ways_of("a") >= 1
+
+
+def _on_trial() -> tuple[Run, list[int]]:
+    """A run in which the service has two ways on trial, for fewer intervals than are judged."""
+    run, ways = _history(lambda ways: 50.0, 12)
+    while ways[-1] != 2:
+        run(service("a"), service("b"), _job(50.0))
+        ways.append(run.decision.partition.ways_of("a"))
+    return run, ways
+
+
+def test_a_trial_that_ends_gives_no_less_than_the_operator_wants_by_then() -> None:
+    run, _ = _on_trial()
+    run(service("a", min_ways=2), service("b"), _job(50.0), times=WARM + LOOK + 1)
+    assert "a has 2 ways again" in run.words()
+    assert run.decision.partition.ways_of("a") == 2
+
+
+@pytest.mark.parametrize("ways", [0, 10**6])
+def test_ways_that_no_trial_can_have_begun_with_are_not_given_back(ways: int) -> None:
+    run, _ = _on_trial()
+    run(service("a"), service("b"), _job(50.0))
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    trial = Trial("a", ways, {"job": 1e9})
+    seal = seal_state(run.policy, replace(state, barter=replace(state.barter, age=WARM + LOOK, trial=trial)))
+    run(service("a"), service("b"), _job(50.0), policy_state=seal)
+    assert "ways again" in run.words()
+    assert 1 <= run.decision.partition.ways_of("a") <= 2
+
+
+def test_longer_intervals_make_no_job_faster() -> None:
+    run = Run(Osml(needs(rate_10=4.0)), REALTIME)
+    found: list[int] = []
+    for i in range(60):
+        length_s = 1.0 if i < 18 else 1.1
+        slow = Service("job", "be", ipc_solo=1.0, counters=Counters(ipc=0.5, instructions=1e9 * length_s))
+        run(service("a"), service("b"), slow, interval_s=length_s)
+        found.append(run.decision.partition.ways_of("a"))
+    assert 2 in found  # on trial
+    assert found[-1] == 1
+
+
+def test_a_rate_of_work_and_instructions_are_not_compared() -> None:
+    run, ways = Run(Osml(needs(rate_10=4.0)), REALTIME), [0]
+    for _ in range(60):
+        counters = Counters(work_rate=None if ways[-1] == 2 else 50.0, instructions=1e9)
+        run(service("a"), service("b"), Service("job", "be", work_rate_solo=100.0, counters=counters))
+        ways.append(run.decision.partition.ways_of("a"))
+        assert "keeps" not in run.words()
+    assert 2 in ways
+
+
+def test_a_job_that_did_nothing_before_does_not_tell_what_ways_are_worth() -> None:
+    run, ways = Run(Osml(needs(rate_10=4.0)), REALTIME), [0]
+    for _ in range(60):
+        run(service("a"), service("b"), _job(50.0 if ways[-1] == 2 else 0.0))
+        ways.append(run.decision.partition.ways_of("a"))
+    assert 2 in ways
+    assert ways[-1] == 1
+
+
+def test_ways_that_were_worth_it_at_one_load_are_not_kept_at_another() -> None:
+    run, ways = _history(lambda ways: 50.0 + min(ways, 4), 200)
+    assert ways[-1] == 4
+    run(service("a", 1.2, rate=30.0), service("b"), _job(54.0))  # while somebody misses its target nothing is bartered
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    assert state.barter.kept == {}
 
 
 def test_nothing_is_tried_where_a_job_is_not_measured_or_has_cpus_of_its_own() -> None:

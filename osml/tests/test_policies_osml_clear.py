@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from osml.domain import Service
+from osml.domain import Outcome, Service
 from osml.policies.osml import Osml
-from osml.policies.osml.state import OsmlState
-from osml.policies.state import open_state
+from osml.policies.osml.state import PARTED, POOLED, OsmlState
+from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_osml_models import PLATFORM, Run, job, needs, service
 from osml.tests.test_policies_osml_virtual import _run
 from osml.virtual.mix import parse_mix
@@ -82,6 +82,34 @@ def test_jobs_come_back_when_a_load_falls_and_do_not_when_nothing_changes() -> N
     run(few("a"), few("b"), job(), times=20)
     assert _behind(run) == {"b"}
     run(few("a"), few("b", rate=500.0), job(), times=2)
+    assert _behind(run) == {"a", "b"}
+
+
+def test_a_load_that_falls_while_a_refused_decision_waits_brings_jobs_back_too() -> None:
+    run, _ = _hovering("a")
+    applied = run(few("a"), few("b"), job()).partition
+    refused = Outcome(run.decision.seq, "refused", "cpuset: busy")
+    run(few("a"), few("b"), job(), partition=applied, outcome=refused)
+    assert _state(run).clear == ["a"]
+    run(few("a"), few("b", rate=500.0), job(), partition=applied)
+    assert "is held" in run.words()
+    assert _state(run).clear == []
+
+
+def test_jobs_that_come_after_the_last_one_left_are_behind_everybody() -> None:
+    run, _ = _hovering("a")
+    run(few("a"), few("b"), times=3)
+    assert _state(run).clear == []
+    run(few("a"), few("b"), job(), times=2)
+    assert _behind(run) == {"a", "b"}
+
+
+@pytest.mark.parametrize("kind", [PARTED, POOLED])
+def test_a_state_by_which_jobs_may_run_nowhere_is_decided_on_without_that(kind: str) -> None:
+    run = Run(Osml(needs(rate_1000=18.0)), replace(PLATFORM, realtime=True))
+    run(few("a"), few("b"), job(), times=3)
+    seal = seal_state(run.policy, replace(_state(run), kind=kind, clear=["b", "a", "a"]))
+    run(few("a"), few("b"), job(), policy_state=seal)
     assert _behind(run) == {"a", "b"}
 
 

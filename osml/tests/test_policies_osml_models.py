@@ -74,7 +74,7 @@ def job(name: str = "job") -> Service:
 
 def observe(*services: Service, seq: int = 0, **more: Any) -> Observation:
     platform = more.pop("platform", PLATFORM)
-    return Observation("n", seq, 10.0 + seq, 1.0, platform, list(services), **more)
+    return Observation("n", seq, 10.0 + seq, more.pop("interval_s", 1.0), platform, list(services), **more)
 
 
 class Run:

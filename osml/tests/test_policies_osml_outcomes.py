@@ -140,6 +140,18 @@ def test_a_pair_that_shares_is_reported_for_as_long_as_it_shares() -> None:
         assert run.decision.infeasible.services == ["a"]
 
 
+@pytest.mark.parametrize("limited", ["a", "b"])
+def test_a_pair_shares_no_more_where_that_is_beyond_the_operators_new_limit(limited: str) -> None:
+    known = needs(rate_10=18.0)
+    b2: Any = Fake(lambda row: [5.0], metadata(("qos_reduction_pct",), ("expected_cores", "expected_cache_mib")), 0.0)
+    run = Run(Osml(Models(a=known.a, a2=known.a2, b2=b2)), replace(PLATFORM, ways=None))
+    run(service("a", max_cores=34), service("b"), times=6)
+    run(service("a", 1.5, max_cores=34), service("b"))
+    most = {"a": 34, "b": 36} | {limited: run.cores()[limited] - 1}
+    run(service("a", max_cores=most["a"]), service("b", max_cores=most["b"]))
+    assert run.cores()[limited] <= most[limited]
+
+
 def test_a_neighbour_gives_nothing_of_one_resource_where_the_shield_calls_that_unsafe() -> None:
     """It has fewer cores than its need and lives on its ways, which look like a surplus."""
     fake: Any = Fake(lambda row: [15.0, 10.0, 16.0, 4.0, 1.0])

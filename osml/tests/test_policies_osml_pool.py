@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
 from osml.policies.osml.state import POOLED, OsmlState
-from osml.policies.state import open_state
+from osml.policies.state import open_state, seal_state
 from osml.tests.test_policies_osml_models import PLATFORM, Run, job, needs, service
 
 SERVICES = (service("a", 1.5), service("b", rate=50.0), service("c", rate=50.0))
@@ -51,6 +51,14 @@ def test_a_refused_change_of_a_cell_beside_all_others_leaves_it_what_it_is() -> 
     run(service("a"), faster, SERVICES[2], partition=POOL, outcome=refused)
     assert run.decision.partition == POOL
     assert _state(run).kind == POOLED
+
+
+def test_a_state_by_which_one_service_is_beside_all_others_where_there_is_no_other() -> None:
+    run = Run(Osml(needs(rate_10=40.0)))
+    run(service("a"), job(), times=2)
+    odd = seal_state(run.policy, replace(_state(run), kind=POOLED))
+    run(service("a"), job(), partition=Partition([Region(["a"], 4, 2), Region(["job"], 1, 1)]), policy_state=odd)
+    assert all(region.owners for region in run.decision.partition.regions)
 
 
 def test_jobs_that_come_later_are_not_kept_apart_for_what_others_did() -> None:

@@ -168,6 +168,32 @@ def test_a_model_that_opens_and_can_not_be_run_is_a_fault_and_raises_nothing(tmp
     assert "can't be used (Fail: " in fault
 
 
+@pytest.mark.parametrize(
+    ("operator", "more"),
+    [("Cast", {"to": 11}), ("Concat", {"axis": 0})],
+    ids=["doubles", "twice as many rows"],
+)
+def test_a_model_whose_answers_are_not_a_row_of_floats_for_each_row_is_a_fault(
+    tmp_path: Path, operator: str, more: dict[str, int]
+) -> None:
+    onnx: Any = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+
+    def odd(folder: Path) -> None:
+        model = onnx.load(str(folder / "model.onnx"))
+        for node in model.graph.node:
+            node.output[:] = ["inner" if name == "points" else name for name in node.output]
+            node.input[:] = ["inner" if name == "points" else name for name in node.input]
+        twice = 2 if operator == "Concat" else 1
+        model.graph.node.append(onnx.helper.make_node(operator, ["inner"] * twice, ["points"], **more))
+        if operator == "Cast":
+            model.graph.output[0].type.tensor_type.elem_type = onnx.TensorProto.DOUBLE
+        onnx.save(model, str(folder / "model.onnx"))
+
+    (fault,) = _faults_with(tmp_path / "models", odd)
+    assert "can't be used" in fault
+
+
 def test_a_model_of_another_kind_than_the_manifest_says_is_a_fault(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
 
@@ -203,6 +229,17 @@ def test_a_state_with_numbers_that_are_none_is_decided_on_without_them() -> None
     taken = replace(state, pairs=[Pair("a", "b", -100)])
     with pytest.raises(RequestError, match="policy_state is not a state"):
         run(service("a"), service("b"), policy_state=seal_state(run.policy, taken))
+
+
+def test_a_state_with_a_need_that_no_machine_has_is_decided_on_without_it() -> None:
+    slices = replace(PLATFORM, cores=360, core_quantum=0.1)
+    run = Run(Osml(needs(rate_10=4.0)), slices)
+    run(service("a"), service("b"), times=3)
+    before = run.decision.partition
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    odd = replace(state, known={**state.known, "a": replace(state.known["a"], oaa=(1e308, 1.0), count=9)})
+    run(service("a"), service("b"), policy_state=seal_state(run.policy, odd))
+    assert run.decision.partition == before
 
 
 @pytest.mark.parametrize("gbps", [0.0, float("nan"), float("inf")])

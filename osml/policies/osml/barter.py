@@ -8,7 +8,6 @@ all is calm one service at a time gets twice its ways on trial, and keeps them w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from statistics import fmean
 
 from msgspec.structs import replace
 
@@ -42,24 +41,31 @@ def barter(turn: Round) -> Partition:
     trial = seen.trial
     if trial is None:
         return _begun(turn, seen)
-    ways = turn.cells[trial.service].ways
-    gain = fmean(seen.sums[job] / max(before, 1e-9) for job, before in trial.sums.items())
+    cores, ways = turn.cells[trial.service]
+    gains = [seen.sums[job] / before for job, before in trial.sums.items() if before > 0.0]  # who slept tells nothing
+    gain = sum(gains) / len(gains) if gains else 1.0
     told = f"beside {ways - trial.ways:+d} ways the jobs do {100.0 * gain:.1f} % of what they did before"
     if gain >= WORTH:
         turn.say(f"{trial.service} keeps {ways} ways: {told}", trial.service)
         return _begun(turn, seen)
-    turn.say(f"{trial.service} has {trial.ways} ways again: {told}", trial.service)
+    back = turn.node.bounded(trial.service, cores, min(trial.ways, ways)).ways  # limits may have changed on trial
+    turn.say(f"{trial.service} has {back} ways again: {told}", trial.service)
     after = replace(seen, tried=[*seen.tried, trial.service], trial=None)
-    return _given(turn, after, trial.service, trial.ways)
+    return _given(turn, after, trial.service, back)
 
 
 def _speeds(turn: Round) -> dict[str, float]:
-    """Work, else instructions, of every job in this interval; empty where one's was not measured."""
+    """Work, else instructions, of every job a second; empty where one's was not measured.
+
+    A job that has a rate of work is judged by nothing else, in no interval.
+    """
     found: dict[str, float] = {}
+    interval_s = turn.node.observation.interval_s
     for service in turn.node.observation.services:
         if service.kind == "be":
-            counters = service.counters
-            speed = counters.work_rate if counters.work_rate is not None else counters.instructions
+            speed, instructions = service.counters.work_rate, service.counters.instructions
+            if speed is None and service.work_rate_solo is None and instructions is not None:
+                speed = instructions / interval_s
             if speed is None:
                 return {}
             found[service.name] = speed

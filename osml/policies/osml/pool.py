@@ -67,7 +67,7 @@ def kept_pool(turn: Round) -> Partition | None:
     have no CPUs.
     """
     alone = next(iter(turn.cells), None)
-    same = set(turn.services) == set(turn.before.known) and not turn.moved
+    same = set(turn.services) == set(turn.before.known) and not turn.moved and len(turn.services) > 1
     if len(turn.cells) != 1 or alone is None or not same or turn.node.background or fits(turn.node, turn.wants):
         return None
     if not _allowed(turn, alone, turn.cells[alone]):

@@ -19,7 +19,7 @@ from osml.policies.osml.misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml.models import Models
 from osml.policies.osml.node import NOTHING, Cell, Node, left_over, parted
 from osml.policies.osml.shield import NEED, safe, units
-from osml.policies.osml.state import PARTED, SOME, OsmlState, Pair
+from osml.policies.osml.state import PARTED, SOME, Barter, OsmlState, Pair
 from osml.policies.policy import latency_text
 
 LONG_S = 8.0
@@ -56,6 +56,8 @@ class Round:
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
         self.narrow = state.narrow and not self.moved
+        if self.moved:
+            self.barter = Barter()  # what ways are worth at other loads nobody knows
         if here != there:
             for name in sorted(there - here):
                 self.say(f"{name} has gone: its part is free")
@@ -70,7 +72,10 @@ class Round:
         self._score(restart=restart)
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
         self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
-        self.clear = [] if self.apart or eased else [name for name in state.clear if name in self.cells]
+        behind = node.background and not self.apart and not eased
+        self.clear = [name for name in self.cells if name in state.clear] if behind else []
+        if len(self.clear) == len(self.services):  # jobs have to be somewhere
+            self.clear = []
         self.pairs = self._pairs(state.pairs)
         if self.pairs or self.clear:
             taken = Cell(sum(pair.cores for pair in self.pairs), 0)
@@ -112,15 +117,20 @@ class Round:
             self.scores[self.kind] = e_s if old is None else 0.5 * (old + e_s)
 
     def _pairs(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Those that go on: both are here, loads are the same, and the giver doesn't suffer."""
+        """Those that go on: both are here and allowed so much, loads are the same, and the giver doesn't suffer."""
         kept = [p for p in pairs if {p.taker, p.giver} <= set(self.cells) and not {p.taker, p.giver} & set(self.moved)]
-        going = [p for p in kept if p.giver not in self.violated]
+        going = [p for p in kept if p.giver not in self.violated and self._may_share(p)]
         for pair in pairs:
             if pair not in going and pair.giver in self.cells:
                 cell = self.cells[pair.giver]
                 self.cells = {**self.cells, pair.giver: Cell(cell.cores + pair.cores, cell.ways)}
                 self.say(f"{pair.giver} shares no more: its {pair.cores} cores are its own again", pair.giver)
         return going
+
+    def _may_share(self, pair: Pair) -> bool:
+        """Whether what both reach is within the operator's limits of now."""
+        both = (pair.taker, pair.giver)
+        return all(self.cells[name].cores + pair.cores <= self.node.most(name).cores for name in both)
 
     def _make_room(self) -> None:
         """Cells as the limits of now allow them: the operator's may have changed, BE jobs may have come."""
@@ -272,10 +282,10 @@ class Round:
         )  # fmt: skip
 
     def waiting(self, applied: Partition) -> OsmlState:
-        """The same where nothing is asked for: what was learned of the services, and nothing decided."""
+        """The same where nothing is asked for: what was learned of the services or is over, and nothing decided."""
         before, seen = self.before, self.node.observation
         refused = before.refused and replace(before.refused, wait=before.refused.wait - 1, asked=False)
         return replace(
             before, known=self.known, calm=self.calm, wanted=applied, lack=self.infeasible(), refused=refused,
-            seq=seen.seq, time_s=seen.time_s,
+            apart=before.apart and self.apart, clear=self.clear, barter=self.barter, seq=seen.seq, time_s=seen.time_s,
         )  # fmt: skip

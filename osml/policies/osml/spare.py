@@ -40,7 +40,7 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
         return cell, ""
     levels = {one: 1.0 if memory.level is None else memory.level for one, memory in turn.known.items()}
     most = BUSY * found.cores * turn.quantum
-    if not (known.used is not None and known.used <= most and levels[name] < FAR_BELOW):
+    if not (known.used is not None and 0.0 <= known.used <= most and levels[name] < FAR_BELOW):
         return cell, ""
     if turn.node.be and not all(level <= BESIDE_JOBS for level in levels.values()):
         return cell, ""

@@ -18,6 +18,10 @@ SHARED, PARTED, SOME, POOLED = "shared", "parted", "some", "pooled"
 others together on all the rest."""
 
 
+_MOST = 1e9
+"""CPUs or ways: no need is as much."""
+
+
 class Pair(Struct, frozen=True, array_like=True):
     """Two services that share core units beside their cells (OSML, algorithm 4): `taker` missed its target."""
 
@@ -99,7 +103,7 @@ def sound(state: OsmlState) -> OsmlState:
     """The state without what no decision of this policy can have left in it: it has been in other hands."""
     known = {
         name: one for name, one in state.known.items()
-        if one.count >= 0 and all(map(math.isfinite, (*one.oaa, *one.oaa_upper, *one.cliff, *one.upper)))
+        if one.count >= 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff, *one.upper) < _MOST  # NaN is not
         and (one.gbps is None or 0 < one.gbps < math.inf)
     }  # fmt: skip
     pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
