@@ -117,7 +117,7 @@ class _Frame(NamedTuple):
 
 _of_platform = attrgetter("cores", "ways", "min_way_bits", "max_groups", "realtime")
 _of_service = attrgetter("name", "kind", "min_cores", "max_cores", "min_ways", "max_ways")
-_MAX_FRAMES = 4096
+_MAX_FRAMES = 1024
 _frames: dict[tuple[object, ...], _Frame] = {}
 """By all that `_frame_of` reads."""
 
