@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import signal
 import subprocess
@@ -37,8 +38,10 @@ def steady_state(directory: Path) -> dict[str, str]:
     for _ in range(100):
         try:
             now = kernel_state(directory)
-        except FileNotFoundError:
-            now = None  # a group went while we looked
+        except OSError as error:
+            if error.errno not in (errno.ENOENT, errno.ENODEV):
+                raise
+            now = None  # a group went while we looked: its files, or, of those that were open, what they say
         if now is not None and now == before:
             return now
         before = now
