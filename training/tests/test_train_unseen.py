@@ -17,6 +17,7 @@ pytest.importorskip("onnxruntime")
 
 import msgspec
 from osml_training.cli import train
+from osml_training.cli.train_table import print_errors
 from osml_training.evaluate.left_out import shares_of
 from osml_training.train import unseen
 from osml_training.train.config import shipped_config
@@ -126,3 +127,15 @@ def test_only_the_data_set_of_the_training_tells_who_is_unknown(sweep: Path, mad
     found = _run("calibrate", folder, "--dataset", str(made))
     assert isinstance(found.exception, InputError)
     assert "was trained on" in str(found.exception)
+    few = _run("evaluate", "--model", folder, "--dataset", str(sweep), "--left-out")
+    assert isinstance(few.exception, InputError)
+    assert "groups, expected at least 3 to leave two out" in str(few.exception)
+
+
+def test_people_see_each_service_that_was_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    shares = {"services": {"moses": {"0.9": 0.871, "0.95": 0.932}}, "mean": {"0.9": 0.5, "0.95": 0.6}}
+    shares["deviation"] = {"0.9": 0.01, "0.95": 0.02}
+    print_errors({"model": "b", "version": "1", "rows": [], "left_out": shares})
+    told = capsys.readouterr().out
+    assert [line for line in told.splitlines() if "moses" in line and "87.1%" in line and "93.2%" in line]
+    assert "60.0%" in told
