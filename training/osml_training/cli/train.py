@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from osml_training.cli import train_c, train_c_online, train_evaluate, train_model, train_transfer
+from osml_training.cli import train_c, train_c_online, train_calibrate, train_evaluate, train_model, train_transfer
 from osml_training.data.features import MODELS
 
 ONLINE = "--online"
@@ -33,4 +33,5 @@ for _model in MODELS:
 app.command("c", help=train_c.HELP)(train_c.c_command)
 app.command("c-online", help=train_c_online.HELP)(train_c_online.c_online_command)
 app.command("evaluate")(train_evaluate.evaluate_command)
+app.command("calibrate")(train_calibrate.calibrate_command)
 app.command("transfer")(train_transfer.transfer_command)

@@ -31,6 +31,9 @@ def evaluate_command(
     reachable: Annotated[
         bool, typer.Option("--reachable", help="Nearest neighbours without end, and a network eight times as large.")
     ] = False,
+    left_out: Annotated[
+        bool, typer.Option("--left-out", help="Margins for unknown services, judged by services of the training.")
+    ] = False,
     models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped ones")] = None,
     seed: Annotated[int, typer.Option(help="Of the fresh sweep.")] = 1001,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Calibration plot.")] = None,
@@ -45,9 +48,10 @@ def evaluate_command(
     from osml_training.jobs.evaluation import evaluation, folder_of  # noqa: PLC0415
 
     if read_metadata(folder_of(model, models)).kind == "c":
-        if baseline or importance or floor or reachable or plot:
+        if baseline or importance or floor or reachable or left_out or plot:
             raise InputError(
-                "--baselines, --importance, --floor, --reachable and --plot are for A, A', B and B'; model is a C"
+                "--baselines, --importance, --floor, --reachable, --left-out and --plot are for A, A', B and B'; "
+                "model is a C"
             )
         from osml_training.dqn.evaluate import evaluation_of  # noqa: PLC0415
 
@@ -60,7 +64,7 @@ def evaluate_command(
 
     document: dict[str, Any] = evaluation(
         model, platform=platform, dataset=dataset, rows=rows, with_baselines=baseline, with_importance=importance,
-        with_floor=floor, with_reachable=reachable, models=models, seed=seed, plot=plot,
+        with_floor=floor, with_reachable=reachable, with_left_out=left_out, models=models, seed=seed, plot=plot,
     )  # fmt: skip
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

@@ -44,7 +44,21 @@ def print_errors(document: dict[str, Any]) -> None:
     if "floor" in document:
         told = ", ".join(f"{name} {error:.2f}" for name, error in document["floor"]["mae"].items())
         console.print(f"what noise alone does to {document['floor']['runs']} runs' labels: {told}", highlight=False)
+    if "left_out" in document:
+        _print_left_out(console, document["left_out"])
     for key, what in (("coverage", "seen"), ("coverage_unseen", "unseen")):
         if document.get(key):
             told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in document[key].items())
             console.print(f"{what} services: {told}", highlight=False)
+
+
+def _print_left_out(console: Console, found: dict[str, Any]) -> None:
+    table = Table(title="truth within margins that were made without the service and its group", title_justify="left")
+    table.add_column("service")
+    for coverage in found["mean"]:
+        table.add_column(f"{float(coverage):.0%} margin", justify="right")
+    for name, shares in found["services"].items():
+        table.add_row(name, *(_share(share) for share in shares.values()))
+    for what in ("mean", "deviation"):
+        table.add_row(what, *(_share(share) for share in found[what].values()))
+    console.print(table)

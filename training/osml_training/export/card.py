@@ -68,6 +68,9 @@ def card(metadata: ModelMetadata) -> str:
     )
     variants = m.metrics.get("variants")
     varied = f"; and {variants} variants of them, programs with other demands" if variants else ""
+    again = m.metrics.get("calibrated")
+    by = f"by `{again['command']}` (commit `{short(again['commit'])}`)" if again else ""
+    anew = f"\n\nThe margins for unseen ones were made after the training, {by}." if again else ""
     parent = f"- transferred from `{m.parent}` (first hidden layer kept)\n" if m.parent else ""
     made = "simulated traces of the virtual node, not a real machine" if m.simulated else "traces of real machines"
     real = (
@@ -104,7 +107,7 @@ machine. "Off the cliff": share of answers that, rounded, would miss the latency
 
 {_errors(m)}
 
-Share of held-out truth within the margins, seen services: {told}.{strange}
+Share of held-out truth within the margins, seen services: {told}.{strange}{anew}
 
 ## Inputs
 

@@ -41,7 +41,7 @@ def fresh_dataset(config: Config, platform: str, seed: int, rows: int = FRESH_RO
 def evaluation(
     model: str, *, platform: str | None = None, dataset: Path | None = None, rows: int = 200_000,
     with_baselines: bool = False, with_importance: bool = False, with_floor: bool = False,
-    with_reachable: bool = False, models: Path | None = None,
+    with_reachable: bool = False, with_left_out: bool = False, models: Path | None = None,
     seed: int = 1001, plot: Path | None = None,
 ) -> dict[str, Any]:  # fmt: skip
     """Evaluate a model; with a platform that it was not trained for, its answers there."""
@@ -69,6 +69,10 @@ def evaluation(
         from osml_training.evaluate.reachable import reachable  # noqa: PLC0415
 
         document["reachable"] = reachable(config, data, where, "transfer" if transferred else "seen", rows)
+    if with_left_out:
+        from osml_training.evaluate.left_out import left_out  # noqa: PLC0415
+
+        document["left_out"] = left_out(config, data, where)
     if plot is not None:
         from osml_training.evaluate.plots import plot_calibration  # noqa: PLC0415
 

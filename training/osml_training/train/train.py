@@ -85,7 +85,7 @@ def fit_network(
     warnings = check_rows(rows, config)
     validation = rows
     if config.split.validation:
-        validation = load_part(dataset, config, "validation", rows=_held(config), platforms=platforms, keep=keep)
+        validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms, keep=keep)
     found = network or new_network(config, scaling_of(rows.x, config), rows)
     Together().same(found)
     steps = -(-len(rows.x) // config.batch)
@@ -105,7 +105,7 @@ def finish(
     fitted: Fitted, dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, keep: Keep | None = None
 ) -> Trained:
     """Margins of the part `calibration`, and of service folds where the config wants them."""
-    calibration = load_part(dataset, config, "calibration", rows=_held(config), platforms=platforms, keep=keep)
+    calibration = load_part(dataset, config, "calibration", rows=held_rows(config), platforms=platforms, keep=keep)
     points, spread = loop.predict(fitted.network, calibration.x)
     rows = fitted.rows
     strange, errors = unseen_margins(rows, fitted.validation, config) if config.service_folds > 1 else ({}, [])
@@ -129,7 +129,7 @@ def train(
     return finish(fitted, dataset, config, platforms=platforms, keep=keep)
 
 
-def _held(config: Config) -> int:
+def held_rows(config: Config) -> int:
     """Rows of a held-out part: fewer than in training, but all runs."""
     return max(20_000, config.rows // 4)
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,49 +17,74 @@ from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import Floats32, Rows
 
-_ROWS = 150_000  # a fold is a quarter of a training; with much less its spread, too wide, would make factors too small
 
-
-class _Answered(NamedTuple):
-    """What a fold's network said of the services that it did not know."""
+class Answered(NamedTuple):
+    """What a network said of services that it did not know: (rows, outputs), `service` as in the rows asked about."""
 
     points: Floats32
     spread: Floats32
     y: Floats32
     run: NDArray[np.int64]
+    service: NDArray[np.int32]
+
+
+class Groups(NamedTuple):
+    """Rows of a training whose services, with their variants, are in groups 0, 1, ...
+
+    `group` has a number a row, `validation_group` one a row of the `validation`; `real` is False where a row is of a
+    variant.
+    """
+
+    train: Rows
+    validation: Rows
+    group: NDArray[np.int64]
+    validation_group: NDArray[np.int64]
+    real: NDArray[np.bool_]
+
+
+def groups_of(train: Rows, validation: Rows, config: Config) -> Groups:
+    """`config.service_folds` groups of services, drawn by the seed."""
+    rng = np.random.default_rng([config.seed, 3])
+    parents = sorted({parent_of(service) for service in train.services})
+    groups = dict(zip(parents, (rng.permutation(len(parents)) % config.service_folds).tolist(), strict=True))
+    group = np.array([groups[parent_of(service)] for service in train.services])
+    real = np.array([not is_variant(service) for service in train.services])
+    return Groups(train, validation, group[train.service], group[validation.service], real[train.service])
+
+
+def answers_without(groups: Groups, left_out: Collection[int], config: Config) -> Answered | None:
+    """What a network that learned from all other groups says of the real services of those left out.
+
+    It learns as the final one does: the same config, every row. None where nothing is left to learn from or to ask.
+    """
+    strange = np.isin(groups.group, list(left_out))
+    part, asked = groups.train.taken(~strange), groups.train.taken(strange & groups.real)
+    watched = groups.validation.taken(~np.isin(groups.validation_group, list(left_out)))
+    if not (len(part.y) and len(asked.y) and len(watched.y)):
+        return None
+    network = new_network(config, scaling_of(part.x, config), part)
+    loop.fit(network, loop.from_memory(network, part, config), watched, config, -(-len(part.y) // config.batch))
+    return Answered(*loop.predict(network, asked.x), asked.y, asked.run, asked.service)
+
+
+def together(parts: list[Answered]) -> Answered:
+    """The answers of several networks as those of one."""
+    return Answered(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def unseen_margins(train: Rows, validation: Rows, config: Config) -> tuple[dict[str, Margin], list[float]]:
     """Margins for services that are not in training, and the mean absolute errors for them, one an output.
 
     The services of the training set go into `config.service_folds` groups; each group is answered by a network that was
-    trained on the others and their variants. A run of a group is as strange to its network as a run of a new service to
-    the final one. Variants are not answered: margins are of real programs.
+    trained on the others and their variants, as long as the final one and on every row: of fewer services or after
+    fewer passes it would err otherwise, and have another spread. A run of a group is as strange to its network as a run
+    of a new service to the final one. Variants are not answered: margins are of real programs.
     """
-    held: list[_Answered] = []
-    fewer = msgspec.structs.replace(config, epochs=max(1, config.epochs // 2))
-    rng = np.random.default_rng([config.seed, 3])
-    parents = sorted({parent_of(service) for service in train.services})
-    groups = dict(zip(parents, (rng.permutation(len(parents)) % config.service_folds).tolist(), strict=True))
-    group = np.array([groups[parent_of(service)] for service in train.services])
-    real = np.array([not is_variant(service) for service in train.services])
-    chosen = np.sort(rng.permutation(len(train.y))[: 2 * _ROWS])
-    rows = train.taken(chosen)
-    for fold in range(config.service_folds):
-        others = np.nonzero(group[rows.service] != fold)[0][:_ROWS]
-        mine = np.nonzero((group[rows.service] == fold) & real[rows.service])[0]
-        watched = validation.taken(group[validation.service] != fold)
-        if not (len(others) and len(mine) and len(watched.y)):
-            continue
-        part = rows.taken(others)
-        network = new_network(fewer, scaling_of(part.x, fewer), part)
-        loop.fit(network, loop.from_memory(network, part, fewer), watched, fewer, -(-len(part.y) // fewer.batch))
-        held.append(_Answered(*loop.predict(network, rows.x[mine]), rows.y[mine], rows.run[mine]))
+    groups = groups_of(train, validation, config)
+    found = [answers_without(groups, (fold,), config) for fold in range(config.service_folds)]
+    held = [answered for answered in found if answered is not None]
     if not held:
         return {}, []
-    points = np.concatenate([part.points for part in held])
-    spread = np.concatenate([part.spread for part in held])
-    y = np.concatenate([part.y for part in held])
-    run = np.concatenate([part.run for part in held])
+    points, spread, y, run, _ = together(held)
     errors = np.nanmean(np.abs(points - y), axis=0)
     return margins_of(points, spread, y, run), [round(float(error), 4) for error in errors]

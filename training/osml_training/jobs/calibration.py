@@ -1,0 +1,63 @@
+"""`osml train calibrate` without its command line: new margins for unknown services of a model, the same weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.failure import InputError
+from osml.predictors import load_predictor
+from osml.predictors.metadata import CARD, METADATA
+from osml_training.data.store import dataset_fingerprint
+from osml_training.evaluate.evaluate import config_of, evaluate
+from osml_training.export.bundle import add_to_manifest, entry_of
+from osml_training.export.card import card
+from osml_training.export.commit import commit
+from osml_training.jobs.evaluation import folder_of
+from osml_training.jobs.training import command_line
+from osml_training.train import loop
+from osml_training.train.train import held_rows, load_part
+from osml_training.train.unseen import unseen_margins
+
+
+def calibrate(model: str, dataset: Path, models: Path | None = None) -> dict[str, Any]:
+    """Make `margins_unseen` of a model in its folder anew, from the rows of its training; returns its evaluation.
+
+    `model.onnx`, the margins for known services and the commit of the training stay; metadata and card say by which
+    command and commit the new margins were made, and the manifest gets the new checksums. Raises InputError for another
+    data set than that of the training, and for a model without margins for unknown services.
+    """
+    folder = folder_of(model, models)
+    predictor = load_predictor(folder)
+    old = predictor.metadata
+    if old.kind == "c":
+        raise InputError(f"model '{old.name}' is a C, expected A, A', B or B': a Model-C has no margins")
+    config, platforms = config_of(predictor), tuple(old.platforms)
+    if config.service_folds < 2:
+        raise InputError(
+            f"model '{old.name}': service_folds is {config.service_folds}, expected 2 or more: it was trained without "
+            "margins for unknown services"
+        )
+    found = dataset_fingerprint(dataset)
+    if found != old.dataset_fingerprint:
+        raise InputError(
+            f"data set '{dataset}' has fingerprint {found[:12]}..., model '{old.name}' was trained on "
+            f"{old.dataset_fingerprint[:12]}...: who is unknown to it can only be told with its own data set"
+        )
+    loop.deterministic()
+    train = load_part(dataset, config, "train", platforms=platforms)
+    validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms)
+    margins, errors = unseen_margins(train, validation, config)
+    made = {"command": command_line(), "commit": commit()}
+    first = msgspec.structs.replace(
+        old, margins_unseen=margins, metrics=old.metrics | {"service_fold_mae": errors, "calibrated": made}
+    )
+    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(first), indent=1) + b"\n")
+    document = evaluate(load_predictor(folder), dataset, platforms=platforms)
+    metadata = msgspec.structs.replace(first, metrics=first.metrics | {"coverage_unseen": document["coverage_unseen"]})
+    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
+    (folder / CARD).write_text(card(metadata), "utf-8")
+    add_to_manifest(folder.parent, entry_of(folder, metadata))
+    return document
