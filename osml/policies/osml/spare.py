@@ -32,17 +32,18 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
     anything, and not while somebody is set aside.
     """
     known, want = turn.known[name], turn.wants[name]
+    if cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
+        return cell, ""
+    if known.settled < QUIET or known.count < QUIET or known.owed or known.used is None or known.level is None:
+        return cell, ""
     found = turn.node.bounded(name, cell.cores - 1, cell.ways)
-    if found.cores >= cell.cores or cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
+    most = BUSY * found.cores * turn.quantum
+    if found.cores >= cell.cores or known.level >= FAR_BELOW or not 0.0 <= known.used <= most:
         return cell, ""
     met = min(one.met for one in turn.known.values()) if all(map(turn.meets, turn.services)) else 0
-    if min(met, known.settled, known.count) < QUIET or known.owed:
+    if met < QUIET:
         return cell, ""
-    levels = {one: 1.0 if memory.level is None else memory.level for one, memory in turn.known.items()}
-    most = BUSY * found.cores * turn.quantum
-    if not (known.used is not None and 0.0 <= known.used <= most and levels[name] < FAR_BELOW):
-        return cell, ""
-    if turn.node.be and not all(level <= BESIDE_JOBS for level in levels.values()):
+    if turn.node.be and any(one.level is None or one.level > BESIDE_JOBS for one in turn.known.values()):
         return cell, ""
     if found.cores < units(known.upper[0], turn.quantum) or cell.ways < want.ways or turn.banned(name, found):
         return cell, ""

@@ -49,7 +49,7 @@ class Trial(Struct, frozen=True, array_like=True):
     sums: dict[str, float]
 
 
-class Barter(Struct, frozen=True):
+class Barter(Struct, frozen=True, omit_defaults=True):
     """What is known of ways for CPU time: `cells` for `age` intervals, and what each job did in those that count.
 
     `kept` are ways that services have for the jobs' sake, those on trial among them; `tried` are services that more was
