@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from osml.domain import Decision, Platform, Service
 from osml.policies.osml import Osml
-from osml.policies.osml import node as frames
+from osml.policies.osml import node as nodes
 from osml.tests.test_policies_osml_models import PLATFORM, Run, job, service
 
 
@@ -37,9 +37,9 @@ def _history(seed: int) -> list[Decision]:
 
 def test_many_nodes_at_once_are_decided_on_as_each_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("onnxruntime")
-    monkeypatch.setattr(frames, "_MAX_FRAMES", 3)  # what is kept is thrown away again and again
+    monkeypatch.setattr(nodes, "_MOST_ALIKE", 3)  # what is kept is thrown away again and again
     alone = [_history(seed) for seed in range(16)]
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(_history, range(16))) == alone
     assert any(decision.forecasts for history in alone for decision in history)
-    assert len(frames._frames) <= 3 + 8
+    assert len(nodes._alike) <= 3 + 8

@@ -73,11 +73,11 @@ def _speeds(turn: Round) -> dict[str, float]:
 
 
 def _seen(turn: Round, speeds: Mapping[str, float]) -> Barter:
-    """What is known after one more interval: nothing where loads or jobs are others, less where cells are."""
+    """What is known after one more interval: nothing where jobs are others, less where cells are."""
     before = turn.barter
     cells = {name: (cell.cores, cell.ways) for name, cell in turn.cells.items()}
     zero = dict.fromkeys(speeds, 0.0)
-    if turn.moved or speeds.keys() != before.sums.keys():
+    if speeds.keys() != before.sums.keys():
         return Barter(cells=cells, sums=zero)
     if cells != before.cells:
         old = before.trial

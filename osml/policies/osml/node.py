@@ -89,40 +89,26 @@ class Node(NamedTuple):
 def node_of(observation: Observation, wanted: Partition | None) -> Node:
     """The node as it is observed; where nothing is applied, as it was `wanted`."""
     key = (_of_platform(observation.platform), *map(_of_service, observation.services))
-    frame = _frames.get(key)
-    if frame is None:
-        if len(_frames) >= _MAX_FRAMES:
-            _frames.clear()
-        frame = _frames[key] = _frame_of(observation)
+    like = _alike.get(key)
+    if like is None:
+        if len(_alike) >= _MOST_ALIKE:
+            _alike.clear()
+        like = _alike[key] = _undivided(observation)
     lc = [service for service in observation.services if service.kind == "lc"]
     before = observation.partition or wanted
     names = {service.name for service in lc}
-    cells = {} if before is None else isolated(before, names, has_ways=frame.ways is not None)
-    return Node(observation, lc, cells, *frame)
-
-
-class _Frame(NamedTuple):
-    """What platform and limits say of a node, under the names of `Node`: the same in nearly every interval."""
-
-    be: list[str]
-    cores: Budget
-    ways: Budget | None
-    total: Cell
-    most_minimum: Cell
-    background: bool
-    obstacle: str | None
-    leasts: dict[str, Cell]
-    mosts: dict[str, Cell]
+    cells = {} if before is None else isolated(before, names, has_ways=like.ways is not None)
+    return like._replace(observation=observation, lc=lc, cells=cells)
 
 
 _of_platform = attrgetter("cores", "ways", "min_way_bits", "max_groups", "realtime")
 _of_service = attrgetter("name", "kind", "min_cores", "max_cores", "min_ways", "max_ways")
-_MAX_FRAMES = 1024
-_frames: dict[tuple[object, ...], _Frame] = {}
-"""By all that `_frame_of` reads."""
+_MOST_ALIKE = 1024
+_alike: dict[tuple[object, ...], Node] = {}
+"""Nodes without cells, by all that platform and limits say of one: that is the same in nearly every interval."""
 
 
-def _frame_of(observation: Observation) -> _Frame:
+def _undivided(observation: Observation) -> Node:
     platform = observation.platform
     lc = [service.name for service in observation.services if service.kind == "lc"]
     be = [service.name for service in observation.services if service.kind == "be"]
@@ -132,8 +118,8 @@ def _frame_of(observation: Observation) -> _Frame:
     of_ways = none if ways is None else ways.limits
     leasts = {name: Cell(limit.least, of_ways[name].least) for name, limit in cores.limits.items()}
     mosts = {name: Cell(limit.most, of_ways[name].most) for name, limit in cores.limits.items()}
-    return _Frame(
-        be, cores, ways,
+    return Node(
+        observation, [], {}, be, cores, ways,
         total=Cell(cores.total, 0 if ways is None else ways.total),
         most_minimum=Cell(max(leasts[n].cores for n in be), max(leasts[n].ways for n in be)) if be else NOTHING,
         background=bool(be) and platform.realtime and all(cores.limits[n].most >= platform.cores for n in be),

@@ -63,8 +63,7 @@ class Round:
                 self.say(f"{name} has gone: its part is free")
             for name in sorted(here - there) if there else []:
                 self.say(f"{name} has come", name)
-        missed = [name for name, known in self.known.items() if known.missed]
-        self.violated = [name for name in missed if really_missed(self.known[name], self.services[name])]
+        self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
         self.slacks = {name: service.slack for name, service in self.services.items()}
         measured = any(slack is not None for slack in self.slacks.values())
@@ -156,7 +155,7 @@ class Round:
         known, node = self.known[name], self.node
         cores = max(units(known.oaa[0], self.quantum, NEED), units(known.oaa_upper[0] - 1.0, self.quantum))
         cell = node.bounded(name, cores, units(known.oaa[1], 1.0) if node.ways is not None else 0)
-        while known.bans and self.banned(name, cell) and cell.cores < min(node.most(name).cores, node.total.cores):
+        while self.banned(name, cell) and cell.cores < min(node.most(name).cores, node.total.cores):
             cell = node.bounded(name, cell.cores + 1, cell.ways + 1)
         return cell
 
