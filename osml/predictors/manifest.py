@@ -11,7 +11,7 @@ import msgspec
 
 import osml
 from osml.failure import InputError
-from osml.predictors.metadata import KINDS
+from osml.predictors.metadata import ANY_PLATFORM, KINDS
 
 MANIFEST = "manifest.json"
 MANIFEST_SCHEMA = "osml/models/v1"
@@ -67,16 +67,18 @@ def load_manifest(folder: Path) -> Manifest:
 def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -> Path:
     """Folder of the model of a kind for a platform, its files checked against the manifest.
 
-    InputError where there is none, or where a file is not the one that was shipped.
+    For a platform without one of its own: the one that learned from many machines. InputError where there is none, or
+    where a file is not the one that was shipped.
     """
     if kind not in KINDS:
         raise InputError(f"model is '{kind}', expected one of {', '.join(KINDS)}")
     entries = load_manifest(folder).models
-    for entry in entries:
-        if (entry.kind, entry.platform) == (kind, platform):
-            if verify:
-                verify_entry(folder, entry)
-            return folder / entry.name
+    for wanted in (platform, ANY_PLATFORM):
+        for entry in entries:
+            if (entry.kind, entry.platform) == (kind, wanted):
+                if verify:
+                    verify_entry(folder, entry)
+                return folder / entry.name
     known = sorted({entry.platform for entry in entries if entry.kind == kind})
     others = f"there are some for {', '.join(known)}" if known else "set OSML_MODELS to a folder that has one"
     raise InputError(f"no model {kind} for platform '{platform}' in {folder}; {others}")

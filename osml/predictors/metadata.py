@@ -15,6 +15,12 @@ METADATA, ONNX, CARD = "metadata.json", "model.onnx", "card.md"
 KINDS = ("a", "a2", "b", "b2", "c")
 """OSML's A, A' (a2), B, B' (b2) and C."""
 
+ANY_PLATFORM = "any"
+"""The platform of a model that learned from many machines: it answers for those that have no model of their own."""
+
+PART = "@"
+"""`ID@8x11` is a part of platform ID: 8 CPUs and 11 ways of it."""
+
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One input in its place, in `unit`; `low` to `high` is what it was trained on (1st to 99th percentile)."""
@@ -72,6 +78,12 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     training: dict[str, Any] = {}
     metrics: dict[str, Any] = {}
     schema: Literal["osml/model/v1"] = METADATA_SCHEMA
+
+    @property
+    def platform(self) -> str:
+        """The machine that it answers for: the one that it learned from, whole or in parts; ANY_PLATFORM where many."""
+        machines = {name.partition(PART)[0] for name in self.platforms}
+        return self.platforms[0] if len(machines) == 1 else ANY_PLATFORM
 
     @property
     def inputs(self) -> tuple[str, ...]:

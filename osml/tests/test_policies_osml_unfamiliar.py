@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from osml.domain import Counters, Service
 from osml.policies.osml import Osml, OsmlC
+from osml.policies.osml.forecast import ask
 from osml.policies.osml.models import Models
-from osml.predictors import FeatureSpec
+from osml.predictors import FeatureSpec, Margin
 from osml.tests.test_policies_osml import Values
-from osml.tests.test_policies_osml_models import Fake, Run, metadata, needs, service
+from osml.tests.test_policies_osml_models import Fake, Run, metadata, needs, observe, service
 
 FEATURES = ("latency_over_target", "cores", "requests_per_s", "target_ms", "threads")
 
@@ -114,3 +115,15 @@ def test_model_c_alone_publishes_no_forecast() -> None:
     c: Any = Values(-1, 0)
     run = Run(OsmlC(Models(c=c)))
     assert run(service("a"), service("b"), times=4).forecasts == []
+
+
+@pytest.mark.parametrize(("learned_from", "seen"), [(["p"], True), (["p", "q"], True), (["q", "r"], False)])
+def test_on_a_machine_that_is_new_to_a_model_of_many_its_services_are_strangers(
+    learned_from: list[str], seen: bool
+) -> None:
+    wide = {c: Margin([8.0] * 5, [8.0] * 5) for c in ("0.9", "0.95")}
+    fake: Any = Fake(lambda _row: [3.0, 1.0, 4.0, 1.0, 1.0], metadata(platforms=learned_from, margins_unseen=wide))
+    forecast = ask(observe(service("a"), service("b")), [service("a")], Models(a2=fake))
+    assert isinstance(forecast, dict)
+    assert forecast["a"].seen is seen
+    assert forecast["a"].upper[0] == 3.0 + 0.5 * (1.0 if seen else 8.0)

@@ -210,6 +210,28 @@ def test_no_model_for_a_platform_says_which_there_are() -> None:
         find_model(models_folder(), "a", "vax")
 
 
+def test_a_platform_without_a_model_gets_the_one_that_learned_from_many(tmp_path: Path) -> None:
+    entry = {"version": "1", "variant": "masked", "sha256": {}, "dataset_fingerprint": ""}
+    models = [
+        entry | {"name": name, "kind": kind, "platform": platform}
+        for name, kind, platform in (("many", "a2", "any"), ("own", "a2", "p"), ("alone", "a", "p"))
+    ]
+    (tmp_path / "manifest.json").write_text(json.dumps({"models": models}), "utf-8")
+    assert find_model(tmp_path, "a2", "p").name == "own"
+    assert find_model(tmp_path, "a2", "vax").name == "many"
+    with pytest.raises(InputError, match="no model a for platform 'vax'"):
+        find_model(tmp_path, "a", "vax")
+
+
+@pytest.mark.parametrize(
+    ("learned_from", "answers_for"),
+    [(["p"], "p"), (["p", "p@8x11", "p@4x6"], "p"), (["p", "q"], "any"), (["p", "p~1", "p~2"], "any")],
+)
+def test_parts_are_of_one_machine_and_made_up_ones_are_others(learned_from: list[str], answers_for: str) -> None:
+    known = read_metadata(models_folder() / _ALL[0].name)
+    assert msgspec.structs.replace(known, platforms=learned_from).platform == answers_for
+
+
 def test_models_load_without_torch() -> None:
     pytest.importorskip("onnxruntime")
     code = (

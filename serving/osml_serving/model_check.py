@@ -30,8 +30,8 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
     home = folder / entry.name
     model = load_q_function(home) if entry.kind == "c" else load_predictor(home)
     metadata = model.metadata
-    said = (metadata.kind, metadata.version, metadata.platforms[:1])
-    if said != (entry.kind, entry.version, [entry.platform]):
+    said = (metadata.kind, metadata.version, metadata.platform)
+    if said != (entry.kind, entry.version, entry.platform):
         raise Failure(f"{home}: metadata.json speaks of {said}, the manifest of another model")
     unknown = [name for name in metadata.inputs if name not in FEATURES and name not in PARAMETERS]
     if unknown:

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from osml.failure import Failure
 from osml.policies.osml.models import KINDS, Models
-from osml.predictors import ManifestEntry, Predictor, load_manifest
+from osml.predictors import ANY_PLATFORM, ManifestEntry, Predictor, load_manifest
 from osml.predictors.manifest import MANIFEST
 from osml.predictors.q_function import QFunction
 from osml_serving.explain import ModelInUse
@@ -63,7 +63,7 @@ class ModelShelf:
         return [
             ModelInUse(entry.name, entry.kind, entry.version, entry.platform, entry.sha256.get("model.onnx", ""))
             for key, entry in sorted(entries.items())
-            if platform in (None, key[0])
+            if platform in (None, key[0]) or (key[0] == ANY_PLATFORM and (platform, key[1]) not in entries)
         ]
 
     def find(self, name: str) -> Predictor | QFunction | None:
@@ -129,7 +129,8 @@ class ModelShelf:
                 self._tell("error", f"{refusal.name} is refused: {refusal.reason}; in use: {', '.join(goes_on) or '-'}")
 
     def _assemble(self, stock: _Stock, platform: str) -> Models:
-        found = {kind: stock.opened.get((platform, kind)) for kind in KINDS}
+        any_platform = {kind: stock.opened.get((ANY_PLATFORM, kind)) for kind in KINDS}
+        found = {kind: stock.opened.get((platform, kind), any_platform[kind]) for kind in KINDS}
         faults = [f"model {kind}: none for platform '{platform}'" for kind, model in found.items() if model is None]
         return Models(**found, faults=tuple(faults))
 

@@ -86,6 +86,18 @@ def test_the_shipped_models_are_all_in_use(folder):
     assert not shelf.changed()
 
 
+def test_a_model_of_many_machines_decides_where_a_platform_has_none_of_its_own(folder):
+    derive(folder, "a2-many", lambda model, metadata: (model, metadata | {"platforms": ["p", "q"]}), platform="any")
+    shelf = ModelShelf(folder)
+    shelf.reload()
+    assert shelf.refused == ()
+    for platform in (PLATFORM, "unknown"):
+        assert shelf.models_of(platform).a2.metadata.name == "a2-many"
+        assert "a2-many" in [model.name for model in shelf.in_use(platform)]
+    assert shelf.models_of(PLATFORM).c is not None
+    assert shelf.models_of("unknown").c is None
+
+
 def test_a_new_model_takes_the_place_of_the_old_one(folder):
     said = []
     shelf = ModelShelf(folder, lambda level, message: said.append((level, message)))

@@ -13,6 +13,7 @@ from osml.bench.suites import (
     osml_302,
     osml_churn,
     osml_jobs,
+    osml_machines,
     osml_unseen,
     parties_diurnal,
     parties_emu,
@@ -22,7 +23,7 @@ from osml.failure import InputError
 SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
     for module in (
-        osml_302, case_a, osml_churn, osml_unseen, osml_jobs, parties_emu, parties_diurnal, ahq_constant,
+        osml_302, case_a, osml_churn, osml_unseen, osml_jobs, osml_machines, parties_emu, parties_diurnal, ahq_constant,
         ahq_fluctuating, ahq_equivalence, ahq_dip, ombm,
     )
 }  # fmt: skip

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.predictors import ModelMetadata
+from osml.predictors import ANY_PLATFORM, ModelMetadata
 
 _BEYOND = 0.5
 """How far out of the range of the training (its 1st to 99th percentile) a feature may be, as a share of that range."""
@@ -31,7 +31,10 @@ AGAIN = 5
 
 
 class Form(NamedTuple):
-    """What does not change of a model: its inputs, the places of some answers, the familiar range of each input."""
+    """What does not change of a model: its inputs, the places of some answers, the familiar range of each input.
+
+    `machines` are those that a model of many machines learned from; None for a model of one.
+    """
 
     meta: ModelMetadata
     inputs: tuple[str, ...]
@@ -39,6 +42,7 @@ class Form(NamedTuple):
     low: NDArray[Any]
     high: NDArray[Any]
     required: NDArray[Any]
+    machines: frozenset[str] | None
 
 
 _forms: dict[int, Form] = {}
@@ -59,7 +63,8 @@ def form_of(meta: ModelMetadata, answers: Sequence[str]) -> Form:
     if len(_forms) > 256:
         _forms.clear()
     places = np.array([meta.answers.index(name) for name in answers], np.intp)
-    found = _forms[id(meta)] = Form(meta, meta.inputs, places, low, high, required)
+    machines = frozenset(meta.platforms) if meta.platform == ANY_PLATFORM else None
+    found = _forms[id(meta)] = Form(meta, meta.inputs, places, low, high, required, machines)
     return found
 
 

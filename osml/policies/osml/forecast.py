@@ -71,7 +71,9 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         form = form_of(meta, _ANSWERS)
         rows, strange, hidden = screened(feature_rows(observation, names, form.inputs), form)
         found = model.predict(rows)
-        known = [name in meta.services for name in names]
+        # On a machine that is new to the model the services that it knows are strangers, too.
+        at_home = form.machines is None or observation.platform.id in form.machines
+        known = [at_home and name in meta.services for name in names]
         upper = found.upper(COVERAGE)
         if upper.shape != (len(names), len(meta.outputs)):
             return ModelFault(f"model '{meta.name}' answers {upper.shape} for {len(names)} services")

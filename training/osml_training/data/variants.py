@@ -15,6 +15,7 @@ from functools import cache
 import numpy as np
 
 from osml.failure import InputError
+from osml.predictors.metadata import PART
 from osml.virtual import catalogs
 from osml.virtual.cut_down import cut_down, resized_service
 from osml.virtual.models import PlatformModel, ServiceModel
@@ -22,7 +23,7 @@ from osml.virtual.state import Node
 from osml.virtual.steady import steady
 from osml.virtual.surface import ideal_ms, tail_ms, whole_node
 
-CUT, VARIANT = "@", "~"
+VARIANT = "~"
 
 MOST_VARIANTS = 10_000
 
@@ -80,13 +81,13 @@ def platform_of(name: str) -> PlatformModel:
     if VARIANT in name:
         _number_of("platform", name)
         return _made_up(catalogs.platform(parent_of(name)), name)
-    base, cut, size = name.partition(CUT)
+    base, cut, size = name.partition(PART)
     whole = catalogs.platform(base)
     if not cut:
         return whole
     cores, by, ways = size.partition("x")
     if not (by and cores.isdecimal() and ways.isdecimal()):
-        raise InputError(f"platform is '{name}', expected {base}{CUT}CORESxWAYS, such as {base}{CUT}8x11")
+        raise InputError(f"platform is '{name}', expected {base}{PART}CORESxWAYS, such as {base}{PART}8x11")
     return replace(cut_down(whole, int(cores), int(ways)), id=name)
 
 
@@ -97,7 +98,7 @@ def service_of(name: str, platform: str) -> ServiceModel:
     Raises CatalogError for a service that is not known, InputError for a variant that is no number.
     """
     parent, machine = parent_of(name), platform_of(platform)
-    base = parent_of(platform.partition(CUT)[0])
+    base = parent_of(platform.partition(PART)[0])
     found = catalogs.service(parent, base) if base == platform else resized_service(parent, replace(machine, id=base))
     if not is_variant(name):
         return found

@@ -107,7 +107,7 @@ def entry_of(folder: Path, metadata: ModelMetadata) -> ManifestEntry:
     """The manifest's line on a folder."""
     sums = {name: sha256(folder / name) for name in (ONNX, METADATA, CARD)}
     return ManifestEntry(
-        metadata.name, metadata.version, metadata.kind, metadata.variant, metadata.platforms[0], sums,
+        metadata.name, metadata.version, metadata.kind, metadata.variant, metadata.platform, sums,
         metadata.dataset_fingerprint,
     )  # fmt: skip
 

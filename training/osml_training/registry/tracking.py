@@ -94,7 +94,7 @@ def _experiment(mlflow: Any, uri: str) -> None:
 
 def registered_name(metadata: ModelMetadata) -> str:
     """One registered model a kind and platform: its versions compete."""
-    return f"osml-{metadata.kind}-{metadata.platforms[0]}"
+    return f"osml-{metadata.kind}-{metadata.platform}"
 
 
 def _metrics(metadata: ModelMetadata) -> dict[str, float]:
@@ -149,7 +149,7 @@ def store(uri: str, metadata: ModelMetadata, curve: Curve, folder: Path) -> str:
         version = str(info.registered_model_version)
         tags = {
             "dataset_fingerprint": metadata.dataset_fingerprint, "commit": metadata.commit, "run": run,
-            "platform": metadata.platforms[0], "name": metadata.name, "version": metadata.version,
+            "platform": metadata.platform, "name": metadata.name, "version": metadata.version,
         }  # fmt: skip
         for key, value in tags.items():  # before the alias: who follows it finds all of them
             client.set_model_version_tag(registered_name(metadata), version, key, value)

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from osml.failure import InputError
-from osml.predictors import load_predictor
-from osml_training.data.variants import CUT
+from osml.predictors import ANY_PLATFORM, load_predictor
 from osml_training.evaluate.errors import table_rows
 from osml_training.evaluate.evaluate import config_of
 from osml_training.export.load import load_network
@@ -79,8 +78,8 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     network = transferable(parent, config, rows)
     runs = len(np.unique(rows.run))
     slower = max(1.0, float(np.sqrt(GENTLE_RUNS / runs)))
-    machines = {name.partition(CUT)[0] for name in load_predictor(parent).metadata.platforms}  # parts are of one
-    worth = ANCHOR_RUNS if len(machines) == 1 else ANCHOR_RUNS_MANY
+    many = load_predictor(parent).metadata.platform == ANY_PLATFORM
+    worth = ANCHOR_RUNS_MANY if many else ANCHOR_RUNS
     gentle = msgspec.structs.replace(config, learning_rate=config.learning_rate / slower, anchor=(worth / runs) ** 2)
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep)
 
