@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,6 +21,12 @@ ANY_PLATFORM = "any"
 
 PART = "@"
 """`ID@8x11` is a part of platform ID: 8 CPUs and 11 ways of it."""
+
+
+def platform_for(learned_from: Sequence[str]) -> str:
+    """What a model answers for: the machine that it learned from, whole or in parts; ANY_PLATFORM where it saw many."""
+    machines = {name.partition(PART)[0] for name in learned_from}
+    return learned_from[0] if len(machines) == 1 else ANY_PLATFORM
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -81,9 +88,8 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def platform(self) -> str:
-        """The machine that it answers for: the one that it learned from, whole or in parts; ANY_PLATFORM where many."""
-        machines = {name.partition(PART)[0] for name in self.platforms}
-        return self.platforms[0] if len(machines) == 1 else ANY_PLATFORM
+        """The machine that it answers for."""
+        return platform_for(self.platforms)
 
     @property
     def inputs(self) -> tuple[str, ...]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from osml.predictors import ModelMetadata
+from osml.predictors import ANY_PLATFORM, ModelMetadata
+from osml_training.data.variants import is_variant
 from osml_training.export.commit import short
 
 _WHAT = {
@@ -41,6 +42,25 @@ def _errors(metadata: ModelMetadata) -> str:
         for row in rows
     ]  # fmt: skip
     return markdown_table(lines)
+
+
+def _platform(m: ModelMetadata) -> str:
+    if m.platform != ANY_PLATFORM:
+        return ", ".join(m.platforms)
+    made_up = sum(is_variant(name) for name in m.platforms)
+    real = ", ".join(name for name in m.platforms if not is_variant(name))
+    return f"{m.platform} that has no model of its own; learned from {real or 'none of the catalog'}" + (
+        f" and {made_up} made-up machines" if made_up else ""
+    )
+
+
+def _limit(m: ModelMetadata) -> str:
+    if m.platform != ANY_PLATFORM:
+        return "It knows the platform above; for another one it has to be transferred (`osml train transfer`)."
+    return (
+        "It answers for machines that it has never seen, within the ranges above. There the margins to use are those "
+        "for unseen services, for all services; the errors above are of a machine that it knows."
+    )
 
 
 def card(metadata: ModelMetadata) -> str:
@@ -87,7 +107,7 @@ tags: [osml, {m.kind}, {m.variant}]
 
 Answers {_WHAT[m.kind]}. Trained on **{made}**.
 
-- platform: {", ".join(m.platforms)}
+- platform: {_platform(m)}
 - variant: {m.variant}
 - services in training: {", ".join(m.services)}{varied}
 - dataset: sha256 `{m.dataset_fingerprint[:16]}...`
@@ -123,7 +143,7 @@ Share of held-out truth within the margins, seen services: {told}.{strange}{anew
 
 ## Limits
 
-- It knows the platform above; for another one it has to be transferred (`osml train transfer`).
+- {_limit(m)}
 - {real}
 - At the load where the whole machine is just enough, the labels are noise and so are the answers.
 - It says where an allocation should be, not that it is safe there: a scheduler has to watch the latency.

@@ -13,6 +13,7 @@ import msgspec
 from osml.failure import InputError
 from osml.masked import masked
 from osml.predictors import load_predictor
+from osml.predictors.metadata import platform_for
 from osml_training.data.features import Model
 from osml_training.evaluate.evaluate import evaluate
 from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
@@ -67,7 +68,7 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
         )
     else:
         trained = train(job.dataset, config, platforms=platforms, heard=heard)
-    name = job.name or f"{config.model}-{config.variant}-{job.platform or '-'.join(trained.platforms)}"
+    name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
     folder = write_bundle(trained, first, job.out / name)
     document = evaluate(load_predictor(folder), job.dataset, platforms=platforms)
