@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from osml.failure import InputError
-from osml.predictors import Predictor
+from osml.predictors import ANY_PLATFORM, Predictor
 from osml_training.data.features import OUTPUTS
 from osml_training.evaluate.errors import by_service, table_rows
 from osml_training.evaluate.surfaces import read_grids
@@ -44,7 +44,8 @@ def evaluate(
 ) -> dict[str, Any]:  # fmt: skip
     """The document of `osml train evaluate` without its baselines: rows of table 5, coverage, hidden counters.
 
-    Seen and unseen as the model's own split says; `transferred` puts the seen ones beside the paper's new platforms.
+    Seen and unseen as the model's own split says; on a machine that is new to a model of many its margins are those for
+    unseen services, as the policy takes them. `transferred` puts the seen ones beside the paper's new platforms.
     Raises InputError where the data set has no run that the model was not trained on.
     """
     config = config_of(predictor)
@@ -61,12 +62,13 @@ def evaluate(
         if found is None:
             continue
         answers = predictor.predict(found.x)
-        upper = answers.upper(0.95, seen=part == "test") if "0.95" in predictor.metadata.margins else None
+        seen = part == "test" and not _strange(predictor, found)
+        upper = answers.upper(0.95, seen=seen) if "0.95" in predictor.metadata.margins else None
         document["rows"] += table_rows(model, split, answers.points, found, config.inputs, grids, upper)
         document["by_service"] |= by_service(answers.points, found, model)
         key = "coverage" if part == "test" else "coverage_unseen"
         for coverage in predictor.metadata.margins:
-            margin = answers.margin(float(coverage), seen=part == "test")
+            margin = answers.margin(float(coverage), seen=seen)
             shares = covered(margin, answers.points, found.y, found.run)
             document[key][coverage] = float(np.mean(shares))
             document[key + "_by_output"] = document.get(key + "_by_output", {}) | {
@@ -78,6 +80,12 @@ def evaluate(
     if not document["rows"]:
         raise InputError(f"data set '{dataset}' has no run that model '{predictor.metadata.name}' was not trained on")
     return document
+
+
+def _strange(predictor: Predictor, rows: Rows) -> bool:
+    """Whether a model of many machines is asked about one that it did not learn from."""
+    about = predictor.metadata
+    return about.platform == ANY_PLATFORM and not set(rows.platforms) <= set(about.platforms)
 
 
 def all_rows(
