@@ -15,6 +15,7 @@ pytest.importorskip("onnxruntime")
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from osml_training.export import parity
 from osml_training.export.graph import onnx_model
 from osml_training.export.load import load_network
 from osml_training.export.parity import TOLERANCE, largest_difference, probes
@@ -23,6 +24,7 @@ from osml_training.train.config import shipped_config
 from osml_training.train.loop import predict
 from osml_training.train.loss import label_weight, median_and_spread, squared
 
+from osml.failure import Failure
 from osml.predictors import load_predictor
 
 LOW, HIGH = np.array([0.0, 1.0, 1.0]), np.array([5.0, 1000.0, 36.0])
@@ -71,6 +73,17 @@ def test_onnx_says_what_the_network_says_on_random_and_extreme_inputs(
 def test_parity_notices_another_network(tmp_path: Path) -> None:
     predictor = load_predictor(_folder(_network(seed=1), tmp_path))
     assert largest_difference(_network(seed=2), predictor, probes(LOW, HIGH, 100, 1, missing=True)) > 100 * TOLERANCE
+
+
+def test_a_network_whose_graph_would_answer_otherwise_is_refused_before_the_margins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parity.check_exportable(_network(seed=1), LOW, HIGH)
+    monkeypatch.setattr(parity, "onnx_model", lambda _network_asked, keys: onnx_model(_network(seed=2), keys))
+    with pytest.raises(
+        Failure, match=r"would differ from the network by .*, expected at most 1e-05: raise weight_decay"
+    ):
+        parity.check_exportable(_network(seed=1), LOW, HIGH)
 
 
 def test_one_row_and_many_rows_agree(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ MACHINES = ("gold-6240m", "gold-5220r", "gold-6338")
 """Machines of the catalog without a model of their own, that have room for three services."""
 
 _EACH, _SEED = 20, 65
-_LOADS = (0.2, 0.3, 0.4, 0.5, 0.6)
+_LOADS = (0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 def scenarios() -> list[Scenario]:

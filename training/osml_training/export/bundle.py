@@ -27,7 +27,7 @@ from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, 
 from osml_training.export.card import card
 from osml_training.export.commit import commit
 from osml_training.export.graph import onnx_model
-from osml_training.export.parity import TOLERANCE, largest_difference, probes
+from osml_training.export.parity import PROBES, TOLERANCE, largest_difference, probes
 from osml_training.train.train import Trained
 
 _UNITS = {column.name: column.unit for column in TRACE_COLUMNS} | {
@@ -96,7 +96,7 @@ def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Pat
     (folder / ONNX).write_bytes(onnx_model(trained.network, file_keys(metadata)).SerializeToString(deterministic=True))
     (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
     (folder / CARD).write_text(card(metadata), "utf-8")
-    rows = probes(trained.low, trained.high, 4096, 0, missing=metadata.variant == "masked")
+    rows = probes(trained.low, trained.high, PROBES, 0, missing=metadata.variant == "masked")
     worst = largest_difference(trained.network, load_predictor(folder), rows)
     if not worst <= TOLERANCE:
         raise Failure(f"{folder / ONNX}: answers differ from the network's by {worst:.2g}, expected {TOLERANCE:g}")

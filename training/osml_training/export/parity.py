@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import importlib
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.failure import Failure
 from osml.predictors import Predictor
+from osml_training.export.graph import onnx_model
 from osml_training.networks import Network
 from osml_training.train.loop import predict
 
 TOLERANCE = 1e-5
 """Largest difference, relative to the larger of the answer and the standard deviation of its label."""
+
+PROBES = 4096
+"""Rows that a model is asked before it is shipped."""
 
 
 def probes(
@@ -33,11 +42,32 @@ def probes(
 
 def largest_difference(network: Network, predictor: Predictor, x: NDArray[np.float32]) -> float:
     """Over all rows and both outputs, relative as TOLERANCE says. Infinite where one is finite and the other is not."""
-    scale = network.y_std.numpy()
     found = predictor.predict(x)
+    return _difference(network, (found.points, found.spread), x)
+
+
+def _difference(network: Network, answers: Sequence[NDArray[np.float32]], x: NDArray[np.float32]) -> float:
+    scale = network.y_std.numpy()
     worst = 0.0
-    for ours, theirs in zip(predict(network, x), (found.points, found.spread), strict=True):
+    for ours, theirs in zip(predict(network, x), answers, strict=True):
         if not np.array_equal(np.isfinite(ours), np.isfinite(theirs)):
             return float("inf")
         worst = max(worst, float(np.nanmax(np.abs(ours - theirs) / np.maximum(np.abs(ours), scale))))
     return worst
+
+
+def check_exportable(network: Network, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
+    """Failure where the graph of a network would not answer as it does; `low` and `high` are of its inputs.
+
+    To be asked before margins for unknown services are made, which takes longer than the training. The larger the
+    weights, the more is cancelled between them, and the more the order of sums in float32 matters.
+    """
+    runtime: Any = importlib.import_module("onnxruntime")
+    session = runtime.InferenceSession(onnx_model(network, {}).SerializeToString(), providers=["CPUExecutionProvider"])
+    x = probes(low, high, PROBES, 0, missing=network.masked)
+    worst = _difference(network, session.run(["points", "spread"], {"features": x}), x)
+    if not worst <= TOLERANCE:
+        raise Failure(
+            f"the exported graph would differ from the network by {worst:.2g}, expected at most {TOLERANCE:g}: raise "
+            "weight_decay or lower learning_rate or epochs in the config, so that the weights stay small"
+        )

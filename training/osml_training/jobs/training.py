@@ -17,9 +17,10 @@ from osml.predictors.metadata import platform_for
 from osml_training.data.features import Model
 from osml_training.evaluate.evaluate import evaluate
 from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.export.parity import check_exportable
 from osml_training.train import loop
 from osml_training.train.config import CONFIGS, Config, Variant, read_config
-from osml_training.train.train import train
+from osml_training.train.train import Fitted, ranges_of, train
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
             job.dataset, config, platforms=platforms, workers=job.workers, address=job.ray, storage=job.out / ".ray"
         )
     else:
-        trained = train(job.dataset, config, platforms=platforms, heard=heard)
+        trained = train(job.dataset, config, platforms=platforms, heard=heard, check=_exportable)
     name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
     folder = write_bundle(trained, first, job.out / name)
@@ -82,6 +83,10 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
 
         warnings += track(job.track, trained, metadata, folder)
     return Made(folder, document, warnings)
+
+
+def _exportable(fitted: Fitted) -> None:
+    check_exportable(fitted.network, *ranges_of(fitted.rows))
 
 
 def command_line() -> str:

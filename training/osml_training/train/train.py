@@ -109,7 +109,7 @@ def finish(
     points, spread = loop.predict(fitted.network, calibration.x)
     rows = fitted.rows
     strange, errors = unseen_margins(rows, fitted.validation, config) if config.service_folds > 1 else ({}, [])
-    low, high = _ranges(rows)
+    low, high = ranges_of(rows)
     trained_on = [rows.services[int(k)] for k in np.unique(rows.service)]
     return Trained(
         config=config, network=fitted.network, epochs=fitted.epochs,
@@ -123,9 +123,12 @@ def finish(
 def train(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
     keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
+    check: Callable[[Fitted], None] | None = None,
 ) -> Trained:  # fmt: skip
-    """`fit_network`, then `finish`."""
+    """`fit_network`, then `finish`. `check` may refuse what was learned before the margins are made."""
     fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard)
+    if check is not None:
+        check(fitted)
     return finish(fitted, dataset, config, platforms=platforms, keep=keep)
 
 
@@ -134,7 +137,8 @@ def held_rows(config: Config) -> int:
     return max(20_000, config.rows // 4)
 
 
-def _ranges(rows: Rows) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
+def ranges_of(rows: Rows) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
+    """The 1st and the 99th percentile of each input; 0 where it was never measured."""
     low, high = np.zeros(rows.x.shape[1]), np.zeros(rows.x.shape[1])
     for k in range(rows.x.shape[1]):
         known = rows.x[:, k][np.isfinite(rows.x[:, k])]
