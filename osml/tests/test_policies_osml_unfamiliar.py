@@ -10,10 +10,11 @@ from msgspec.structs import replace
 
 from osml.domain import Counters, Service
 from osml.policies.osml import Osml, OsmlC
-from osml.policies.osml.forecast import ask
+from osml.policies.osml.forecast import ModelFault, ask
 from osml.policies.osml.models import Models
 from osml.predictors import FeatureSpec, Margin
 from osml.tests.test_policies_osml import Values
+from osml.tests.test_policies_osml_models import FEATURES as FAKE_FEATURES
 from osml.tests.test_policies_osml_models import Fake, Run, metadata, needs, observe, service
 
 FEATURES = ("latency_over_target", "cores", "requests_per_s", "target_ms", "threads")
@@ -127,3 +128,17 @@ def test_on_a_machine_that_is_new_to_a_model_of_many_its_services_are_strangers(
     assert isinstance(forecast, dict)
     assert forecast["a"].seen is seen
     assert forecast["a"].upper[0] == 3.0 + 0.5 * (1.0 if seen else 8.0)
+
+
+def test_a_model_of_many_machines_is_not_asked_about_one_unlike_all_of_them() -> None:
+    def of_many(most_cores: float) -> Models:
+        seen = [FeatureSpec(n, None, 4.0, most_cores if n == "platform_cores" else 1e9) for n in FAKE_FEATURES]
+        about = metadata(platforms=["q", "r"], features=FAKE_FEATURES)
+        fake: Any = Fake(lambda _row: [3.0, 1.0, 4.0, 1.0, 1.0], replace(about, features=seen))
+        return Models(a2=fake)
+
+    asked = observe(service("a"), service("b"))  # on 36 CPUs
+    fault = ask(asked, [service("a")], of_many(30.0))
+    assert isinstance(fault, ModelFault)
+    assert "knows no machine like this (platform_cores 36, trained on 4 to 30)" in fault.text
+    assert isinstance(ask(asked, [service("a")], of_many(33.0)), dict)

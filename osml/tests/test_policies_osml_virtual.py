@@ -132,11 +132,19 @@ def test_beside_a_best_effort_job_it_has_a_lower_entropy_than_arq(xapian: float)
     assert _mean_e_s(ours) < 0.8 * _mean_e_s(theirs)
 
 
-def test_on_a_platform_without_models_it_decides_as_arq_does() -> None:
-    ours, loop = _run("moses=0.3,xapian=0.3", "osml", 15, "gold-5220r")
-    theirs, _ = _run("moses=0.3,xapian=0.3", "arq", 15, "gold-5220r")
+def test_on_a_machine_unlike_all_that_the_models_know_it_decides_as_arq_does() -> None:
+    ours, loop = _run("moses=0.1,xapian=0.1", "osml", 15, "i7-4770k")
+    theirs, _ = _run("moses=0.1,xapian=0.1", "arq", 15, "i7-4770k")
     assert [(one.cores, one.ways) for one in ours] == [(one.cores, one.ways) for one in theirs]
-    assert "no model a2 for platform 'gold-5220r'" in loop._decision.reasons[0].text
+    assert "model 'a2-masked-any' knows no machine like this" in loop._decision.reasons[0].text
+
+
+@pytest.mark.parametrize("platform", ["gold-5220r", "gold-6338"])
+def test_on_a_machine_that_no_model_was_trained_on_it_leaves_half_of_it_to_others(platform: str) -> None:
+    judged, loop = _run("moses=0.3,xapian=0.3", "osml", 20, platform)
+    assert all(one.met for one in judged[5:])
+    assert judged[-1].used[0] <= loop.node.platform.cpus / 2
+    assert {forecast.model for forecast in loop._decision.forecasts} == {"a2-masked-any"}
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -26,6 +26,9 @@ _REQUIRED = (
 )  # fmt: skip
 """What no training ever hid: the allocation, the CPU time, the target, the machine. All else may be missing."""
 
+_MACHINE, _LARGER = ("platform_cores", "platform_ways", "way_mib"), 1.1
+"""What a machine is, and how far beyond those that a model of many has seen: it interpolates between machines."""
+
 AGAIN = 5
 """Intervals in a row in which a service has to be familiar before the models are believed again."""
 
@@ -85,6 +88,14 @@ def screened(rows: NDArray[Any], form: Form) -> tuple[NDArray[Any], dict[int, st
         else:
             hidden.setdefault(i, []).append(feature.name)
     return np.where(odd & ~form.required, np.float32(np.nan), rows), strange, hidden
+
+
+def unlike_all(row: NDArray[Any], form: Form) -> str | None:
+    """What makes the machine of a row of features unlike all that a model of many learned from, in words; else None."""
+    for feature, value in zip(form.meta.features, row.tolist(), strict=True):
+        if feature.name in _MACHINE and not feature.low / _LARGER <= value <= feature.high * _LARGER:
+            return f"{feature.name} {value:.4g}, trained on {feature.low:.4g} to {feature.high:.4g}"
+    return None
 
 
 def still_unfamiliar(before: Mapping[str, int], strange: Collection[str], names: Sequence[str]) -> dict[str, int]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osml.domain import Forecast, Observation, Point, Service
-from osml.policies.osml.familiar import form_of, screened
+from osml.policies.osml.familiar import form_of, screened, unlike_all
 from osml.policies.osml.models import Models
 from osml.predictors import feature_rows
 
@@ -69,10 +69,14 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     meta, names = model.metadata, [service.name for service in services]
     try:
         form = form_of(meta, _ANSWERS)
-        rows, strange, hidden = screened(feature_rows(observation, names, form.inputs), form)
-        found = model.predict(rows)
+        rows = feature_rows(observation, names, form.inputs)
         # On a machine that is new to the model the services that it knows are strangers, too.
         at_home = form.machines is None or observation.platform.id in form.machines
+        beyond = None if at_home else unlike_all(rows[0], form)
+        if beyond is not None:
+            return ModelFault(f"model '{meta.name}' knows no machine like this ({beyond})")
+        rows, strange, hidden = screened(rows, form)
+        found = model.predict(rows)
         known = [at_home and name in meta.services for name in names]
         upper = found.upper(COVERAGE)
         if upper.shape != (len(names), len(meta.outputs)):
