@@ -12,7 +12,7 @@ pytest.importorskip("osml_training")
 pytest.importorskip("torch")
 
 from osml_training.train import on_ray
-from osml_training.train.config import shipped_config
+from osml_training.train.config import Split, shipped_config
 from osml_training.train.loop import predict
 from osml_training.train.train import load_part
 
@@ -30,7 +30,7 @@ def test_what_a_worker_died_of_is_one_sentence() -> None:
 def test_two_workers_train_one_network(sweep: Path, tmp_path: Path) -> None:
     pytest.importorskip("ray")
     config = msgspec.structs.replace(
-        shipped_config("a2", "masked"), epochs=12, hidden=(16,), rows=20_000, service_folds=0, batch=512
+        shipped_config("a2", "masked"), epochs=12, hidden=(16,), rows=20_000, service_folds=0, batch=512, split=Split()
     )
     found = on_ray.train_on_ray(sweep, config, platforms=None, workers=2, address="local", storage=tmp_path)
     assert len(found.epochs) == 12

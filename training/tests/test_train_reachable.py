@@ -18,7 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from osml_training.cli import train
 from osml_training.evaluate.reachable import SHARES, limit_of, nearest_curve
-from osml_training.train.config import shipped_config
+from osml_training.train.config import Split, shipped_config
 from osml_training.train.table import Rows
 
 
@@ -62,7 +62,7 @@ def test_nearest_neighbours_come_down_with_runs_and_stay_above_the_noise() -> No
 
 def test_the_command_puts_it_beside_the_model(sweep: Path, tmp_path: Path) -> None:
     config = msgspec.structs.replace(
-        shipped_config("a2", "masked"), epochs=2, hidden=(8,), rows=3000, service_folds=0, batch=512
+        shipped_config("a2", "masked"), epochs=2, hidden=(8,), rows=3000, service_folds=0, batch=512, split=Split()
     )
     file = tmp_path / "config.yaml"
     file.write_bytes(msgspec.yaml.encode(config))

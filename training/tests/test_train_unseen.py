@@ -20,7 +20,7 @@ from osml_training.cli import train
 from osml_training.cli.train_table import print_errors
 from osml_training.evaluate.left_out import shares_of
 from osml_training.train import unseen
-from osml_training.train.config import shipped_config
+from osml_training.train.config import Split, shipped_config
 from osml_training.train.table import Rows
 
 from osml.failure import InputError
@@ -95,7 +95,7 @@ def _run(*arguments: str) -> Any:
 
 def test_a_model_gets_new_margins_for_unknown_services_and_keeps_its_weights(sweep: Path, tmp_path: Path) -> None:
     own = shipped_config("a2", "masked")
-    config = msgspec.structs.replace(own, hidden=(8,), epochs=4, batch=256, rows=4000, service_folds=2)
+    config = msgspec.structs.replace(own, hidden=(8,), epochs=4, batch=256, rows=4000, service_folds=2, split=Split())
     file, out = tmp_path / "config.yaml", tmp_path / "models"
     file.write_bytes(msgspec.yaml.encode(config))
     made = _run("a2", str(sweep), "--config", str(file), "--out", str(out), "--json")
