@@ -106,6 +106,10 @@ def test_a_node_whose_decisions_take_all_the_time_is_held_back_and_the_others_ar
     other = msgspec.structs.replace(EXAMPLE, node="node-18")
     assert server.post(other, authorization="Bearer node-18").status_code == 200
     monkeypatch.setattr(time_share, "BURST_S", 0.002)
-    garbage = [server.post(b"[" * 100_000, authorization="Bearer node-18").status_code for _ in range(200)]
-    assert {429, 400, 422} >= set(garbage)
-    assert garbage[-1] == 429
+    garbage: set[int] = set()
+    for _ in range(5000):  # how many fit into two milliseconds is the machine's affair
+        garbage.add(server.post(b"[" * 100_000, authorization="Bearer node-18").status_code)
+        if 429 in garbage:
+            break
+    assert 429 in garbage
+    assert {429, 400, 422} >= garbage
