@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +21,11 @@ from osml_training.cli import models, train
 from osml_training.data.example_rows import RunLabels
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS
 from osml_training.data.runs import RunKey
+from osml_training.evaluate.evaluate import config_of
 from osml_training.evaluate.floor import label_differences, label_noise
 from osml_training.evaluate.published import PAIRS, TABLE_5
 from osml_training.train.config import shipped_config
+from osml_training.train.table import load, source_of
 from osml_training.transfer import transfer as transferring
 
 from osml.failure import InputError, MachineError
@@ -100,6 +103,32 @@ def test_evaluation_of_a_stored_model_repeats_the_training_s(
     assert set(found["importance"]) == set(load_predictor(out / name).metadata.inputs)
     assert [line["published"] for line in found["spearman"]] == [0.571, 0.499, -0.457]
     assert picture.stat().st_size > 10_000
+
+
+def test_variants_of_unseen_services_tell_whether_margins_hold_for_strangers(
+    small_sweep: Callable[..., Any], trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    from osml_training.data.collect import collect_labelled
+
+    out, document = trained
+    assert "strangers" not in document
+    wanted = small_sweep(services=("silo~1", "silo~2"), neighbours=("moses",), colocated=0, rows=4000)
+    dataset = collect_labelled(tmp_path / "set", wanted)
+    name = f"a-masked-{PLATFORM}"
+    found = _run(train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(dataset))
+    assert found["rows"] == []
+    strangers = found["strangers"]
+    assert (strangers["services"], strangers["runs"] > 3) == (2, True)
+    predictor = load_predictor(out / name)
+    config = config_of(predictor)
+    rows = load(source_of(dataset, config, None), config, None)
+    points = predictor.predict(rows.x).points
+    assert strangers["mae"]["oaa_cores"] == pytest.approx(np.abs(points - rows.y)[:, 2].mean(), rel=1e-5)
+    assert 0 <= strangers["coverage"]["0.9"] <= strangers["coverage"]["0.95"] <= 1
+    shown = CliRunner().invoke(
+        train.app, ["evaluate", "--model", name, "--models", str(out), "--dataset", str(dataset)]
+    )  # fmt: skip
+    assert "2 variants of unseen services: 90% margin holds" in shown.stdout.replace("\n", " ")
 
 
 def test_transfer_keeps_the_first_layer_and_says_its_parent(

@@ -73,6 +73,15 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
     assert not torch.equal(first["head.weight"], other["head.weight"])
 
 
+def test_the_last_layer_has_a_weight_decay_of_its_own() -> None:
+    plain, none, strong = (
+        _fitted(msgspec.structs.replace(CONFIG, epochs=5, weight_decay=0.01, head_weight_decay=decay))[0]
+        for decay in (None, 0.01, 5.0)
+    )
+    assert all(torch.equal(a, b) for a, b in zip(plain.parameters(), none.parameters(), strict=True))
+    assert strong.head.weight.norm() < 0.8 * plain.head.weight.norm()
+
+
 def test_the_best_epoch_is_kept_and_patience_ends_it() -> None:
     config = msgspec.structs.replace(CONFIG, learning_rate=0.3, patience=2, epochs=40)
     network, epochs = _fitted(config)

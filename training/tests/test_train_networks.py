@@ -81,7 +81,7 @@ def test_a_network_whose_graph_would_answer_otherwise_is_refused_before_the_marg
     parity.check_exportable(_network(seed=1), LOW, HIGH)
     monkeypatch.setattr(parity, "onnx_model", lambda _network_asked, keys: onnx_model(_network(seed=2), keys))
     with pytest.raises(
-        Failure, match=r"would differ from the network by .*, expected at most 1e-05: raise weight_decay"
+        Failure, match=r"would differ from the network by .*, expected at most 1e-05: raise head_weight_decay"
     ):
         parity.check_exportable(_network(seed=1), LOW, HIGH)
 

@@ -71,6 +71,7 @@ def test_shipped_configs_are_whole(model: str, variant: str) -> None:
     ("changes", "text"),
     [
         ({"dropout": 2}, "dropout is 2.0, expected 0 to 0.95"),
+        ({"head_weight_decay": -1}, "head_weight_decay is -1.0, expected 0 to 10"),
         ({"context": ["colour"]}, "context or leave_out has 'colour'"),
         ({"colour": 1}, "unknown field `colour`"),
         ({"hidden": []}, "hidden is"),
@@ -92,9 +93,9 @@ def test_hiding_counters_touches_these_only() -> None:
     assert membership(inputs).sum() == 3
 
 
-def test_variants_are_for_training_only_and_those_of_unseen_services_for_nothing() -> None:
+def test_variants_are_for_training_and_those_of_unseen_services_are_strangers() -> None:
     assert {part_of(_key("moses~3", k / 100, run=str(k)), Split()) for k in range(100)} == {"train"}
-    assert {part_of(_key("silo~1", k / 100, run=str(k)), Split()) for k in range(100)} == {"none"}
+    assert {part_of(_key("silo~1", k / 100, run=str(k)), Split()) for k in range(100)} == {"strangers"}
     keys = [_key("moses", k / 100, run=str(k))._replace(platform="e5-2697v4~2") for k in range(100)]
     assert {part_of(key, Split()) for key in keys} == {"train"}
     assert part_of(_key("silo", 0.5)._replace(platform="e5-2697v4~2"), Split()) == "none"

@@ -40,7 +40,8 @@ def print_errors(document: dict[str, Any]) -> None:
         add("nearest, without end", document["reachable"]["nearest"]["rows"])
         add("network as large, same rows", document["reachable"]["same_size"]["rows"])
         add("network 8 x as large", document["reachable"]["larger"]["rows"])
-    console.print(table)
+    if table.row_count:
+        console.print(table)
     if "floor" in document:
         told = ", ".join(f"{name} {error:.2f}" for name, error in document["floor"]["mae"].items())
         console.print(f"what noise alone does to {document['floor']['runs']} runs' labels: {told}", highlight=False)
@@ -50,6 +51,11 @@ def print_errors(document: dict[str, Any]) -> None:
         if document.get(key):
             told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in document[key].items())
             console.print(f"{what} services: {told}", highlight=False)
+    if "strangers" in document:
+        found = document["strangers"]
+        told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in found["coverage"].items())
+        errors = ", ".join(f"{name} {error:.2f}" for name, error in found["mae"].items())
+        console.print(f"{found['services']} variants of unseen services: {told}; errors {errors}", highlight=False)
 
 
 def _print_left_out(console: Console, found: dict[str, Any]) -> None:

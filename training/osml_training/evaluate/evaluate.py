@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from osml.failure import InputError
-from osml.predictors import ANY_PLATFORM, Predictor
-from osml_training.data.features import OUTPUTS
-from osml_training.evaluate.errors import by_service, table_rows
+from osml.predictors import ANY_PLATFORM, Prediction, Predictor
+from osml_training.data.features import OUTPUTS, Model
+from osml_training.evaluate.errors import absolute, by_service, table_rows
 from osml_training.evaluate.surfaces import read_grids
 from osml_training.train.config import Config
 from osml_training.train.conformal import covered
@@ -45,7 +45,9 @@ def evaluate(
     """The document of `osml train evaluate` without its baselines: rows of table 5, coverage, hidden counters.
 
     Seen and unseen as the model's own split says; on a machine that is new to a model of many its margins are those for
-    unseen services, as the policy takes them. `transferred` puts the seen ones beside the paper's new platforms.
+    unseen services, as the policy takes them. `strangers`, where the data set has variants of unseen services: errors
+    for them and how much the margins for unseen services hold. `transferred` puts the seen ones beside the paper's new
+    platforms.
     Raises InputError where the data set has no run that the model was not trained on.
     """
     config = config_of(predictor)
@@ -67,19 +69,39 @@ def evaluate(
         document["rows"] += table_rows(model, split, answers.points, found, config.inputs, grids, upper)
         document["by_service"] |= by_service(answers.points, found, model)
         key = "coverage" if part == "test" else "coverage_unseen"
-        for coverage in predictor.metadata.margins:
-            margin = answers.margin(float(coverage), seen=seen)
-            shares = covered(margin, answers.points, found.y, found.run)
-            document[key][coverage] = float(np.mean(shares))
-            document[key + "_by_output"] = document.get(key + "_by_output", {}) | {
-                coverage: dict(zip(OUTPUTS[model], shares, strict=True))
-            }
+        held = _held(answers, found, seen=seen)
+        document[key] = {coverage: float(np.mean(shares)) for coverage, shares in held.items()}
+        document[key + "_by_output"] = {
+            coverage: dict(zip(OUTPUTS[model], shares, strict=True)) for coverage, shares in held.items()
+        }
         if config.variant == "masked":
             blind = predictor.predict(hidden(found.x, config.inputs, HIDDEN_IN_CLOUDS))
             document["hidden_counters"] += table_rows(model, split, blind.points, found, config.inputs)
-    if not document["rows"]:
+    strangers = _held_out(dataset, config, "strangers", platforms, rows)
+    if strangers is not None:
+        document["strangers"] = _of_strangers(predictor, strangers, model)
+    if not document["rows"] and strangers is None:
         raise InputError(f"data set '{dataset}' has no run that model '{predictor.metadata.name}' was not trained on")
     return document
+
+
+def _held(answers: Prediction, rows: Rows, *, seen: bool) -> dict[str, list[float]]:
+    """Share of the truth of each output within the margins, each run weighing the same, by coverage."""
+    return {
+        coverage: covered(answers.margin(float(coverage), seen=seen), answers.points, rows.y, rows.run)
+        for coverage in answers.metadata.margins
+    }
+
+
+def _of_strangers(predictor: Predictor, rows: Rows, model: Model) -> dict[str, Any]:
+    """How many there are, mean absolute errors by output, and the share within margins for unseen services."""
+    answers = predictor.predict(rows.x)
+    errors = np.nanmean(absolute(answers.points, rows.y, model), axis=0)
+    return {
+        "services": len(np.unique(rows.service)), "runs": len(np.unique(rows.run)),
+        "mae": dict(zip(OUTPUTS[model], errors.tolist(), strict=True)),
+        "coverage": {key: float(np.mean(shares)) for key, shares in _held(answers, rows, seen=False).items()},
+    }  # fmt: skip
 
 
 def _strange(predictor: Predictor, rows: Rows) -> bool:

@@ -53,6 +53,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Adam's at the start; it falls to nothing along half a cosine."""
     weight_decay: float = 0.0
     """AdamW's; 0 is plain Adam."""
+    head_weight_decay: float | None = None
+    """AdamW's of the last layer (none: `weight_decay`). What it adds up must not cancel out: float32 has 7 digits."""
     anchor: float = 0.0
     """Weight of the squared distance to the weights at the start (L2-SP): transfer with few traces stays near."""
     batch: int = 4096
@@ -81,7 +83,8 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             raise InputError(f"context or leave_out has '{unknown[0]}', expected names of {', '.join(CONTEXT)}")
         limits: dict[str, tuple[float, float, float]] = {
             "dropout": (self.dropout, 0, 0.95), "learning_rate": (self.learning_rate, 1e-8, 1),
-            "weight_decay": (self.weight_decay, 0, 10), "anchor": (self.anchor, 0, 1e6),
+            "weight_decay": (self.weight_decay, 0, 10),
+            "head_weight_decay": (self.head_weight_decay or 0, 0, 10), "anchor": (self.anchor, 0, 1e6),
             "batch": (self.batch, 1, 10**7),
             "epochs": (self.epochs, 1, 10**5), "patience": (self.patience, 1, 10**5), "rows": (self.rows, 1, 10**9),
             "drop_counters": (self.drop_counters, 0, 0.95),

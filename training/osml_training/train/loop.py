@@ -7,11 +7,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 
 from osml.failure import Failure
 from osml_training.data.examples import ExampleSource
@@ -107,7 +108,7 @@ def fit(
     together = Together()
     steps_an_epoch = together.fewest(steps_an_epoch)
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimiser = torch.optim.AdamW(trained, config.learning_rate, weight_decay=config.weight_decay, fused=True)
+    optimiser = _adamw(network, trained, config)
     total = max(1, steps_an_epoch * config.epochs)
     schedule = torch.optim.lr_scheduler.LambdaLR(
         optimiser, lambda step: 0.5 * (1 + np.cos(np.pi * min(step / total, 1.0)))
@@ -157,6 +158,17 @@ def fit(
     network.load_state_dict(kept)
     network.eval()
     return epochs
+
+
+def _adamw(network: Network, trained: list[Parameter], config: Config) -> torch.optim.AdamW:
+    """The optimiser of a training; the last layer has a weight decay of its own."""
+    of_head = {id(parameter) for parameter in network.head.parameters()}
+    decay = config.weight_decay if config.head_weight_decay is None else config.head_weight_decay
+    groups: list[dict[str, Any]] = [
+        {"params": [one for one in trained if id(one) not in of_head]},
+        {"params": [one for one in trained if id(one) in of_head], "weight_decay": decay},
+    ]
+    return torch.optim.AdamW(groups, config.learning_rate, weight_decay=config.weight_decay, fused=True)
 
 
 def hide(x: Tensor, members: Tensor, probability: float, generator: torch.Generator) -> Tensor:

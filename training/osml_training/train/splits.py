@@ -1,4 +1,4 @@
-"""Which run is for what: training, validation, calibration, test of seen services, test of unseen ones."""
+"""Which run is for what: training, validation, calibration, test of seen services, of unseen ones, of strangers."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ from osml_training.data.runs import RunKey, fold_of
 from osml_training.data.variants import is_variant, parent_of
 from osml_training.train.config import Split
 
-Part = Literal["train", "validation", "calibration", "test", "unseen", "none"]
+Part = Literal["train", "validation", "calibration", "test", "unseen", "strangers", "none"]
 _FOLDS = 10_000
 
 
 def part_of(key: RunKey, split: Split) -> Part:
     """The part that a run belongs to; the same for all runs of a service in one band of load on one platform.
 
-    Variants are for training only, and those of an unseen service for nothing: tests and margins are of programs and
-    machines of the catalogs.
+    Variants are for training; those of an unseen service are `strangers`: programs that nobody has met and that are
+    many, to ask whether margins for unknown services hold. Errors are of programs and machines of the catalogs.
     """
     if is_variant(key.service) or is_variant(key.platform):
-        return "none" if parent_of(key.service) in split.unseen else "train"
+        if parent_of(key.service) not in split.unseen:
+            return "train"
+        return "none" if is_variant(key.platform) else "strangers"
     if key.service in split.unseen:
         return "unseen"
     band = "?" if key.load is None else str(round(key.load / split.band))
