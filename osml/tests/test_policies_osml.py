@@ -143,6 +143,29 @@ def test_a_newcomer_gets_its_need_out_of_what_is_idle() -> None:
     assert run.cores() == {"a": 4, "b": 4, "c": 4}
 
 
+@pytest.mark.parametrize("ratio", [0.8, 20.0])
+def test_a_load_that_rises_while_somebody_comes_is_answered_with_it(ratio: float) -> None:
+    run = Run(Osml(needs(rate_1000=4.0, rate_5000=7.0, rate_50=20.0, rate_90=8.0)))
+    run(service("a", rate=1000.0), service("b", rate=50.0), times=6)
+    assert run.cores() == {"a": 4, "b": 20}
+    run(service("a", ratio, rate=5000.0), service("b", rate=50.0), service("c", rate=90.0))
+    assert run.cores()["a"] >= 7
+    assert run.cores()["b"] >= 20
+    assert run.cores()["c"] >= 8
+
+
+def test_nobody_gets_a_cell_while_a_queue_drains_that_all_share_for() -> None:
+    """What a service with a queue needs is guessed too low: all would fit, and it missed its target with as much."""
+    run = Run(Osml(needs(rate_1000=10.0, rate_5000=10.0, rate_50=20.0, rate_90=5.0)))
+    run(service("a", rate=1000.0), service("b", rate=50.0), times=6)
+    assert run.cores() == {"a": 10, "b": 20}
+    others = [service("b", rate=50.0), service("c", rate=90.0)]
+    for ratio in (20.0, 10.0):
+        run(service("a", ratio, rate=5000.0), *others)
+        assert set(run.cores().values()) == {36}
+    assert "queues may still drain" in run.words()
+
+
 def test_who_has_gone_leaves_its_part() -> None:
     run = Run(Osml(needs(rate_10=4.0)))
     run(service("a"), service("b"), service("c"), times=5)

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from osml.domain import Partition
 from osml.policies.osml.fit import fits, missing
+from osml.policies.osml.misses import SETTLE
 from osml.policies.osml.node import Cell
 from osml.policies.osml.overcommit import overcommit, share
+from osml.policies.osml.relieve import step_up
 from osml.policies.osml.round import Round
+from osml.policies.osml.state import SHARED
 from osml.policies.osml.trade import b_points, best_fit
 
 NEARLY_ALL = 0.92
@@ -18,6 +21,10 @@ def place_all(turn: Round) -> Partition:
     node = turn.node
     if not fits(node, turn.wants):
         return overcommit(turn)
+    draining = turn.kind == SHARED and turn.violated and (turn.stuck <= SETTLE or turn.age <= SETTLE)
+    if node.may_share and not node.background and draining:  # what a service with a queue needs is guessed too low
+        turn.unsatisfied, turn.lack = list(turn.violated), "targets are missed while everybody shares everything"
+        return share(turn, "queues may still drain")
     needed = sum(cell.cores for cell in turn.wants.values())
     guessed = len(turn.unpredicted) == len(turn.services)  # even parts are no needs
     saves_nothing = needed > NEARLY_ALL * node.for_lc.cores and not guessed
@@ -28,7 +35,7 @@ def place_all(turn: Round) -> Partition:
 
 def place(turn: Round) -> Partition:
     """Algorithm 1: the need of who has come out of what is idle, of what others don't need, of Model-B's points."""
-    here = {name: cell for name, cell in turn.cells.items() if name not in turn.aside}
+    here = {name: _at_this_load(turn, name) for name in turn.cells if name not in turn.aside}
     for asked in (lambda: here, lambda: {name: turn.wants[name] for name in here}, lambda: _traded(turn, here)):
         base = asked()  # Model-B is asked last, and speaks only where it decides
         cells = {n: base.get(n, turn.wants[n] if n in turn.new else turn.node.least(n)) for n in turn.services}
@@ -36,6 +43,17 @@ def place(turn: Round) -> Partition:
             # Who is there already has less from now on, too: of the clock, of memory traffic.
             return turn.part(cells, list(cells))
     return overcommit(turn)
+
+
+def _at_this_load(turn: Round, name: str) -> Cell:
+    """What a service has; where its load changed while somebody came, what it needs beyond that."""
+    cell = turn.cells[name]
+    if name not in turn.moved:
+        return cell
+    if name in turn.violated:
+        return step_up(turn, name)
+    want = turn.wants[name]
+    return turn.node.bounded(name, max(cell.cores, want.cores), max(cell.ways, want.ways))
 
 
 def _traded(turn: Round, here: dict[str, Cell]) -> dict[str, Cell]:

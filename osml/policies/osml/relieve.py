@@ -25,7 +25,7 @@ WITHDRAWN = 3
 
 def relieve(turn: Round, names: Sequence[str]) -> Partition:
     """Algorithm 2: more for those who miss their target, out of what is idle, else of what others don't need."""
-    steps = {name: _step(turn, name) for name in names}
+    steps = {name: step_up(turn, name) for name in names}
     # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
     more_ways = {n: turn.node.bounded(n, turn.cells[n].cores, step.ways + 1) for n, step in steps.items()}
     for more in (steps, more_ways):
@@ -51,7 +51,7 @@ def _lent(turn: Round, names: Sequence[str], cells: dict[str, Cell]) -> dict[str
     return spread_out(turn.node, cells, behind)
 
 
-def _step(turn: Round, name: str) -> Cell:
+def step_up(turn: Round, name: str) -> Cell:
     """What is tried next for a service: its need where that is more, else what Model-C says, else a plain step."""
     known, cell = turn.known[name], turn.cells[name]
     target = turn.wants[name]
