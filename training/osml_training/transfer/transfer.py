@@ -31,7 +31,7 @@ ANCHOR_RUNS, ANCHOR_RUNS_MANY = 3.0, 20.0
 """The pull towards the parent's weights is the square of this over the new machine's runs: nothing with hundreds.
 
 The second is for parents of many machines: what they say of a new one is worth more than what a parent of one says.
-Both were chosen on other machines than those whose errors are reported (docs/reference/models.md, Another machine).
+Both were chosen on other machines than those whose errors are reported (docs/explanation/models.md, Another machine).
 """
 
 GENTLE_RUNS = 100
