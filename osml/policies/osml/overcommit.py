@@ -18,6 +18,10 @@ BETTER = 0.9
 """Sharing has to be better than missing the targets of those who would be set aside, by this factor of E_S."""
 
 
+QUEUES_DRAIN = "queues may still drain"
+"""Why everybody goes on to share everything while targets are missed."""
+
+
 def overcommit(turn: Round) -> Partition:
     """RCliff instead of OAA, everybody on everything, or some at the cost of others: by what each came to, if tried.
 
@@ -33,8 +37,8 @@ def overcommit(turn: Round) -> Partition:
         if not turn.violated:
             turn.lack = ""
             return pool(turn) or share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
-        if turn.stuck <= SETTLE or turn.age <= SETTLE:
-            return share(turn, "queues may still drain")
+        if draining(turn):
+            return share(turn, QUEUES_DRAIN)
         beside = pool(turn)
         if beside is not None:
             return beside
@@ -51,6 +55,11 @@ def overcommit(turn: Round) -> Partition:
     if node.may_share and (shared is None or shared < BETTER * least / len(names)):
         return share(turn, "not everybody's need fits in cells" if any(lack) else turn.lack)
     return _set_aside(turn, served)
+
+
+def draining(turn: Round) -> bool:
+    """Whether everybody shares everything and the queues behind missed targets may get shorter so."""
+    return turn.kind == SHARED and bool(turn.violated) and (turn.stuck <= SETTLE or turn.age <= SETTLE)
 
 
 def _why(turn: Round) -> str:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from osml.domain import Partition
 from osml.policies.osml.fit import fits, missing
-from osml.policies.osml.misses import SETTLE
 from osml.policies.osml.node import Cell
-from osml.policies.osml.overcommit import overcommit, share
+from osml.policies.osml.overcommit import QUEUES_DRAIN, draining, overcommit, share
 from osml.policies.osml.relieve import step_up
 from osml.policies.osml.round import Round
-from osml.policies.osml.state import SHARED
 from osml.policies.osml.trade import b_points, best_fit
 
 NEARLY_ALL = 0.92
@@ -21,10 +19,9 @@ def place_all(turn: Round) -> Partition:
     node = turn.node
     if not fits(node, turn.wants):
         return overcommit(turn)
-    draining = turn.kind == SHARED and turn.violated and (turn.stuck <= SETTLE or turn.age <= SETTLE)
-    if node.may_share and not node.background and draining:  # what a service with a queue needs is guessed too low
+    if node.may_share and not node.background and draining(turn):  # needs are guessed too low behind a queue
         turn.unsatisfied, turn.lack = list(turn.violated), "targets are missed while everybody shares everything"
-        return share(turn, "queues may still drain")
+        return share(turn, QUEUES_DRAIN)
     needed = sum(cell.cores for cell in turn.wants.values())
     guessed = len(turn.unpredicted) == len(turn.services)  # even parts are no needs
     saves_nothing = needed > NEARLY_ALL * node.for_lc.cores and not guessed

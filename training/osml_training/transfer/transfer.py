@@ -28,7 +28,7 @@ from osml_training.transfer.amounts import share_of_runs
 SHARES = (0.02, 0.05, 0.1, 0.25, 1.0)
 
 ANCHOR_RUNS, ANCHOR_RUNS_MANY = 3.0, 40.0
-"""The pull towards the parent's weights is the square of this over the new machine's runs: nothing with hundreds.
+"""The pull towards the parent's weights is the square of this over the new machine's runs: little with hundreds.
 
 The second is for parents of many machines: what they say of a new one is worth more than what a parent of one says.
 Both were chosen on other machines than those whose errors are reported (docs/explanation/models.md, Another machine).
