@@ -17,9 +17,6 @@ from torch import Tensor, nn
 
 Floats = NDArray[np.float64]
 
-CLIP = (-1.0, 2.0)
-"""Scaled inputs stay in this range: an infinite counter gives a finite answer, a larger machine has room."""
-
 LEAST_LOG = 1e-6
 """What is logarithmic is at least this, in its unit: 0 requests and 0 GB/s have a place."""
 
@@ -29,11 +26,15 @@ LEAST_SPREAD = 0.02
 
 @dataclass(frozen=True)
 class Scaling:
-    """How raw inputs become numbers near [0, 1]: (value - low)/span, of the logarithm where `log`; an entry each."""
+    """How raw inputs become numbers around 1: (value - low)/span, of the logarithm where `log`; an entry each.
+
+    They stay within `clip`: an infinite counter gives a finite answer, a larger machine has room.
+    """
 
     log: NDArray[np.bool_]
     low: Floats
     span: Floats
+    clip: tuple[float, float] = (-1.0, 2.0)
 
 
 class LabelRange(NamedTuple):
@@ -46,10 +47,11 @@ class LabelRange(NamedTuple):
 
 
 class Scaler(nn.Module):
-    """Raw inputs (rows, inputs), NaN where missing -> (rows, inputs) near [0, 1], 0 where missing."""
+    """Raw inputs (rows, inputs), NaN where missing -> (rows, inputs) within the clip, 0 where missing."""
 
     def __init__(self, scaling: Scaling):
         super().__init__()
+        self.clip = scaling.clip
         self.log: Tensor
         self.low: Tensor
         self.span: Tensor
@@ -62,7 +64,7 @@ class Scaler(nn.Module):
         missing = torch.isnan(raw)
         value = torch.where(missing, 1.0, raw)
         value = torch.where(self.log, torch.log(torch.clamp(value, min=LEAST_LOG)), value)
-        scaled = torch.clamp((value - self.low) / self.span, *CLIP)
+        scaled = torch.clamp((value - self.low) / self.span, *self.clip)
         return torch.where(missing, 0.0, scaled), 1.0 - missing.float()
 
 

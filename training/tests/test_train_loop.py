@@ -14,6 +14,7 @@ pytest.importorskip("torch")
 pytest.importorskip("onnx")
 
 import torch
+from osml_training.networks import freeze_first
 from osml_training.train import loop
 from osml_training.train.config import Config, shipped_config
 from osml_training.train.network import new_network
@@ -26,6 +27,9 @@ from osml.failure import Failure, InputError
 CONFIG = msgspec.structs.replace(
     shipped_config("b2", "masked"),
     context=("requests_per_s",),
+    learning_rate=0.003,
+    hidden_learning_rate=None,
+    weight_decay=0.01,
     epochs=40,
     batch=256,
     drop_counters=0.0,
@@ -71,6 +75,41 @@ def test_the_same_seed_gives_the_same_weights_and_another_seed_others() -> None:
     assert all(torch.equal(first[name], second[name]) for name in first)
     other = _fitted(msgspec.structs.replace(config, seed=1))[0].state_dict()
     assert not torch.equal(first["head.weight"], other["head.weight"])
+
+
+def test_muon_learns_the_hidden_layers_in_fewer_passes_and_the_same_twice() -> None:
+    test = _rows(2000, 5)
+    config = msgspec.structs.replace(CONFIG, epochs=6)
+    adam = _fitted(config)[0]
+    first, second = (_fitted(msgspec.structs.replace(config, hidden_learning_rate=0.02))[0] for _ in range(2))
+    assert all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters(), strict=True))
+    errors = [loop.mean_absolute_error(network, test, config)[0] for network in (first, adam)]
+    assert errors[0] < 0.8 * errors[1]
+
+
+def test_muon_does_not_move_a_frozen_layer() -> None:
+    rows, config = _rows(), msgspec.structs.replace(CONFIG, epochs=1, weight_decay=0.1, hidden_learning_rate=0.02)
+    network = new_network(config, scaling_of(rows.x, config), rows)
+    freeze_first(network)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    loop.fit(network, loop.from_memory(network, rows, config), _rows(500, 9), config, 20)
+    same = {name for name, value in network.state_dict().items() if torch.equal(value, before[name])}
+    assert {"body.0.weight", "body.0.bias"} <= same
+    assert not same & {"body.2.weight", "head.weight"}
+
+
+def test_numbers_below_the_normal_ones_are_zero_in_a_training_only() -> None:
+    tiny = torch.tensor([1e-40])
+
+    def seen(_epoch: loop.Epoch) -> None:
+        meanwhile.append(float(tiny * 2))
+
+    meanwhile: list[float] = []
+    rows, config = _rows(600), msgspec.structs.replace(CONFIG, epochs=1)
+    network = new_network(config, scaling_of(rows.x, config), rows)
+    loop.fit(network, loop.from_memory(network, rows, config), _rows(100, 9), config, 2, seen)
+    assert meanwhile == [0.0]
+    assert float(tiny * 2) > 0
 
 
 def test_the_last_layer_has_a_weight_decay_of_its_own() -> None:

@@ -23,6 +23,7 @@ from osml_training.networks import LabelRange, Network, ReluDropout, Scaling, fr
 from osml_training.train.config import shipped_config
 from osml_training.train.loop import predict
 from osml_training.train.loss import label_weight, median_and_spread, squared
+from osml_training.train.scaling import centred
 
 from osml.failure import Failure
 from osml.predictors import load_predictor
@@ -127,6 +128,22 @@ def test_any_input_gives_a_finite_answer_within_the_labels(row: list[float]) -> 
     assert (points >= [1, 1]).all()
     assert (points <= [36, 20]).all()
     assert (spread > 0).all()
+
+
+def test_centred_inputs_lie_around_zero_and_what_is_missing_in_the_middle(tmp_path: Path) -> None:
+    """The same range, as wide again beyond its ends as it is; and a file keeps it."""
+    plain = _network(seed=4)
+    raw = torch.tensor([[0.0, 1.0, 1.0], [5.0, 1000.0, 36.0], [1e9, 1e30, float("nan")], [-1e9, 1e-6, 6.0]])
+    scaling = centred(Scaling(plain.scaler.log.numpy(), plain.scaler.low.numpy(), plain.scaler.span.numpy()))
+    labels = LabelRange(*(np.array(v) for v in ([10.0, 2.0], [5.0, 1.0], [1.0, 1.0], [36.0, 20.0])))
+    network = Network(scaling, labels, hidden=(40, 40, 40), dropout=0.0, masked=True, spread=True)
+    initialise(network, 4)
+    scaled = network.scale(raw)[:, :3].numpy()
+    np.testing.assert_allclose(scaled, 3 * (plain.scale(raw)[:, :3].numpy() - 0.5) * ~np.isnan(raw.numpy()), atol=1e-6)
+    assert np.abs(scaled).max() == pytest.approx(4.5)
+    predictor = load_predictor(_folder(network.eval(), tmp_path))
+    assert largest_difference(network, predictor, probes(LOW, HIGH, 20_000, 1, missing=True)) <= TOLERANCE
+    assert load_network(tmp_path).scaler.clip == (-4.5, 4.5)
 
 
 def test_a_missing_input_differs_from_the_lowest_one() -> None:

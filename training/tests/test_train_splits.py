@@ -72,6 +72,7 @@ def test_shipped_configs_are_whole(model: str, variant: str) -> None:
     [
         ({"dropout": 2}, "dropout is 2.0, expected 0 to 0.95"),
         ({"head_weight_decay": -1}, "head_weight_decay is -1.0, expected 0 to 10"),
+        ({"hidden_learning_rate": -1}, "hidden_learning_rate is -1.0, expected 1e-08 to 10"),
         ({"context": ["colour"]}, "context or leave_out has 'colour'"),
         ({"colour": 1}, "unknown field `colour`"),
         ({"hidden": []}, "hidden is"),

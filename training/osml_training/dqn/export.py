@@ -22,8 +22,8 @@ from osml_training.dqn.card import card
 from osml_training.dqn.qnet import QNet
 from osml_training.export.bundle import file_keys
 from osml_training.export.graph import GraphParts, layers_part, scaled_part
+from osml_training.export.load import scaling_in
 from osml_training.export.parity import TOLERANCE, probes
-from osml_training.networks import Scaling
 
 
 def q_model(net: QNet, metadata: dict[str, str]) -> Any:
@@ -63,7 +63,7 @@ def load_qnet(folder: Path) -> QNet:
         model: Any = onnx.load(str(file))
         found = {constant.name: np.array(numpy_helper.to_array(constant)) for constant in model.graph.initializer}
         weights = [(found[f"weight{k}"], found[f"bias{k}"]) for k in range(sum("weight" in name for name in found))]
-        scaling = Scaling(found["is_log"], found["low"].astype(np.float64), found["span"].astype(np.float64))
+        scaling = scaling_in(found)
         if weights[-1][0].shape[1] != N_ACTIONS or [out.name for out in model.graph.output] != ["q"]:
             raise InputError(f"{file} has no {N_ACTIONS} values 'q', expected a Model-C")
     except InputError:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 from torch import nn
 
-from osml_training.networks import CLIP, LEAST_LOG, LEAST_SPREAD, Network, Scaler
+from osml_training.networks import LEAST_LOG, LEAST_SPREAD, Network, Scaler
 
 OPSET, IR_VERSION = 17, 9
 """Old enough for every onnxruntime since 1.13."""
@@ -83,7 +83,7 @@ def scaled_part(graph: GraphParts, network: Layered) -> str:
     chosen = graph.node("Where", [which, logarithm, value], "chosen")
     low, span = graph.constant("low", scaler.low.numpy()), graph.constant("span", scaler.span.numpy())
     near = graph.node("Div", [graph.node("Sub", [chosen, low], "above_low"), span], "unclipped")
-    clip = [graph.constant("clip_low", _scalar(CLIP[0])), graph.constant("clip_high", _scalar(CLIP[1]))]
+    clip = [graph.constant("clip_low", _scalar(scaler.clip[0])), graph.constant("clip_high", _scalar(scaler.clip[1]))]
     clipped = graph.node("Clip", [near, *clip], "clipped")
     scaled = graph.node("Where", [missing, zero, clipped], "scaled")
     if not network.masked:

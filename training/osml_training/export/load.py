@@ -11,11 +11,18 @@ from typing import Any
 import numpy as np
 import onnx
 import torch
+from numpy.typing import NDArray
 from onnx import numpy_helper
 
 from osml.failure import InputError
 from osml.predictors.metadata import ONNX
 from osml_training.networks import LabelRange, Network, Scaling
+
+
+def scaling_in(constants: dict[str, NDArray[Any]]) -> Scaling:
+    """How a graph of `graph.py` scales its inputs, of its constants by name. KeyError where one is not there."""
+    low, span = (constants[name].astype(np.float64) for name in ("low", "span"))
+    return Scaling(constants["is_log"], low, span, (constants["clip_low"].item(), constants["clip_high"].item()))
 
 
 def load_network(folder: Path, *, dropout: float = 0.0) -> Network:
@@ -26,7 +33,7 @@ def load_network(folder: Path, *, dropout: float = 0.0) -> Network:
         found = {constant.name: np.array(numpy_helper.to_array(constant)) for constant in model.graph.initializer}
         layers = sum(1 for name in found if name.startswith("weight"))
         weights = [(found[f"weight{k}"], found[f"bias{k}"]) for k in range(layers)]
-        scaling = Scaling(found["is_log"], found["low"].astype(np.float64), found["span"].astype(np.float64))
+        scaling = scaling_in(found)
         labels = LabelRange(*(found[name].astype(np.float64) for name in ("y_mean", "y_std", "y_low", "y_high")))
     except (OSError, KeyError, ValueError) as error:
         raise InputError(f"{file} is no network of `osml train` ({error})") from None

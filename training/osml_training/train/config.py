@@ -51,8 +51,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of hidden neurons dropped in training (OSML section 4.1: 0.3 behind each layer)."""
     learning_rate: float = 1e-3
     """Adam's at the start; it falls to nothing along half a cosine."""
+    hidden_learning_rate: float | None = None
+    """Muon's, of the weights of the hidden layers (none: Adam learns them, too); it falls along with the other."""
     weight_decay: float = 0.0
-    """AdamW's; 0 is plain Adam."""
+    """AdamW's, and Muon's; 0 is plain Adam."""
     head_weight_decay: float | None = None
     """AdamW's of the last layer (none: `weight_decay`). What it adds up must not cancel out: float32 has 7 digits."""
     anchor: float = 0.0
@@ -84,6 +86,7 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits: dict[str, tuple[float, float, float]] = {
             "dropout": (self.dropout, 0, 0.95), "learning_rate": (self.learning_rate, 1e-8, 1),
             "weight_decay": (self.weight_decay, 0, 10),
+            "hidden_learning_rate": (self.hidden_learning_rate or 1, 1e-8, 10),
             "head_weight_decay": (self.head_weight_decay or 0, 0, 10), "anchor": (self.anchor, 0, 1e6),
             "batch": (self.batch, 1, 10**7),
             "epochs": (self.epochs, 1, 10**5), "patience": (self.patience, 1, 10**5), "rows": (self.rows, 1, 10**9),

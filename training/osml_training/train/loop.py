@@ -7,12 +7,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import Parameter
 
 from osml.failure import Failure
 from osml_training.data.examples import ExampleSource
@@ -20,6 +19,7 @@ from osml_training.networks import Network
 from osml_training.train.config import Config
 from osml_training.train.groups import membership
 from osml_training.train.loss import label_weight, loss_of
+from osml_training.train.optimiser import Optimiser, subnormals_are_zero
 from osml_training.train.table import Floats32, Rows, columns_of
 from osml_training.train.together import Together
 
@@ -96,6 +96,7 @@ def mean_absolute_error(network: Network, rows: Rows, config: Config) -> tuple[f
     return tuple(float(error[weight[:, k], k].mean()) if weight[:, k].any() else 0.0 for k in range(error.shape[1]))
 
 
+@subnormals_are_zero()
 def fit(
     network: Network, batches: Batches, validation: Rows, config: Config, steps_an_epoch: int,
     heard: Callable[[Epoch], None] | None = None,
@@ -108,11 +109,7 @@ def fit(
     together = Together()
     steps_an_epoch = together.fewest(steps_an_epoch)
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    optimiser = _adamw(network, trained, config)
-    total = max(1, steps_an_epoch * config.epochs)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: 0.5 * (1 + np.cos(np.pi * min(step / total, 1.0)))
-    )
+    optimiser = Optimiser(network, config, steps_an_epoch * config.epochs)
     torch.manual_seed(config.seed)  # dropout
     generator = torch.Generator().manual_seed(config.seed + 1)
     members = torch.from_numpy(membership(config.inputs))
@@ -133,11 +130,10 @@ def fit(
             if config.anchor:
                 moved = [(now - then).square().sum() for now, then in zip(trained, start, strict=True)]
                 loss = loss + config.anchor * torch.stack(moved).sum()
-            optimiser.zero_grad()
+            optimiser.forget_gradients()
             loss.backward()
             together.average_gradients(network)
             optimiser.step()
-            schedule.step()
             summed += float(loss.detach())
             steps, rows = steps + 1, rows + len(x)
         if not np.isfinite(summed):
@@ -158,17 +154,6 @@ def fit(
     network.load_state_dict(kept)
     network.eval()
     return epochs
-
-
-def _adamw(network: Network, trained: list[Parameter], config: Config) -> torch.optim.AdamW:
-    """The optimiser of a training; the last layer has a weight decay of its own."""
-    of_head = {id(parameter) for parameter in network.head.parameters()}
-    decay = config.weight_decay if config.head_weight_decay is None else config.head_weight_decay
-    groups: list[dict[str, Any]] = [
-        {"params": [one for one in trained if id(one) not in of_head]},
-        {"params": [one for one in trained if id(one) in of_head], "weight_decay": decay},
-    ]
-    return torch.optim.AdamW(groups, config.learning_rate, weight_decay=config.weight_decay, fused=True)
 
 
 def hide(x: Tensor, members: Tensor, probability: float, generator: torch.Generator) -> Tensor:
