@@ -54,7 +54,7 @@ def shares_of(train: Rows, validation: Rows, config: Config) -> dict[str, Any]:
         known = together(parts)
         margins = margins_of(known.points, known.spread, known.y, known.run)
         for service in np.unique(judged.service):
-            mine = Answered(*(column[judged.service == service] for column in judged))
+            mine = judged.taken(judged.service == service)
             services[train.services[int(service)]] = {
                 coverage: float(np.mean(covered(
                     np.array(margin.two_sided, np.float32) * mine.spread, mine.points, mine.y, mine.run
@@ -73,4 +73,4 @@ def _without(answered: Answered, groups: Groups, group: int) -> Answered:
     """The answers on services of all groups but this one."""
     mine = set(np.unique(groups.train.service[groups.group == group]).tolist())
     other = np.array([service not in mine for service in answered.service.tolist()])
-    return Answered(*(column[other] for column in answered))
+    return answered.taken(other)

@@ -27,6 +27,10 @@ class Answered(NamedTuple):
     run: NDArray[np.int64]
     service: NDArray[np.int32]
 
+    def taken(self, which: NDArray[np.bool_]) -> Answered:
+        """Some of the rows."""
+        return Answered(self.points[which], self.spread[which], self.y[which], self.run[which], self.service[which])
+
 
 class Groups(NamedTuple):
     """Rows of a training whose services, with their variants, are in groups 0, 1, ...

@@ -34,8 +34,11 @@ The second is for parents of many machines: what they say of a new one is worth 
 Both were chosen on other machines than those whose errors are reported (docs/explanation/models.md, Another machine).
 """
 
+RATE = 0.003
+"""Learning rate of a transfer, Adam's for all layers: steps of Muon are as long however little there is to learn."""
+
 GENTLE_RUNS = 100
-"""With fewer runs than this the parent's learning rate is divided by the root of GENTLE_RUNS over them, and all of them
+"""With fewer runs than this the learning rate is divided by the root of GENTLE_RUNS over them, and all of them
 are trained on: a validation with a run of every other service can't tell when to stop."""
 
 Change = Callable[[Config], Config]
@@ -80,7 +83,10 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     slower = max(1.0, float(np.sqrt(GENTLE_RUNS / runs)))
     many = load_predictor(parent).metadata.platform == ANY_PLATFORM
     worth = ANCHOR_RUNS_MANY if many else ANCHOR_RUNS
-    gentle = msgspec.structs.replace(config, learning_rate=config.learning_rate / slower, anchor=(worth / runs) ** 2)
+    gentle = msgspec.structs.replace(
+        config, learning_rate=RATE / slower, hidden_learning_rate=None, anchor=(worth / runs) ** 2,
+        weight_decay=0.0, head_weight_decay=None,  # what pulls to the parent does not pull to 0 as well
+    )  # fmt: skip
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep)
 
 
