@@ -10,7 +10,7 @@ from osml.policies.osml.relieve import step_up
 from osml.policies.osml.round import Round
 from osml.policies.osml.trade import b_points, best_fit
 
-NEARLY_ALL = 0.92
+NEARLY_ALL = 0.9
 """Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
 
 

@@ -33,7 +33,7 @@ the resources of a whole node 0.2 (docs/reference/model-c.md)."""
 def reclaim(turn: Round) -> Partition:
     """Algorithm 3: what is more than the OAA goes to BE jobs or stays idle, in few large steps."""
     ready = all(k.settled >= 1 and k.confined for n, k in turn.known.items() if n not in turn.aside)
-    if turn.calm < CALM or not ready:
+    if turn.calm < CALM or not ready or _jobs_would_hurt(turn):
         return turn.hold()
     cells = dict(turn.cells)
     for name, cell in turn.cells.items():
@@ -66,6 +66,11 @@ def reclaim(turn: Round) -> Partition:
         if more:
             turn.say(f"{', '.join(more)} has what is idle, while {', '.join(turn.aside)} is set aside", more[0])
     return barter(turn) if cells == turn.cells else turn.write(cells)
+
+
+def _jobs_would_hurt(turn: Round) -> bool:
+    """Whether BE jobs would get what others give, and a service is beyond its target now, if only by noise."""
+    return bool(turn.node.be) and any(known.missed for name, known in turn.known.items() if name not in turn.aside)
 
 
 def _goal(turn: Round, name: str, cell: Cell) -> Cell:

@@ -59,7 +59,7 @@ class Optimiser:
 
 @contextmanager
 def subnormals_are_zero() -> Generator[None]:
-    """Weights of inputs that never move decay to 1e-40, and there a processor is a hundred times slower."""
+    """Weights of inputs that never move decay to 1e-40, where processors are slow: it took four times as long."""
     torch.set_flush_denormal(True)
     try:
         yield
