@@ -10,8 +10,9 @@ from osml.policies.osml.relieve import step_up
 from osml.policies.osml.round import Round
 from osml.policies.osml.trade import b_points, best_fit
 
-NEARLY_ALL = 0.9
-"""Of the cores: needs beyond that are not worth parting a node whose services meet their targets as it is."""
+TO_SAVE, EACH = 0.1, 0.03
+"""Of the cores: cells that leave less, or less than the second for each service (a need may be wrong by as much), are
+not worth parting a node whose services meet their targets as it is."""
 
 
 def place_all(turn: Round) -> Partition:
@@ -24,7 +25,8 @@ def place_all(turn: Round) -> Partition:
         return share(turn, QUEUES_DRAIN)
     needed = sum(cell.cores for cell in turn.wants.values())
     guessed = len(turn.unpredicted) == len(turn.services)  # even parts are no needs
-    saves_nothing = needed > NEARLY_ALL * node.for_lc.cores and not guessed
+    least = max(TO_SAVE, EACH * len(turn.services)) * node.for_lc.cores
+    saves_nothing = node.for_lc.cores - needed < least and not guessed
     if node.may_share and not node.background and not turn.violated and saves_nothing:
         return share(turn, "all targets are met so, and cells would save next to nothing")
     return turn.part(turn.wants, list(turn.services))
