@@ -196,3 +196,28 @@ def test_a_partition_of_somebody_else_is_no_obstacle() -> None:
     odd = Partition([Region(["a", "b"], 3, 2), Region(["a"], 5, 5), Region(["b"], 5, 5)])
     run(service("a"), service("b"), partition=odd)
     assert run.cores()["a"] >= 4
+
+
+@pytest.mark.parametrize(
+    ("count", "each", "parted"), [(3, 10.0, True), (3, 11.0, False), (6, 4.0, True), (6, 5.0, False)]
+)
+def test_a_node_on_which_all_share_and_meet_their_targets_is_parted_for_what_is_worth_it(
+    count: int, each: float, parted: bool
+) -> None:
+    """36 cores: cells that leave 3 of them, or 6 with six needs to be wrong about, are not."""
+    run = Run(Osml(needs(rate_10=each)))
+    run(*(service(name) for name in "abcdef"[:count]))
+    assert (len(run.decision.partition.regions) == count) == parted
+    assert ("cells would save next to nothing" in run.words()) != parted
+
+
+def test_nobody_gives_to_a_job_while_a_service_is_beyond_its_target_if_only_by_noise() -> None:
+    few = Latency(p99_ms=10.4, requests_per_s=10.0, samples=100)
+    run = Run(Osml(needs(rate_10=5.0, rate_900=5.0)))
+    both = service("a"), service("b", rate=900.0)
+    run(*both, job(), times=2)
+    before = run.cores()
+    run(Service("a", "lc", target_ms=10.0, latency=few), both[1], job(), times=3)
+    assert run.cores() == before
+    run(*both, job(), times=4)
+    assert run.cores()["b"] < before["b"]
