@@ -26,7 +26,7 @@ LEAST_SPREAD = 0.02
 
 @dataclass(frozen=True)
 class Scaling:
-    """How raw inputs become numbers around 1: (value - low)/span, of the logarithm where `log`; an entry each.
+    """How raw inputs become numbers of about 1: (value - low)/span, of the logarithm where `log`; an entry each.
 
     They stay within `clip`: an infinite counter gives a finite answer, a larger machine has room.
     """
