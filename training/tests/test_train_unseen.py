@@ -118,6 +118,30 @@ def test_a_model_gets_new_margins_for_unknown_services_and_keeps_its_weights(swe
     for entry in load_manifest(out).models:
         verify_entry(out, entry)
 
+    more = _run("calibrate", folder.name, "--models", str(out), "--dataset", str(sweep), "--folds", "5", "--json")
+    assert more.exit_code == 0, more.output
+    finer = read_metadata(folder)
+    assert (finer.training["service_folds"], before.training["service_folds"]) == (5, 2)
+    assert finer.margins_unseen == before.margins_unseen  # two services are no more than two groups
+
+
+def test_margins_for_unknown_services_need_two_groups(sweep: Path, tmp_path: Path) -> None:
+    config = msgspec.structs.replace(
+        shipped_config("a2", "masked"), hidden=(8,), epochs=1, rows=2000, service_folds=0, split=Split()
+    )
+    file, out = tmp_path / "config.yaml", tmp_path / "models"
+    file.write_bytes(msgspec.yaml.encode(config))
+    trained = _run("a2", str(sweep), "--config", str(file), "--out", str(out), "--json")
+    assert trained.exit_code == 0, trained.output
+    folder = json.loads(trained.stdout)["folder"]
+    found = _run("calibrate", folder, "--dataset", str(sweep))
+    assert isinstance(found.exception, InputError)
+    assert "service_folds is 0, expected 2 or more" in str(found.exception)
+    assert read_metadata(Path(folder)).margins_unseen == {}
+    asked = _run("calibrate", folder, "--dataset", str(sweep), "--folds", "3")
+    assert asked.exit_code == 0, asked.output
+    assert set(read_metadata(Path(folder)).margins_unseen) == {"0.9", "0.95"}
+
 
 def test_only_the_data_set_of_the_training_tells_who_is_unknown(sweep: Path, made: Path, tmp_path: Path) -> None:
     out = tmp_path / "models"

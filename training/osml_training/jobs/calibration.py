@@ -22,12 +22,16 @@ from osml_training.train.train import held_rows, load_part
 from osml_training.train.unseen import unseen_margins
 
 
-def calibrate(model: str, dataset: Path, models: Path | None = None) -> dict[str, Any]:
+def calibrate(
+    model: str, dataset: Path, models: Path | None = None, *, folds: int | None = None
+) -> dict[str, Any]:  # fmt: skip
     """Make `margins_unseen` of a model in its folder anew, from the rows of its training; returns its evaluation.
 
-    `model.onnx`, the margins for known services and the commit of the training stay; metadata and card say by which
-    command and commit the new margins were made, and the manifest gets the new checksums. Raises InputError for another
-    data set than that of the training, and for a model without margins for unknown services.
+    `folds` replaces the number of groups of services that its training left out in turn: with more of them each network
+    knows more services, and errs less like one that knows few. `model.onnx`, the margins for known services and the
+    commit of the training stay; metadata and card say by which command and commit the new margins were made, and the
+    manifest gets the new checksums. Raises InputError for another data set than that of the training, and for less than
+    two groups.
     """
     folder = folder_of(model, models)
     predictor = load_predictor(folder)
@@ -35,10 +39,12 @@ def calibrate(model: str, dataset: Path, models: Path | None = None) -> dict[str
     if old.kind == "c":
         raise InputError(f"model '{old.name}' is a C, expected A, A', B or B': a Model-C has no margins")
     config, platforms = config_of(predictor), tuple(old.platforms)
+    if folds is not None:
+        config = msgspec.structs.replace(config, service_folds=folds).checked()
     if config.service_folds < 2:
         raise InputError(
-            f"model '{old.name}': service_folds is {config.service_folds}, expected 2 or more: it was trained without "
-            "margins for unknown services"
+            f"model '{old.name}': service_folds is {config.service_folds}, expected 2 or more: less leave no group of "
+            "services out; give --folds"
         )
     found = dataset_fingerprint(dataset)
     if found != old.dataset_fingerprint:
@@ -52,8 +58,9 @@ def calibrate(model: str, dataset: Path, models: Path | None = None) -> dict[str
     margins, errors = unseen_margins(train, validation, config)
     made = {"command": command_line(), "commit": commit()}
     first = msgspec.structs.replace(
-        old, margins_unseen=margins, metrics=old.metrics | {"service_fold_mae": errors, "calibrated": made}
-    )
+        old, margins_unseen=margins, training=old.training | {"service_folds": config.service_folds},
+        metrics=old.metrics | {"service_fold_mae": errors, "calibrated": made},
+    )  # fmt: skip
     (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(first), indent=1) + b"\n")
     document = evaluate(load_predictor(folder), dataset, platforms=platforms)
     metadata = msgspec.structs.replace(first, metrics=first.metrics | {"coverage_unseen": document["coverage_unseen"]})
