@@ -101,3 +101,7 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()  # the reader went away (`osml ... | head`): not worth a word
         sys.exit(1)
+    except OSError as error:  # a full disk, a folder that is a file, no right to write
+        where = f"'{error.filename}': " if error.filename is not None else ""
+        print(f"osml: {where}{error.strerror or error}", file=sys.stderr)
+        sys.exit(1)

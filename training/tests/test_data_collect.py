@@ -85,6 +85,16 @@ def test_several_processes_write_what_one_does(small_sweep: Sweeps, tmp_path: Pa
     assert hashes(tmp_path / "two" / "traces") == hashes(made / "traces")
 
 
+def test_who_stops_several_processes_does_not_wait_for_the_rest(small_sweep: Sweeps, tmp_path: Path) -> None:
+    sweep = small_sweep(rows=60_000, loads=tuple(k / 20 for k in range(1, 21)))
+    todo = sweep_module.parts_of(sweep, part_rows=500)
+    assert len(todo) > 30
+    written = collecting._processes(todo, sweep, tmp_path, 2)
+    next(written)
+    written.close()  # as Ctrl-C does
+    assert len(list(tmp_path.rglob("*.parquet"))) < len(todo)
+
+
 def test_interrupted_collection_carries_on(small_sweep: Sweeps, dataset: Path) -> None:
     before = hashes(dataset / "traces")
     files = sorted((dataset / "traces").rglob("*.parquet"))

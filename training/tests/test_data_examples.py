@@ -158,6 +158,13 @@ def test_wrong_sources_are_refused_with_a_sentence(made: Path, arguments: dict[s
     assert said in str(caught.value)
 
 
+def test_a_column_that_is_not_there_is_named(dataset: Path, rewrite: Any) -> None:
+    for file in (dataset / "traces").rglob("*.parquet"):
+        rewrite(file, lambda columns: columns.pop("cpu_usage_cores"))
+    with pytest.raises(InputError, match="column 'cpu_usage_cores' is missing"):
+        ExampleSource(dataset, "a").table()
+
+
 def test_missing_counters_are_nan(dataset: Path, rewrite: Any) -> None:
     for file in (dataset / "traces").rglob("*.parquet"):
         rewrite(file, lambda columns: columns.__setitem__("ipc", [None] * len(columns["ipc"])))

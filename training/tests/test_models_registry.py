@@ -130,6 +130,21 @@ def test_a_server_that_is_gone_loses_nothing(bundle: tuple[Trained, ModelMetadat
 
 
 @pytest.mark.usefixtures("impatient_mlflow")
+def test_two_runs_of_one_data_set_and_seed_are_both_kept(
+    bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
+) -> None:
+    trained, metadata, folder = bundle
+    other, pending = Path(shutil.copytree(folder, tmp_path / "other")), tmp_path / "pending"
+    onnx = pytest.importorskip("onnx")
+    changed = onnx.load(str(other / "model.onnx"))
+    changed.doc_string = "other weights"
+    onnx.save(changed, str(other / "model.onnx"))
+    for where in (folder, other):
+        tracking.track("http://127.0.0.1:9", trained, metadata, where, pending=pending)
+    assert len(list(pending.iterdir())) == 2
+
+
+@pytest.mark.usefixtures("impatient_mlflow")
 def test_a_run_that_can_not_be_read_holds_up_none_of_the_others(
     bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
 ) -> None:

@@ -222,6 +222,11 @@ def test_few_runs_are_all_trained_on_and_many_keep_a_validation(sweep: Path, mon
         (("evaluate", "--model", "nobody"), "model 'nobody' is no folder with a metadata.json"),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--platform", "vax"), "the traces are of e5-2630v4"),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--share", "0"), "share is 0.0"),
+        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--curve", "--shares", "a,1"), "--shares is 'a,1'"),
+        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--plot", "t.png"), "give --curve, too"),
+        (("evaluate", "--model", "{model}", "--plot", "c.xyz"), "--plot is 'c.xyz', expected a file that ends with"),
+        (("a", "{sweep}", "--track", "mlflow.db"), "tracking URI is 'mlflow.db', expected sqlite"),
+        (("a", "{sweep}", "--track", "ftp://x"), "tracking URI is 'ftp://x', expected sqlite"),
         (("a", "/nowhere"), "is no folder"),
     ],
 )
@@ -232,6 +237,18 @@ def test_wrong_input_is_named(
     filled = [part.format(sweep=sweep, model=model) for part in arguments]
     with pytest.raises(InputError, match=text):
         CliRunner().invoke(train.app, filled, catch_exceptions=False)
+
+
+def test_people_see_importance_correlation_and_the_size_of_the_table(
+    sweep: Path, trained: tuple[Path, dict[str, Any]]
+) -> None:
+    shown = CliRunner().invoke(
+        train.app, ["evaluate", "--model", str(trained[0] / f"a-masked-{PLATFORM}"), "--dataset", str(sweep),
+                    "--importance", "--baselines"], env={"COLUMNS": "200"},
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    for told in ("when one input is shuffled", "latency_over_target", "rank correlation", "-0.457", " MB"):
+        assert told in shown.stdout
 
 
 def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:

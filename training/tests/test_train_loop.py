@@ -170,6 +170,12 @@ def test_rows_that_cannot_be_trained_on_are_refused_and_odd_ones_are_named() -> 
     paper = msgspec.structs.replace(CONFIG, variant="paper")
     with pytest.raises(InputError, match=r"input 'ipc' is missing in 1 of 600 rows, which variant paper can't"):
         check_rows(rows, paper)
+    rows.x[:, 0] = np.nan
+    with pytest.raises(InputError, match=r"input 'ipc' is missing in 600 of 600 rows, which variant paper can't"):
+        check_rows(rows, paper)
+    rows.x[:2, 1] = np.inf
+    with pytest.raises(InputError, match=r"input '\w+' is infinite in 2 of 600 rows"):
+        check_rows(rows, CONFIG)
 
 
 def test_margins_for_unknown_services_are_wider_than_their_errors() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -93,7 +94,9 @@ def _run(*arguments: str) -> Any:
     return CliRunner().invoke(train.app, [*arguments])
 
 
-def test_a_model_gets_new_margins_for_unknown_services_and_keeps_its_weights(sweep: Path, tmp_path: Path) -> None:
+def test_a_model_gets_new_margins_for_unknown_services_and_keeps_its_weights(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     own = shipped_config("a2", "masked")
     config = msgspec.structs.replace(own, hidden=(8,), epochs=4, batch=256, rows=4000, service_folds=2, split=Split())
     file, out = tmp_path / "config.yaml", tmp_path / "models"
@@ -118,11 +121,55 @@ def test_a_model_gets_new_margins_for_unknown_services_and_keeps_its_weights(swe
     for entry in load_manifest(out).models:
         verify_entry(out, entry)
 
-    more = _run("calibrate", folder.name, "--models", str(out), "--dataset", str(sweep), "--folds", "5", "--json")
-    assert more.exit_code == 0, more.output
-    finer = read_metadata(folder)
-    assert (finer.training["service_folds"], before.training["service_folds"]) == (5, 2)
-    assert finer.margins_unseen == before.margins_unseen  # two services are no more than two groups
+    more = _run("calibrate", folder.name, "--models", str(out), "--dataset", str(sweep), "--folds", "5")
+    assert isinstance(more.exception, InputError)
+    assert "--folds is 5, expected at most 2" in str(more.exception)
+
+    def full(*_: Any, **__: Any) -> Any:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("osml_training.jobs.calibration.evaluate", full)
+    broken = _run("calibrate", folder.name, "--models", str(out), "--dataset", str(sweep))
+    assert isinstance(broken.exception, OSError)
+    for entry in load_manifest(out).models:  # what others load is whole
+        verify_entry(out, entry)
+
+
+def test_more_groups_of_services_are_other_margins(small_sweep: Callable[..., Any], tmp_path: Path) -> None:
+    from osml_training.data.collect import collect_labelled
+
+    loads = tuple(round(0.1 + 0.05 * k, 2) for k in range(17))
+    three = ("img-dnn", "moses", "xapian")
+    dataset = collect_labelled(tmp_path / "set", small_sweep(services=three, loads=loads, rows=20_000, samples=1))
+    config = msgspec.structs.replace(
+        shipped_config("a2", "masked"), hidden=(8,), epochs=3, rows=4000, batch=256, service_folds=2, split=Split()
+    )
+    file, out = tmp_path / "config.yaml", tmp_path / "models"
+    file.write_bytes(msgspec.yaml.encode(config))
+    made = _run("a2", str(dataset), "--config", str(file), "--out", str(out), "--json")
+    assert made.exit_code == 0, made.output
+    folder = Path(json.loads(made.stdout)["folder"])
+    before = read_metadata(folder)
+    found = _run("calibrate", str(folder), "--dataset", str(dataset), "--folds", "3")
+    assert found.exit_code == 0, found.output
+    after = read_metadata(folder)
+    assert (before.training["service_folds"], after.training["service_folds"]) == (2, 3)
+    assert after.margins_unseen != before.margins_unseen
+    assert after.margins == before.margins
+
+
+def test_a_transferred_model_has_no_margins_for_unknown_services(sweep: Path, tmp_path: Path) -> None:
+    out = tmp_path / "models"
+    trained = _run("a", str(sweep), "--out", str(out), "--epochs", "1", "--rows", "2000", "--json")
+    assert trained.exit_code == 0, trained.output
+    moved = _run(
+        "transfer", "--from", json.loads(trained.stdout)["folder"], "--traces", str(sweep), "--epochs", "1",
+        "--rows", "2000", "--out", str(tmp_path / "moved"), "--json",
+    )  # fmt: skip
+    assert moved.exit_code == 0, moved.output
+    found = _run("calibrate", json.loads(moved.stdout)["folder"], "--dataset", str(sweep), "--folds", "2")
+    assert isinstance(found.exception, InputError)
+    assert "was transferred from" in str(found.exception)
 
 
 def test_margins_for_unknown_services_need_two_groups(sweep: Path, tmp_path: Path) -> None:
@@ -138,7 +185,7 @@ def test_margins_for_unknown_services_need_two_groups(sweep: Path, tmp_path: Pat
     assert isinstance(found.exception, InputError)
     assert "service_folds is 0, expected 2 or more" in str(found.exception)
     assert read_metadata(Path(folder)).margins_unseen == {}
-    asked = _run("calibrate", folder, "--dataset", str(sweep), "--folds", "3")
+    asked = _run("calibrate", folder, "--dataset", str(sweep), "--folds", "2")
     assert asked.exit_code == 0, asked.output
     assert set(read_metadata(Path(folder)).margins_unseen) == {"0.9", "0.95"}
 

@@ -11,7 +11,7 @@ import typer
 
 from osml.failure import InputError
 from osml_training.cli.train_c_table import print_policies
-from osml_training.cli.train_extra import need
+from osml_training.cli.train_extra import check_picture, need
 from osml_training.cli.train_table import print_errors
 
 
@@ -44,6 +44,7 @@ def evaluate_command(
     Of a Model-C: where its greedy actions lead there, beside random ones and the straight way to OAA.
     """
     need()
+    check_picture(plot)
     from osml.predictors import read_metadata  # noqa: PLC0415
     from osml_training.jobs.evaluation import evaluation, folder_of  # noqa: PLC0415
 

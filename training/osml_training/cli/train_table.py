@@ -42,6 +42,14 @@ def print_errors(document: dict[str, Any]) -> None:
         add("network 8 x as large", document["reachable"]["larger"]["rows"])
     if table.row_count:
         console.print(table)
+    nearest = document.get("baselines", {}).get("nearest_neighbours", {})
+    if "bytes" in nearest:
+        told = f"{nearest['table_rows']:,} rows, {nearest['bytes'] / 1e6:.1f} MB"
+        console.print(f"the table of the nearest neighbours: {told}", highlight=False)
+    if "importance" in document:
+        _print_importance(console, document["importance"])
+    if document.get("spearman"):
+        _print_spearman(console, document["spearman"])
     if "floor" in document:
         told = ", ".join(f"{name} {error:.2f}" for name, error in document["floor"]["mae"].items())
         console.print(f"what noise alone does to {document['floor']['runs']} runs' labels: {told}", highlight=False)
@@ -56,6 +64,28 @@ def print_errors(document: dict[str, Any]) -> None:
         told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in found["coverage"].items())
         errors = ", ".join(f"{name} {error:.2f}" for name, error in found["mae"].items())
         console.print(f"{found['services']} variants of unseen services: {told}; errors {errors}", highlight=False)
+
+
+def _print_importance(console: Console, found: dict[str, dict[str, float]]) -> None:
+    table = Table(title="growth of the mean absolute error when one input is shuffled", title_justify="left")
+    table.add_column("input")
+    outputs = list(next(iter(found.values())))
+    for output in outputs:
+        table.add_column(output, justify="right")
+    for name, grown in sorted(found.items(), key=lambda item: -sum(item[1].values())):
+        table.add_row(name, *(_cell(grown[output]) for output in outputs))
+    console.print(table)
+
+
+def _print_spearman(console: Console, found: list[dict[str, Any]]) -> None:
+    names = [key for key in found[0] if key not in ("counter", "published")]
+    table = Table(title="rank correlation (Spearman) of the OAA with counters", title_justify="left")
+    table.add_column("counter")
+    for name in (*names, "paper"):
+        table.add_column(name, justify="right")
+    for line in found:
+        table.add_row(line["counter"], *(_cell(line[name]) for name in names), _cell(line["published"]))
+    console.print(table)
 
 
 def _print_left_out(console: Console, found: dict[str, Any]) -> None:

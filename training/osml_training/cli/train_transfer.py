@@ -11,8 +11,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from osml.failure import InputError
 from osml_training.cli.data_progress import bar
-from osml_training.cli.train_extra import need
+from osml_training.cli.train_extra import check_picture, need
 from osml_training.cli.train_table import print_errors
 
 
@@ -35,8 +36,11 @@ def transfer_command(
     from osml_training.jobs.transfer import draw_curve, transfer_job  # noqa: PLC0415
 
     changes = {key: value for key, value in (("rows", rows), ("epochs", epochs)) if value is not None}
+    check_picture(plot)
+    if plot is not None and not curve:
+        raise InputError("--plot is the picture of the curve: give --curve, too")
     if curve:
-        wanted = [float(part) for part in shares.split(",")]
+        wanted = _shares(shares)
         with bar("transferring", len(wanted), "shares") as progress:
             document = draw_curve(
                 source, traces, platform, wanted, changes, models, plot,
@@ -52,8 +56,16 @@ def transfer_command(
         print_errors(document)
 
 
+def _shares(told: str) -> list[float]:
+    try:
+        return [float(part) for part in told.split(",")]
+    except ValueError:
+        raise InputError(f"--shares is '{told}', expected numbers with commas between, such as 0.02,0.1,1") from None
+
+
 def _print_curve(document: dict[str, Any]) -> None:
-    title = f"{document['model']} on {document['platform']}: mean absolute error on held-out runs (simulated)"
+    output = document["not_retrained"]["rows"][-1]["output"]
+    title = f"{document['model']} on {document['platform']}: mean absolute error of {output}, held-out runs (simulated)"
     table = Table(title=title, title_justify="left")
     for name in ("traces", "runs", "transferred: cores", "ways", "from scratch: cores", "ways"):
         table.add_column(name, justify="right")

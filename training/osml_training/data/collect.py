@@ -134,14 +134,14 @@ def _processes(todo: list[Part], sweep: Sweep, traces: Path, workers: int) -> It
         return
     compile_all()  # here once, not in every process
     # Not forked: the compiled code and pyarrow have threads of their own.
-    with ProcessPoolExecutor(workers, multiprocessing.get_context("spawn")) as pool:
+    # Not a `with`: its exit would wait for the whole queue after a Ctrl-C or a full disk.
+    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
+    try:
         futures: dict[Future[int], Part] = {pool.submit(_write_part, part, sweep, traces): part for part in todo}
-        try:
-            for future in as_completed(futures):
-                yield futures[future], future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+        for future in as_completed(futures):
+            yield futures[future], future.result()
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Iterator[tuple[Part, int]]:

@@ -17,8 +17,8 @@ from osml_training.data.description import described
 from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
 from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, PLATFORM, Model
 from osml_training.data.runs import RunKey
-from osml_training.data.schema import PERCENTILES
-from osml_training.data.store import labels_file, open_parquet, read_group, read_whole, trace_files
+from osml_training.data.schema import PERCENTILES, TRACE_NAMES
+from osml_training.data.store import check_columns, labels_file, open_parquet, read_group, read_whole, trace_files
 
 _OPEN_FILES = 64
 
@@ -153,6 +153,7 @@ class ExampleSource:
             return self._open[index]
         path = self.files[index]
         parquet = open_parquet(path)
+        check_columns(parquet, path, TRACE_NAMES)
         about = described(parquet.schema_arrow.metadata, str(path))
         found = _File(parquet, path, self._labels_of(path), descriptors(about.platform))
         self._open[index] = found

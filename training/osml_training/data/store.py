@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -69,12 +69,16 @@ def _short(error: Exception) -> str:
 def read_groups(file: Path, columns: list[str] | None = None) -> Iterator[tuple[int, Any]]:
     """Row groups of a file as (number, table), one at a time. InputError with file and row group on broken ones."""
     parquet = open_parquet(file)
-    names = parquet.schema_arrow.names
-    missing = [name for name in columns or TRACE_NAMES if name not in names]
-    if missing:
-        raise InputError(f"{file}: column '{missing[0]}' is missing, expected the columns of data/cases.schema.json")
+    check_columns(parquet, file, columns or TRACE_NAMES)
     for group in range(parquet.metadata.num_row_groups):
         yield group, read_group(parquet, file, group, columns)
+
+
+def check_columns(parquet: Any, file: Path, columns: Sequence[str]) -> None:
+    """InputError where a file lacks one of the columns."""
+    missing = [name for name in columns if name not in parquet.schema_arrow.names]
+    if missing:
+        raise InputError(f"{file}: column '{missing[0]}' is missing, expected the columns of data/cases.schema.json")
 
 
 def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None = None) -> Any:

@@ -23,7 +23,7 @@ from osml.predictors.session import FEATURES_KEY
 from osml_training.data.description import described
 from osml_training.data.features import OUTPUTS
 from osml_training.data.schema import TRACE_COLUMNS
-from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
+from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files, whole_file
 from osml_training.export.card import card
 from osml_training.export.commit import commit
 from osml_training.export.graph import onnx_model
@@ -116,4 +116,5 @@ def add_to_manifest(models: Path, entry: ManifestEntry) -> None:
     """Write the manifest of a folder of models anew with this entry, in the place of one of the same name."""
     others = [found for found in load_manifest(models).models if found.name != entry.name]
     manifest = Manifest(sorted([*others, entry], key=lambda found: found.name))
-    (models / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")
+    with whole_file(models / MANIFEST) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 
 from osml.failure import InputError
-from osml.predictors import load_predictor
-from osml.predictors.metadata import CARD, METADATA
-from osml_training.data.store import dataset_fingerprint
+from osml.predictors import ModelMetadata, load_predictor
+from osml.predictors.metadata import CARD, METADATA, ONNX
+from osml_training.data.store import dataset_fingerprint, whole_file
 from osml_training.evaluate.evaluate import config_of, evaluate
 from osml_training.export.bundle import add_to_manifest, entry_of
 from osml_training.export.card import card
@@ -30,16 +32,23 @@ def calibrate(
     `folds` replaces the number of groups of services that its training left out in turn: with more of them each network
     knows more services, and errs less like one that knows few. `model.onnx`, the margins for known services and the
     commit of the training stay; metadata and card say by which command and commit the new margins were made, and the
-    manifest gets the new checksums. Raises InputError for another data set than that of the training, and for less than
-    two groups.
+    manifest gets the new checksums, all at the end. Raises InputError for another data set than that of the training,
+    for a transferred model, for less than two groups, and for more than there are services.
     """
     folder = folder_of(model, models)
     predictor = load_predictor(folder)
     old = predictor.metadata
     if old.kind == "c":
         raise InputError(f"model '{old.name}' is a C, expected A, A', B or B': a Model-C has no margins")
+    if old.parent is not None:
+        raise InputError(
+            f"model '{old.name}' was transferred from '{old.parent}', expected one that learned from a data set alone: "
+            "groups of services would learn without the parent"
+        )
     config, platforms = config_of(predictor), tuple(old.platforms)
     if folds is not None:
+        if folds > len(old.services):
+            raise InputError(f"--folds is {folds}, expected at most {len(old.services)}: the services of the training")
         config = msgspec.structs.replace(config, service_folds=folds).checked()
     if config.service_folds < 2:
         raise InputError(
@@ -61,10 +70,17 @@ def calibrate(
         old, margins_unseen=margins, training=old.training | {"service_folds": config.service_folds},
         metrics=old.metrics | {"service_fold_mae": errors, "calibrated": made},
     )  # fmt: skip
-    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(first), indent=1) + b"\n")
-    document = evaluate(load_predictor(folder), dataset, platforms=platforms)
+    with TemporaryDirectory() as beside:  # a model that others load stays whole until all is known
+        shutil.copy(folder / ONNX, beside)
+        (Path(beside) / METADATA).write_bytes(_encoded(first))
+        document = evaluate(load_predictor(Path(beside)), dataset, platforms=platforms)
     metadata = msgspec.structs.replace(first, metrics=first.metrics | {"coverage_unseen": document["coverage_unseen"]})
-    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
-    (folder / CARD).write_text(card(metadata), "utf-8")
+    for name, content in ((METADATA, _encoded(metadata)), (CARD, card(metadata).encode())):
+        with whole_file(folder / name) as partial:
+            partial.write_bytes(content)
     add_to_manifest(folder.parent, entry_of(folder, metadata))
     return document
+
+
+def _encoded(metadata: ModelMetadata) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n"

@@ -60,6 +60,10 @@ class Made:
 def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made:
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
+    if job.track:
+        from osml_training.registry.tracking import check_uri  # noqa: PLC0415
+
+        check_uri(job.track)
     platforms = (job.platform,) if job.platform else None
     if job.ray is not None:
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load

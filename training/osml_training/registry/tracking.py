@@ -21,6 +21,7 @@ from osml.failure import Failure, InputError
 from osml.masked import masked
 from osml.predictors import ModelMetadata
 from osml.predictors.metadata import METADATA, ONNX
+from osml_training.data.store import sha256
 from osml_training.train.train import Trained
 
 DEFAULT_URI = "sqlite:///out/mlflow.db"
@@ -29,6 +30,7 @@ PENDING = Path("out/mlflow-pending")
 """Runs that could not be stored yet."""
 
 _CURVES = "curve.json"
+_SCHEMES = ("sqlite", "http", "https", "postgresql", "mysql", "mssql", "databricks")
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -55,15 +57,21 @@ def curve_of(trained: Trained, answers: tuple[str, ...]) -> Curve:
     return Curve(points)
 
 
-@contextmanager
-def connected(uri: str) -> Generator[Any]:
-    """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI."""
-    if "://" not in uri:
-        raise InputError(f"tracking URI is '{masked(uri)}', expected sqlite:///FILE, http://... or https://...")
+def check_uri(uri: str) -> None:
+    """InputError for what is no address of a tracking server or database, before a training of hours."""
     if uri.startswith("file:"):
         raise InputError(
             f"tracking URI is '{masked(uri)}': MLflow keeps no registry in plain folders, use sqlite:///FILE"
         )
+    scheme, found, _ = uri.partition("://")
+    if not found or scheme.partition("+")[0] not in _SCHEMES:
+        raise InputError(f"tracking URI is '{masked(uri)}', expected sqlite:///FILE, http://... or https://...")
+
+
+@contextmanager
+def connected(uri: str) -> Generator[Any]:
+    """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI."""
+    check_uri(uri)
     # Quick to give up: the run is kept and stored later.
     for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
         os.environ.setdefault(name, value)
@@ -167,7 +175,9 @@ def track_curve(uri: str, curve: Curve, metadata: ModelMetadata, folder: Path, p
     try:
         store(uri, metadata, curve, folder)
     except Failure as failure:
-        kept = pending / f"{metadata.name}-{metadata.version}-{metadata.dataset_fingerprint[:8]}-{metadata.seed}"
+        # By its weights, too: other rows or passes of the same data set and seed are another run.
+        which = f"{metadata.dataset_fingerprint[:8]}-{metadata.seed}-{sha256(folder / ONNX)[:8]}"
+        kept = pending / f"{metadata.name}-{metadata.version}-{which}"
         try:
             shutil.copytree(folder, kept, dirs_exist_ok=True)
             (kept / _CURVES).write_bytes(msgspec.json.encode(curve))

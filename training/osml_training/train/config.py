@@ -86,7 +86,9 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         limits: dict[str, tuple[float, float, float]] = {
             "dropout": (self.dropout, 0, 0.95), "learning_rate": (self.learning_rate, 1e-8, 1),
             "weight_decay": (self.weight_decay, 0, 10),
-            "hidden_learning_rate": (self.hidden_learning_rate or 1, 1e-8, 10),
+            "hidden_learning_rate": (
+                1 if self.hidden_learning_rate is None else self.hidden_learning_rate, 1e-8, 10
+            ),
             "head_weight_decay": (self.head_weight_decay or 0, 0, 10), "anchor": (self.anchor, 0, 1e6),
             "batch": (self.batch, 1, 10**7),
             "epochs": (self.epochs, 1, 10**5), "patience": (self.patience, 1, 10**5), "rows": (self.rows, 1, 10**9),

@@ -117,13 +117,19 @@ def check_rows(rows: Rows, config: Config) -> list[str]:
     warnings: list[str] = []
     for k, name in enumerate(config.inputs):
         known = rows.x[:, k][~np.isnan(rows.x[:, k])]
-        if len(known) == 0:
-            warnings.append(f"input '{name}' is missing in all rows: the model will not use it")
-        elif config.variant == "paper" and len(known) < len(rows.x):
+        infinite = int(np.isinf(known).sum())
+        if infinite:
+            raise InputError(
+                f"input '{name}' is infinite in {infinite} of {len(rows.x)} rows, expected numbers or null: "
+                "`osml data validate DIR` says where"
+            )
+        if config.variant == "paper" and len(known) < len(rows.x):
             raise InputError(
                 f"input '{name}' is missing in {len(rows.x) - len(known)} of {len(rows.x)} rows, which variant paper "
                 "can't train on; use --variant masked"
             )
+        if len(known) == 0:
+            warnings.append(f"input '{name}' is missing in all rows: the model will not use it")
         elif known.min() == known.max() and len(known) > 1 and name in _MOVING:
             warnings.append(f"input '{name}' is {known[0]:g} in all rows: a broken counter?")
     for service in np.unique(rows.service):
