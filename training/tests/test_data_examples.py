@@ -148,7 +148,7 @@ def test_fold_of_a_run_never_changes() -> None:
     ("arguments", "said"),
     [
         ({"model": "c"}, "model is 'c', expected one of a, a2, b, b2"),
-        ({"model": "a", "services": ("word",)}, "has no traces of platforms"),
+        ({"model": "a", "services": ("word",)}, "has no traces for word, expected"),
         ({"model": "a", "labels": "nowhere"}, "no labels in 'nowhere/', run `osml data label"),
     ],
 )

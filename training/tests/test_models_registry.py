@@ -108,6 +108,18 @@ def test_promoting_moves_the_alias_and_back(uri: str) -> None:
         promote(uri, NAME, "nobody")
 
 
+def test_who_only_reads_makes_no_database(tmp_path: Path) -> None:
+    nowhere = f"sqlite:///{tmp_path}/none/mlflow.db"
+    for read in (
+        lambda: versions(nowhere),
+        lambda: promote(nowhere, NAME, "1"),
+        lambda: pull(nowhere, NAME, "1", tmp_path),
+    ):
+        with pytest.raises(InputError, match="there is no database"):
+            read()
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_pulling_gives_the_same_model_with_a_manifest(
     uri: str, bundle: tuple[Trained, ModelMetadata, Path], tmp_path: Path
 ) -> None:

@@ -44,7 +44,8 @@ def trace_files(
         if keys is None or ((platforms is None or keys[0] in platforms) and (services is None or keys[1] in services)):
             found.append(file)
     if not found:
-        wanted = f" of platforms {platforms} and services {services}" if platforms or services else ""
+        asked = [f"{what} {', '.join(names)}" for what, names in (("of", platforms), ("for", services)) if names]
+        wanted = "".join(f" {part}" for part in asked)
         raise InputError(f"data set '{dataset}' has no traces{wanted}, expected traces/platform=*/service=*/*.parquet")
     return found
 

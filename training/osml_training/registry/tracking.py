@@ -69,9 +69,17 @@ def check_uri(uri: str) -> None:
 
 
 @contextmanager
-def connected(uri: str) -> Generator[Any]:
-    """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI."""
+def connected(uri: str, *, create: bool = True) -> Generator[Any]:
+    """The mlflow module, connected; Failure where the server can't be reached, InputError for no kind of URI.
+
+    Without `create` a database that is not there is an InputError, too: who only reads makes none.
+    """
     check_uri(uri)
+    database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
+    if database is not None and not create and not database.exists():
+        raise InputError(
+            f"there is no database '{database}', expected one of MLflow: `osml train --track {uri}` makes it"
+        )
     # Quick to give up: the run is kept and stored later.
     for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
         os.environ.setdefault(name, value)
@@ -80,8 +88,8 @@ def connected(uri: str) -> Generator[Any]:
 
     mlflow: Any = imported
     try:
-        if uri.startswith("sqlite:///"):
-            Path(uri.removeprefix("sqlite:///")).absolute().parent.mkdir(parents=True, exist_ok=True)
+        if database is not None:
+            database.parent.mkdir(parents=True, exist_ok=True)
         mlflow.set_tracking_uri(uri)
         mlflow.set_registry_uri(uri)
         yield mlflow

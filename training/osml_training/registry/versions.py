@@ -19,7 +19,7 @@ CHAMPION, CHALLENGER = "champion", "challenger"
 def versions(uri: str) -> list[dict[str, Any]]:
     """All versions of all registered models with their aliases."""
     out: list[dict[str, Any]] = []
-    with connected(uri) as mlflow:
+    with connected(uri, create=False) as mlflow:
         client = mlflow.MlflowClient()
         for model in client.search_registered_models():
             aliases: dict[str, list[str]] = {}
@@ -54,7 +54,7 @@ def _version(client: Any, name: str, which: str) -> Any:
 
 def promote(uri: str, name: str, which: str, alias: str = CHAMPION) -> str:
     """Move an alias to a version (a number or another alias); returns the version."""
-    with connected(uri) as mlflow:
+    with connected(uri, create=False) as mlflow:
         client = mlflow.MlflowClient()
         version = str(_version(client, name, which).version)
         client.set_registered_model_alias(name, alias, version)
@@ -66,7 +66,7 @@ def pull(uri: str, name: str, which: str, models: Path) -> Path:
 
     What was fetched is opened before it is kept: InputError where it is broken.
     """
-    with connected(uri) as mlflow:
+    with connected(uri, create=False) as mlflow:
         client = mlflow.MlflowClient()
         version = _version(client, name, which)
         fetched = Path(mlflow.artifacts.download_artifacts(f"runs:/{version.tags['run']}/bundle"))
