@@ -10,8 +10,9 @@ import msgspec
 import typer
 
 from osml.failure import InputError
+from osml_training.cli.picture import check_picture
 from osml_training.cli.train_c_table import print_policies
-from osml_training.cli.train_extra import check_picture, need
+from osml_training.cli.train_extra import need
 from osml_training.cli.train_table import print_errors
 
 

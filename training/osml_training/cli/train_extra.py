@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from pathlib import Path
 
-from osml.failure import InputError, MachineError
+from osml.failure import MachineError
 
 _PACKAGES = ("torch", "onnx", "onnxruntime")
 
@@ -18,9 +17,3 @@ def need(*packages: str) -> None:
             f"this command needs {', '.join(missing)}: "
             "install by `uv sync --inexact --package osml-training --extra train`"
         )
-
-
-def check_picture(file: Path | None) -> None:
-    """InputError, before hours of work, for a picture that could not be written."""
-    if file is not None and file.suffix.lower() not in (".png", ".pdf", ".svg"):
-        raise InputError(f"--plot is '{file}', expected a file that ends with .png, .pdf or .svg")

@@ -13,7 +13,8 @@ from rich.table import Table
 
 from osml.failure import InputError
 from osml_training.cli.data_progress import bar
-from osml_training.cli.train_extra import check_picture, need
+from osml_training.cli.picture import check_picture
+from osml_training.cli.train_extra import need
 from osml_training.cli.train_table import print_errors
 
 

@@ -90,11 +90,16 @@ def file_keys(metadata: ModelMetadata) -> dict[str, str]:
     }
 
 
+def encoded(metadata: ModelMetadata) -> bytes:
+    """The content of metadata.json."""
+    return msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n"
+
+
 def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Path:
     """Write the folder of a model and prove that the file answers as the network does. Returns the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / ONNX).write_bytes(onnx_model(trained.network, file_keys(metadata)).SerializeToString(deterministic=True))
-    (folder / METADATA).write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n")
+    (folder / METADATA).write_bytes(encoded(metadata))
     (folder / CARD).write_text(card(metadata), "utf-8")
     rows = probes(trained.low, trained.high, PROBES, 0, missing=metadata.variant == "masked")
     worst = largest_difference(trained.network, load_predictor(folder), rows)

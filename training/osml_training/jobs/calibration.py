@@ -10,11 +10,11 @@ from typing import Any
 import msgspec
 
 from osml.failure import InputError
-from osml.predictors import ModelMetadata, load_predictor
+from osml.predictors import load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml_training.data.store import dataset_fingerprint, whole_file
 from osml_training.evaluate.evaluate import config_of, evaluate
-from osml_training.export.bundle import add_to_manifest, entry_of
+from osml_training.export.bundle import add_to_manifest, encoded, entry_of
 from osml_training.export.card import card
 from osml_training.export.commit import commit
 from osml_training.jobs.evaluation import folder_of
@@ -72,15 +72,11 @@ def calibrate(
     )  # fmt: skip
     with TemporaryDirectory() as beside:  # a model that others load stays whole until all is known
         shutil.copy(folder / ONNX, beside)
-        (Path(beside) / METADATA).write_bytes(_encoded(first))
+        (Path(beside) / METADATA).write_bytes(encoded(first))
         document = evaluate(load_predictor(Path(beside)), dataset, platforms=platforms)
     metadata = msgspec.structs.replace(first, metrics=first.metrics | {"coverage_unseen": document["coverage_unseen"]})
-    for name, content in ((METADATA, _encoded(metadata)), (CARD, card(metadata).encode())):
+    for name, content in ((METADATA, encoded(metadata)), (CARD, card(metadata).encode())):
         with whole_file(folder / name) as partial:
             partial.write_bytes(content)
     add_to_manifest(folder.parent, entry_of(folder, metadata))
     return document
-
-
-def _encoded(metadata: ModelMetadata) -> bytes:
-    return msgspec.json.format(msgspec.json.encode(metadata), indent=1) + b"\n"

@@ -24,7 +24,6 @@ from osml.predictors.metadata import METADATA, ONNX
 from osml_training.data.store import sha256
 from osml_training.train.train import Trained
 
-DEFAULT_URI = "sqlite:///out/mlflow.db"
 EXPERIMENT = "osml"
 PENDING = Path("out/mlflow-pending")
 """Runs that could not be stored yet."""
