@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from datetime import UTC, datetime
+from io import FileIO
 from typing import BinaryIO, Literal
 
 import msgspec
@@ -53,7 +54,7 @@ class Log:
         self.form = form
         self.lost = 0
         self._threshold = SEVERITY[level]
-        self._stream = sys.stderr.buffer if stream is None else stream
+        self._stream = _standard_error() if stream is None else stream
         self._encoder = msgspec.json.Encoder()
         self._outlet: Outlet | None = None
 
@@ -84,21 +85,30 @@ class Log:
             self.lost += 1
 
     def _put_out(self, lines: bytes) -> None:
+        rest = memoryview(lines)
         try:
-            self._stream.write(lines)
-            self._stream.flush()
+            while rest:
+                taken = self._stream.write(rest)
+                if not taken:  # a terminal that another program made non-blocking
+                    break
+                rest = rest[taken:]
         except (OSError, ValueError):
-            self.lost += lines.count(b"\n")
+            pass
+        self.lost += bytes(rest).count(b"\n")
 
     def begin_background(self) -> None:
         """From now on nobody who logs waits for the reader of the stream (a pipe that is full, a stuck journal)."""
         self._outlet = Outlet(self._put_out)
 
     def end_background(self) -> None:
-        """Write what waits, and write at once from now on."""
-        outlet, self._outlet = self._outlet, None
-        if outlet is not None:
-            outlet.close()
+        """Write what waits, and write at once from now on; not where the stream still takes nothing: who ends, ends."""
+        if self._outlet is not None and self._outlet.close():
+            self._outlet = None
+
+
+def _standard_error() -> FileIO:
+    """Standard error without Python's buffer: who waits in there holds its lock, and the interpreter's end needs it."""
+    return FileIO(sys.stderr.fileno(), "wb", closefd=False)
 
 
 class Bridge(logging.Handler):

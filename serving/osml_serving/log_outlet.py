@@ -34,11 +34,12 @@ class Outlet:
         self._some.set()
         return True
 
-    def close(self, timeout_s: float = 2.0) -> None:
-        """Write what waits, as far as that takes no longer than this."""
+    def close(self, timeout_s: float = 2.0) -> bool:
+        """Write what waits, as far as that takes no longer than this. Returns False where something is left."""
         self._closing = True
         self._some.set()
         self._thread.join(timeout_s)
+        return not self._thread.is_alive()
 
     def _run(self) -> None:
         while True:

@@ -17,9 +17,9 @@ class Readiness:
     """`reason` says why not, None = ready. Liveness is another question: the process answers, whatever this says."""
 
     def __init__(self, gauge: Gauge) -> None:
-        self._gauge = gauge
         self.reason: str | None = "starting: the policies are not warmed up yet"
         self.draining = False
+        gauge.set_function(lambda: self.reason is None)
 
     def warm_up(self, decider: Decider, log: Log) -> None:
         """Let every policy decide once, so that the first node does not pay for imports and caches."""
@@ -33,10 +33,8 @@ class Readiness:
                 return
         if not self.draining:
             self.reason = None
-            self._gauge.set(1)
 
     def drain(self) -> None:
-        """Tell load balancers to look elsewhere; requests that still come are answered."""
+        """Tell load balancers to look elsewhere; requests that still come are answered. Safe in a signal handler."""
         self.draining = True
         self.reason = "stopping"
-        self._gauge.set(0)

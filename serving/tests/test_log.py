@@ -72,9 +72,7 @@ class Stuck:
     def write(self, lines):
         self.gate.wait(20)
         self.text += lines
-
-    def flush(self):
-        pass
+        return len(lines)
 
 
 def test_a_reader_that_does_not_read_holds_nobody_up(monkeypatch):
@@ -94,6 +92,37 @@ def test_a_reader_that_does_not_read_holds_nobody_up(monkeypatch):
     assert [int(line.rsplit(" ", 1)[1]) for line in lines[:20]] == list(range(20))
     log.event("info", "tick", "at once again")
     assert stuck.text.endswith(b"at once again\n")
+
+
+def test_who_ends_does_not_wait_for_a_reader_that_does_not_read():
+    stuck = Stuck()
+    log = Log("text", "debug", stuck)
+    log.begin_background()
+    log.event("info", "tick", "this holds the writer")
+    log.end_background()
+    began = time.monotonic()
+    log.event("info", "tick", "nobody waits for this")
+    assert time.monotonic() - began < 10
+    stuck.gate.set()
+
+
+def test_a_stream_that_takes_a_part_at_a_time_gets_everything_and_one_that_takes_nothing_loses_it():
+    class Part(io.BytesIO):
+        def write(self, lines):
+            return super().write(lines[:7])
+
+    class Full(io.BytesIO):
+        def write(self, _):
+            return None  # a raw file that would block
+
+    part = Part()
+    log = Log("json", "info", part)
+    log.event("info", "ready", "here")
+    assert json.loads(part.getvalue())["event"] == "ready"
+    assert log.lost == 0
+    log = Log("json", "info", Full())
+    log.event("info", "ready", "here")
+    assert log.lost == 1
 
 
 def test_everything_that_was_said_is_written_before_the_end():
