@@ -196,9 +196,48 @@ def test_a_label_that_is_no_size_is_refused_with_its_place(dataset: Path, rewrit
         ExampleSource(dataset, "a2").table()
 
 
-def test_traces_of_a_larger_machine_than_the_one_described_are_not_learned(dataset: Path, rewrite: Any) -> None:
+@pytest.mark.parametrize(
+    ("description", "said"),
+    [
+        ({"llc_ways": 8}, r"column 'ways': up to \d+, but the platform is described with 8 \(ways of the platform\)"),
+        ({"bandwidth_gbps": 0.01}, r"column 'bandwidth_gbps': up to .*, but the platform is described with 0\.01"),
+        ({"turbo_ghz": 1.0}, r"column 'frequency_ghz': up to .*, but the platform is described with 1\.05"),
+        ({"memory_gib": 0.001}, r"column 'rss_mib': up to .* \(memory of the platform\)"),
+    ],
+)
+def test_traces_of_another_machine_than_the_one_described_are_not_learned(
+    dataset: Path, rewrite: Any, description: dict[str, float], said: str
+) -> None:
     file = next((dataset / "traces").rglob("*.parquet"))
     platform = json.loads(pq.read_schema(file).metadata[b"osml.platform"])
-    rewrite(file, osml_platform=json.dumps(platform | {"llc_ways": 8}))
-    with pytest.raises(InputError, match=r"column 'ways': up to \d+, but the platform is described with 8"):
+    rewrite(file, osml_platform=json.dumps(platform | description))
+    with pytest.raises(InputError, match=said):
+        ExampleSource(dataset, "a2").table()
+
+
+@pytest.mark.parametrize(
+    ("column", "factor", "said"),
+    [
+        ("rss_mib", 2.0**20, r"column 'rss_mib': .*contradict each other; is it in KiB\?; `osml data"),
+        ("frequency_ghz", 1000.0, r"column 'frequency_ghz': .*, expected 0\.1 to 7; is it in MHz\?"),
+        ("llc_misses_per_s", 1e9, r"column 'llc_misses_per_s': .*, expected 0 to 2e\+10"),
+    ],
+)
+def test_traces_in_another_unit_are_not_learned(
+    dataset: Path, rewrite: Any, column: str, factor: float, said: str
+) -> None:
+    file = next((dataset / "traces").rglob("*.parquet"))
+    rewrite(file, lambda columns: columns.__setitem__(column, [value * factor for value in columns[column]]))
+    with pytest.raises(InputError, match=said):
+        ExampleSource(dataset, "a2").table()
+
+
+def test_a_sensor_that_erred_once_keeps_nobody_from_learning(dataset: Path, rewrite: Any) -> None:
+    file = next((dataset / "traces").rglob("*.parquet"))
+    whole = len(ExampleSource(dataset, "a2").table().x)
+    rewrite(file, lambda columns: columns["bandwidth_gbps"].__setitem__(0, 1e6))
+    rewrite(file, lambda columns: columns["ipc"].__setitem__(1, float("nan")))
+    assert len(ExampleSource(dataset, "a2").table().x) == whole
+    rewrite(file, lambda columns: columns["cores"].__setitem__(0, 4000.0))
+    with pytest.raises(InputError, match="column 'cores': up to 4000, but the platform is described with 10"):
         ExampleSource(dataset, "a2").table()

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.failure import InputError
-from osml_training.data.arrow import pc
-from osml_training.data.description import described
+from osml_training.data.description import Fingerprint, described
 from osml_training.data.example_rows import Floats32, RunLabels, descriptors, rows_of
-from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, PLATFORM, Model
+from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
+from osml_training.data.plausible import check_plausible
 from osml_training.data.runs import RunKey
 from osml_training.data.schema import PERCENTILES, TRACE_NAMES
 from osml_training.data.store import check_columns, labels_file, open_parquet, read_group, read_whole, trace_files
@@ -50,6 +50,7 @@ class _File:
     parquet: Any
     path: Path
     labels: dict[str, RunLabels]
+    platform: Fingerprint
     machine: Floats32
 
     def may_have(self, group: int) -> bool:
@@ -155,7 +156,7 @@ class ExampleSource:
         parquet = open_parquet(path)
         check_columns(parquet, path, TRACE_NAMES)
         about = described(parquet.schema_arrow.metadata, str(path))
-        found = _File(parquet, path, self._labels_of(path), descriptors(about.platform))
+        found = _File(parquet, path, self._labels_of(path), about.platform, descriptors(about.platform))
         self._open[index] = found
         if len(self._open) > _OPEN_FILES:
             self._open.popitem(last=False)
@@ -188,7 +189,7 @@ class ExampleSource:
             if not file.may_have(group):
                 continue
             table = read_group(file.parquet, file.path, group, _COLUMNS)
-            _check_fits(table, file, group)
+            check_plausible(table, file.platform, f"{file.path}: row group {group}")
             seed = [self.seed, index, group]
             found = rows_of(self.model, table, file.labels, file.machine, self.window, np.random.default_rng(seed))
             if found is None:
@@ -211,17 +212,6 @@ _COLUMNS = [
     "neighbours", "neighbour_cores", "neighbour_ways", "neighbour_cache_mib", "neighbour_bandwidth_gbps",
     *PERCENTILES.values(),
 ]  # fmt: skip
-
-
-def _check_fits(table: Any, file: _File, group: int) -> None:
-    """InputError for rows that use more than the machine is described with."""
-    for name, what in (("cores", "platform_cores"), ("ways", "platform_ways")):
-        there, used = file.machine[PLATFORM.index(what)], pc.max(table.column(name)).as_py()
-        if used is not None and used > there:
-            raise InputError(
-                f"{file.path}: row group {group}, column '{name}': up to {used:g}, but the platform is described with "
-                f"{there:g}: traces and description contradict each other"
-            )
 
 
 def _joined(parts: list[Examples]) -> Examples:

@@ -1,0 +1,57 @@
+"""Rows that can't be of the machine they are said to be of, or are in another unit: nobody should learn from them.
+
+`osml data validate` finds each such row. Here one in twenty of a row group must be wrong: a sensor that erred once
+harms no training, a unit or a description that is wrong harms every row.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osml.failure import InputError
+from osml_training.data.arrow import pc
+from osml_training.data.checks.against_platform import machine_limits
+from osml_training.data.checks.columns import unit_hint
+from osml_training.data.description import Fingerprint
+from osml_training.data.schema import TRACE_COLUMNS
+
+FEW = 0.05
+"""Share of the rows of a row group that may be wrong."""
+
+_NEVER = ("cores", "ways")
+"""What was given, not measured: no row may be wrong."""
+
+_ALL = "`osml data validate DIR` lists all that is wrong"
+_RANGES = tuple((column.name, column.low or 0.0, column.high) for column in TRACE_COLUMNS if column.high is not None)
+
+
+def check_plausible(table: Any, machine: Fingerprint, place: str) -> None:
+    """InputError for numbers that no machine has, or not this one. Null, NaN and infinite ones are others' to judge."""
+    for name, low, high in _RANGES:
+        worst = _beyond(table, name, low, high)
+        if worst is not None:
+            hint = unit_hint(name, worst, low, high)
+            raise InputError(f"{place}, column '{name}': {worst:g}, expected {low:g} to {high:g}{hint}; {_ALL}")
+    for name, what, most in machine_limits(machine):
+        worst = None if most is None else _beyond(table, name, 0.0, most)
+        if worst is not None and most is not None:
+            raise InputError(
+                f"{place}, column '{name}': up to {worst:g}, but the platform is described with {most:g} ({what}): "
+                f"traces and description contradict each other{unit_hint(name, worst, most * 1e-4, most)}; {_ALL}"
+            )
+
+
+def _beyond(table: Any, name: str, low: float, high: float) -> float | None:
+    """The worst number of a column, where more of its rows than may be are below `low` or above `high`, but finite."""
+    if name not in table.column_names:
+        return None
+    column = table.column(name)
+    found = pc.min_max(column).as_py()
+    if found["min"] is None or (found["min"] >= low and found["max"] <= high):
+        return None
+    wrong = pc.and_(pc.is_finite(column), pc.or_(pc.less(column, low), pc.greater(column, high)))
+    values = column.filter(wrong)
+    if len(values) <= (0.0 if name in _NEVER else FEW * len(column)):
+        return None
+    ends = pc.min_max(values).as_py()
+    return float(ends["max"] if ends["max"] > high else ends["min"])
