@@ -213,11 +213,27 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
     return metadata, BoundSession(session, metadata, answers)
 
 
+def _difference(told: tuple[str, ...], wanted: tuple[str, ...]) -> str:
+    """Of the features in the file and in metadata.json, which are not the same."""
+    only = [name for name in told if name not in wanted]
+    missing = [name for name in wanted if name not in told]
+    if not only and not missing:
+        at = next(
+            (k for k, (one, other) in enumerate(zip(told, wanted, strict=False)) if one != other),
+            min(len(told), len(wanted)),
+        )
+        return (
+            f"feature {at + 1} is '{''.join(told[at : at + 1])}', metadata.json says '{''.join(wanted[at : at + 1])}'"
+        )
+    sides = (("model.onnx", only), ("metadata.json", missing))
+    return "; ".join(f"only {where} has {', '.join(names[:5])}" for where, names in sides if names)
+
+
 def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str, ...]) -> None:
     """The file's inputs and outputs are those that its metadata speak of."""
-    told = session.get_modelmeta().custom_metadata_map.get(FEATURES_KEY, "")
-    if tuple(told.split(",")) != metadata.inputs:
-        raise InputError(f"{file}: features are '{told}', metadata.json says '{','.join(metadata.inputs)}'")
+    told = tuple(session.get_modelmeta().custom_metadata_map.get(FEATURES_KEY, "").split(","))
+    if told != metadata.inputs:
+        raise InputError(f"{file}: {_difference(told, metadata.inputs)}: file and metadata are of different models")
     inputs = [(found.name, found.shape[-1]) for found in session.get_inputs()]
     outputs = [(found.name, found.shape[-1]) for found in session.get_outputs()]
     if inputs != [("features", len(metadata.features))]:

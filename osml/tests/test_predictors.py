@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -154,10 +155,20 @@ def test_a_changed_file_is_refused(copy: Path) -> None:
 
 def test_a_model_of_another_feature_set_is_refused(copy: Path) -> None:
     metadata = read_metadata(copy)
-    swapped = [metadata.features[1], metadata.features[0], *metadata.features[2:]]
-    (copy / "metadata.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(metadata, features=swapped)))
-    with pytest.raises(InputError, match=r"model\.onnx: features are 'ipc,"):
-        load_predictor(copy)
+    one, other, *rest = metadata.features
+    renamed = msgspec.structs.replace(one, name="ipc_of_others")
+    for features, said in (
+        (
+            [other, one, *rest],
+            f"feature 1 is '{one.name}', metadata.json says '{other.name}': file and metadata are of",
+        ),
+        ([renamed, other, *rest], f"only model.onnx has {one.name}; only metadata.json has ipc_of_others: file and"),
+        ([other, *rest], f"only model.onnx has {one.name}: file and metadata are of different models"),
+        ([one, other, *rest, rest[-1]], f"feature {len(rest) + 3} is '', metadata.json says '{rest[-1].name}'"),
+    ):
+        (copy / "metadata.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(metadata, features=features)))
+        with pytest.raises(InputError, match=re.escape(said)):
+            load_predictor(copy)
 
 
 def test_a_cut_off_model_is_refused(copy: Path) -> None:

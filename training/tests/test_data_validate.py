@@ -159,6 +159,17 @@ def test_description_that_contradicts_the_traces_is_found(
     found = check(dataset)
     assert not found.report.accepted
     found.one("error", column, text)
+    assert not any("is it in" in finding.message for finding in found.report.findings)  # the unit is not what is wrong
+
+
+def test_labels_of_traces_that_are_wrong_are_not_said_to_be_wrong(
+    dataset: Path, traces: Path, rewrite: Rewrite
+) -> None:
+    rewrite(traces, lambda columns: columns["ipc"].__setitem__(3, float("nan")))
+    found = check(dataset)
+    found.one("error", "ipc", "1 rows are nan")
+    found.one("note", None, "labels were not compared with the traces, which have errors")
+    assert len(found.report.findings) == 2
 
 
 def test_a_data_set_that_describes_another_machine_than_its_files_is_found(dataset: Path, traces: Path) -> None:

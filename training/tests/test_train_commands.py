@@ -24,7 +24,7 @@ from osml_training.data.runs import RunKey
 from osml_training.evaluate.evaluate import config_of
 from osml_training.evaluate.floor import label_differences, label_noise
 from osml_training.evaluate.published import PAIRS, TABLE_5
-from osml_training.train.config import shipped_config
+from osml_training.train.config import from_nothing, shipped_config
 from osml_training.train.table import load, source_of
 from osml_training.transfer import transfer as transferring
 
@@ -146,7 +146,19 @@ def test_transfer_keeps_the_first_layer_and_says_its_parent(
     before, after = load_network(parent), load_network(Path(found["folder"]))
     assert np.array_equal(before.linears()[0].weight.detach(), after.linears()[0].weight.detach())
     assert not np.array_equal(before.linears()[1].weight.detach(), after.linears()[1].weight.detach())
-    assert read_metadata(Path(found["folder"])).parent == parent.name
+    metadata = read_metadata(Path(found["folder"]))
+    assert metadata.parent == parent.name
+    how = config_of(load_predictor(Path(found["folder"])))
+    assert (how.hidden_learning_rate, how.weight_decay, how.service_folds) == (None, 0.0, 0)
+    assert how.learning_rate <= transferring.RATE
+    assert how.anchor > 0
+    again = from_nothing(how)  # who learns without the parent learns as its kind does
+    shipped = shipped_config("a", "masked")
+    assert (again.learning_rate, again.hidden_learning_rate, again.anchor) == (
+        shipped.learning_rate, shipped.hidden_learning_rate, 0.0,
+    )  # fmt: skip
+    assert again.split == shipped.split
+    assert from_nothing(shipped) == shipped
 
 
 def test_the_curve_has_all_shares(sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

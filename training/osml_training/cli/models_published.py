@@ -54,7 +54,7 @@ def _print(document: dict[str, Any], out: Path) -> None:
     for model in document["models"]:
         against: dict[str, Any] = model.get("against", {})
         if not against:
-            table.add_row(model["name"])
+            table.add_row(model["name"], model.get("note", "not compared"))
         for labels, outputs in against.items():
             for output, e in outputs.items():
                 table.add_row(

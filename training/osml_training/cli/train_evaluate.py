@@ -23,7 +23,7 @@ def evaluate_command(
         Path | None,
         typer.Option(metavar="DIR", help="Labelled data set.", show_default="a fresh sweep of the virtual node"),
     ] = None,
-    rows: Annotated[int, typer.Option(help="Rows of each part, at most.")] = 200_000,
+    rows: Annotated[int, typer.Option(min=1, help="Rows of each part, at most.")] = 200_000,
     baseline: Annotated[bool, typer.Option("--baselines", help="Lines, trees and a table lookup beside it.")] = False,
     importance: Annotated[bool, typer.Option("--importance", help="Permutation importance, Spearman.")] = False,
     floor: Annotated[

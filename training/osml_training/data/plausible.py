@@ -37,7 +37,7 @@ def check_plausible(table: Any, machine: Fingerprint, place: str) -> None:
         if worst is not None and most is not None:
             raise InputError(
                 f"{place}, column '{name}': up to {worst:g}, but the platform is described with {most:g} ({what}): "
-                f"traces and description contradict each other{unit_hint(name, worst, most * 1e-4, most)}; {_ALL}"
+                f"traces and description contradict each other; {_ALL}"
             )
 
 

@@ -64,6 +64,7 @@ class Validator:
         usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
             parquet.schema_arrow.names
         )
+        whole = usable  # every row group is in the surfaces
         constants, surfaces = Constants(), dict[str, Surface]()
         for group in range(parquet.metadata.num_row_groups):
             here = Place(place.file, group)
@@ -71,23 +72,24 @@ class Validator:
                 table = read_group(parquet, file, group)
             except InputError as error:
                 self.report.add([here.error(None, _without(str(error), file, place))])
+                whole = False
                 continue
             self.report.rows += len(table)
-            if usable:
-                self._group(table, about, here, constants, surfaces)
+            whole = usable and self._group(table, about, here, constants, surfaces) and whole
         self.report.add(constants.findings(place))
         self.report.runs += len(surfaces)
         for surface in surfaces.values():
             self.report.add(self._run(surface, place))
         if labels is not None and labels.exists():
-            found = [surface for surface in surfaces.values() if usable]
+            found = list(surfaces.values()) if whole else None
             self.report.add(check_labels(labels, Place(self.name(labels)), found, about))
         if self._done is not None:
             self._done(file)
 
     def _group(
         self, table: Any, about: FileDescription, place: Place, constants: Constants, surfaces: dict[str, Surface]
-    ) -> None:
+    ) -> bool:
+        """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
         found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, place)]
@@ -95,13 +97,15 @@ class Validator:
         self.report.add(found)
         constants.add(table)
         if any(finding.severity == "error" for finding in found):
-            return  # a surface of numbers that are wrong says nothing more
+            return False  # a surface of numbers that are wrong says nothing more
         unit = core_unit(about.provenance.settings)
         try:
             add_rows(surfaces, table, place.file, grid_of(about.platform, unit), unit, about.platform)
         except InputError as error:
             self.report.add([place.error(None, str(error).removeprefix(f"{place.file}, "))])
+            return False
         self._count_loads(table)
+        return True
 
     def _leaks(self, table: Any, place: Place) -> Iterator[Finding]:
         """Runs that were in an earlier file."""

@@ -10,7 +10,7 @@ from osml.predictors import load_predictor, models_folder
 from osml.predictors.metadata import METADATA
 from osml_training.evaluate.evaluate import config_of, evaluate
 from osml_training.jobs.fresh import kept_in
-from osml_training.train.config import Config
+from osml_training.train.config import Config, from_nothing
 from osml_training.train.train import load_part
 
 FRESH_ROWS = 700_000
@@ -68,11 +68,13 @@ def evaluation(
     if with_reachable:
         from osml_training.evaluate.reachable import reachable  # noqa: PLC0415
 
-        document["reachable"] = reachable(config, data, where, "transfer" if transferred else "seen", rows)
+        document["reachable"] = reachable(
+            from_nothing(config), data, where, "transfer" if transferred else "seen", rows
+        )
     if with_left_out:
         from osml_training.evaluate.left_out import left_out  # noqa: PLC0415
 
-        document["left_out"] = left_out(config, data, where)
+        document["left_out"] = left_out(from_nothing(config), data, where)
     if plot is not None:
         from osml_training.evaluate.plots import plot_calibration  # noqa: PLC0415
 

@@ -12,6 +12,7 @@ import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import msgspec
@@ -93,7 +94,7 @@ def connected(uri: str, *, create: bool = True) -> Generator[Any]:
         mlflow.set_registry_uri(uri)
         yield mlflow
     except (mlflow.exceptions.MlflowException, OSError) as error:
-        raise Failure(masked(f"MLflow at '{uri}': {' '.join(str(error).split())[:300]}")) from None
+        raise Failure(masked(f"MLflow at '{uri}': {shorten(str(error), 300, placeholder=' ...')}")) from None
 
 
 def _experiment(mlflow: Any, uri: str) -> None:

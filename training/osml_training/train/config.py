@@ -124,6 +124,16 @@ def shipped_config(model: str, variant: str) -> Config:
     return read_config(CONFIGS / f"{model}-{variant}.yaml")
 
 
+def from_nothing(config: Config) -> Config:
+    """How a model learns that has no parent: of a transferred one's config, with rates and pull as the shipped one."""
+    if not config.anchor:
+        return config
+    shipped = shipped_config(config.model, config.variant)
+    names = ("learning_rate", "hidden_learning_rate", "weight_decay", "head_weight_decay", "anchor")
+    split = msgspec.structs.replace(config.split, validation=shipped.split.validation)
+    return msgspec.structs.replace(config, **{name: getattr(shipped, name) for name in names}, split=split)
+
+
 def read_config(file: Path, changes: dict[str, Any] | None = None) -> Config:
     """A config from YAML; `changes` replace fields. InputError names file and field."""
     try:

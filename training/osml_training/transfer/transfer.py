@@ -18,7 +18,7 @@ from osml_training.evaluate.errors import table_rows
 from osml_training.evaluate.evaluate import config_of
 from osml_training.export.load import load_network
 from osml_training.networks import Network, freeze_first
-from osml_training.train.config import Config
+from osml_training.train.config import Config, from_nothing
 from osml_training.train.loop import predict
 from osml_training.train.splits import part_of
 from osml_training.train.table import Rows, source_of
@@ -35,7 +35,9 @@ Both were chosen on other machines than those whose errors are reported (docs/ex
 """
 
 RATE = 0.003
-"""Learning rate of a transfer, Adam's for all layers: steps of Muon are as long however little there is to learn."""
+"""Learning rate of a transfer whatever the parent's, paper variants' too, Adam's for all layers: steps of Muon are as
+long however little there is to learn.
+"""
 
 GENTLE_RUNS = 100
 """With fewer runs than this the learning rate is divided by the root of GENTLE_RUNS over them, and all of them
@@ -67,16 +69,15 @@ def transfer(
     The first hidden layer stays (OSML section 6.4); the others are held near the parent's the more, the fewer the runs
     (L2-SP, Li et al., ICML 2018).
     """
-    config = config_of(load_predictor(parent))
+    config = from_nothing(config_of(load_predictor(parent)))
     config = config if changes is None else changes(config)
     fewer, keep = _amount(dataset, config, platform, share)
-    fitted = _transferred(parent, dataset, fewer, platform, keep)
-    # Service folds would train without the parent: no margins for unknown services.
-    plain = msgspec.structs.replace(config, service_folds=0)
-    return finish(fitted, dataset, plain, platforms=(platform,), keep=keep)
+    fitted, gentle = _transferred(parent, dataset, fewer, platform, keep)
+    return finish(fitted, dataset, gentle, platforms=(platform,), keep=keep)
 
 
-def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Keep) -> Fitted:
+def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Keep) -> tuple[Fitted, Config]:
+    """The retrained network, and how it learned."""
     rows = load_part(dataset, config, "train", platforms=(platform,), keep=keep, rows=20_000)
     network = transferable(parent, config, rows)
     runs = len(np.unique(rows.run))
@@ -86,8 +87,9 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     gentle = msgspec.structs.replace(
         config, learning_rate=RATE / slower, hidden_learning_rate=None, anchor=(worth / runs) ** 2,
         weight_decay=0.0, head_weight_decay=None,  # what pulls to the parent does not pull to 0 as well
+        service_folds=0,  # they would train without the parent: no margins for unknown services
     )  # fmt: skip
-    return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep)
+    return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep), gentle
 
 
 def _amount(dataset: Path, config: Config, platform: str, share: float) -> tuple[Config, Keep]:
@@ -121,7 +123,7 @@ def curve(
     `not_retrained` is the parent as it is.
     """
     predictor = load_predictor(parent)
-    config = config_of(predictor)
+    config = from_nothing(config_of(predictor))
     config = config if changes is None else changes(config)
     test = load_part(dataset, config, "test", platforms=(platform,), rows=100_000)
     document: dict[str, Any] = {
@@ -131,7 +133,7 @@ def curve(
     }  # fmt: skip
     for share in shares:
         fewer, keep = _amount(dataset, config, platform, share)
-        found = _transferred(parent, dataset, fewer, platform, keep)
+        found, _ = _transferred(parent, dataset, fewer, platform, keep)
         scratch = fit_network(dataset, fewer, platforms=(platform,), keep=keep)
         document["curve"].append({
             "share": share, "runs": len({*scratch.rows.run.tolist(), *scratch.validation.run.tolist()}),

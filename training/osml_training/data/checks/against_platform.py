@@ -23,6 +23,10 @@ _SLACK = 1.05
 """So much more than there is a sensor may say: clocks, bandwidth and CPU time are averages of short samples."""
 
 
+_USED = 0.05
+"""In the right unit the largest number of a group is at least so much of its limit: else the limit is wrong."""
+
+
 class MachineLimit(NamedTuple):
     """`most` of what is in `column`, the same for all rows; None says nothing."""
 
@@ -75,7 +79,10 @@ def _times(value: float | None, factor: float) -> float | None:
 
 
 def _rest(total: int | None, own: Floats) -> Floats | None:
-    return None if total is None else total - own + 0.01
+    if total is None:
+        return None
+    left = total - own
+    return np.where(left < 0, np.nan, left + 0.01)  # whoever has more than there is, is found by that
 
 
 def check_same(dataset: Fingerprint, file: Fingerprint, place: Place) -> Iterator[Finding]:
@@ -102,7 +109,7 @@ def check_rows(table: Any, platform: Fingerprint, place: Place) -> Iterator[Find
             worst = int(beyond[np.argmax(values[beyond] - most[beyond])])
             value, allowed = float(values[worst]), float(most[worst])
             message = f"{len(beyond)} rows are above the {limit.what}, such as {value:g} above {allowed:g}"
-            message += unit_hint(limit.column, value, allowed * 1e-4, allowed)
+            message += unit_hint(limit.column, value, _USED * allowed, allowed)
             yield Finding(limit.severity, place.file, place.row_group, limit.column, message)
     yield from _products(read, platform, place)
 

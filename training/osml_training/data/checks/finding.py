@@ -60,3 +60,7 @@ class Place(msgspec.Struct, frozen=True):
     def warning(self, column: str | None, message: str) -> Finding:
         """Something that may be wrong, or makes the data less useful."""
         return Finding("warning", self.file, self.row_group, column, message)
+
+    def note(self, column: str | None, message: str) -> Finding:
+        """Something to know."""
+        return Finding("note", self.file, self.row_group, column, message)
