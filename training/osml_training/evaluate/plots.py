@@ -37,9 +37,10 @@ def plot_calibration(predictor: Predictor, calibration: Rows, test: Rows, file: 
         axes.plot((0.5, 1), (0.5, 1), color="0.6", linewidth=1, linestyle="--", label="ideal")
         for name, shares in found.items():
             axes.plot(_COVERAGES, shares, marker="o", markersize=3, linewidth=1.2, label=name.replace("_", " "))
+        lowest = min(min(shares) for shares in found.values())
         kind = "simulated" if predictor.metadata.simulated else "measured"
         axes.set(
-            xlabel="promised coverage", ylabel="coverage on held-out runs", xlim=(0.5, 1), ylim=(0.5, 1),
+            xlabel="promised coverage", ylabel="coverage on held-out runs", xlim=(0.5, 1), ylim=(min(0.5, lowest), 1),
             title=f"{predictor.metadata.name} ({kind})",
         )  # fmt: skip
         axes.legend(frameon=False)
