@@ -205,7 +205,9 @@ def test_streaming_sees_every_row_in_every_epoch(made: Path) -> None:
     network = new_network(config, scaling_of(rows.x, config), rows)
     for epoch in range(2):
         seen = [y for _, y in loop.from_disk(network, source, config)(epoch)]
-        assert sum(map(len, seen)) == len(rows.y)
+        assert sum(map(len, seen)) == len(rows.y) == rows.of
+        assert len(seen) == -(-rows.of // 64)
+    assert load(source, config, 100).of == rows.of
 
 
 def test_an_anchor_holds_the_weights_near_their_start() -> None:

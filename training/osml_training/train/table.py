@@ -21,7 +21,8 @@ Floats32 = NDArray[np.float32]
 class Rows(NamedTuple):
     """Examples with the inputs of a config: `x` (rows, inputs), `y` (rows, outputs), NaN where missing.
 
-    `service` and `platform` index `services` and `platforms`; `run` is the same for the rows of a run.
+    `service` and `platform` index `services` and `platforms`; `run` is the same for the rows of a run. They were drawn
+    from `of` rows.
     """
 
     x: Floats32
@@ -32,12 +33,13 @@ class Rows(NamedTuple):
     load: Floats32
     services: tuple[str, ...]
     platforms: tuple[str, ...]
+    of: int = 0
 
     def taken(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
         return Rows(
             self.x[which], self.y[which], self.service[which], self.platform[which], self.run[which], self.load[which],
-            self.services, self.platforms,
+            self.services, self.platforms, self.of,
         )  # fmt: skip
 
 
@@ -77,8 +79,9 @@ def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows
     pick = columns_of(source, config.inputs)
     held: list[Examples] = []
     picked: list[Floats32] = []
-    count, share = 0, 1.0
+    count, share, there = 0, 1.0, 0
     for batch in source.batches(65_536, shuffle=False):
+        there += len(batch.x)
         kept = np.nonzero(rng.random(len(batch.x)) < share)[0]
         picked.append(pick(batch)[kept])
         held.append(_some(batch, kept))
@@ -99,7 +102,7 @@ def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows
         np.concatenate(picked), np.concatenate([batch.y for batch in held]),
         np.concatenate([batch.service for batch in held]), np.concatenate([batch.platform for batch in held]),
         np.concatenate([batch.run for batch in held]), np.concatenate([batch.load for batch in held]),
-        source.services, source.platforms,
+        source.services, source.platforms, there,
     )  # fmt: skip
     if count <= aim:
         return whole

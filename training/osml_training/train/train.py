@@ -95,7 +95,7 @@ def fit_network(
             dataset, config, lambda key: chosen(key) and (keep is None or keep(key)), platforms=platforms
         )  # fmt: skip
         batches = loop.from_disk(found, source, config)
-        steps = sum(1 for _ in source.batches(config.batch, shuffle=False))
+        steps = -(-rows.of // config.batch)
     else:
         batches = loop.from_memory(found, rows, config)
     return Fitted(found, loop.fit(found, batches, validation, config, steps, heard), rows, validation, warnings)
