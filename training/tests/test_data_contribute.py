@@ -58,6 +58,22 @@ def test_data_set_with_errors_is_not_packed(dataset: Path, traces: Path, tmp_pat
     assert (dataset / "dataset.json").read_bytes() == before
 
 
+def test_what_the_contributor_says_is_checked_before_it_is_written(dataset: Path, tmp_path: Path) -> None:
+    before = (dataset / "dataset.json").read_bytes()
+    with pytest.raises(InputError, match=r"'bob@x\.org' looks like an e-mail address"):
+        pack(dataset, tmp_path / "out", contributor="bob@x.org")
+    assert (dataset / "dataset.json").read_bytes() == before
+    pack(dataset, tmp_path / "out", contributor="bob")
+
+
+def test_an_address_that_is_none_and_an_answer_of_somebody_else_are_named(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path)
+    with pytest.raises(InputError, match=r"--server is 'http://127\.0\.0\.1:abc', expected"):
+        send(package, "http://127.0.0.1:abc", None)
+    with server(200, {"login": "please"}) as (url, _), pytest.raises(Failure, match="not as an osml server does"):
+        send(package, url, None)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

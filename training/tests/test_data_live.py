@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from osml.trials.live.traces import write_traces
 from osml.trials.records import Record
 
 live = pytest.importorskip("osml_training.data.live")
+collecting = pytest.importorskip("osml_training.data.collect")
 machine = pytest.importorskip("osml_training.data.machine")
 description = pytest.importorskip("osml_training.data.description")
 
@@ -124,6 +126,39 @@ def test_wrong_files_are_refused_with_a_sentence(tmp_path: Path, made: Path) -> 
         live.take_over(tmp_path / "set", [next((made / "traces").rglob("*.parquet"))])
     with pytest.raises(InputError, match="can't be read"):
         live.take_over(tmp_path / "set", [tmp_path / "nowhere"])
+
+
+def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])
+    file.write_bytes(file.read_bytes()[:-40])
+    assert live.take_over(tmp_path / "set", [file, file])[0] == 4  # two services; a file given twice counts once
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(InputError, match="line 3 is no record"):
+        live.take_over(tmp_path / "other", [file])
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/evil", ".hidden", "a/b", ""])
+def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0])
+    file.write_bytes(file.read_bytes().replace(b'"id":"vm"', b'"id":' + json.dumps(name).encode()))
+    with pytest.raises(InputError, match=r"platform is '.*', expected 1 to 63 letters"):
+        live.take_over(tmp_path / "set", [file])
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_what_a_folder_holds_is_not_forgotten(tmp_path: Path, dataset: Path) -> None:
+    one = record(tmp_path / "one", PLAIN, [1.0])
+    two = record(tmp_path / "two", msgspec.structs.replace(PLAIN, id="other"), [1.0])
+    for file in (one, two):
+        live.describe_live(tmp_path / "mine", live.take_over(tmp_path / "mine", [file])[1])
+    assert [platform.id for platform in collecting.read_description(tmp_path / "mine").platforms] == ["vm", "other"]
+    before = (dataset / "dataset.json").read_bytes()
+    with pytest.raises(
+        InputError, match=r"holds another collection \(kind was virtual, now real\): give another folder"
+    ):
+        live.take_over(dataset, [one])
+    assert (dataset / "dataset.json").read_bytes() == before
+    assert not list(dataset.rglob("service=redis"))
 
 
 def test_another_machine_than_the_traces_speak_of_is_refused(tmp_path: Path) -> None:

@@ -172,6 +172,48 @@ def test_labels_of_traces_that_are_wrong_are_not_said_to_be_wrong(
     assert len(found.report.findings) == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"platforms": []}, "platform 'e5-2630v4' is not described in dataset.json"),
+        ({"licence": "CC0-1.0"}, "licence is 'CDLA-Permissive-2.0' here, dataset.json says 'CC0-1.0'"),
+        ({"kind": "real"}, "provenance is 'virtual' here, dataset.json says 'real'"),
+    ],
+)
+def test_a_data_set_that_says_something_else_than_its_files_is_found(
+    dataset: Path, change: dict[str, Any], text: str
+) -> None:
+    about = json.loads((dataset / "dataset.json").read_text("utf-8"))
+    about["provenance"] |= {key: value for key, value in change.items() if key == "kind"}
+    about |= {key: value for key, value in change.items() if key != "kind"}
+    (dataset / "dataset.json").write_text(json.dumps(about), "utf-8")
+    check(dataset).one("error", None, text)
+
+
+def test_rows_of_another_service_than_their_folder_says_are_found(
+    dataset: Path, traces: Path, rewrite: Rewrite
+) -> None:
+    rewrite(traces, lambda columns: columns.__setitem__("service", ["moses2"] * len(columns["service"])))
+    found = check(dataset)
+    found.one("error", "service", "rows of 'moses2' in the folder of 'moses'")
+
+
+def test_labels_that_belong_to_no_traces_are_found(dataset: Path, traces: Path) -> None:
+    (dataset / "labels" / traces.relative_to(dataset / "traces")).with_name("more.parquet").write_bytes(b"garbage")
+    check(dataset).one("error", None, "labels without a traces file of the same name")
+
+
+def test_labels_of_another_folder_are_said_not_to_be_handed_on(dataset: Path) -> None:
+    (dataset / "labels").rename(dataset / "labels-reference")
+    check(dataset).one("warning", None, "no file of a data set, it is not handed on")
+
+
+def test_a_row_group_without_rows_is_found(dataset: Path, traces: Path) -> None:
+    table = pq.ParquetFile(traces).read()
+    pq.write_table(table.slice(0, 0), traces)
+    check(dataset).one("warning", None, "a row group without rows")
+
+
 def test_a_data_set_that_describes_another_machine_than_its_files_is_found(dataset: Path, traces: Path) -> None:
     about = json.loads((dataset / "dataset.json").read_text("utf-8"))
     about["platforms"][0]["logical_cpus"] = 8
@@ -261,7 +303,7 @@ def test_ordinary_names_are_nobodys(text: str) -> None:
 def test_personal_data_in_rows_and_descriptions_are_located(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
     rewrite(traces, lambda columns: columns["neighbour_names"].__setitem__(0, "jane@example.com"))
     about = json.loads((dataset / "dataset.json").read_text())
-    (dataset / "dataset.json").write_text(json.dumps(about | {"description": "taken on 192.168.0.7"}))
+    (dataset / "dataset.json").write_text(json.dumps(about | {"description": "taken on 192.168.0.7."}))
     found = check(dataset)
     assert found.one("error", "neighbour_names", "'jane@example.com' looks like an e-mail").row_group == 0
     assert found.one("error", None, "'192.168.0.7' looks like an IP address").file == "dataset.json"

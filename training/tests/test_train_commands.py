@@ -159,6 +159,11 @@ def test_transfer_keeps_the_first_layer_and_says_its_parent(
     )  # fmt: skip
     assert again.split == shipped.split
     assert from_nothing(shipped) == shipped
+    with pytest.raises(InputError, match=r"would take the place of .*, from which it learns: give --name or --out"):
+        CliRunner().invoke(
+            train.app, ["transfer", "--from", str(parent), "--traces", str(sweep), "--out", str(out)],
+            catch_exceptions=False,
+        )  # fmt: skip
 
 
 def test_the_curve_has_all_shares(sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:

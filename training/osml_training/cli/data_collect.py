@@ -91,6 +91,8 @@ def collect_command(
 
     The virtual node is a simulation, and every file says so. An interrupted collection carries on where it was.
     """
+    if (here or simulated) and not live:
+        raise InputError(f"{'--here' if here else '--simulated'} says something of --live FILE: give that, too")
     if live:
         _take_over(out, live, here, simulated, json)
         return

@@ -30,9 +30,11 @@ def contribute_command(
     if to is not None and server is not None:
         raise InputError("give --to FOLDER or --server URL, not both")
     try:
-        token = token_file.read_text("utf-8").strip() if token_file else None
+        token = token_file.read_text("ascii").strip() if token_file else None
     except OSError as error:
         raise InputError(f"--token-file {token_file} can't be read: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise InputError(f"--token-file {token_file} has letters that are not ASCII, expected one token") from None
     out = to or dataset.resolve().parent
     with Console(stderr=True).status("checking and packing"):
         package = pack(
@@ -51,7 +53,10 @@ def contribute_command(
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
-    where = f"{server} took it: {answer}" if server else f"packed in {package.file}"
+    where = f"packed in {package.file}"
+    if server is not None and answer is not None:
+        at = f"{server.rstrip('/')}/v1/datasets/{answer['id']}"
+        where += f"\n{server} has it ({answer.get('state', 'checking')}); what came of it: GET {at}"
     Console().print(
         f"{package.rows:,} rows, {len(package.report.findings)} findings, id {package.id[:12]}\n{where}",
         highlight=False, soft_wrap=True, markup=False,

@@ -28,6 +28,7 @@ def transfer_command(
     rows: Annotated[int | None, typer.Option(help="Rows in memory.", show_default="the model's")] = None,
     epochs: Annotated[int | None, typer.Option(help="Passes over the rows.", show_default="the model's")] = None,
     out: Annotated[Path, typer.Option(help="Folder of models.")] = Path("out/models"),
+    name: Annotated[str | None, typer.Option(help="Of the new model.", show_default="MODEL-VARIANT-PLATFORM")] = None,
     models: Annotated[Path | None, typer.Option(help="Where MODEL is.", show_default="the shipped ones")] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the curve.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
@@ -48,13 +49,14 @@ def transfer_command(
                 lambda _share: progress.advance(progress.task_ids[0]),
             )  # fmt: skip
     else:
-        document = transfer_job(source, traces, platform, share, changes, models, out)
+        document = transfer_job(source, traces, platform, share, changes, models, out, name)
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     elif curve:
         _print_curve(document)
     else:
         print_errors(document)
+        Console().print(f"{document['folder']}; next: osml models list --models {out}", highlight=False, soft_wrap=True)
 
 
 def _shares(told: str) -> list[float]:

@@ -101,6 +101,27 @@ def describe(folder: Path, sweep: Sweep, name: str) -> None:
     write_description(folder, wanted)
 
 
+def same_collection(folder: Path, wanted: DatasetDescription) -> DatasetDescription:
+    """`wanted` with what the folder's dataset.json says besides: other platforms, who contributed, when, ....
+
+    Raises InputError where the folder holds data of another kind, of another program or under another licence.
+    """
+    if not (folder / DATASET).exists():
+        return wanted
+    known = read_description(folder)
+    for what, before, now in (
+        ("kind", known.provenance.kind, wanted.provenance.kind),
+        ("program", known.provenance.program, wanted.provenance.program),
+        ("licence", known.licence, wanted.licence),
+    ):
+        if before != now:
+            raise InputError(
+                f"'{folder}' holds another collection ({what} was {before}, now {now}): give another folder"
+            )
+    platforms = {platform.id: platform for platform in (*known.platforms, *wanted.platforms)}
+    return msgspec.structs.replace(known, platforms=list(platforms.values()))
+
+
 def write_description(folder: Path, about: DatasetDescription) -> None:
     """Write dataset.json."""
     with whole_file(folder / DATASET) as partial:

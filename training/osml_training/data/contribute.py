@@ -98,7 +98,7 @@ def pack(
     The data set gets its card, its checksums and the completed dataset.json; nothing else in it changes.
     """
     about = described_for(dataset, name, contributor, description, licence)
-    report = validate(dataset, max_gib=max_gib)
+    report = validate(dataset, max_gib=max_gib, about=about)
     if not report.accepted:
         raise refused(report)
     write_description(dataset, about)
@@ -155,10 +155,15 @@ def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
                 f"{server.rstrip('/')}/v1/datasets", content=iter(lambda: stream.read(1 << 20), b""), headers=headers,
                 timeout=_TIMEOUT_S,
             )  # fmt: skip
+    except httpx.InvalidURL as error:
+        raise InputError(f"--server is '{server}', expected http://HOST:PORT ({error})") from None
     except httpx.HTTPError as error:
         raise Failure(f"{server} can't be reached ({error}): the package is kept in {package.file}") from None
     if answer.is_success:
-        return _json(answer)
+        taken = _json(answer)
+        if "id" not in taken:
+            raise Failure(f"{server} answered, but not as an osml server does: the package is kept in {package.file}")
+        return taken
     said = _json(answer).get("error")
     text = msgspec.convert(said, dict[str, Any]).get("message", "") if isinstance(said, dict) else answer.reason_phrase
     raise Failure(

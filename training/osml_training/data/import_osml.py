@@ -24,7 +24,7 @@ from osml.virtual import catalogs
 from osml.virtual.models import PlatformModel
 from osml_training.data import published_units as units
 from osml_training.data.arrow import numpy_type, pa, pq
-from osml_training.data.collect import DatasetDescription, write_description
+from osml_training.data.collect import DatasetDescription, same_collection, write_description
 from osml_training.data.description import Provenance, metadata, virtual_fingerprint
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
 from osml_training.data.store import TRACES, whole_file
@@ -38,7 +38,9 @@ SINGLE = (
 BESIDE = ("MBL_N", "Allocated_Cache_N", "Allocated_Core_N")
 MULTIPLE = (*SINGLE[:-1], *BESIDE, "Latency")
 
-_NAME = re.compile(r"^(?P<app>[A-Za-z0-9_.-]+)\+(?P<threads>\d+)\+(?P<rps>\d+k?)\+(?P<core>\d+)\+(?P<way>\d+)(\.csv)?$")
+_NAME = re.compile(
+    r"^(?P<app>[A-Za-z0-9_.-]+)\+(?P<threads>\d{1,4})\+(?P<rps>\d{1,9}k?)\+(?P<core>\d{1,4})\+(?P<way>\d{1,4})(\.csv)?$"
+)
 _INTERVAL_S = {"single": 1.0, "multiple": 0.1}
 _MAX_FILE_BYTES = 64 * 2**20
 UNKNOWN_LICENCE = "LicenseRef-unknown"
@@ -175,7 +177,7 @@ def _cell_table(
     try:
         raw = _read_csv(cell.path, MULTIPLE if kind == "multiple" else SINGLE)
     except InputError as error:
-        report.skipped.append(Skipped(str(cell.path), str(error)))
+        report.skipped.append(Skipped(str(cell.path), str(error).removeprefix(f"{cell.path}: ")))
         return None
     given_ways = units.ways(raw["Allocated_Cache"], platform.way_mib)
     matches = (np.rint(raw["Allocated_Core"]) == cores) & (given_ways == ways)
@@ -206,11 +208,12 @@ def _provenance() -> Provenance:
 
 
 def describe_import(folder: Path, platform: PlatformModel) -> None:
-    """Write dataset.json."""
-    write_description(
-        folder,
-        DatasetDescription(folder.name, _provenance(), [virtual_fingerprint(platform)], licence=UNKNOWN_LICENCE),
-    )
+    """Write dataset.json; platforms of what was imported before stay in it."""
+    write_description(folder, same_collection(folder, _description(folder, platform)))
+
+
+def _description(folder: Path, platform: PlatformModel) -> DatasetDescription:
+    return DatasetDescription(folder.name, _provenance(), [virtual_fingerprint(platform)], licence=UNKNOWN_LICENCE)
 
 
 def import_osml(
@@ -223,6 +226,7 @@ def import_osml(
     """
     report = Imported()
     root = _root(source)
+    same_collection(folder, _description(folder, platform))
     about = metadata(TRACES_SCHEMA, _provenance(), virtual_fingerprint(platform), UNKNOWN_LICENCE)
     schema = arrow_schema(TRACE_COLUMNS, about)
     for kind, app, threads, rps, cells in _cases(root):

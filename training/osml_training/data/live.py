@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +16,7 @@ from osml.domain.cpulist import parse_cpulist
 from osml.failure import InputError
 from osml.trials.live.columns import SCHEMA as LIVE_SCHEMA
 from osml_training.data.arrow import pa, pq
-from osml_training.data.collect import DatasetDescription, write_description
+from osml_training.data.collect import DatasetDescription, same_collection, write_description
 from osml_training.data.description import Fingerprint, Provenance, metadata
 from osml_training.data.machine import agreed
 from osml_training.data.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
@@ -64,10 +65,14 @@ def _flat(observation: Observation, service: Service) -> Row:
 def _read_record(file: Path) -> LiveFile:
     intervals: list[list[Row]] = []
     platform = None
-    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+    content = file.read_bytes()
+    lines = content.splitlines()
+    for number, line in enumerate(lines, start=1):
         try:
             observation = msgspec.json.decode(line, type=_Line).observation
         except msgspec.MsgspecError as error:
+            if number == len(lines) > 1 and not content.endswith(b"\n"):
+                break  # the agent still writes it, or was killed as it did
             raise InputError(f"{file}: line {number} is no record of `osml-agent run --record` ({error})") from None
         platform = observation.platform
         intervals.append([_flat(observation, service) for service in observation.services])
@@ -184,11 +189,15 @@ def take_over(
 ) -> tuple[int, list[Fingerprint]]:
     """Write the cases of live files into `folder`/traces; returns rows and the platforms. Same files, same output.
 
+    Raises InputError for a folder with another collection, for files that are none and names that are none.
+
     `simulated`: the agent drove a virtual node, which its record can't tell from a machine.
     """
+    same_collection(folder, _description(folder, [], simulated=simulated))
     rows_total, platforms = 0, dict[str, Fingerprint]()
-    for file in files:
+    for file in {file.resolve(): file for file in files}.values():
         live = read_live(file)
+        _check_names(live, file)
         if machine is not None:
             live.platform = agreed(live.platform, machine)
         settings = live.provenance.settings | {"core_quantum": live.quantum}
@@ -212,6 +221,23 @@ def take_over(
 
 
 def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:
-    """Write dataset.json."""
+    """Write dataset.json; platforms of what was taken over before stay in it."""
+    write_description(folder, same_collection(folder, _description(folder, platforms, simulated=simulated)))
+
+
+def _description(folder: Path, platforms: list[Fingerprint], *, simulated: bool) -> DatasetDescription:
     provenance = Provenance("virtual" if simulated else "real", "osml data collect --live")
-    write_description(folder, DatasetDescription(folder.name, provenance, platforms))
+    return DatasetDescription(folder.name, provenance, platforms)
+
+
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@~-]{0,62}\Z")
+
+
+def _check_names(live: LiveFile, file: Path) -> None:
+    """Names become folders: InputError for those that would lead elsewhere."""
+    services = {row["service"] for interval in live.intervals for row in interval}
+    for what, name in [("platform", live.platform.id), *(("service", name) for name in sorted(services))]:
+        if not _FOLDER.match(name):
+            raise InputError(
+                f"{file}: {what} is '{name[:80]}', expected 1 to 63 letters, digits, '_', '.', '@', '~' and '-'"
+            )

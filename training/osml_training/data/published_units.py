@@ -14,6 +14,9 @@ Floats = NDArray[np.float64]
 MAX_IPC = 5.0
 """Quirk 2: the machines retire four instructions a cycle; 9.17 and 1046 are counters that were reset in between."""
 
+MAX_CPUS, MAX_LATENCY_MS = 4096.0, 1e7
+"""As far as our schema goes."""
+
 SAMPLE_S = 0.1
 """Quirk 3: misses are thousands in one pqos sample of 100 ms, not in a second."""
 
@@ -21,8 +24,8 @@ LINE_BYTES = 64
 
 
 def cpu_usage_cores(percent: Floats) -> Floats:
-    """Quirk 1: top counts 100 per busy CPU."""
-    return percent / 100.0
+    """Quirk 1: top counts 100 per busy CPU. NaN for more CPUs than machines have."""
+    return np.where((percent >= 0) & (percent <= 100.0 * MAX_CPUS), percent / 100.0, np.nan)
 
 
 def ipc(value: Floats) -> Floats:
@@ -71,5 +74,5 @@ def ways(cache_mb: Floats, way_mib: float) -> Floats:
 
 
 def latency_ms(value: Floats) -> Floats:
-    """NaN for what is no latency: 0 and less (nothing was answered yet), and not finite."""
-    return np.where(np.isfinite(value) & (value > 0), value, np.nan)
+    """NaN for what is no latency: 0 and less (nothing was answered yet), more than MAX_LATENCY_MS, and not finite."""
+    return np.where((value > 0) & (value <= MAX_LATENCY_MS), value, np.nan)

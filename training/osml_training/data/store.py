@@ -58,7 +58,7 @@ def labels_file(dataset: Path, traces: Path, labels: str = LABELS) -> Path:
 def open_parquet(file: Path) -> Any:
     """A Parquet file; InputError where it is none or was cut off."""
     try:
-        return pq.ParquetFile(file)
+        return pq.ParquetFile(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{file}: not readable as Parquet, it may have been cut off ({_short(error)})") from None
 

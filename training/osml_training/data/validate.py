@@ -18,8 +18,8 @@ from osml_training.data.checks.finding import Finding, Place, Report
 from osml_training.data.checks.labels import check_labels
 from osml_training.data.checks.personal import check_text
 from osml_training.data.checks.surfaces import check_surface
-from osml_training.data.collect import read_description
-from osml_training.data.description import LICENCES, FileDescription, Fingerprint, described
+from osml_training.data.collect import DatasetDescription, read_description
+from osml_training.data.description import LICENCES, FileDescription, described
 from osml_training.data.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
 from osml_training.data.store import DATASET, LABELS, TRACES, labels_file, open_parquet, read_group
 from osml_training.data.surfaces import Surface, add_rows, core_unit, grid_of
@@ -36,7 +36,7 @@ class Validator:
 
     def __init__(self, root: Path, done: Callable[[Path], None] | None = None) -> None:
         self.root, self.report, self._done = root, Report(), done
-        self.platforms: dict[str, Fingerprint] = {}  # as dataset.json describes them
+        self.about: DatasetDescription | None = None  # what dataset.json says
         self._duplicates = Duplicates()
         self._file_of_run: dict[str, str] = {}
         self._loads: dict[tuple[str, str], set[float]] = {}
@@ -59,8 +59,8 @@ class Validator:
         before = len(self.report.findings)
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
         self.report.add(_check_keys(about, file, place))
-        if (known := self.platforms.get(about.platform.id)) is not None:
-            self.report.add(check_same(known, about.platform, place))
+        if self.about is not None:
+            self.report.add(_check_described(self.about, about, place))
         usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
             parquet.schema_arrow.names
         )
@@ -73,6 +73,9 @@ class Validator:
             except InputError as error:
                 self.report.add([here.error(None, _without(str(error), file, place))])
                 whole = False
+                continue
+            if len(table) == 0:
+                self.report.add([here.warning(None, "a row group without rows")])
                 continue
             self.report.rows += len(table)
             whole = usable and self._group(table, about, here, constants, surfaces) and whole
@@ -156,8 +159,24 @@ def _check_keys(about: FileDescription, file: Path, place: Place) -> Iterator[Fi
         yield from check_text(str(text), None, place)
 
 
+def _check_described(dataset: DatasetDescription, about: FileDescription, place: Place) -> Iterator[Finding]:
+    """What dataset.json says of a file against what the file says of itself."""
+    known = {platform.id: platform for platform in dataset.platforms}.get(about.platform.id)
+    if known is None:
+        yield place.error(None, f"platform '{about.platform.id}' is not described in {DATASET}")
+    else:
+        yield from check_same(known, about.platform, place)
+    for what, said, found in (
+        ("provenance", dataset.provenance.kind, about.provenance.kind),
+        ("licence", dataset.licence, about.licence),
+    ):
+        if said != found:
+            yield place.error(None, f"{what} is '{found}' here, {DATASET} says '{said}'")
+
+
 def _check_texts(table: Any, about: FileDescription, place: Place) -> Iterator[Finding]:
-    """Distinct texts of a row group: personal data, unknown words, rows of another platform."""
+    """Distinct texts of a row group: personal data, unknown words, rows of another platform or service."""
+    keys = dict(part.split("=", 1) for part in place.file.split("/") if "=" in part)
     for name in _TEXTS:
         for value in pc.unique(table.column(name)).to_pylist():
             if value is None:
@@ -165,18 +184,21 @@ def _check_texts(table: Any, about: FileDescription, place: Place) -> Iterator[F
             yield from check_text(value, name, place)
             if name == "platform" and value != about.platform.id:
                 yield place.error(name, f"rows of '{value}' in a file described as '{about.platform.id}'")
+            if name == "service" and value != keys.get("service", value):
+                yield place.error(name, f"rows of '{value}' in the folder of '{keys['service']}'")
             if name == "percentile" and value not in PERCENTILES:
                 yield place.error(name, f"'{value}', expected one of {', '.join(PERCENTILES)}")
     if about.provenance.kind == "virtual" and about.provenance.seed is None:
         yield place.warning(None, "simulated, but without a seed: nobody can make it again")
 
 
-def _dataset(folder: Path, report: Report, max_gib: float) -> dict[str, Fingerprint]:
-    """What is beside the traces. Returns the platforms that it describes, by id."""
-    place, platforms = Place(DATASET), dict[str, Fingerprint]()
+def _dataset(
+    folder: Path, report: Report, max_gib: float, about: DatasetDescription | None
+) -> DatasetDescription | None:  # fmt: skip
+    """What is beside the traces. Returns what describes them, None where nothing readable does."""
+    place = Place(DATASET)
     try:
-        about = read_description(folder)
-        platforms = {platform.id: platform for platform in about.platforms}
+        about = about or read_description(folder)
         if about.licence not in LICENCES:
             report.add([place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")])
         for text in (about.name, about.contributor or "", about.description):
@@ -191,18 +213,21 @@ def _dataset(folder: Path, report: Report, max_gib: float) -> dict[str, Fingerpr
             report.add([Place(name).error(None, "a symbolic link, expected files")])
         elif file.is_file():
             size += file.stat().st_size
-            inside = file.suffix == ".parquet" and name.split("/")[0].split("-")[0] in (TRACES, LABELS)
+            inside = file.suffix == ".parquet" and name.split("/")[0] in (TRACES, LABELS)
             if name not in _KNOWN_FILES and not inside:
                 report.add([Place(name).warning(None, "no file of a data set, it is not handed on")])
     if size > max_gib * 2**30:
         message = f"{size / 2**30:.1f} GiB, expected at most {max_gib:g}: hand it in by platform"
         report.add([Finding("error", None, None, None, message)])
-    return platforms
+    return about
 
 
-def validate(path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], None] | None = None) -> Report:
+def validate(
+    path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], None] | None = None,
+    about: DatasetDescription | None = None,
+) -> Report:  # fmt: skip
     """Check a data set (a folder) or one traces file. Everything that is wrong is in the report; InputError only where
-    there is nothing to look at.
+    there is nothing to look at. `about`: what dataset.json is going to say, in the place of what it says.
     """
     if path.is_file():
         validator = Validator(path.parent, done)
@@ -211,10 +236,12 @@ def validate(path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], Non
     if not path.is_dir():
         raise InputError(f"'{path}' is neither a folder nor a file")
     validator = Validator(path, done)
-    validator.platforms = _dataset(path, validator.report, max_gib)
+    validator.about = _dataset(path, validator.report, max_gib, about)
     files = sorted((path / TRACES).rglob("*.parquet"))
     for file in files:
         validator.traces(file, labels_file(path, file))
+    for file in sorted(set((path / LABELS).rglob("*.parquet")) - {labels_file(path, file) for file in files}):
+        validator.report.add([Place(validator.name(file)).error(None, "labels without a traces file of the same name")])
     return validator.finish()
 
 

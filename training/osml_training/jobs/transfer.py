@@ -36,16 +36,21 @@ def _changed(changes: dict[str, Any]) -> Callable[[Config], Config]:
 
 def transfer_job(
     source: str, traces: Path, platform: str | None, share: float, changes: dict[str, Any], models: Path | None,
-    out: Path,
+    out: Path, name: str | None = None,
 ) -> dict[str, Any]:  # fmt: skip
-    """Transfer, export, evaluate; returns the document with `folder`."""
+    """Transfer, export, evaluate; returns the document with `folder`. InputError where that would be the parent's."""
     where = _platform(traces, platform)
     parent = folder_of(source, models)
+    about = load_predictor(parent).metadata
+    name = name or f"{about.kind}-{about.variant}-{where}"
+    if (out / name).resolve() == parent.resolve():
+        raise InputError(
+            f"the new model would take the place of '{parent}', from which it learns: give --name or --out"
+        )
     trained = transfer(parent, traces, where, share=share, changes=_changed(changes))
-    name = f"{trained.config.model}-{trained.config.variant}-{where}"
     metadata = describe(
         trained, traces, name=name, version="1", command=command_line(), metrics={},
-        parent=load_predictor(parent).metadata.name,
+        parent=about.name,
     )  # fmt: skip
     folder = write_bundle(trained, metadata, out / name)
     document = evaluate(load_predictor(folder), traces, platforms=(where,), transferred=True)

@@ -17,7 +17,7 @@ from osml_training.data.schema import LABEL_COLUMNS, LABELS_SCHEMA
 from osml_training.data.store import open_parquet, read_group
 from osml_training.data.surfaces import Surface, core_unit, grid_of
 
-_COMPARED = ("outcome", "rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "b_points")
+_COMPARED = ("service", "platform", "outcome", "rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "b_points")
 
 
 def _rows(file: Path, place: Place, findings: list[Finding]) -> list[dict[str, Any]]:
