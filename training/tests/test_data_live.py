@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pyarrow.parquet as pq
 import pytest
+from typer.testing import CliRunner
 
 from osml.domain import Assignment, Counters, Decision, Latency, Observation, Partition, Platform, Region, Service
 from osml.failure import InputError
@@ -17,6 +18,7 @@ from osml.trials.live.traces import write_traces
 from osml.trials.records import Record
 
 live = pytest.importorskip("osml_training.data.live")
+data = pytest.importorskip("osml_training.cli.data")
 collecting = pytest.importorskip("osml_training.data.collect")
 machine = pytest.importorskip("osml_training.data.machine")
 description = pytest.importorskip("osml_training.data.description")
@@ -159,6 +161,13 @@ def test_what_a_folder_holds_is_not_forgotten(tmp_path: Path, dataset: Path) -> 
         live.take_over(dataset, [one])
     assert (dataset / "dataset.json").read_bytes() == before
     assert not list(dataset.rglob("service=redis"))
+
+
+def test_a_record_whose_neighbours_were_never_confined_has_nothing_to_label_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    live.describe_live(folder, live.take_over(folder, [record(tmp_path / "r", PLAIN, [1.0, 2.0])])[1])
+    found = CliRunner().invoke(data.app, ["label", str(folder)], catch_exceptions=False)
+    assert "had cores of their own: nothing to label" in found.stdout
 
 
 def test_another_machine_than_the_traces_speak_of_is_refused(tmp_path: Path) -> None:

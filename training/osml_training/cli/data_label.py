@@ -72,6 +72,11 @@ def label_command(
     for outcome, count in sorted(outcomes.items()):
         table.add_row(outcome, f"{count:,}")
     console.print(table)
+    if not outcomes:
+        console.print(
+            "no run has a row in which the service and its neighbours each had cores of their own: nothing to label",
+            highlight=False, soft_wrap=True,
+        )  # fmt: skip
     if agreements:
         console.print(f"against {against}", highlight=False, soft_wrap=True)
         beside = Table()

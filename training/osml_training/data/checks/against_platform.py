@@ -67,7 +67,7 @@ def _row_limits(read: Read, p: Fingerprint) -> list[_Limit]:
     return [
         _Limit("neighbour_cores", "CPUs that the service leaves", _rest(p.logical_cpus, cores), "warning"),
         _Limit("neighbour_ways", "ways that the service leaves", _rest(p.llc_ways, read("ways")), "warning"),
-        _Limit("cpu_usage_cores", f"CPUs allocated, times {_SLACK}", _SLACK * cores + 0.05),
+        _Limit("cpu_usage_cores", f"CPUs allocated, times {_SLACK} and 0.05", _SLACK * cores + 0.05),
         _Limit("rss_mib", "virtual memory", 1.001 * read("vms_mib") + 1.0),
         _Limit("p50_ms", "p95_ms", read("p95_ms") * 1.0001),
         _Limit("p95_ms", "p99_ms", read("p99_ms") * 1.0001),
