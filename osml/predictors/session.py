@@ -233,7 +233,9 @@ def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str
     """The file's inputs and outputs are those that its metadata speak of."""
     told = tuple(session.get_modelmeta().custom_metadata_map.get(FEATURES_KEY, "").split(","))
     if told != metadata.inputs:
-        raise InputError(f"{file}: {_difference(told, metadata.inputs)}: file and metadata are of different models")
+        raise InputError(
+            f"{file}: features differ ({_difference(told, metadata.inputs)}): it is not the metadata's model"
+        )
     inputs = [(found.name, found.shape[-1]) for found in session.get_inputs()]
     outputs = [(found.name, found.shape[-1]) for found in session.get_outputs()]
     if inputs != [("features", len(metadata.features))]:
