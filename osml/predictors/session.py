@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -218,15 +219,11 @@ def _difference(told: tuple[str, ...], wanted: tuple[str, ...]) -> str:
     only = [name for name in told if name not in wanted]
     missing = [name for name in wanted if name not in told]
     if not only and not missing:
-        at = next(
-            (k for k, (one, other) in enumerate(zip(told, wanted, strict=False)) if one != other),
-            min(len(told), len(wanted)),
-        )
-        return (
-            f"feature {at + 1} is '{''.join(told[at : at + 1])}', metadata.json says '{''.join(wanted[at : at + 1])}'"
-        )
+        pairs = enumerate(zip_longest(told, wanted, fillvalue=""), start=1)
+        at, (one, other) = next((at, pair) for at, pair in pairs if pair[0] != pair[1])
+        return f"feature {at} is '{one}', metadata.json says '{other}'"
     sides = (("model.onnx", only), ("metadata.json", missing))
-    return "; ".join(f"only {where} has {', '.join(names[:5])}" for where, names in sides if names)
+    return "; ".join(f"only {where} has {', '.join(names)}"[:300] for where, names in sides if names)
 
 
 def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str, ...]) -> None:

@@ -158,10 +158,7 @@ def test_a_model_of_another_feature_set_is_refused(copy: Path) -> None:
     one, other, *rest = metadata.features
     renamed = msgspec.structs.replace(one, name="ipc_of_others")
     for features, said in (
-        (
-            [other, one, *rest],
-            f"feature 1 is '{one.name}', metadata.json says '{other.name}'",
-        ),
+        ([other, one, *rest], f"feature 1 is '{one.name}', metadata.json says '{other.name}'"),
         ([renamed, other, *rest], f"only model.onnx has {one.name}; only metadata.json has ipc_of_others"),
         ([other, *rest], f"only model.onnx has {one.name}"),
         ([one, other, *rest, rest[-1]], f"feature {len(rest) + 3} is '', metadata.json says '{rest[-1].name}'"),

@@ -88,17 +88,14 @@ def describe(folder: Path, sweep: Sweep, name: str) -> None:
     """Write dataset.json, or make sure that the one that is there is of the same sweep (only `rows` may differ)."""
     fingerprints = [virtual_fingerprint(platform_of(platform)) for platform in sweep.platforms]
     wanted = DatasetDescription(name, provenance_of(sweep), fingerprints)
-    file = folder / DATASET
-    if file.exists():
-        known = read_description(folder)
-        if known.provenance != wanted.provenance:
+    if (folder / DATASET).exists():
+        known = read_description(folder).provenance
+        if known != wanted.provenance:
             raise InputError(
-                f"'{folder}' holds another collection ({_difference(known.provenance, wanted.provenance)}): "
+                f"'{folder}' holds another collection ({_difference(known, wanted.provenance)}): "
                 "give the same options to carry on, or another folder"
             )
-        platforms = {p.id: p for p in (*known.platforms, *fingerprints)}
-        wanted = msgspec.structs.replace(known, platforms=list(platforms.values()))
-    write_description(folder, wanted)
+    write_description(folder, same_collection(folder, wanted))
 
 
 def same_collection(folder: Path, wanted: DatasetDescription) -> DatasetDescription:

@@ -51,7 +51,6 @@ class _File:
     path: Path
     labels: dict[str, RunLabels]
     platform: Fingerprint
-    machine: Floats32
 
     def may_have(self, group: int) -> bool:
         """Whether a row group can hold rows of a run that is taken: by the statistics of its `run` column."""
@@ -156,7 +155,7 @@ class ExampleSource:
         parquet = open_parquet(path)
         check_columns(parquet, path, TRACE_NAMES)
         about = described(parquet.schema_arrow.metadata, str(path))
-        found = _File(parquet, path, self._labels_of(path), about.platform, descriptors(about.platform))
+        found = _File(parquet, path, self._labels_of(path), about.platform)
         self._open[index] = found
         if len(self._open) > _OPEN_FILES:
             self._open.popitem(last=False)
@@ -191,7 +190,8 @@ class ExampleSource:
             table = read_group(file.parquet, file.path, group, _COLUMNS)
             check_plausible(table, file.platform, f"{file.path}: row group {group}")
             seed = [self.seed, index, group]
-            found = rows_of(self.model, table, file.labels, file.machine, self.window, np.random.default_rng(seed))
+            machine = descriptors(file.platform)
+            found = rows_of(self.model, table, file.labels, machine, self.window, np.random.default_rng(seed))
             if found is None:
                 continue
             x, context, y, run, load = found

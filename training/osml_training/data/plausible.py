@@ -15,7 +15,7 @@ from osml_training.data.checks.columns import unit_hint
 from osml_training.data.description import Fingerprint
 from osml_training.data.schema import TRACE_COLUMNS
 
-FEW = 0.05
+_FEW = 0.05
 """Share of the rows of a row group that may be wrong."""
 
 _NEVER = ("cores", "ways")
@@ -33,8 +33,10 @@ def check_plausible(table: Any, machine: Fingerprint, place: str) -> None:
             hint = unit_hint(name, worst, low, high)
             raise InputError(f"{place}, column '{name}': {worst:g}, expected {low:g} to {high:g}{hint}; {_ALL}")
     for name, what, most in machine_limits(machine):
-        worst = None if most is None else _beyond(table, name, 0.0, most)
-        if worst is not None and most is not None:
+        if most is None:
+            continue
+        worst = _beyond(table, name, 0.0, most)
+        if worst is not None:
             raise InputError(
                 f"{place}, column '{name}': up to {worst:g}, but the platform is described with {most:g} ({what}): "
                 f"traces and description contradict each other; {_ALL}"
@@ -51,7 +53,7 @@ def _beyond(table: Any, name: str, low: float, high: float) -> float | None:
         return None
     wrong = pc.and_(pc.is_finite(column), pc.or_(pc.less(column, low), pc.greater(column, high)))
     values = column.filter(wrong)
-    if len(values) <= (0.0 if name in _NEVER else FEW * len(column)):
+    if len(values) <= (0.0 if name in _NEVER else _FEW * len(column)):
         return None
     ends = pc.min_max(values).as_py()
     return float(ends["max"] if ends["max"] > high else ends["min"])

@@ -52,9 +52,7 @@ def machine_limits(p: Fingerprint) -> list[MachineLimit]:
         MachineLimit("ways", "ways of the platform", p.llc_ways),
         MachineLimit("cache_mib", "cache of the platform", _times(p.llc_mib, 1.01)),
         MachineLimit("bandwidth_gbps", traffic, _times(p.bandwidth_gbps, _SLACK)),
-        MachineLimit(
-            "neighbour_bandwidth_gbps", f"platform's bandwidth, times {_SLACK}", _times(p.bandwidth_gbps, _SLACK)
-        ),
+        MachineLimit("neighbour_bandwidth_gbps", traffic, _times(p.bandwidth_gbps, _SLACK)),
         MachineLimit("frequency_ghz", f"platform's turbo, times {_SLACK}", _times(p.turbo_ghz, _SLACK)),
         MachineLimit("rss_mib", "memory of the platform", _times(p.memory_gib, 1024.0)),
         MachineLimit("llc_occupancy_mib", f"cache of the platform, times {_SLACK}", _times(p.llc_mib, _SLACK)),
