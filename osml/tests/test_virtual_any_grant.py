@@ -16,8 +16,6 @@ from osml.virtual.state import Flow, Grant, Node, initial_state
 
 PLATFORMS = ("e5-2697v4", "e5-2699v4", "e5-2630v4", "gold-6278c", "i7-4770k")
 STEPS = 4000
-UNSETTLED = 0.001
-"""In so few steps the fixed point of traffic and latency may be missed by 5 % (docs/explanation/virtual-node.md)."""
 
 
 def random_platform(rng: np.random.Generator) -> PlatformModel:
@@ -94,12 +92,12 @@ def test_nobody_runs_on_more_cpus_than_granted(steps: list[tuple[Node, list[Gran
 def test_nobody_moves_more_than_the_memory_or_its_throttle_lets_it(
     steps: list[tuple[Node, list[Grant], tuple[Flow, ...]]],
 ) -> None:
-    throttled = wrong = 0
+    throttled = 0
     for node, grants, flows in steps:
         most = node.platform.bandwidth_gbps * node.platform.usable_bandwidth
         moved = [flow.memory_bytes / 1e9 / flow.dt for flow in flows]
         caps = [most * (grant.mba_percent or 100.0) / 100.0 for grant in grants]
         throttled += sum(x > 0.9 * cap for x, cap, g in zip(moved, caps, grants, strict=True) if g.mba_percent)
-        wrong += sum(moved) > 1.05 * most or any(x > 1.05 * cap for x, cap in zip(moved, caps, strict=True))
+        assert sum(moved) <= most, node
+        assert all(x <= cap for x, cap in zip(moved, caps, strict=True)), node
     assert throttled > STEPS // 20
-    assert wrong <= UNSETTLED * STEPS

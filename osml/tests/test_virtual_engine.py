@@ -229,6 +229,47 @@ def test_a_looser_throttle_never_lets_a_job_move_less(name):
     assert all(gbps <= usable * percent / 100.0 * 1.001 for gbps, percent in zip(moved, percents, strict=True))
 
 
+def hungry(threads: int) -> Node:
+    """Two services that want 110 GB/s each at load 1; hardly any of their time is waiting for the memory."""
+    mongodb = replace(catalogs.service("mongodb", PLATFORM.id), threads=threads, max_load=90000.0, serial_ms=0.0)
+    return Node(PLATFORM, (mongodb, replace(mongodb, name="another")))
+
+
+@pytest.mark.parametrize(("cpus", "share"), [((9, 27), 0.25), ((18, 18), 0.5), ((24, 12), 2 / 3)])
+def test_services_that_want_more_than_the_memory_moves_share_it_by_their_cpus_which_are_all_busy(cpus, share):
+    node = hungry(36)
+    flows = steady(node, partition(cpus, (1, 1)), {"mongodb": 1.0, "another": 1.0})
+    usable = PLATFORM.bandwidth_gbps * PLATFORM.usable_bandwidth * memory.MAX_UTILISATION
+    moved = [flow.memory_bytes / flow.dt / 1e9 for flow in flows]
+    assert sum(moved) == pytest.approx(usable, rel=2e-3)
+    assert moved[0] == pytest.approx(share * usable, rel=2e-3)
+    assert [flow.cpu_s / flow.dt for flow in flows] == pytest.approx(list(cpus), rel=1e-3)
+
+
+def test_a_service_that_wants_little_gets_it_and_a_busy_cpu_of_it_moves_no_more_than_others():
+    node = hungry(36)
+    flows = steady(node, partition((18, 18), (1, 1)), {"mongodb": 1.0, "another": 0.1})
+    alone = steady(node, partition((18, 18), (1, 1)), {"mongodb": 0.0, "another": 0.1})
+    assert flows[1].memory_bytes == pytest.approx(alone[1].memory_bytes)
+    each = [flow.memory_bytes / flow.cpu_s for flow in flows]
+    assert each[1] == pytest.approx(each[0], rel=2e-3)
+    usable = PLATFORM.bandwidth_gbps * PLATFORM.usable_bandwidth * memory.MAX_UTILISATION
+    assert sum(flow.memory_bytes / flow.dt for flow in flows) / 1e9 == pytest.approx(usable, rel=2e-3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.floats(0.05, 1.5), min_size=2, max_size=2), st.integers(1, 35), st.integers(1, 72), st.booleans())
+def test_services_never_move_more_than_the_memory_does(loads, first, threads, shared):
+    node = hungry(threads)
+    everything = [Grant(first_cpus(PLATFORM, 36), 0xFFFFF)] * 2
+    grants = everything if shared else partition((first, 36 - first), (2, 3))
+    state = initial_state(node)
+    for dt in (0.1, 1.0, 1.0, 10.0):
+        state, flows = advance(node, state, grants, dict(zip(("mongodb", "another"), loads, strict=True)), dt)
+        most = PLATFORM.bandwidth_gbps * PLATFORM.usable_bandwidth
+        assert sum(flow.memory_bytes / flow.dt for flow in flows) / 1e9 <= most
+
+
 def test_mba_caps_a_jobs_traffic_and_relieves_the_others():
     node = demo_node("stream", MBA_PLATFORM)
     grants = partition((8, 10, 14, 32), (3, 2, 3, 4), MBA_PLATFORM)

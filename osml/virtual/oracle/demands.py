@@ -11,6 +11,7 @@ from osml.virtual.oracle.environment import Demands
 from osml.virtual.oracle.stand_ins import shares_of_jobs
 from osml.virtual.physics.cache import miss_ratio
 from osml.virtual.physics.memory import (
+    M_BUSY,
     M_BYTES,
     M_CAP,
     M_COMPUTE,
@@ -61,7 +62,7 @@ def demands(node: Node, rates: FloatArray, answered: bool) -> Demands:
     shares = np.array([shares_of_jobs(node.jobs, int(n)) for n in cores]).reshape(len(cores), len(node.jobs))
     jobs = np.array([[_job_row(job, int(way), platform) for job in node.jobs] for way in ways])
     rows = np.zeros((len(node.tenants), TRAFFIC_COLUMNS))
-    rows[:, M_CAP] = np.inf
+    rows[:, M_BUSY] = rows[:, M_CAP] = np.inf
     paired = cores // 2 * 2 / cores if platform.cpus > platform.physical_cores else np.zeros(len(cores))
     n = len(node.services)
     return Demands(

@@ -46,6 +46,7 @@ from osml.virtual.physics.memory import (
     M_BYTES,
     M_CAP,
     M_COMPUTE,
+    M_NOW,
     M_OPEN,
     M_STALL,
     TRAFFIC_COLUMNS,
@@ -54,8 +55,10 @@ from osml.virtual.physics.memory import (
 )
 from osml.virtual.physics.stations import V_RUNNING, VISIT_ROWS
 
-_ROUNDS = 40
-_BOLD = 8
+_ROUNDS = 60
+_BOLD, _HALVING = 8, 24
+"""Whole steps for so many rounds, half steps until the second: the map mostly contracts, and half a step ends most swings.
+From there a fifth of a step: CPUs and memory that are both full swing longest."""
 _TOLERANCE = 1e-4
 
 # Rows of Work.points, one column a tenant: misses per LLC access, ns per instruction, slowdown by switching, seconds of
@@ -105,8 +108,9 @@ def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, stat
         traffic[i, M_OPEN] = -1.0
         if tenants[i, T_LC] > 0.0:
             served = min(x[X_WANTED, i], x[X_CAPACITY, i] / x[X_SERVICE_S, i])
-            traffic[i, M_OPEN] = served * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
-            traffic[i, M_BUSY] = x[X_CAPACITY, i] if mba < 100.0 else max(traffic[i, M_BUSY], 0.01)
+            traffic[i, M_NOW] = served * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
+            traffic[i, M_OPEN] = x[X_WANTED, i] * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
+            traffic[i, M_BUSY] = x[X_CAPACITY, i]
 
 
 @lean
@@ -196,7 +200,7 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
             moved = max(moved, abs(x[X_BESIDE, i] - state[i, S_SIBLING]))
         if moved < _TOLERANCE or rounds >= _ROUNDS:
             return rounds
-        keep = 0.0 if rounds <= _BOLD else 0.5  # the map mostly contracts; where it swings, half a step ends that
+        keep = 0.0 if rounds <= _BOLD else 0.5 if rounds <= _HALVING else 0.8
         for i in range(n):
             state[i, S_LATENCY_NS] += (x[X_SEEN, i] - state[i, S_LATENCY_NS]) * (1.0 - keep)
             state[i, S_SIBLING] += (x[X_BESIDE, i] - state[i, S_SIBLING]) * (1.0 - keep)

@@ -14,9 +14,10 @@ _SEARCH_STEPS = 40
 _CLOSE = 1e-5
 
 # Columns of the traffic that settle() reads: a closed tenant (a BE job) runs M_BUSY CPUs all the time and moves M_BYTES
-# each M_COMPUTE + M_STALL * latency ns; an open one (an LC service) moves M_OPEN GB/s whatever the latency is (-1: it
-# is closed). M_CAP is its slice of the memory in GB/s (MBA), infinite without.
-M_BUSY, M_BYTES, M_COMPUTE, M_STALL, M_OPEN, M_CAP, TRAFFIC_COLUMNS = range(7)
+# each M_COMPUTE + M_STALL * latency ns; an open one (an LC service) moves M_OPEN GB/s (-1: it is closed), unless the
+# M_BUSY CPUs that it can get move less than that at the latency. Where M_BUSY is infinite they don't. M_NOW is what an
+# open one moves at the latency of the round before. M_CAP is a slice of the memory in GB/s (MBA), infinite without.
+M_BUSY, M_BYTES, M_COMPUTE, M_STALL, M_OPEN, M_NOW, M_CAP, TRAFFIC_COLUMNS = range(8)
 
 
 @lean
@@ -29,9 +30,11 @@ def rise(a: float, b: float, utilisation: float) -> float:
 @lean
 def gbps(traffic: FloatArray, i: int, latency_ns: float) -> float:
     """Traffic of tenant i at a memory latency; bytes per ns are GB/s."""
-    if traffic[i, M_OPEN] >= 0.0:
-        return traffic[i, M_OPEN]
-    return traffic[i, M_BUSY] * traffic[i, M_BYTES] / (traffic[i, M_COMPUTE] + traffic[i, M_STALL] * latency_ns)
+    wanted, cpus = traffic[i, M_OPEN], traffic[i, M_BUSY]
+    if math.isinf(cpus):
+        return wanted
+    moved = cpus * traffic[i, M_BYTES] / (traffic[i, M_COMPUTE] + traffic[i, M_STALL] * latency_ns)
+    return min(wanted, moved) if wanted >= 0.0 else moved
 
 
 @lean
@@ -45,10 +48,10 @@ def _asked(traffic: FloatArray, latency_ns: float) -> float:
 @lean
 def utilisation(traffic: FloatArray, usable: float, t0: float, a: float, b: float) -> float:
     """The utilisation at which traffic and latency agree (regula falsi, Illinois); at most MAX_UTILISATION."""
-    closed = False
+    fixed = True
     for i in range(len(traffic)):
-        closed = closed or traffic[i, M_OPEN] < 0.0
-    if not closed:
+        fixed = fixed and math.isinf(traffic[i, M_BUSY])
+    if fixed:
         return min(_asked(traffic, t0) / usable, MAX_UTILISATION)
     low, high = 0.0, MAX_UTILISATION
     above = _asked(traffic, t0) / usable  # at u = 0
@@ -69,8 +72,11 @@ def utilisation(traffic: FloatArray, usable: float, t0: float, a: float, b: floa
 
 
 @lean
-def fair_split(demands: FloatArray, weights: FloatArray, capacity: float, granted: FloatArray) -> None:
-    """Max-min fair split of the capacity into `granted`: who asks for less than its share gets all of it."""
+def fair_split(demands: FloatArray, weights: FloatArray, capacity: float, granted: FloatArray) -> float:
+    """Max-min fair split of the capacity into `granted`: who asks for less than its share gets all of it.
+
+    Returns what a weight of 1 gets at most, infinite where all get what they ask for.
+    """
     n = len(demands)
     left, weight = capacity, 0.0
     for i in range(n):
@@ -78,18 +84,45 @@ def fair_split(demands: FloatArray, weights: FloatArray, capacity: float, grante
         weight += weights[i] if demands[i] > 0.0 else 0.0
     for _ in range(n):
         level = left / max(weight, 1e-12)
-        modest = False
+        modest, waiting = False, False
         for i in range(n):
             if granted[i] < 0.0 and demands[i] <= level * weights[i]:
                 granted[i] = demands[i]
                 left -= demands[i]
                 weight -= weights[i]
                 modest = True
+            waiting = waiting or granted[i] < 0.0
+        if not waiting:
+            return math.inf
         if not modest:
             for i in range(n):
                 if granted[i] < 0.0:
                     granted[i] = level * weights[i]
-            return
+            return level
+    return math.inf
+
+
+@lean
+def _held_back(traffic: FloatArray, i: int, latency_ns: float, share: float) -> float:
+    """The latency at which a busy CPU of tenant i moves no more than `share` GB/s, where it would at latency_ns."""
+    compute, stall = traffic[i, M_COMPUTE], traffic[i, M_STALL]
+    if stall > 0.0 and traffic[i, M_BYTES] > share * (compute + stall * latency_ns):
+        return (traffic[i, M_BYTES] / share - compute) / stall
+    return latency_ns
+
+
+@lean
+def _calm(traffic: FloatArray, usable: float, t0: float) -> bool:
+    """Whether nobody can saturate anything. Then open tenants are taken to move what they moved in the round before."""
+    for i in range(len(traffic)):
+        if not math.isinf(traffic[i, M_CAP]):
+            return False
+    if _asked(traffic, t0) >= MAX_UTILISATION * usable:
+        return False
+    for i in range(len(traffic)):
+        if traffic[i, M_OPEN] >= 0.0:
+            traffic[i, M_OPEN], traffic[i, M_BUSY] = traffic[i, M_NOW], math.inf
+    return True
 
 
 @lean
@@ -98,30 +131,29 @@ def settle(
 ) -> None:
     """The memory latency in ns that each tenant sees once traffic and latency agree, into `seen`.
 
-    Below saturation all see t(u). At saturation who asks for more than its fair share waits longer, until its traffic
-    fits. A tenant with a slice of its own (MBA) waits for that in the same way, and sees the longer wait of the two:
+    Below saturation all see t(u). At saturation no busy CPU moves more than its fair share: whoever's CPUs would, waits
+    longer. A tenant with a slice of its own (MBA) waits for that in the same way, and sees the longer wait of the two:
     whoever is held back at one hardly waits at the other. M_CAP becomes what it moves there. `work` is scratch,
     (3, tenants).
     """
     n = len(traffic)
+    if _calm(traffic, usable, t0):
+        seen[:] = t0 * rise(a, b, utilisation(traffic, usable, t0, a, b))
+        return
     for i in range(n):
         seen[i], cap = t0, traffic[i, M_CAP]
         if not math.isinf(cap):
-            seen[i] = t0 * rise(a, b, utilisation(traffic[i : i + 1], cap, t0, a, b))
-            traffic[i, M_CAP] = min(gbps(traffic, i, seen[i]), MAX_UTILISATION * cap)
+            u = utilisation(traffic[i : i + 1], cap, t0, a, b)
+            seen[i] = t0 * rise(a, b, u)
+            if u >= MAX_UTILISATION:
+                seen[i] = _held_back(traffic, i, seen[i], MAX_UTILISATION * cap / traffic[i, M_BUSY])
+            traffic[i, M_CAP] = gbps(traffic, i, seen[i])
     u = utilisation(traffic, usable, t0, a, b)
-    common = t0 * rise(a, b, u)
-    demands, weights, granted = work[0], work[1], work[2]
-    for i in range(n):
-        demands[i] = granted[i] = min(gbps(traffic, i, common), traffic[i, M_CAP])
-        weights[i] = max(traffic[i, M_BUSY], 0.01)
+    common, share = t0 * rise(a, b, u), math.inf
     if u >= MAX_UTILISATION:
-        fair_split(demands, weights, usable * MAX_UTILISATION, granted)
+        demands, weights, granted = work[0], work[1], work[2]
+        for i in range(n):
+            demands[i], weights[i] = min(gbps(traffic, i, common), traffic[i, M_CAP]), traffic[i, M_BUSY]
+        share = fair_split(demands, weights, usable * MAX_UTILISATION, granted)
     for i in range(n):
-        own = max(common, seen[i])
-        wanted = gbps(traffic, i, common)
-        if wanted > granted[i] * 1.000001 and traffic[i, M_STALL] > 0.0 and granted[i] > 0.0:
-            # The latency at which its CPUs move just what it is granted.
-            alone = traffic[i, M_BUSY] * traffic[i, M_BYTES] / granted[i] - traffic[i, M_COMPUTE]
-            own = max(own, alone / traffic[i, M_STALL])
-        seen[i] = own
+        seen[i] = _held_back(traffic, i, max(common, seen[i]), share)
