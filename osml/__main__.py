@@ -1,5 +1,5 @@
 """`python -m osml`: the same as `osml`, for the interpreter at hand."""
 
-from osml.cli.main import main
+from osml.cli.entry import main
 
 main()

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+
 import pytest
 
 from osml.cli import main as entry
@@ -20,3 +24,18 @@ def test_a_place_that_can_not_be_used_is_named(
         entry.main()
     assert ended.value.code == 1
     assert capsys.readouterr().err == "osml: '/mnt/out': No space left on device\n"
+
+
+def test_ctrl_c_while_the_commands_are_loaded_ends_with_130_and_no_traceback():
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "osml", "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    for line in process.stderr:  # the modules as they are loaded
+        if "typer" in line:
+            break
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "Traceback" not in err
