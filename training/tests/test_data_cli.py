@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import importlib
 import json
 from pathlib import Path
 from typing import Any
@@ -45,6 +47,19 @@ def test_from_collection_to_package(tmp_path: Path) -> None:
     packed = run("contribute", folder, "--to", str(tmp_path / "out"), "--name", "small", "--json")
     assert Path(packed["package"]).exists()
     assert packed["rows"] == collected["rows"]
+
+
+def test_few_rows_are_still_whole_runs_and_that_is_said(tmp_path: Path) -> None:
+    few = [*SMALL[:7], "10", *SMALL[8:]]
+    assert "more than the 10 asked for: each service" in run("collect", str(tmp_path / "few"), *few)
+    assert "asked for" not in run("collect", str(tmp_path / "set"), *SMALL[:7], "5000", *SMALL[8:])
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    store = importlib.import_module("osml_training.data.store")
+    with pytest.raises(OSError, match="space") as full, store.whole_file(tmp_path / "part.parquet"):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert full.value.filename == str(tmp_path / "part.parquet")
 
 
 def test_findings_have_the_contracts_keys_and_exit_code_1(dataset: Path, traces: Path) -> None:

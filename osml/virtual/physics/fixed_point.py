@@ -57,8 +57,8 @@ from osml.virtual.physics.stations import V_RUNNING, VISIT_ROWS
 
 _ROUNDS = 60
 _BOLD, _HALVING = 8, 24
-"""Whole steps for so many rounds, half steps until the second: the map mostly contracts, and half a step ends most swings.
-From there a fifth of a step: CPUs and memory that are both full swing longest."""
+"""Whole steps for so many rounds, as the map mostly contracts, half steps for so many, which end most swings; then
+fifths of a step: CPUs and memory that are both full swing longest."""
 _TOLERANCE = 1e-4
 
 # Rows of Work.points, one column a tenant: misses per LLC access, ns per instruction, slowdown by switching, seconds of

@@ -23,6 +23,9 @@ PAPER_SERVICES = (
 _WORTH_A_PROCESS = 1_000_000
 """Rows in the time that another process takes to start and to load the compiled code."""
 
+_MUCH_MORE = 1.2
+"""Times the rows that were asked for: the last run of a service may go beyond them without a word."""
+
 _MOST_VARIANTS = 1000
 
 
@@ -58,7 +61,9 @@ def collect_command(
     job: Annotated[str, typer.Option(help="Best-effort jobs that may be beside it, or `none`.")] = (
         "stream,streamcluster,blackscholes,bodytrack"
     ),
-    rows: Annotated[int, typer.Option(help="About so many rows over all platforms and services.")] = 1_000_000,
+    rows: Annotated[
+        int, typer.Option(help="About so many rows over all platforms and services, each a whole run at least.")
+    ] = 1_000_000,
     load: Annotated[str, typer.Option(help="Shares of max load.")] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0",
     threads: Annotated[str, typer.Option(help="Multiples of the service's usual number of threads.")] = "1,0.75,0.5",
     colocated: Annotated[int, typer.Option(help="Runs with neighbours for each run alone.")] = 3,
@@ -133,7 +138,7 @@ def collect_command(
             progress.advance(progress.task_ids[0], found.rows)
 
         total = collect(out, sweep, workers=count, ray=ray, done=done)
-    _report(out, total, resumed, len(parts), time.monotonic() - started, json)
+    _report(out, total, rows, resumed, len(parts), time.monotonic() - started, json)
 
 
 def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: bool) -> None:
@@ -157,7 +162,7 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: 
         Console().print(f"{rows:,} rows of {len(files)} live files in {out}", highlight=False, soft_wrap=True)
 
 
-def _report(out: Path, rows: int, resumed: int, files: int, seconds: float, json: bool) -> None:
+def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds: float, json: bool) -> None:
     size = sum(file.stat().st_size for file in (out / "traces").rglob("*.parquet"))
     document: dict[str, Any] = {
         "dataset": str(out), "simulated": True, "rows": rows, "rows_resumed": resumed, "files": files, "bytes": size,
@@ -167,8 +172,9 @@ def _report(out: Path, rows: int, resumed: int, files: int, seconds: float, json
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     kept = f", {resumed:,} of them were there" if resumed else ""
+    more = f"more than the {asked:,} asked for: each service on each platform is a whole run at least\n"
     Console().print(
         f"{rows:,} simulated rows in {files} files of {out} ({size / 1e6:.1f} MB{kept}) in {seconds:.1f} s\n"
-        f"next: osml data label {out}",
+        f"{more if rows > _MUCH_MORE * asked else ''}next: osml data label {out}",
         highlight=False, soft_wrap=True,
     )  # fmt: skip
