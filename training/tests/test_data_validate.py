@@ -14,6 +14,7 @@ import pytest
 
 from osml.failure import InputError
 
+store = pytest.importorskip("osml_training.data.store")
 validating = pytest.importorskip("osml_training.data.validate")
 collecting = pytest.importorskip("osml_training.data.collect")
 duplicates = pytest.importorskip("osml_training.data.checks.duplicates")
@@ -268,6 +269,13 @@ def test_copies_under_another_run_leak_between_splits(dataset: Path, traces: Pat
 def test_a_run_in_two_files_is_found(dataset: Path, traces: Path) -> None:
     traces.with_name("part-00009.parquet").write_bytes(traces.read_bytes())
     check(dataset).one("error", "run", "a split by files or runs would leak")
+
+
+def test_traces_outside_of_the_folders_that_say_whose_they_are(dataset: Path, traces: Path) -> None:
+    traces.rename(dataset / "traces" / "loose.parquet")
+    assert check(dataset).one("error", None, "its folders don't say whose").file == "traces/loose.parquet"
+    with pytest.raises(InputError, match=r"loose\.parquet: its folders don't say whose traces these are"):
+        store.trace_files(dataset)
 
 
 def test_samples_without_noise_are_equal_and_only_a_warning(tmp_path: Path, small_sweep: Callable[..., Any]) -> None:

@@ -18,7 +18,15 @@ from osml_training.data.features import CONTEXT, INPUTS, OUTPUTS, Model
 from osml_training.data.plausible import check_plausible
 from osml_training.data.runs import RunKey
 from osml_training.data.schema import PERCENTILES, TRACE_NAMES
-from osml_training.data.store import check_columns, labels_file, open_parquet, read_group, read_whole, trace_files
+from osml_training.data.store import (
+    check_columns,
+    keys_of,
+    labels_file,
+    open_parquet,
+    read_group,
+    read_whole,
+    trace_files,
+)
 
 _OPEN_FILES = 64
 
@@ -82,7 +90,7 @@ class ExampleSource:
         self.neighbours = neighbours or ("alone" if model == "a" else "beside")
         self.window = WINDOWS[model] if window is None else window
         self.files = trace_files(dataset, platforms, services)
-        keys = [dict(part.split("=", 1) for part in file.parts if "=" in part) for file in self.files]
+        keys = [keys_of(file) for file in self.files]
         self.platforms = tuple(sorted({key["platform"] for key in keys}))
         self.services = tuple(sorted({key["service"] for key in keys}))
         self._open: OrderedDict[int, _File] = OrderedDict()
@@ -195,8 +203,7 @@ class ExampleSource:
             if found is None:
                 continue
             x, context, y, run, load = found
-            keys = file.path.parts
-            at = dict(part.split("=", 1) for part in keys if "=" in part)
+            at = keys_of(file.path)
             yield Examples(
                 x, context, y, np.full(len(x), self.platforms.index(at["platform"]), np.int32),
                 np.full(len(x), self.services.index(at["service"]), np.int32), run, load,

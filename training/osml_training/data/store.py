@@ -23,16 +23,22 @@ MAX_GROUP_BYTES = 2**30
 
 TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 
+KEYS = frozenset(("platform", "service"))
+OUTSIDE = "its folders don't say whose traces these are, expected traces/platform=ID/service=NAME/FILE.parquet"
 
-def _parts(keys: Path) -> tuple[str, str] | None:
-    values = dict(part.split("=", 1) for part in keys.parts if "=" in part)
-    return (values["platform"], values["service"]) if {"platform", "service"} <= set(values) else None
+
+def keys_of(file: Path) -> dict[str, str]:
+    """What the folders of a file say of it: `platform` and `service`."""
+    return dict(part.split("=", 1) for part in file.parent.parts if "=" in part)
 
 
 def trace_files(
     dataset: Path, platforms: tuple[str, ...] | None = None, services: tuple[str, ...] | None = None
 ) -> list[Path]:
-    """Trace files of a data set in order, of these platforms and services (None: all). InputError where none is."""
+    """Trace files of a data set in order, of these platforms and services (None: all).
+
+    Raises InputError where there are none, and on files outside of the folders that say whose they are.
+    """
     if not dataset.is_dir():
         raise InputError(
             f"data set '{dataset}' is no folder, expected one made by `osml data collect` or `import-osml`"
@@ -40,8 +46,10 @@ def trace_files(
     root = dataset / TRACES
     found: list[Path] = []
     for file in sorted(root.rglob("*.parquet")):
-        keys = _parts(file.relative_to(root))
-        if keys is None or ((platforms is None or keys[0] in platforms) and (services is None or keys[1] in services)):
+        keys = keys_of(file.relative_to(root))
+        if not KEYS.issubset(keys):
+            raise InputError(f"{file}: {OUTSIDE}")
+        if (platforms is None or keys["platform"] in platforms) and (services is None or keys["service"] in services):
             found.append(file)
     if not found:
         asked = [f"{what} {', '.join(names)}" for what, names in (("of", platforms), ("for", services)) if names]

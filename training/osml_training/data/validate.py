@@ -21,7 +21,17 @@ from osml_training.data.checks.surfaces import check_surface
 from osml_training.data.collect import DatasetDescription, read_description
 from osml_training.data.description import LICENCES, FileDescription, described
 from osml_training.data.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
-from osml_training.data.store import DATASET, LABELS, TRACES, labels_file, open_parquet, read_group
+from osml_training.data.store import (
+    DATASET,
+    KEYS,
+    LABELS,
+    OUTSIDE,
+    TRACES,
+    keys_of,
+    labels_file,
+    open_parquet,
+    read_group,
+)
 from osml_training.data.surfaces import Surface, add_rows, core_unit, grid_of
 
 MAX_GIB = 20.0
@@ -58,7 +68,7 @@ class Validator:
             return
         before = len(self.report.findings)
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
-        self.report.add(_check_keys(about, file, place))
+        self.report.add(_check_keys(about, place))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
         usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
@@ -145,13 +155,13 @@ def _without(message: str, file: Path, place: Place) -> str:
     return message.removeprefix(f"{file}: ").removeprefix(f"{place.file}: ")
 
 
-def _check_keys(about: FileDescription, file: Path, place: Place) -> Iterator[Finding]:
+def _check_keys(about: FileDescription, place: Place) -> Iterator[Finding]:
     """Metadata of a file in themselves and against its path."""
     if about.schema != TRACES_SCHEMA:
         yield place.error(None, f"osml.schema is '{about.schema}', expected '{TRACES_SCHEMA}'")
     if about.licence not in LICENCES:
         yield place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")
-    keys = dict(part.split("=", 1) for part in file.parts if "=" in part)
+    keys = keys_of(Path(place.file))
     if keys.get("platform", about.platform.id) != about.platform.id:
         yield place.error("platform", f"folder says {keys['platform']}, the description says {about.platform.id}")
     yield from check_description(about.platform, about.provenance.kind, place)
@@ -176,7 +186,7 @@ def _check_described(dataset: DatasetDescription, about: FileDescription, place:
 
 def _check_texts(table: Any, about: FileDescription, place: Place) -> Iterator[Finding]:
     """Distinct texts of a row group: personal data, unknown words, rows of another platform or service."""
-    keys = dict(part.split("=", 1) for part in place.file.split("/") if "=" in part)
+    keys = keys_of(Path(place.file))
     for name in _TEXTS:
         for value in pc.unique(table.column(name)).to_pylist():
             if value is None:
@@ -239,6 +249,8 @@ def validate(
     validator.about = _dataset(path, validator.report, max_gib, about)
     files = sorted((path / TRACES).rglob("*.parquet"))
     for file in files:
+        if not KEYS.issubset(keys_of(file.relative_to(path))):
+            validator.report.add([Place(validator.name(file)).error(None, OUTSIDE)])
         validator.traces(file, labels_file(path, file))
     for file in sorted(set((path / LABELS).rglob("*.parquet")) - {labels_file(path, file) for file in files}):
         validator.report.add([Place(validator.name(file)).error(None, "labels without a traces file of the same name")])
