@@ -285,6 +285,11 @@ def test_samples_without_noise_are_equal_and_only_a_warning(tmp_path: Path, smal
     found.one("warning", None, "as measurements without noise do")
 
 
+def test_services_that_nobody_has_confined_share_the_machine(tmp_path: Path, small_sweep: Callable[..., Any]) -> None:
+    collecting.collect(tmp_path / "set", small_sweep(unconfined=20, samples=1))
+    assert check(tmp_path / "set").report.findings == []
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [

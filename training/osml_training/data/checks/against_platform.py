@@ -80,7 +80,8 @@ def _rest(total: int | None, own: Floats) -> Floats | None:
     if total is None:
         return None
     left = total - own
-    return np.where(left < 0, np.nan, left + 0.01)  # whoever has more than there is, is found by that
+    # Whoever may use all shares it with who is beside; whoever has more than there is, is found by that.
+    return np.where(left <= 0, np.nan, left + 0.01)
 
 
 def check_same(dataset: Fingerprint, file: Fingerprint, place: Place) -> Iterator[Finding]:

@@ -15,8 +15,9 @@ _RISE = 1.25
 _WARN = 0.10
 """Share of odd steps. Hyperthreads and the clock make some real ones: a second thread on a core slows the first."""
 
-_ENOUGH, _TIMES = 10, 2
-"""So many odd steps, and so many times as many as right ones, are no accident."""
+_ENOUGH, _TIMES, _MANY = 10, 2, 0.05
+"""So many odd steps, and so many times as many as right ones, are seldom an accident (one good run of the virtual node in
+79,000 has them). With such a share of all steps they are none."""
 
 _NOISY = 0.5
 
@@ -51,7 +52,7 @@ def check_surface(surface: Surface, place: Place) -> Iterator[Finding]:
             f"run {surface.run}: {odd} of {steps} steps to one core or way more make the latency more than "
             f"{_RISE:g} times longer, {right} shorter"
         )
-        if odd > _TIMES * right:
+        if odd > _TIMES * right and odd > _MANY * steps:
             yield place.error(column, message + ": are cores, ways or latencies mixed up?")
         else:
             yield place.warning(column, message)
