@@ -16,8 +16,9 @@ _WARN = 0.10
 """Share of odd steps. Hyperthreads and the clock make some real ones: a second thread on a core slows the first."""
 
 _ENOUGH, _TIMES, _MANY = 10, 2, 0.05
-"""So many odd steps, and so many times as many as right ones, are seldom an accident (of 79,000 good runs one has them).
-With such a share of all steps they are none."""
+"""So many odd steps, and so many times as many as right ones, are seldom an accident: of 79,000 good runs one has them.
+With such a share of all steps they are none.
+"""
 
 _NOISY = 0.5
 
