@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from importlib.metadata import entry_points
 
 import pytest
 
@@ -26,7 +27,12 @@ def test_a_place_that_can_not_be_used_is_named(
     assert capsys.readouterr().err == "osml: '/mnt/out': No space left on device\n"
 
 
-def test_ctrl_c_while_the_commands_are_loaded_ends_with_130_and_no_traceback():
+def test_the_command_and_the_module_begin_at_the_same_place() -> None:
+    (command,) = entry_points(group="console_scripts", name="osml")
+    assert command.value == "osml.cli.entry:main"
+
+
+def test_ctrl_c_while_the_commands_are_loaded_ends_with_130_and_no_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-X", "importtime", "-m", "osml", "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         text=True,

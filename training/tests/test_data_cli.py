@@ -50,9 +50,8 @@ def test_from_collection_to_package(tmp_path: Path) -> None:
 
 
 def test_few_rows_are_still_whole_runs_and_that_is_said(tmp_path: Path) -> None:
-    few = [*SMALL[:7], "10", *SMALL[8:]]
-    assert "more than the 10 asked for: each service" in run("collect", str(tmp_path / "few"), *few)
-    assert "asked for" not in run("collect", str(tmp_path / "set"), *SMALL[:7], "5000", *SMALL[8:])
+    assert "more than the 10 asked for" in run("collect", str(tmp_path / "few"), *SMALL, "--rows", "10")
+    assert "asked for" not in run("collect", str(tmp_path / "set"), *SMALL, "--rows", "5000")
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:

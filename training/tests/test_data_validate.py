@@ -285,6 +285,14 @@ def test_samples_without_noise_are_equal_and_only_a_warning(tmp_path: Path, smal
     found.one("warning", None, "as measurements without noise do")
 
 
+def test_one_file_alone_is_held_against_its_folders_too(traces: Path) -> None:
+    folder = traces.parent.parent.with_name("platform=gold-6338") / "service=silo"
+    folder.mkdir(parents=True)
+    moved = traces.rename(folder / traces.name)
+    check(moved).one("error", "platform", "folder says gold-6338, the description says e5-2630v4")
+    check(moved).one("error", "service", "in the folder of 'silo'")
+
+
 def test_services_that_nobody_has_confined_share_the_machine(tmp_path: Path, small_sweep: Callable[..., Any]) -> None:
     collecting.collect(tmp_path / "set", small_sweep(unconfined=20, samples=1))
     assert check(tmp_path / "set").report.findings == []

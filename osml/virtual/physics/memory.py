@@ -113,16 +113,19 @@ def _held_back(traffic: FloatArray, i: int, latency_ns: float, share: float) -> 
 
 @lean
 def _calm(traffic: FloatArray, usable: float, t0: float) -> bool:
-    """Whether nobody can saturate anything. Then open tenants are taken to move what they moved in the round before."""
+    """Whether nobody can saturate anything."""
     for i in range(len(traffic)):
         if not math.isinf(traffic[i, M_CAP]):
             return False
-    if _asked(traffic, t0) >= MAX_UTILISATION * usable:
-        return False
+    return _asked(traffic, t0) < MAX_UTILISATION * usable
+
+
+@lean
+def _take_as_before(traffic: FloatArray) -> None:
+    """Open tenants move what they moved in the round before, whatever the latency is."""
     for i in range(len(traffic)):
         if traffic[i, M_OPEN] >= 0.0:
             traffic[i, M_OPEN], traffic[i, M_BUSY] = traffic[i, M_NOW], math.inf
-    return True
 
 
 @lean
@@ -131,13 +134,14 @@ def settle(
 ) -> None:
     """The memory latency in ns that each tenant sees once traffic and latency agree, into `seen`.
 
-    Below saturation all see t(u). At saturation no busy CPU moves more than its fair share: whoever's CPUs would, waits
+    Below saturation all see t(u). At saturation no busy CPU moves more than a common share: whoever's would waits
     longer. A tenant with a slice of its own (MBA) waits for that in the same way, and sees the longer wait of the two:
     whoever is held back at one hardly waits at the other. M_CAP becomes what it moves there. `work` is scratch,
     (3, tenants).
     """
     n = len(traffic)
     if _calm(traffic, usable, t0):
+        _take_as_before(traffic)
         seen[:] = t0 * rise(a, b, utilisation(traffic, usable, t0, a, b))
         return
     for i in range(n):

@@ -62,7 +62,8 @@ def collect_command(
         "stream,streamcluster,blackscholes,bodytrack"
     ),
     rows: Annotated[
-        int, typer.Option(help="About so many rows over all platforms and services, each a whole run at least.")
+        int,
+        typer.Option(help="About so many rows over all platforms and services, one whole run of each at least."),
     ] = 1_000_000,
     load: Annotated[str, typer.Option(help="Shares of max load.")] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0",
     threads: Annotated[str, typer.Option(help="Multiples of the service's usual number of threads.")] = "1,0.75,0.5",
@@ -172,7 +173,7 @@ def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     kept = f", {resumed:,} of them were there" if resumed else ""
-    more = f"more than the {asked:,} asked for: each service on each platform is a whole run at least\n"
+    more = f"more than the {asked:,} asked for: rows come in whole runs, one at least of each service and platform\n"
     Console().print(
         f"{rows:,} simulated rows in {files} files of {out} ({size / 1e6:.1f} MB{kept}) in {seconds:.1f} s\n"
         f"{more if rows > _MUCH_MORE * asked else ''}next: osml data label {out}",

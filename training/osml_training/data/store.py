@@ -113,14 +113,14 @@ def read_whole(file: Path) -> Any:
 
 @contextmanager
 def whole_file(file: Path) -> Generator[Path]:
-    """A temporary path that becomes `file` when all went well: nobody ever sees half a file. An OSError names it."""
+    """A temporary path that becomes `file` when all went well: nobody ever sees half a file. A full disk names it."""
     file.parent.mkdir(parents=True, exist_ok=True)
     partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
     try:
         yield partial
         partial.replace(file)
     except OSError as error:
-        if error.filename is None:  # a full disk says only that it is full
+        if error.filename is None and error.errno is not None:  # what pyarrow says of a full disk
             error.filename = str(file)
         raise
     finally:

@@ -66,9 +66,9 @@ class Validator:
         except InputError as error:
             self.report.add([place.error(None, _without(str(error), file, place))])
             return
-        before = len(self.report.findings)
+        before, keys = len(self.report.findings), keys_of(file)
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
-        self.report.add(_check_keys(about, place))
+        self.report.add(_check_keys(about, keys, place))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
         usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
@@ -88,7 +88,7 @@ class Validator:
                 self.report.add([here.warning(None, "a row group without rows")])
                 continue
             self.report.rows += len(table)
-            whole = usable and self._group(table, about, here, constants, surfaces) and whole
+            whole = usable and self._group(table, about, here, keys, constants, surfaces) and whole
         self.report.add(constants.findings(place))
         self.report.runs += len(surfaces)
         for surface in surfaces.values():
@@ -100,12 +100,13 @@ class Validator:
             self._done(file)
 
     def _group(
-        self, table: Any, about: FileDescription, place: Place, constants: Constants, surfaces: dict[str, Surface]
-    ) -> bool:
+        self, table: Any, about: FileDescription, place: Place, keys: dict[str, str], constants: Constants,
+        surfaces: dict[str, Surface],
+    ) -> bool:  # fmt: skip
         """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
-        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, place)]
+        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place)]
         found += self._leaks(table, place)
         self.report.add(found)
         constants.add(table)
@@ -155,13 +156,12 @@ def _without(message: str, file: Path, place: Place) -> str:
     return message.removeprefix(f"{file}: ").removeprefix(f"{place.file}: ")
 
 
-def _check_keys(about: FileDescription, place: Place) -> Iterator[Finding]:
+def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
     """Metadata of a file in themselves and against its path."""
     if about.schema != TRACES_SCHEMA:
         yield place.error(None, f"osml.schema is '{about.schema}', expected '{TRACES_SCHEMA}'")
     if about.licence not in LICENCES:
         yield place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")
-    keys = keys_of(Path(place.file))
     if keys.get("platform", about.platform.id) != about.platform.id:
         yield place.error("platform", f"folder says {keys['platform']}, the description says {about.platform.id}")
     yield from check_description(about.platform, about.provenance.kind, place)
@@ -184,9 +184,8 @@ def _check_described(dataset: DatasetDescription, about: FileDescription, place:
             yield place.error(None, f"{what} is '{found}' here, {DATASET} says '{said}'")
 
 
-def _check_texts(table: Any, about: FileDescription, place: Place) -> Iterator[Finding]:
+def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
     """Distinct texts of a row group: personal data, unknown words, rows of another platform or service."""
-    keys = keys_of(Path(place.file))
     for name in _TEXTS:
         for value in pc.unique(table.column(name)).to_pylist():
             if value is None:

@@ -10,7 +10,7 @@ import msgspec
 
 from osml.failure import InputError
 from osml.predictors import load_predictor
-from osml_training.data.store import trace_files
+from osml_training.data.store import keys_of, trace_files
 from osml_training.evaluate.evaluate import evaluate
 from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
 from osml_training.jobs.evaluation import folder_of
@@ -20,7 +20,7 @@ from osml_training.transfer.transfer import curve, transfer
 
 
 def _platform(traces: Path, platform: str | None) -> str:
-    found = {file.parent.parent.name.removeprefix("platform=") for file in trace_files(traces)}
+    found = {keys_of(file)["platform"] for file in trace_files(traces)}
     if platform is not None:
         if platform not in found:
             raise InputError(f"--platform is '{platform}', but the traces are of {', '.join(sorted(found))}")
