@@ -144,18 +144,56 @@ def test_a_file_that_cannot_come_back_at_once_comes_back_later(overtaken, monkey
     export.poll()
     monkeypatch.setattr("osml.virtual.mount.plain_files._PATIENCE_S", 0.0)
     (top / "g/tasks").unlink()
-    real_open, failures = os.open, []
+    replace, failures = Path.replace, []
 
-    def open_once_overtaken(path, *rest, **options):
-        if str(path).endswith("tasks") and not failures:
-            failures.append(path)
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-        return real_open(path, *rest, **options)
+    def replace_once_overtaken(path, target):
+        if target.name == "tasks" and not failures:
+            failures.append(target)
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), target)
+        return replace(path, target)
 
-    monkeypatch.setattr(os, "open", open_once_overtaken)
+    monkeypatch.setattr(Path, "replace", replace_once_overtaken)
     export.poll()
     assert failures
     assert not (top / "g/tasks").exists()
     export.poll()
     assert (top / "g/tasks").read_text() == "1\n"
     assert tree.groups() == ["g"]
+
+
+def test_a_new_file_is_not_seen_before_its_content(overtaken):
+    tree, export, top = overtaken
+    already_there = []
+
+    def show():
+        already_there.append((top / "g/schemata").exists())
+        return "MB:0=100\n"
+
+    made = directory()
+    made.add("schemata", file(show))
+    tree.group = lambda: made
+    (top / "g").mkdir()
+    export.poll()
+    assert already_there[0] is False
+    assert (top / "g/schemata").read_text() == "MB:0=100\n"
+    assert not (top.parent / ".draft").exists()
+
+
+def test_a_command_that_comes_while_another_is_obeyed_is_obeyed_next(tmp_path):
+    obeyed = []
+
+    def store(text, caller):
+        obeyed.append(text)
+        if len(obeyed) == 1:
+            (tmp_path / "resctrl/tasks").write_text("7\n")
+
+    root = directory()
+    root.add("resctrl", directory()).add("tasks", file(lambda: "".join(obeyed), store))
+    export = PlainExport(Tree(root), tmp_path)
+    export.start()
+    (tmp_path / "resctrl/tasks").write_text("5\n")
+    export.poll()
+    export.poll()
+    assert obeyed == ["5\n", "7\n"]
+    assert (tmp_path / "resctrl/tasks").read_text() == "5\n7\n"
+    export.stop()

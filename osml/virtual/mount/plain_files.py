@@ -107,16 +107,27 @@ class PlainExport:
             if watch:
                 self._directories[path] = (entry, target.stat().st_mtime_ns)
         elif isinstance(entry, File):
-            flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC
-            descriptor = os.open(target, flags, 0o600)
-            os.fchmod(descriptor, stat.S_IMODE(entry.mode))
-            watched = _Watched(entry, descriptor, b"", 0)
+            watched = self._appear(target, entry)
             self._files[path] = watched
             if entry.live:
                 self._live[path] = watched
             if entry.store is not None:
                 self._commanded[path] = watched
+
+    def _appear(self, target: Path, entry: File) -> _Watched:
+        """A new file, there with its content at once: a command to one still empty would be overwritten by it."""
+        draft = self._top / ".draft"
+        descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            os.fchmod(descriptor, stat.S_IMODE(entry.mode))
+            watched = _Watched(entry, descriptor, b"", 0)
             self._write_out(watched, entry.read(), force=True)
+            draft.replace(target)
+        except OSError:
+            os.close(descriptor)
+            draft.unlink(missing_ok=True)
+            raise
+        return watched
 
     def _write_out(self, watched: _Watched, content: bytes, *, force: bool = False) -> None:
         if content != watched.content or force:
@@ -182,6 +193,9 @@ class PlainExport:
                 watched.entry.write(command_in(watched.content, after), self._caller)
             except OSError:
                 pass  # reverted below; resctrl says why in last_cmd_status
+            if os.pread(watched.descriptor, 65536, 0) != after:  # the next command, for the next poll
+                watched.content, watched.mtime_ns = after, -1
+                return True
         self._write_out(watched, watched.entry.read(), force=True)
         return True
 
