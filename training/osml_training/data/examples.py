@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -59,14 +59,24 @@ class _File:
     path: Path
     labels: dict[str, RunLabels]
     platform: Fingerprint
+    run_column: int
 
-    def may_have(self, group: int) -> bool:
-        """Whether a row group can hold rows of a run that is taken: by the statistics of its `run` column."""
-        column = self.parquet.schema_arrow.get_field_index("run")
-        found = self.parquet.metadata.row_group(group).column(column).statistics if column >= 0 else None
+    def groups(self) -> list[int]:
+        """Row groups that can hold rows of a run that is taken: by the statistics of their `run` column."""
+        return [group for group in range(self.parquet.metadata.num_row_groups) if self._may_have(group)]
+
+    def _may_have(self, group: int) -> bool:
+        found = self.parquet.metadata.row_group(group).column(self.run_column).statistics
         if found is None or not found.has_min_max:
             return bool(self.labels)
         return any(found.min <= run <= found.max for run in self.labels)
+
+
+def _opened(path: Path, labels: dict[str, RunLabels]) -> _File:
+    parquet = open_parquet(path)
+    check_columns(parquet, path, TRACE_NAMES)
+    schema = parquet.schema_arrow  # made anew whenever it is asked for
+    return _File(parquet, path, labels, described(schema.metadata, str(path)).platform, schema.get_field_index("run"))
 
 
 class ExampleSource:
@@ -93,7 +103,7 @@ class ExampleSource:
         keys = [keys_of(file) for file in self.files]
         self.platforms = tuple(sorted({key["platform"] for key in keys}))
         self.services = tuple(sorted({key["service"] for key in keys}))
-        self._open: OrderedDict[int, _File] = OrderedDict()
+        self._open: OrderedDict[int, _File | None] = OrderedDict()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -112,7 +122,7 @@ class ExampleSource:
 
     def runs(self) -> list[RunKey]:
         """All runs that are taken."""
-        return [labels.key for i in range(len(self.files)) for labels in self._file(i).labels.values()]
+        return [labels.key for file in self.files for labels in self._labels_of(file).values()]
 
     def batches(
         self, rows: int = 4096, *, shuffle: bool = True, buffer_rows: int = 262_144, epoch: int = 0
@@ -154,16 +164,14 @@ class ExampleSource:
             )
         return _take(_joined(parts), slice(0, limit))
 
-    def _file(self, index: int) -> _File:
-        """A file with its labels; the last ones stay open."""
+    def _file(self, index: int) -> _File | None:
+        """A file with its labels, None where none of its runs is taken; the last ones stay open."""
         if index in self._open:
             self._open.move_to_end(index)
             return self._open[index]
         path = self.files[index]
-        parquet = open_parquet(path)
-        check_columns(parquet, path, TRACE_NAMES)
-        about = described(parquet.schema_arrow.metadata, str(path))
-        found = _File(parquet, path, self._labels_of(path), about.platform)
+        labels = self._labels_of(path)
+        found = _opened(path, labels) if labels else None
         self._open[index] = found
         if len(self._open) > _OPEN_FILES:
             self._open.popitem(last=False)
@@ -188,13 +196,18 @@ class ExampleSource:
 
     def _groups(self, rng: np.random.Generator | None) -> Iterator[Examples]:
         """Examples of one row group after the other."""
-        order = [(i, group) for i in range(len(self.files)) for group in range(self._row_groups(i))]
+        order: Iterable[tuple[int, int]] = (
+            (i, group)
+            for i in range(len(self.files))
+            if (opened := self._file(i)) is not None
+            for group in opened.groups()
+        )
         if rng is not None:
-            order = [order[int(k)] for k in rng.permutation(len(order))]
+            there = list(order)
+            order = (there[int(k)] for k in rng.permutation(len(there)))
         for index, group in order:
             file = self._file(index)
-            if not file.may_have(group):
-                continue
+            assert file is not None  # noqa: S101 - it has groups
             table = read_group(file.parquet, file.path, group, _COLUMNS)
             check_plausible(table, file.platform, f"{file.path}: row group {group}")
             seed = [self.seed, index, group]
@@ -208,9 +221,6 @@ class ExampleSource:
                 x, context, y, np.full(len(x), self.platforms.index(at["platform"]), np.int32),
                 np.full(len(x), self.services.index(at["service"]), np.int32), run, load,
             )  # fmt: skip
-
-    def _row_groups(self, index: int) -> int:
-        return int(self._file(index).parquet.metadata.num_row_groups)
 
 
 _COLUMNS = [

@@ -24,18 +24,24 @@ _NEVER = ("cores", "ways")
 _ALL = "`osml data validate DIR` lists all that is wrong"
 _RANGES = tuple((column.name, column.low or 0.0, column.high) for column in TRACE_COLUMNS if column.high is not None)
 
+_Ends = dict[str, dict[str, Any]]
+"""`min` and `max` of each column that is judged."""
+
 
 def check_plausible(table: Any, machine: Fingerprint, place: str) -> None:
     """InputError for numbers that no machine has, or not this one. Null, NaN and infinite ones are others' to judge."""
+    limits = machine_limits(machine)
+    judged = {name for name, _, _ in _RANGES} | {limit.column for limit in limits}
+    ends: _Ends = {name: pc.min_max(table.column(name)).as_py() for name in judged.intersection(table.column_names)}
     for name, low, high in _RANGES:
-        worst = _beyond(table, name, low, high)
+        worst = _beyond(table, ends, name, low, high)
         if worst is not None:
             hint = unit_hint(name, worst, low, high)
             raise InputError(f"{place}, column '{name}': {worst:g}, expected {low:g} to {high:g}{hint}; {_ALL}")
-    for name, what, most in machine_limits(machine):
+    for name, what, most in limits:
         if most is None:
             continue
-        worst = _beyond(table, name, 0.0, most)
+        worst = _beyond(table, ends, name, 0.0, most)
         if worst is not None:
             raise InputError(
                 f"{place}, column '{name}': up to {worst:g}, but the platform is described with {most:g} ({what}): "
@@ -43,17 +49,15 @@ def check_plausible(table: Any, machine: Fingerprint, place: str) -> None:
             )
 
 
-def _beyond(table: Any, name: str, low: float, high: float) -> float | None:
+def _beyond(table: Any, ends: _Ends, name: str, low: float, high: float) -> float | None:
     """The worst number of a column, where more of its rows than may be are below `low` or above `high`, but finite."""
-    if name not in table.column_names:
+    found = ends.get(name)
+    if found is None or found["min"] is None or (found["min"] >= low and found["max"] <= high):
         return None
     column = table.column(name)
-    found = pc.min_max(column).as_py()
-    if found["min"] is None or (found["min"] >= low and found["max"] <= high):
-        return None
     wrong = pc.and_(pc.is_finite(column), pc.or_(pc.less(column, low), pc.greater(column, high)))
     values = column.filter(wrong)
     if len(values) <= (0.0 if name in _NEVER else _FEW * len(column)):
         return None
-    ends = pc.min_max(values).as_py()
-    return float(ends["max"] if ends["max"] > high else ends["min"])
+    worst = pc.min_max(values).as_py()
+    return float(worst["max"] if worst["max"] > high else worst["min"])

@@ -85,7 +85,8 @@ def read_groups(file: Path, columns: list[str] | None = None) -> Iterator[tuple[
 
 def check_columns(parquet: Any, file: Path, columns: Sequence[str]) -> None:
     """InputError where a file lacks one of the columns."""
-    missing = [name for name in columns if name not in parquet.schema_arrow.names]
+    there = set(parquet.schema_arrow.names)  # made anew whenever it is asked for
+    missing = [name for name in columns if name not in there]
     if missing:
         raise InputError(f"{file}: column '{missing[0]}' is missing, expected the columns of data/cases.schema.json")
 
