@@ -17,6 +17,7 @@ from osml.failure import InputError
 store = pytest.importorskip("osml_training.data.store")
 validating = pytest.importorskip("osml_training.data.validate")
 collecting = pytest.importorskip("osml_training.data.collect")
+columns = pytest.importorskip("osml_training.data.checks.columns")
 duplicates = pytest.importorskip("osml_training.data.checks.duplicates")
 personal = pytest.importorskip("osml_training.data.checks.personal")
 
@@ -76,6 +77,12 @@ def test_wrong_units_are_found_and_guessed(
     place = found.one("error", column, hint)
     assert place.file == traces.relative_to(dataset).as_posix()
     assert place.row_group == 0
+
+
+def test_all_units_that_a_number_may_be_in_are_named() -> None:
+    assert columns.unit_hint("rss_mib", 3e9, 0.0, 3e7) == "; is it in KiB or bytes?"
+    assert columns.unit_hint("rss_mib", 6e12, 0.0, 3e7) == "; is it in bytes?"
+    assert columns.unit_hint("rss_mib", 1e15, 0.0, 3e7) == ""
 
 
 def test_wrong_unit_in_the_metadata_is_found(dataset: Path, traces: Path) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +31,8 @@ from osml_training.data.store import (
 )
 
 _OPEN_FILES = 64
+_PIECE = 16
+"""Row groups of a file that follow each other in a random order: a file's labels take longer to read than they do."""
 
 WINDOWS: dict[Model, int] = {"a": 0, "a2": 0, "b": 2, "b2": 4}
 """B and B' are asked in cells within so many cores and ways of the OAA."""
@@ -129,8 +133,8 @@ class ExampleSource:
     ) -> Iterator[Examples]:
         """All examples once, in batches of `rows` (the last one smaller).
 
-        Shuffled: row groups in random order through a buffer that is emptied in random order; another order in each
-        `epoch`, the same for the same `seed`. Not shuffled: in the order of the files.
+        Shuffled: pieces of a few row groups in random order through a buffer that is emptied in random order; another
+        order in each `epoch`, the same for the same `seed`. Not shuffled: in the order of the files.
         """
         rng = np.random.default_rng([self.seed, epoch])
         held: list[Examples] = []
@@ -194,18 +198,25 @@ class ExampleSource:
                 labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])
         return labels
 
+    def _plain_order(self) -> Iterator[tuple[int, int]]:
+        """File and row group of all that can hold a row that is taken."""
+        for i in range(len(self.files)):
+            file = self._file(i)
+            yield from ((i, group) for group in file.groups()) if file is not None else ()
+
+    def _random_order(self, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+        """The same in pieces of a few groups of one file, so that it is not opened anew for each of them."""
+        pieces: list[tuple[int, NDArray[np.int64]]] = []
+        for i, found in groupby(self._plain_order(), key=itemgetter(0)):
+            groups = rng.permutation([group for _, group in found])
+            pieces += [(i, groups[at : at + _PIECE]) for at in range(0, len(groups), _PIECE)]
+        for k in rng.permutation(len(pieces)):
+            i, groups = pieces[int(k)]
+            yield from ((i, int(group)) for group in groups)
+
     def _groups(self, rng: np.random.Generator | None) -> Iterator[Examples]:
         """Examples of one row group after the other."""
-        order: Iterable[tuple[int, int]] = (
-            (i, group)
-            for i in range(len(self.files))
-            if (opened := self._file(i)) is not None
-            for group in opened.groups()
-        )
-        if rng is not None:
-            there = list(order)
-            order = (there[int(k)] for k in rng.permutation(len(there)))
-        for index, group in order:
+        for index, group in self._plain_order() if rng is None else self._random_order(rng):
             file = self._file(index)
             assert file is not None  # noqa: S101 - it has groups
             table = read_group(file.parquet, file.path, group, _COLUMNS)

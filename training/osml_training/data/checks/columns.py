@@ -57,14 +57,13 @@ def numbers(table: Any, name: str) -> Floats:
 
 
 def unit_hint(column: str, value: float, low: float, high: float) -> str:
-    """What the number may be instead: a counter that wrapped, or another unit in which it would be in range."""
+    """What the number may be instead: a counter that wrapped, or other units in which it would be in range."""
     for bits in _WRAPS:
         if abs(value / 2.0**bits - 1) < 1e-3:
             return f"; close to 2^{bits}: a counter that ran backwards?"
-    for unit, factor in _FACTORS.get(_UNITS.get(column), {}).items():
-        if low <= value / factor <= high:
-            return f"; is it in {unit}?"
-    return ""
+    others = _FACTORS.get(_UNITS.get(column), {})
+    fitting = [unit for unit, factor in others.items() if low <= value / factor <= high]
+    return f"; is it in {' or '.join(fitting)}?" if fitting else ""
 
 
 def check_ranges(table: Any, columns: tuple[Column, ...], place: Place) -> Iterator[Finding]:
