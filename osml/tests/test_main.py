@@ -32,15 +32,28 @@ def test_the_command_and_the_module_begin_at_the_same_place() -> None:
     assert command.value == "osml.cli.entry:main"
 
 
+SLOW_TO_LOAD = """
+import sys, time
+
+class Slow:
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        if name == "typer":
+            print("loading", flush=True)
+            time.sleep(60)
+
+sys.meta_path.insert(0, Slow)
+from osml.cli.entry import main
+main()
+"""
+
+
 def test_ctrl_c_while_the_commands_are_loaded_ends_with_130_and_no_traceback() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-X", "importtime", "-m", "osml", "--version"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True,
-    )  # fmt: skip
-    assert process.stderr is not None
-    for line in process.stderr:  # the modules as they are loaded
-        if "typer" in line:
-            break
+        [sys.executable, "-c", SLOW_TO_LOAD], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "loading\n"
     process.send_signal(signal.SIGINT)
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
