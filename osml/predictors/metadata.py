@@ -30,7 +30,9 @@ def platform_for(learned_from: Sequence[str]) -> str:
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One input in its place, in `unit`; `low` to `high` is what it was trained on (1st to 99th percentile)."""
+    """One input in its place, in `unit`; `low` to `high` is what it was trained on (1st to 99th percentile, all of it
+    for what describes the machine).
+    """
 
     name: str
     unit: str | None

@@ -20,6 +20,7 @@ from osml_training.train.config import Config, shipped_config
 from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import Rows, check_rows, load, source_of
+from osml_training.train.train import ranges_of
 from osml_training.train.unseen import unseen_margins
 
 from osml.failure import Failure, InputError
@@ -51,6 +52,18 @@ def _rows(count: int = 6000, seed: int = 0, noise: float = 0.0) -> Rows:
     return Rows(
         x, y.astype(np.float32)[:, None], service, np.zeros(count, np.int32), run, load_share, services, ("p",)
     )  # fmt: skip
+
+
+def test_a_range_holds_every_machine_but_no_outlier_of_a_sensor() -> None:
+    config = msgspec.structs.replace(CONFIG, context=("requests_per_s", "platform_cores"))
+    machine, counter = config.inputs.index("platform_cores"), config.inputs.index("ipc")
+    rows = _rows()
+    x = np.random.default_rng(1).uniform(1, 2, (len(rows.y), len(config.inputs))).astype(np.float32)
+    x[:, machine] = np.where(np.arange(len(x)) < 5, 64, 36)
+    x[0, counter] = 1e6
+    low, high = ranges_of(rows._replace(x=x), config)
+    assert (low[machine], high[machine]) == (36, 64)
+    assert high[counter] < 2
 
 
 def _fitted(config: Config = CONFIG, rows: Rows | None = None) -> tuple[Any, list[loop.Epoch]]:

@@ -65,6 +65,10 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
 
         check_uri(job.track)
     platforms = (job.platform,) if job.platform else None
+
+    def exportable(fitted: Fitted) -> None:
+        check_exportable(fitted.network, *ranges_of(fitted.rows, config))
+
     if job.ray is not None:
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load
 
@@ -72,7 +76,7 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
             job.dataset, config, platforms=platforms, workers=job.workers, address=job.ray, storage=job.out / ".ray"
         )
     else:
-        trained = train(job.dataset, config, platforms=platforms, heard=heard, check=_exportable)
+        trained = train(job.dataset, config, platforms=platforms, heard=heard, check=exportable)
     name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
     folder = write_bundle(trained, first, job.out / name)
@@ -87,10 +91,6 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
 
         warnings += track(job.track, trained, metadata, folder)
     return Made(folder, document, warnings)
-
-
-def _exportable(fitted: Fitted) -> None:
-    check_exportable(fitted.network, *ranges_of(fitted.rows))
 
 
 def command_line() -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from osml.predictors import Margin
+from osml_training.data.features import PLATFORM
 from osml_training.data.runs import RunKey
 from osml_training.data.variants import is_variant
 from osml_training.networks import Network
@@ -38,7 +39,7 @@ class Fitted:
 
 @dataclass
 class Trained:
-    """A network, how it got there, and the ranges of its inputs in training (`low`, `high`: 1st, 99th percentile).
+    """A network, how it got there, and the ranges of its inputs in training (`low`, `high`: `ranges_of`).
 
     `services` are real ones or those of the catalogs, `variants` so many were made of them. `service_fold_errors` are
     mean absolute errors for services that were held out in turn, one an output.
@@ -109,7 +110,7 @@ def finish(
     points, spread = loop.predict(fitted.network, calibration.x)
     rows = fitted.rows
     strange, errors = unseen_margins(rows, fitted.validation, config) if config.service_folds > 1 else ({}, [])
-    low, high = ranges_of(rows)
+    low, high = ranges_of(rows, config)
     trained_on = [rows.services[int(k)] for k in np.unique(rows.service)]
     return Trained(
         config=config, network=fitted.network, epochs=fitted.epochs,
@@ -137,11 +138,14 @@ def held_rows(config: Config) -> int:
     return max(20_000, config.rows // 4)
 
 
-def ranges_of(rows: Rows) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
-    """The 1st and the 99th percentile of each input; 0 where it was never measured."""
+def ranges_of(rows: Rows, config: Config) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
+    """The 1st and the 99th percentile of each input, of what describes the machine the ends: no machine is an outlier.
+
+    0 where it was never measured.
+    """
     low, high = np.zeros(rows.x.shape[1]), np.zeros(rows.x.shape[1])
-    for k in range(rows.x.shape[1]):
+    for k, name in enumerate(config.inputs):
         known = rows.x[:, k][np.isfinite(rows.x[:, k])]
         if len(known):
-            low[k], high[k] = np.percentile(known, (1, 99))
+            low[k], high[k] = np.percentile(known, (0, 100) if name in PLATFORM else (1, 99))
     return low, high
