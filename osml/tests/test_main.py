@@ -33,7 +33,9 @@ def test_the_command_and_the_module_begin_at_the_same_place() -> None:
 
 
 SLOW_TO_LOAD = """
-import sys, time
+import signal, sys, time
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever runs this in the background may have it ignored
 
 class Slow:
     @staticmethod
