@@ -30,8 +30,9 @@ def platform_for(learned_from: Sequence[str]) -> str:
 
 
 class FeatureSpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One input in its place, in `unit`; `low` to `high` is what it was trained on (1st to 99th percentile, all of it
-    for what describes the machine).
+    """One input in its place, in `unit`.
+
+    `low` to `high` is what it was trained on: from the 1st to the 99th percentile, of what describes the machine all.
     """
 
     name: str

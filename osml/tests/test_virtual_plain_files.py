@@ -179,6 +179,18 @@ def test_a_new_file_is_not_seen_before_its_content(overtaken):
     assert not (top.parent / ".draft").exists()
 
 
+def test_a_draft_that_was_left_behind_is_not_written_into(tmp_path):
+    other = tmp_path / "other"
+    other.write_text("somebody's")
+    (tmp_path / ".draft").symlink_to(other)
+    export = PlainExport(OvertakenTree(), tmp_path)
+    export._tree.root.add("proc", file(lambda: "1\n"))
+    export.start()
+    assert other.read_text() == "somebody's"
+    assert (tmp_path / "proc").read_text() == "1\n"
+    export.stop()
+
+
 def test_a_command_that_comes_while_another_is_obeyed_is_obeyed_next(tmp_path):
     obeyed = []
 

@@ -19,6 +19,7 @@ from osml.virtual.kernel.kernfs import Caller, Directory, Entry, File, Tree
 
 _PATIENCE_S = 1.0
 _SETTLED_S = 0.05
+_DRAFT = ".draft"
 # Whoever made a group waits for these: when they are there, everything is.
 _COMES_LAST = frozenset({"schemata", "tasks", "cgroup.procs"})
 # What a path gives when somebody took away, made again or replaced what was seen there a moment ago.
@@ -74,6 +75,7 @@ class PlainExport:
 
     def start(self) -> None:
         """Write the whole tree out; what was there from a previous run is replaced."""
+        (self._top / _DRAFT).unlink(missing_ok=True)  # of one that was killed: it may be read-only
         for name, entry in self._tree.root.children.items():
             target = self._top / name
             if target.is_symlink() or target.is_file():
@@ -116,7 +118,7 @@ class PlainExport:
 
     def _appear(self, target: Path, entry: File) -> _Watched:
         """A new file, there with its content at once: a command to one still empty would be overwritten by it."""
-        draft = self._top / ".draft"
+        draft = self._top / _DRAFT
         descriptor = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             os.fchmod(descriptor, stat.S_IMODE(entry.mode))
