@@ -74,6 +74,37 @@ def test_variants_are_in_the_group_of_their_parent_and_the_seed_draws_the_groups
     np.testing.assert_array_equal(groups.group, unseen.groups_of(rows, rows, CONFIG).group)
 
 
+def test_many_machines_are_left_out_with_the_services(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of as many machines as groups each is strange to one network, which is asked about it alone; of fewer none."""
+    learned: list[Rows] = []
+    new_network = unseen.new_network
+
+    def heard(config: Any, scaling: Any, rows: Rows) -> Any:
+        learned.append(rows)
+        return new_network(config, scaling, rows)
+
+    monkeypatch.setattr(unseen, "new_network", heard)
+    rows = _rows(4000, 0)
+    machine = np.random.default_rng(9).integers(5, size=4000).astype(np.int32)
+    many = rows._replace(platform=machine, platforms=tuple("vwxyz"))
+    groups = unseen.groups_of(many, _rows(500, 1), CONFIG)
+    assert groups.machine_group is not None
+    np.testing.assert_array_equal(groups.group, unseen.groups_of(rows, rows, CONFIG).group)
+    asked: list[int] = []
+    for fold in range(4):
+        found = unseen.answers_without(groups, (fold,), CONFIG)
+        assert found is not None
+        strange = set(machine[groups.machine_group == fold])
+        asked += strange
+        assert set(learned[-1].platform) == set(range(5)) - strange
+        services = groups.group == fold
+        assert len(learned[-1].y) == int((~services & ~np.isin(machine, list(strange))).sum())
+        assert len(found.y) == int((services & groups.real & np.isin(machine, list(strange))).sum())
+    assert sorted(asked) == list(range(5))
+    three = rows._replace(platform=machine % 3, platforms=tuple("vwx"))
+    assert unseen.groups_of(three, rows, CONFIG).machine_group is None
+
+
 def test_margins_hold_for_a_service_that_is_like_the_others_and_not_for_one_that_is_not() -> None:
     train_rows = _rows(6000, 2)
     odd = train_rows.service == NAMES.index("e")

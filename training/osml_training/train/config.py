@@ -72,7 +72,10 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop_counters: float = 0.0
     """Share of the rows in training from which groups of counters (PMU, LLC, memory, latency, ...) are hidden."""
     service_folds: int = 0
-    """Groups of services that are held out in turn to make margins for unseen ones; 0: no such margins."""
+    """Groups of services that are held out in turn to make margins for unseen ones; 0: no such margins.
+
+    So many groups of machines are held out with them where the training has as many machines or more.
+    """
     seed: int = 0
     """Weights, batches, hidden counters."""
     split: Split = Split()

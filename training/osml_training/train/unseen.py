@@ -1,4 +1,4 @@
-"""How wrong the answers are for services that nobody trained on: some of the services held out in turn."""
+"""How wrong the answers are for services, and machines, that nobody trained on: some of them held out in turn."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Groups(NamedTuple):
     """Rows of a training whose services, with their variants, are in groups 0, 1, ...
 
     `group` has a number a row, `validation_group` one a row of the `validation`; `real` is False where a row is of a
-    variant.
+    variant. `machine_group` is that of the row's machine, None where machines are not left out.
     """
 
     train: Rows
@@ -44,25 +44,38 @@ class Groups(NamedTuple):
     group: NDArray[np.int64]
     validation_group: NDArray[np.int64]
     real: NDArray[np.bool_]
+    machine_group: NDArray[np.int64] | None = None
 
 
 def groups_of(train: Rows, validation: Rows, config: Config) -> Groups:
-    """`config.service_folds` groups of services, drawn by the seed."""
+    """`config.service_folds` groups of services, drawn by the seed; of machines, too, where there are as many.
+
+    A model of many machines is for machines that it doesn't know: its errors for unknown services on known machines
+    would say too little of it.
+    """
     rng = np.random.default_rng([config.seed, 3])
     parents = sorted({parent_of(service) for service in train.services})
     groups = dict(zip(parents, (rng.permutation(len(parents)) % config.service_folds).tolist(), strict=True))
     group = np.array([groups[parent_of(service)] for service in train.services])
     real = np.array([not is_variant(service) for service in train.services])
-    return Groups(train, validation, group[train.service], group[validation.service], real[train.service])
+    machines = None
+    if len(train.platforms) >= config.service_folds:
+        machines = (rng.permutation(len(train.platforms)) % config.service_folds)[train.platform]
+    return Groups(train, validation, group[train.service], group[validation.service], real[train.service], machines)
 
 
 def answers_without(groups: Groups, left_out: Collection[int], config: Config) -> Answered | None:
     """What a network that learned from all other groups says of the real services of those left out.
 
-    It learns as the final one does: the same config, every row. None where nothing is left to learn from or to ask.
+    It learns as the final one does: the same config, every row. Where machines are in groups, it learns from the other
+    machines alone and is asked about those left out. None where nothing is left to learn from or to ask.
     """
     strange = np.isin(groups.group, list(left_out))
-    part, asked = groups.train.taken(~strange), groups.train.taken(strange & groups.real)
+    known, of_others = ~strange, strange & groups.real
+    if groups.machine_group is not None:
+        strange_machine = np.isin(groups.machine_group, list(left_out))
+        known, of_others = known & ~strange_machine, of_others & strange_machine
+    part, asked = groups.train.taken(known), groups.train.taken(of_others)
     watched = groups.validation.taken(~np.isin(groups.validation_group, list(left_out)))
     if not (len(part.y) and len(asked.y) and len(watched.y)):
         return None
@@ -82,7 +95,8 @@ def unseen_margins(train: Rows, validation: Rows, config: Config) -> tuple[dict[
     The services of the training set go into `config.service_folds` groups; each group is answered by a network that was
     trained on the others and their variants, as long as the final one and on every row: of fewer services or after
     fewer passes it would err otherwise, and have another spread. A run of a group is as strange to its network as a run
-    of a new service to the final one. Variants are not answered: margins are of real programs.
+    of a new service to the final one. Variants are not answered: margins are of real programs. Machines are left out
+    with the services where there are `config.service_folds` of them or more.
     """
     groups = groups_of(train, validation, config)
     found = [answers_without(groups, (fold,), config) for fold in range(config.service_folds)]
