@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import signal
 import socket
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from importlib import import_module
 from itertools import chain
-from multiprocessing.process import BaseProcess
 from typing import Any, NamedTuple
 
 from osml.bench.scenario import Scenario
 from osml.bench.unit import Case, Done, run_unit
 from osml.failure import Failure, MachineError
+from osml.worker_processes import begin_worker
 
 _ATTEMPTS = 2
 _CONNECT_S = 5.0
@@ -61,7 +59,7 @@ def processes(count: int) -> Workers:
 def _pool(count: int, waiting: Iterator[Task], suspects: list[Task]) -> Iterator[Done]:
     """Work on what waits until nothing does or a process dies; then what was under way is among the suspects."""
     context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(count, mp_context=context, initializer=_begin_worker)
+    pool = ProcessPoolExecutor(count, mp_context=context, initializer=begin_worker)
     running: dict[Future[Done], Task] = {}
     try:
         while True:
@@ -79,19 +77,6 @@ def _pool(count: int, waiting: Iterator[Task], suspects: list[Task]) -> Iterator
                     return
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _begin_worker() -> None:
-    """Leave interrupts to the parent, and end with it however it ends: nobody would fetch the results."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def ray_cluster(address: str) -> Workers:

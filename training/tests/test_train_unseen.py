@@ -105,6 +105,13 @@ def test_many_machines_are_left_out_with_the_services(monkeypatch: pytest.Monkey
     assert unseen.groups_of(three, rows, CONFIG).machine_group is None
 
 
+def test_two_processes_find_the_same_margins_as_one() -> None:
+    rows, validation = _rows(2000, 4), _rows(500, 5)
+    alone, together = (unseen.unseen_margins(rows, validation, CONFIG, workers=count) for count in (1, 2))
+    assert alone == together
+    assert alone[1]
+
+
 def test_margins_hold_for_a_service_that_is_like_the_others_and_not_for_one_that_is_not() -> None:
     train_rows = _rows(6000, 2)
     odd = train_rows.service == NAMES.index("e")

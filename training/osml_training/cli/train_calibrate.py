@@ -24,6 +24,7 @@ def calibrate_command(
             min=2, help="Groups of services that are left out in turn.", show_default="as in the model's training"
         ),
     ] = None,
+    workers: Annotated[int, typer.Option(min=1, help="Processes; each has its own copy of the rows.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Make the margins for services that MODEL was not trained on anew; its weights stay as they are."""
@@ -31,7 +32,7 @@ def calibrate_command(
     from osml_training.jobs.calibration import calibrate  # noqa: PLC0415
 
     with Console(stderr=True).status(f"training the groups of {model}, each without some of the services"):
-        document = calibrate(model, dataset, models, folds=folds)
+        document = calibrate(model, dataset, models, folds=folds, workers=workers)
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return

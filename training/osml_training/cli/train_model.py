@@ -45,7 +45,14 @@ def command_for(model: Model) -> Callable[..., None]:
         track: Annotated[str | None, typer.Option(metavar="URI", help="MLflow server or sqlite:///FILE.")] = None,
         stream: Annotated[bool, typer.Option("--stream", help="Read every row in every pass, from disk.")] = False,
         ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, `auto`, or `local`.")] = None,
-        workers: Annotated[int, typer.Option(help="Processes with --ray.")] = 2,
+        workers: Annotated[
+            int | None,
+            typer.Option(
+                min=1,
+                help="Processes with --ray; without it those that make the margins for unknown services.",
+                show_default="2 with --ray, else 1",
+            ),
+        ] = None,
         json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
     ) -> None:
         need()

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import importlib
 import io
-import multiprocessing
 import os
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from concurrent.futures import Future, as_completed
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from osml.failure import Failure, InputError
+from osml.worker_processes import worker_pool
 from osml_training.data.arrow import pa, pq
 from osml_training.data.description import LICENCE, Fingerprint, Provenance, virtual_fingerprint
 from osml_training.data.label import Labelling, label_file
@@ -151,15 +151,10 @@ def _processes(todo: list[Part], sweep: Sweep, traces: Path, workers: int) -> It
             yield part, _write_part(part, sweep, traces)
         return
     compile_all()  # here once, not in every process
-    # Not forked: the compiled code and pyarrow have threads of their own.
-    # Not a `with`: its exit would wait for the whole queue after a Ctrl-C or a full disk.
-    pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-    try:
+    with worker_pool(workers) as pool:
         futures: dict[Future[int], Part] = {pool.submit(_write_part, part, sweep, traces): part for part in todo}
         for future in as_completed(futures):
             yield futures[future], future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
 
 
 def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Iterator[tuple[Part, int]]:

@@ -25,15 +25,16 @@ from osml_training.train.unseen import unseen_margins
 
 
 def calibrate(
-    model: str, dataset: Path, models: Path | None = None, *, folds: int | None = None
+    model: str, dataset: Path, models: Path | None = None, *, folds: int | None = None, workers: int = 1
 ) -> dict[str, Any]:  # fmt: skip
     """Make `margins_unseen` of a model in its folder anew, from the rows of its training; returns its evaluation.
 
     `folds` replaces the number of groups of services that its training left out in turn: with more of them each network
-    knows more services, and errs less like one that knows few. `model.onnx`, the margins for known services and the
-    commit of the training stay; metadata and card say by which command and commit the new margins were made, and the
-    manifest gets the new checksums, all at the end. Raises InputError for another data set than that of the training,
-    for a transferred model, for less than two groups, and for more than there are services.
+    knows more services, and errs less like one that knows few; `workers` processes train them. `model.onnx`, the
+    margins for known services and the commit of the training stay; metadata and card say by which command and commit
+    the new margins were made, and the manifest gets the new checksums, all at the end. Raises InputError for another
+    data set than that of the training, for a transferred model, for less than two groups, and for more than there are
+    services.
     """
     folder = folder_of(model, models)
     predictor = load_predictor(folder)
@@ -64,7 +65,7 @@ def calibrate(
     loop.deterministic()
     train = load_part(dataset, config, "train", platforms=platforms)
     validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms)
-    margins, errors = unseen_margins(train, validation, config)
+    margins, errors = unseen_margins(train, validation, config, workers=workers)
     made = {"command": command_line(), "commit": commit()}
     first = msgspec.structs.replace(
         old, margins_unseen=margins, training=old.training | {"service_folds": config.service_folds},

@@ -25,7 +25,7 @@ from osml_training.train.train import Fitted, ranges_of, train
 
 @dataclass(frozen=True)
 class Job:
-    """One training from the command line; None is the default of the command."""
+    """One training from the command line; None is the default of the command (`workers`: 2 with Ray, else 1)."""
 
     dataset: Path
     model: Model
@@ -38,7 +38,7 @@ class Job:
     changes: dict[str, Any] = field(default_factory=lambda: {})
     track: str | None = None
     ray: str | None = None
-    workers: int = 2
+    workers: int | None = None
 
     def config_read(self) -> Config:
         """The config with the changes; InputError where it is of another model."""
@@ -73,10 +73,13 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load
 
         trained = train_on_ray(
-            job.dataset, config, platforms=platforms, workers=job.workers, address=job.ray, storage=job.out / ".ray"
-        )
+            job.dataset, config, platforms=platforms, workers=job.workers or 2, address=job.ray,
+            storage=job.out / ".ray",
+        )  # fmt: skip
     else:
-        trained = train(job.dataset, config, platforms=platforms, heard=heard, check=exportable)
+        trained = train(
+            job.dataset, config, platforms=platforms, heard=heard, check=exportable, workers=job.workers or 1
+        )
     name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})
     folder = write_bundle(trained, first, job.out / name)

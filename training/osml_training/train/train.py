@@ -103,13 +103,16 @@ def fit_network(
 
 
 def finish(
-    fitted: Fitted, dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, keep: Keep | None = None
-) -> Trained:
-    """Margins of the part `calibration`, and of service folds where the config wants them."""
+    fitted: Fitted, dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None,
+    keep: Keep | None = None, workers: int = 1,
+) -> Trained:  # fmt: skip
+    """Margins of the part `calibration`, and of service folds where the config wants them, by so many processes."""
     calibration = load_part(dataset, config, "calibration", rows=held_rows(config), platforms=platforms, keep=keep)
     points, spread = loop.predict(fitted.network, calibration.x)
     rows = fitted.rows
-    strange, errors = unseen_margins(rows, fitted.validation, config) if config.service_folds > 1 else ({}, [])
+    strange, errors = {}, []
+    if config.service_folds > 1:
+        strange, errors = unseen_margins(rows, fitted.validation, config, workers=workers)
     low, high = ranges_of(rows, config)
     trained_on = [rows.services[int(k)] for k in np.unique(rows.service)]
     return Trained(
@@ -124,13 +127,13 @@ def finish(
 def train(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
     keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
-    check: Callable[[Fitted], None] | None = None,
+    check: Callable[[Fitted], None] | None = None, workers: int = 1,
 ) -> Trained:  # fmt: skip
-    """`fit_network`, then `finish`. `check` may refuse what was learned before the margins are made."""
+    """`fit_network`, then `finish` by so many processes. `check` may refuse what was learned before that."""
     fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard)
     if check is not None:
         check(fitted)
-    return finish(fitted, dataset, config, platforms=platforms, keep=keep)
+    return finish(fitted, dataset, config, platforms=platforms, keep=keep, workers=workers)
 
 
 def held_rows(config: Config) -> int:

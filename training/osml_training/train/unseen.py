@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from itertools import repeat
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from osml.predictors import Margin
+from osml.worker_processes import worker_pool
 from osml_training.data.variants import is_variant, parent_of
 from osml_training.train import loop
 from osml_training.train.config import Config
@@ -89,18 +91,29 @@ def together(parts: list[Answered]) -> Answered:
     return Answered(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def unseen_margins(train: Rows, validation: Rows, config: Config) -> tuple[dict[str, Margin], list[float]]:
+def _in_turn(groups: Groups, config: Config, workers: int) -> list[Answered | None]:
+    """`answers_without` each group, in so many processes: each has its own copy of the rows."""
+    folds = [(fold,) for fold in range(config.service_folds)]
+    if workers == 1:
+        return [answers_without(groups, fold, config) for fold in folds]
+    with worker_pool(min(workers, len(folds)), loop.deterministic) as pool:
+        return list(pool.map(answers_without, repeat(groups), folds, repeat(config)))
+
+
+def unseen_margins(
+    train: Rows, validation: Rows, config: Config, *, workers: int = 1
+) -> tuple[dict[str, Margin], list[float]]:
     """Margins for services that are not in training, and the mean absolute errors for them, one an output.
 
     The services of the training set go into `config.service_folds` groups; each group is answered by a network that was
     trained on the others and their variants, as long as the final one and on every row: of fewer services or after
     fewer passes it would err otherwise, and have another spread. A run of a group is as strange to its network as a run
     of a new service to the final one. Variants are not answered: margins are of real programs. Machines are left out
-    with the services where there are `config.service_folds` of them or more.
+    with the services where there are `config.service_folds` of them or more. The number of processes, `workers`,
+    changes nothing but the time.
     """
     groups = groups_of(train, validation, config)
-    found = [answers_without(groups, (fold,), config) for fold in range(config.service_folds)]
-    held = [answered for answered in found if answered is not None]
+    held = [answered for answered in _in_turn(groups, config, workers) if answered is not None]
     if not held:
         return {}, []
     points, spread, y, run, _ = together(held)
