@@ -34,6 +34,7 @@ def test_from_collection_to_package(tmp_path: Path) -> None:
     collected = run("collect", folder, *SMALL, "--json")
     assert collected["simulated"] is True
     assert collected["rows"] >= 600
+    assert collected["rows_asked"] == 600
     assert collected["rows_resumed"] == 0
     assert run("collect", folder, *SMALL, "--json")["rows_resumed"] == collected["rows"]
     labelled = run("label", folder, "--json")

@@ -56,3 +56,13 @@ def test_rows_without_a_label_do_not_count() -> None:
         margins_of(points, np.ones_like(y), y, run)["0.9"].two_sided,
         margins_of(points, np.ones_like(y), holes, run)["0.9"].two_sided,
     )
+
+
+def test_bands_share_the_margin_of_the_one_that_is_answered_worst() -> None:
+    points, y, run = _runs(200, 3, 2)
+    band = run % 2
+    y[band == 1] *= 3
+    wide = margins_of(points[band == 1], np.ones_like(y)[band == 1], y[band == 1], run[band == 1])
+    both = margins_of(points, np.ones_like(y), y, run, band=band)
+    assert both == wide
+    assert both["0.95"].two_sided[0] > margins_of(points, np.ones_like(y), y, run)["0.95"].two_sided[0]

@@ -105,6 +105,19 @@ def test_many_machines_are_left_out_with_the_services(monkeypatch: pytest.Monkey
     assert unseen.groups_of(three, rows, CONFIG).machine_group is None
 
 
+def test_machines_of_every_size_have_a_band_of_their_own() -> None:
+    """Eight of 4 to 32 CPUs, in no order: two in each quarter."""
+    config = msgspec.structs.replace(CONFIG, context=("platform_cores",))
+    cores = np.array([24, 4, 8, 32, 12, 28, 16, 20])
+    machine = np.random.default_rng(7).integers(8, size=4000).astype(np.int32)
+    x = np.zeros((4000, len(config.inputs)), np.float32)
+    x[:, config.inputs.index("platform_cores")] = cores[machine]
+    rows = _rows(4000, 0)._replace(x=x, platform=machine, platforms=tuple("abcdefgh"))
+    band = unseen.groups_of(rows, _rows(500, 1), config).band
+    for k, wanted in enumerate([2, 0, 0, 3, 1, 3, 1, 2]):
+        assert set(band[machine == k]) == {wanted}
+
+
 def test_two_processes_find_the_same_margins_as_one() -> None:
     rows, validation = _rows(2000, 4), _rows(500, 5)
     alone, together = (unseen.unseen_margins(rows, validation, CONFIG, workers=count) for count in (1, 2))

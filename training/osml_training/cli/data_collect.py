@@ -166,8 +166,8 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: 
 def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds: float, json: bool) -> None:
     size = sum(file.stat().st_size for file in (out / "traces").rglob("*.parquet"))
     document: dict[str, Any] = {
-        "dataset": str(out), "simulated": True, "rows": rows, "rows_resumed": resumed, "files": files, "bytes": size,
-        "seconds": round(seconds, 3),
+        "dataset": str(out), "simulated": True, "rows": rows, "rows_asked": asked, "rows_resumed": resumed,
+        "files": files, "bytes": size, "seconds": round(seconds, 3),
     }  # fmt: skip
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

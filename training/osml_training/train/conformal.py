@@ -26,18 +26,25 @@ def _quantile(score: NDArray[np.float64], run: NDArray[np.int64], coverage: floa
 
 
 def margins_of(
-    points: Floats32, spread: Floats32, y: Floats32, run: NDArray[np.int64], coverages: tuple[float, ...] = COVERAGES
-) -> dict[str, Margin]:
-    """Factors of the spread by coverage, one an output, from rows of runs that were held out for this."""
+    points: Floats32, spread: Floats32, y: Floats32, run: NDArray[np.int64], coverages: tuple[float, ...] = COVERAGES,
+    *, band: NDArray[np.int64] | None = None,
+) -> dict[str, Margin]:  # fmt: skip
+    """Factors of the spread by coverage, one an output, from rows of runs that were held out for this.
+
+    With a `band` a row they hold in every band and not only over all: the largest of the factors that each band by
+    itself would have (Mondrian conformal prediction, Vovk et al. 2005, section 4.5).
+    """
+    bands = [np.ones(len(y), bool)] if band is None else [band == one for one in np.unique(band)]
     out: dict[str, Margin] = {}
     for coverage in coverages:
         two_sided: list[float] = []
         upper: list[float] = []
         for k in range(y.shape[1]):
             known = ~np.isnan(y[:, k])
-            score = ((y[:, k] - points[:, k]) / spread[:, k])[known].astype(np.float64)
-            two_sided.append(_quantile(np.abs(score), run[known], coverage))
-            upper.append(_quantile(score, run[known], coverage))
+            score = ((y[:, k] - points[:, k]) / spread[:, k]).astype(np.float64)
+            asked = [one & known for one in bands if (one & known).any()]
+            two_sided.append(max(_quantile(np.abs(score[one]), run[one], coverage) for one in asked))
+            upper.append(max(_quantile(score[one], run[one], coverage) for one in asked))
         out[f"{coverage:g}"] = Margin(two_sided, upper)
     return out
 

@@ -19,26 +19,41 @@ from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import Floats32, Rows
 
+SIZES = 4
+"""Machines that are left out are as many in each band of size, small to large; margins hold in every one."""
+
 
 class Answered(NamedTuple):
-    """What a network said of services that it did not know: (rows, outputs), `service` as in the rows asked about."""
+    """What a network said of services that it did not know: (rows, outputs), `service` as in the rows asked about.
+
+    `band` is that of the machine's CPUs, 0, 1, ..., and 0 everywhere where machines were not left out.
+    """
 
     points: Floats32
     spread: Floats32
     y: Floats32
     run: NDArray[np.int64]
     service: NDArray[np.int32]
+    band: NDArray[np.int64]
 
     def taken(self, which: NDArray[np.bool_]) -> Answered:
         """Some of the rows."""
-        return Answered(self.points[which], self.spread[which], self.y[which], self.run[which], self.service[which])
+        return Answered(
+            self.points[which],
+            self.spread[which],
+            self.y[which],
+            self.run[which],
+            self.service[which],
+            self.band[which],
+        )
 
 
 class Groups(NamedTuple):
     """Rows of a training whose services, with their variants, are in groups 0, 1, ...
 
     `group` has a number a row, `validation_group` one a row of the `validation`; `real` is False where a row is of a
-    variant. `machine_group` is that of the row's machine, None where machines are not left out.
+    variant. `machine_group` is that of the row's machine, None where machines are not left out; `band` which of
+    `SIZES` the machine is among, by its CPUs.
     """
 
     train: Rows
@@ -46,6 +61,7 @@ class Groups(NamedTuple):
     group: NDArray[np.int64]
     validation_group: NDArray[np.int64]
     real: NDArray[np.bool_]
+    band: NDArray[np.int64]
     machine_group: NDArray[np.int64] | None = None
 
 
@@ -60,10 +76,26 @@ def groups_of(train: Rows, validation: Rows, config: Config) -> Groups:
     groups = dict(zip(parents, (rng.permutation(len(parents)) % config.service_folds).tolist(), strict=True))
     group = np.array([groups[parent_of(service)] for service in train.services])
     real = np.array([not is_variant(service) for service in train.services])
-    machines = None
+    machines, band = None, np.zeros(len(train.platform), np.int64)
     if len(train.platforms) >= config.service_folds:
         machines = (rng.permutation(len(train.platforms)) % config.service_folds)[train.platform]
-    return Groups(train, validation, group[train.service], group[validation.service], real[train.service], machines)
+        band = _sizes(train, config)[train.platform]
+    return Groups(
+        train, validation, group[train.service], group[validation.service], real[train.service], band, machines
+    )
+
+
+def _sizes(rows: Rows, config: Config) -> NDArray[np.int64]:
+    """Which quarter of the machines each is in, by CPUs; all in one where the network isn't told how many they are."""
+    count = len(rows.platforms)
+    if "platform_cores" not in config.inputs:
+        return np.zeros(count, np.int64)
+    first = np.unique(rows.platform, return_index=True)  # machines without rows are not asked about
+    cores = np.zeros(count)
+    cores[first[0]] = rows.x[first[1], config.inputs.index("platform_cores")]
+    place = np.empty(count, np.int64)
+    place[np.argsort(cores, kind="stable")] = np.arange(count)
+    return place * SIZES // count
 
 
 def answers_without(groups: Groups, left_out: Collection[int], config: Config) -> Answered | None:
@@ -83,7 +115,8 @@ def answers_without(groups: Groups, left_out: Collection[int], config: Config) -
         return None
     network = new_network(config, scaling_of(part.x, config), part)
     loop.fit(network, loop.from_memory(network, part, config), watched, config, -(-len(part.y) // config.batch))
-    return Answered(*loop.predict(network, asked.x), asked.y, asked.run, asked.service)
+    band = groups.band[of_others]
+    return Answered(*loop.predict(network, asked.x), asked.y, asked.run, asked.service, band)
 
 
 def together(parts: list[Answered]) -> Answered:
@@ -109,13 +142,13 @@ def unseen_margins(
     trained on the others and their variants, as long as the final one and on every row: of fewer services or after
     fewer passes it would err otherwise, and have another spread. A run of a group is as strange to its network as a run
     of a new service to the final one. Variants are not answered: margins are of real programs. Machines are left out
-    with the services where there are `config.service_folds` of them or more. The number of processes, `workers`,
-    changes nothing but the time.
+    with the services where there are `config.service_folds` of them or more; the margins then hold for machines of
+    every size. The number of processes, `workers`, changes nothing but the time.
     """
     groups = groups_of(train, validation, config)
     held = [answered for answered in _in_turn(groups, config, workers) if answered is not None]
     if not held:
         return {}, []
-    points, spread, y, run, _ = together(held)
+    points, spread, y, run, _, band = together(held)
     errors = np.nanmean(np.abs(points - y), axis=0)
-    return margins_of(points, spread, y, run), [round(float(error), 4) for error in errors]
+    return margins_of(points, spread, y, run, band=band), [round(float(error), 4) for error in errors]
