@@ -8,11 +8,12 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from multiprocessing.process import BaseProcess
 from types import FrameType
+from typing import Any
 
 from osml.failure import Failure
 
@@ -37,6 +38,18 @@ def _end_with(parent: BaseProcess) -> None:
     os._exit(1)
 
 
+def _work(task: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
+    try:
+        return task(*arguments, **options)
+    except SystemExit:
+        os._exit(1)  # else the executor would take it for the task's own exception, and do the next task
+
+
+class _Pool(ProcessPoolExecutor):
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        return super().submit(_work, fn, *args, **kwargs)
+
+
 @contextmanager
 def worker_pool(count: int, begin: Callable[[], None] | None = None) -> Generator[ProcessPoolExecutor]:
     """`count` processes, each of which calls `begin` once; an exception in the block breaks off what they are at.
@@ -45,7 +58,7 @@ def worker_pool(count: int, begin: Callable[[], None] | None = None) -> Generato
     processes was killed.
     """
     others = set(multiprocessing.active_children())
-    pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), begin_worker, (begin,))
+    pool = _Pool(count, multiprocessing.get_context("spawn"), begin_worker, (begin,))
     try:
         yield pool
     except BrokenProcessPool:

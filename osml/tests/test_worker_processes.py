@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import signal
 import time
 from pathlib import Path
 
@@ -13,25 +14,33 @@ from osml.failure import Failure
 from osml.worker_processes import worker_pool
 
 
-def test_a_killed_process_is_a_failure_in_one_sentence() -> None:
+def test_a_killed_process_is_a_failure_in_one_sentence_and_the_others_stop(tmp_path: Path) -> None:
+    """They stop at once, whatever is queued: none takes up another task."""
+    started = time.monotonic()
     with (
         pytest.raises(Failure, match=r"one of 2 worker processes was killed.* fewer --workers"),
         worker_pool(2) as pool,
     ):
-        pool.submit(os._exit, 9).result()
+        for name in ("one", "two", "three", "four"):
+            pool.submit(_hold, tmp_path / name)
+        pid = _first(tmp_path)
+        os.kill(pid, signal.SIGKILL)
+        pool.submit(os.getpid).result()
+    assert time.monotonic() - started < _HOLD_S
+    assert {file.read_text("ascii") for file in tmp_path.iterdir()} == {str(pid)}  # the others took theirs away
 
 
 def test_an_exception_breaks_off_the_work_and_lets_it_clean_up(tmp_path: Path) -> None:
-    busy, there = tmp_path / "busy", set(multiprocessing.active_children())
+    there = set(multiprocessing.active_children())
     started = time.monotonic()
     with pytest.raises(KeyboardInterrupt), worker_pool(2) as pool:
-        pool.submit(_hold, busy)
-        while not busy.exists():
-            time.sleep(0.01)
+        for name in ("one", "two", "three", "four"):
+            pool.submit(_hold, tmp_path / name)
+        _first(tmp_path)
         raise KeyboardInterrupt
-    assert not busy.exists()
-    assert set(multiprocessing.active_children()) == there
     assert time.monotonic() - started < _HOLD_S
+    assert not list(tmp_path.iterdir())
+    assert set(multiprocessing.active_children()) == there
 
 
 def test_each_process_begins_with_what_it_is_told(tmp_path: Path) -> None:
@@ -45,8 +54,17 @@ _HOLD_S = 300.0
 
 def _hold(file: Path) -> None:
     """Holds a file for minutes."""
-    file.touch()
     try:
+        file.write_text(str(os.getpid()), "ascii")
         time.sleep(_HOLD_S)
     finally:
-        file.unlink()
+        file.unlink(missing_ok=True)
+
+
+def _first(folder: Path) -> int:
+    """The process that holds a file, as soon as one does."""
+    while True:
+        for file in folder.iterdir():
+            if found := file.read_text("ascii"):
+                return int(found)
+        time.sleep(0.01)
