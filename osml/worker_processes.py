@@ -18,24 +18,28 @@ from typing import Any
 from osml.failure import Failure
 
 
-def begin_worker(begin: Callable[[], None] | None = None) -> None:
-    """Leave interrupts to the parent, and end with it however it ends: nobody would fetch the results. Then `begin`."""
+def begin_worker() -> None:
+    """Leave interrupts to the parent, and end with it however it ends: nobody would fetch the results."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _leave)
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _begin(begin: Callable[[], None] | None) -> None:
+    begin_worker()
+    signal.signal(signal.SIGTERM, _leave)
     if begin is not None:
         begin()
 
 
 def _leave(_number: int, _frame: FrameType | None) -> None:
     sys.exit(1)  # by way of every `finally`: half-written files are taken away
-
-
-def _end_with(parent: BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
 
 
 def _work(task: Callable[..., Any], /, *arguments: Any, **options: Any) -> Any:
@@ -58,7 +62,7 @@ def worker_pool(count: int, begin: Callable[[], None] | None = None) -> Generato
     processes was killed.
     """
     others = set(multiprocessing.active_children())
-    pool = _Pool(count, multiprocessing.get_context("spawn"), begin_worker, (begin,))
+    pool = _Pool(count, multiprocessing.get_context("spawn"), _begin, (begin,))
     try:
         yield pool
     except BrokenProcessPool:
