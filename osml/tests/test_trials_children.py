@@ -32,7 +32,9 @@ def test_a_child_that_dies_is_reported_with_its_last_words(tmp_path):
 def test_a_child_that_never_gets_ready_is_a_failure_that_names_it(tmp_path):
     with Children(tmp_path) as children:
         child = children.start("sleeper", ["sleep", "60"])
-        with pytest.raises(Failure, match=r"the sleeper was not ready within 0\.2 s"):
+        process = rf"process {child.pid} \(sleep 60\), state \w, 0\.\d\d s of CPU"
+        said = rf"the sleeper was not ready within 0\.2 s; last words: sleeper: nothing \({process}"
+        with pytest.raises(Failure, match=said):
             wait_until(lambda: False, "the sleeper", [child], timeout_s=0.2)
 
 

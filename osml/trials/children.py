@@ -63,6 +63,22 @@ class Child:
         if not self.running:
             raise Failure(f"{self.name} ended with exit code {self.exit_code}: {self.log_tail() or 'it said nothing'}")
 
+    def last_words(self, lines: int = LOG_TAIL) -> str:
+        """The end of its log, and what the kernel says of the process: one that is stuck may say nothing."""
+        return f"{self.log_tail(lines) or 'nothing'} ({self._whereabouts()})"
+
+    def _whereabouts(self) -> str:
+        directory = Path("/proc") / str(self.pid)
+        try:
+            words = (directory / "cmdline").read_bytes().decode(errors="replace").split("\0")
+            fields = (directory / "stat").read_text().rpartition(")")[2].split()  # the name may hold anything
+            waits = (directory / "wchan").read_text()
+        except OSError:
+            return f"process {self.pid} has ended"
+        used_s = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime: proc(5)
+        waiting = f", waiting in {waits}" if waits not in ("", "0") else ""
+        return f"process {self.pid} ({' '.join(words[:3]).strip()}), state {fields[0]}, {used_s:.2f} s of CPU{waiting}"
+
     def kill(self) -> None:
         """SIGKILL to the whole group, for tests of sudden death."""
         self._signal(signal.SIGKILL)
@@ -125,7 +141,7 @@ def wait_until(ready: Callable[[], bool], what: str, children: Sequence[Child], 
         for child in children:
             child.check()
         if time.monotonic() > deadline:
-            last = "; ".join(f"{child.name}: {child.log_tail()}" for child in children)
+            last = "; ".join(f"{child.name}: {child.last_words()}" for child in children)
             raise Failure(f"{what} was not ready within {timeout_s:g} s; last words: {last}")
         time.sleep(0.05)
 

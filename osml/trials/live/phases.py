@@ -84,10 +84,9 @@ def run_phase(
         child.check()
         running.check()
         if time.monotonic() > deadline:
-            words = child.log_tail() or "nothing"
             raise Failure(
                 f"the agent recorded {len(records)} decisions and {reader.unanswered} unanswered observations in "
-                f"{seconds + SLACK_S:g} s, expected {seconds} decisions; it said: {words}"
+                f"{seconds + SLACK_S:g} s, expected {seconds} decisions; it said: {child.last_words()}"
             )
     after = running.generator.mark(label)
     running.children.stop(child)
