@@ -24,7 +24,9 @@ from osml_training.data.runs import RunKey
 from osml_training.evaluate.evaluate import config_of
 from osml_training.evaluate.floor import label_differences, label_noise
 from osml_training.evaluate.published import PAIRS, TABLE_5
+from osml_training.jobs import training
 from osml_training.train.config import from_nothing, shipped_config
+from osml_training.train.loop import GraphLimit
 from osml_training.train.table import load, source_of
 from osml_training.transfer import transfer as transferring
 
@@ -74,6 +76,16 @@ def test_the_same_command_gives_the_same_file(
     _run(train.app, "a", str(sweep), "--out", str(tmp_path), "--epochs", "2", "--rows", "5000", "--seed", "3")
     first, second = (folder / f"a-masked-{PLATFORM}" / "model.onnx" for folder in (out, tmp_path))
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_what_of_a_training_could_not_be_kept_is_said(
+    sweep: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    differences = iter([0.0, 2e-5])
+    limit = GraphLimit(lambda _network: next(differences), 1e-5)
+    monkeypatch.setattr(training, "graph_limit", lambda _low, _high: limit)
+    job = training.Job(sweep, "a", "masked", out=tmp_path, changes={"epochs": 2, "rows": 5000, "seed": 3})
+    assert any(word.startswith("1 of 2 epochs could not be kept") for word in training.run_job(job).warnings)
 
 
 @pytest.mark.parametrize("model", ["a2", "b", "b2"])

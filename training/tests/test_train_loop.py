@@ -66,12 +66,15 @@ def test_a_range_holds_every_machine_but_no_outlier_of_a_sensor() -> None:
     assert high[counter] < 2
 
 
-def _fitted(config: Config = CONFIG, rows: Rows | None = None) -> tuple[Any, list[loop.Epoch]]:
+def _fitted(
+    config: Config = CONFIG, rows: Rows | None = None, limit: loop.GraphLimit | None = None
+) -> tuple[Any, list[loop.Epoch]]:
     loop.deterministic()
     rows = rows or _rows()
     network = new_network(config, scaling_of(rows.x, config), rows)
     steps = -(-len(rows.y) // config.batch)
-    return network, loop.fit(network, loop.from_memory(network, rows, config), _rows(500, 9), config, steps)
+    batches = loop.from_memory(network, rows, config)
+    return network, loop.fit(network, batches, _rows(500, 9), config, steps, limit=limit)
 
 
 def test_it_learns_a_function_that_can_be_learned() -> None:
@@ -140,6 +143,26 @@ def test_the_best_epoch_is_kept_and_patience_ends_it() -> None:
     best = min(epoch.validation_mae[0] for epoch in epochs)
     assert loop.mean_absolute_error(network, _rows(500, 9), config)[0] == pytest.approx(best, rel=1e-5)
     assert len(epochs) < 40
+
+
+def test_an_epoch_whose_graph_would_answer_otherwise_is_not_kept() -> None:
+    differences = iter([1e-6, 2e-6, 3e-5, 1.4e-5])
+    limit = loop.GraphLimit(lambda _network: next(differences), 1e-5)
+    config = msgspec.structs.replace(CONFIG, learning_rate=0.001, epochs=4)
+    network, epochs = _fitted(config, limit=limit)
+    errors = [epoch.validation_mae[0] for epoch in epochs]
+    assert errors == sorted(errors, reverse=True)  # every epoch is better than those before, so that all are asked
+    assert [epoch.too_far for epoch in epochs] == [0, 0, 3e-5, 1.4e-5]
+    assert loop.mean_absolute_error(network, _rows(500, 9), config)[0] == pytest.approx(errors[1], rel=1e-5)
+    assert limit.words(epochs[:2]) == ""
+    assert limit.words(epochs).startswith("2 of 4 epochs could not be kept: their exported graphs would differ")
+    assert "by up to 3e-05, expected at most 1e-05: raise head_weight_decay" in limit.words(epochs)
+
+
+def test_a_training_of_which_no_epoch_can_be_kept_is_refused() -> None:
+    limit = loop.GraphLimit(lambda _network: float("inf"), 1e-5)
+    with pytest.raises(Failure, match=r"3 of 3 epochs could not be kept: .* up to inf, expected at most 1e-05: raise"):
+        _fitted(msgspec.structs.replace(CONFIG, epochs=3, patience=3), limit=limit)
 
 
 def test_hidden_counters_in_training_make_a_missing_counter_bearable() -> None:

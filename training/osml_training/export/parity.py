@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import Failure
 from osml.predictors import Predictor
 from osml_training.export.graph import onnx_model
 from osml_training.networks import Network
-from osml_training.train.loop import predict
+from osml_training.train.loop import GraphLimit, predict
 
 TOLERANCE = 1e-5
 """Largest difference, relative to the larger of the answer and the standard deviation of its label."""
@@ -56,18 +55,17 @@ def _difference(network: Network, answers: Sequence[NDArray[np.float32]], x: NDA
     return worst
 
 
-def check_exportable(network: Network, low: NDArray[np.float64], high: NDArray[np.float64]) -> None:
-    """Failure where the graph of a network would not answer as it does; `low` and `high` are of its inputs.
+def graph_limit(low: NDArray[np.float64], high: NDArray[np.float64]) -> GraphLimit:
+    """What keeps a training to networks whose graphs answer as they do; `low` and `high` are of the inputs.
 
-    To be asked before margins for unknown services are made, which takes longer than the training. The larger the
-    weights, the more is cancelled between them, and the more the order of sums in float32 matters.
+    The larger the weights, the more is cancelled between them, and the more the order of sums in float32 matters.
     """
     runtime: Any = importlib.import_module("onnxruntime")
-    session = runtime.InferenceSession(onnx_model(network, {}).SerializeToString(), providers=["CPUExecutionProvider"])
-    x = probes(low, high, PROBES, 0, missing=network.masked)
-    worst = _difference(network, session.run(["points", "spread"], {"features": x}), x)
-    if not worst <= TOLERANCE:
-        raise Failure(
-            f"the exported graph would differ from the network by {worst:.2g}, expected at most {TOLERANCE:g}: raise "
-            "head_weight_decay or weight_decay, or lower learning_rate or epochs, in the config: its weights are large"
-        )
+
+    def difference(network: Network) -> float:
+        graph = onnx_model(network, {}).SerializeToString()
+        session = runtime.InferenceSession(graph, providers=["CPUExecutionProvider"])
+        x = probes(low, high, PROBES, 0, missing=network.masked)
+        return _difference(network, session.run(["points", "spread"], {"features": x}), x)
+
+    return GraphLimit(difference, TOLERANCE)

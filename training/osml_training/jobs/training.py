@@ -17,10 +17,10 @@ from osml.predictors.metadata import platform_for
 from osml_training.data.features import Model
 from osml_training.evaluate.evaluate import evaluate
 from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
-from osml_training.export.parity import check_exportable
+from osml_training.export.parity import graph_limit
 from osml_training.train import loop
 from osml_training.train.config import CONFIGS, Config, Variant, read_config
-from osml_training.train.train import Fitted, ranges_of, train
+from osml_training.train.train import train
 
 
 @dataclass(frozen=True)
@@ -66,19 +66,16 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
         check_uri(job.track)
     platforms = (job.platform,) if job.platform else None
 
-    def exportable(fitted: Fitted) -> None:
-        check_exportable(fitted.network, *ranges_of(fitted.rows, config))
-
     if job.ray is not None:
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load
 
         trained = train_on_ray(
             job.dataset, config, platforms=platforms, workers=job.workers or 2, address=job.ray,
-            storage=job.out / ".ray",
+            storage=job.out / ".ray", graph=graph_limit,
         )  # fmt: skip
     else:
         trained = train(
-            job.dataset, config, platforms=platforms, heard=heard, check=exportable, workers=job.workers or 1
+            job.dataset, config, platforms=platforms, heard=heard, graph=graph_limit, workers=job.workers or 1
         )
     name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})

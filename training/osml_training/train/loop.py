@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -30,13 +30,40 @@ Batches = Callable[[int], Iterator[tuple[Tensor, Tensor]]]
 
 
 class Epoch(NamedTuple):
-    """One pass: mean training loss, mean absolute error of each output in validation, rows and seconds."""
+    """One pass: mean training loss, mean absolute error of each output in validation, rows and seconds.
+
+    `too_far`: how far the answers of its exported graph would be from its own, where that is beyond the limit; else 0.
+    """
 
     number: int
     loss: float
     validation_mae: tuple[float, ...]
     rows: int
     seconds: float
+    too_far: float = 0.0
+
+
+class GraphLimit(NamedTuple):
+    """How far a network's exported graph is from it, and how far it may be: networks beyond it are not kept."""
+
+    difference: Callable[[Network], float]
+    most: float
+
+    def excess(self, network: Network) -> float:
+        """The difference where it is too large, else 0."""
+        found = self.difference(network)
+        return 0.0 if found <= self.most else found
+
+    def words(self, epochs: Sequence[Epoch]) -> str:
+        """What came of it, with what to do; empty where every epoch could be kept."""
+        refused = [epoch.too_far for epoch in epochs if epoch.too_far]
+        if not refused:
+            return ""
+        return (
+            f"{len(refused)} of {len(epochs)} epochs could not be kept: their exported graphs would differ from the "
+            f"network by up to {max(refused):.2g}, expected at most {self.most:g}: raise head_weight_decay or "
+            "weight_decay, or lower learning_rate or epochs, in the config: its weights are large"
+        )
 
 
 def deterministic() -> None:
@@ -99,12 +126,13 @@ def mean_absolute_error(network: Network, rows: Rows, config: Config) -> tuple[f
 @subnormals_are_zero()
 def fit(
     network: Network, batches: Batches, validation: Rows, config: Config, steps_an_epoch: int,
-    heard: Callable[[Epoch], None] | None = None,
+    heard: Callable[[Epoch], None] | None = None, limit: GraphLimit | None = None,
 ) -> list[Epoch]:  # fmt: skip
     """Train in place; the network ends with the weights of its best epoch in validation. Returns all epochs.
 
     `steps_an_epoch` sets the cosine along which the learning rate falls. Several processes that train together must
-    start with the same weights, and end so. Raises Failure where the loss is not finite.
+    start with the same weights, and end so. Only what is within the `limit` is the best. Raises Failure where the loss
+    is not finite, or no epoch is within the limit.
     """
     together = Together()
     steps_an_epoch = together.fewest(steps_an_epoch)
@@ -142,15 +170,21 @@ def fit(
             )
         alone = torch.tensor(mean_absolute_error(network, validation, config), dtype=torch.float64)
         errors = tuple(float(error) for error in together.mean(alone))
-        epochs.append(Epoch(number, summed / max(steps, 1), errors, rows, time.monotonic() - started))
+        score = float(np.mean(np.array(errors) / scale))
+        too_far = 0.0
+        if limit is not None and score < best_score:
+            # one number for all processes, so that they keep the same epoch and end together
+            too_far = float(together.mean(torch.tensor([limit.excess(network)], dtype=torch.float64))[0])
+        epochs.append(Epoch(number, summed / max(steps, 1), errors, rows, time.monotonic() - started, too_far))
         if heard is not None:
             heard(epochs[-1])
-        score = float(np.mean(np.array(errors) / scale))
-        if score < best_score:
+        if score < best_score and not too_far:
             best, best_score = number, score
             kept = {name: value.clone() for name, value in network.state_dict().items()}
         elif number - best >= config.patience:
             break
+    if limit is not None and best < 0 and (words := limit.words(epochs)):
+        raise Failure(words)
     network.load_state_dict(kept)
     network.eval()
     return epochs

@@ -18,7 +18,7 @@ from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import check_rows
 from osml_training.train.together import Together
-from osml_training.train.train import Fitted, Trained, finish, fit_network, load_part
+from osml_training.train.train import Fitted, Limit, Trained, finish, fit_network, load_part, ranges_of
 
 _WEIGHTS = "network.pt"
 
@@ -32,7 +32,9 @@ def _worker(settings: dict[str, Any]) -> None:
 
     config = msgspec.convert(settings["config"], Config)
     together = Together()
-    fitted = fit_network(Path(settings["dataset"]), config, platforms=settings["platforms"], keep=together.mine)
+    fitted = fit_network(
+        Path(settings["dataset"]), config, platforms=settings["platforms"], keep=together.mine, graph=settings["graph"],
+    )  # fmt: skip
     report: Any = ray.train
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
@@ -52,8 +54,9 @@ def _reason(told: str, workers: int) -> str:
 
 
 def train_on_ray(
-    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None, workers: int, address: str, storage: Path
-) -> Trained:
+    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None, workers: int, address: str, storage: Path,
+    graph: Limit | None = None,
+) -> Trained:  # fmt: skip
     """A training by `workers` processes; `dataset` and `storage` are paths that all of them can reach.
 
     Each process trains on its share of the runs, gradients are averaged; margins are made here. Raises Failure where
@@ -83,6 +86,7 @@ def train_on_ray(
         _worker,
         train_loop_config={
             "config": msgspec.to_builtins(config), "dataset": str(dataset.absolute()), "platforms": platforms,
+            "graph": graph,
         },
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=False),
         torch_config=TorchConfig(backend="gloo"),
@@ -103,6 +107,7 @@ def train_on_ray(
     network = new_network(config, scaling_of(rows.x, config), rows)
     network.load_state_dict(weights)
     network.eval()
-    return finish(
-        Fitted(network, epochs, rows, validation, check_rows(rows, config)), dataset, config, platforms=platforms
-    )  # fmt: skip
+    warnings = check_rows(rows, config)
+    if graph is not None and (words := graph(*ranges_of(rows, config)).words(epochs)):
+        warnings = [*warnings, words]
+    return finish(Fitted(network, epochs, rows, validation, warnings), dataset, config, platforms=platforms)

@@ -24,6 +24,9 @@ from osml_training.train.together import Together
 from osml_training.train.unseen import unseen_margins
 
 Keep = Callable[[RunKey], bool]
+Ends = np.ndarray[tuple[int], np.dtype[np.float64]]
+Limit = Callable[[Ends, Ends], loop.GraphLimit]
+"""Of a network's graph, by the ranges of its inputs (`ranges_of`)."""
 
 
 @dataclass
@@ -51,8 +54,8 @@ class Trained:
     margins: dict[str, Margin]
     margins_unseen: dict[str, Margin]
     service_fold_errors: list[float]
-    low: np.ndarray[tuple[int], np.dtype[np.float64]]
-    high: np.ndarray[tuple[int], np.dtype[np.float64]]
+    low: Ends
+    high: Ends
     platforms: tuple[str, ...]
     services: tuple[str, ...]
     warnings: list[str]
@@ -74,12 +77,12 @@ def load_part(
 
 def fit_network(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
-    keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
+    keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None, graph: Limit | None = None,
 ) -> Fitted:  # fmt: skip
     """Train on the runs of the part `train`, stop by `validation`; where the split has none, by the training itself.
 
     With a `network` that one is trained further (transfer), with its own scaling. `keep` limits the runs that are
-    looked at at all. Raises InputError where a part has no rows.
+    looked at at all, `graph` what is kept. Raises InputError where a part has no rows, and what `loop.fit` does.
     """
     loop.deterministic()
     rows = load_part(dataset, config, "train", platforms=platforms, keep=keep)
@@ -99,7 +102,11 @@ def fit_network(
         steps = -(-rows.of // config.batch)
     else:
         batches = loop.from_memory(found, rows, config)
-    return Fitted(found, loop.fit(found, batches, validation, config, steps, heard), rows, validation, warnings)
+    limit = None if graph is None else graph(*ranges_of(rows, config))
+    epochs = loop.fit(found, batches, validation, config, steps, heard, limit)
+    if limit is not None and (words := limit.words(epochs)):
+        warnings = [*warnings, words]
+    return Fitted(found, epochs, rows, validation, warnings)
 
 
 def finish(
@@ -127,12 +134,10 @@ def finish(
 def train(
     dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
     keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
-    check: Callable[[Fitted], None] | None = None, workers: int = 1,
+    graph: Limit | None = None, workers: int = 1,
 ) -> Trained:  # fmt: skip
-    """`fit_network`, then `finish` by so many processes. `check` may refuse what was learned before that."""
-    fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard)
-    if check is not None:
-        check(fitted)
+    """`fit_network`, then `finish` by so many processes."""
+    fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard, graph=graph)
     return finish(fitted, dataset, config, platforms=platforms, keep=keep, workers=workers)
 
 
@@ -141,7 +146,7 @@ def held_rows(config: Config) -> int:
     return max(20_000, config.rows // 4)
 
 
-def ranges_of(rows: Rows, config: Config) -> tuple[np.ndarray[tuple[int], np.dtype[np.float64]], ...]:
+def ranges_of(rows: Rows, config: Config) -> tuple[Ends, Ends]:
     """The 1st and the 99th percentile of each input, of what describes the machine the ends: no machine is an outlier.
 
     0 where it was never measured.
