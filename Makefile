@@ -6,25 +6,29 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live dispatch-testbed test test-training test-slow fuzz bench lint tidy format agent pictures docs clean
+.PHONY: demo live dispatch-testbed check test test-training test-slow fuzz bench results lint tidy format agent pictures docs
+.PHONY: clean
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
-	$(RUN) osml demo $(ARGS)
+	$(RUN) osml run demo $(ARGS)
 
 live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (root)
-	$(RUN) osml live $(ARGS)
+	$(RUN) osml run live $(ARGS)
 
 dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (root; 15 minutes, ARGS=--quick 2)
-	$(RUN) osml dispatch testbed $(ARGS)
+	$(RUN) osml lab dispatch testbed $(ARGS)
 
-test: setup-test lint agent ## Lint, C++ tests under sanitizers, Python tests, end-to-end tests
+check: setup-test ## Quick check: format, lint, types, import arrows, unit tests (under 90 seconds on two cores)
+	@$(RUN) python scripts/check.py
+
+test: setup-test check agent ## The gate: check, C++ tests under sanitizers, all Python tests but the slow ones
 	cmake --preset debug -S actuator >/dev/null && cmake --build actuator/build/debug
 	cd actuator && ctest --preset debug
-	$(RUN) pytest -m "not slow" $(ARGS)
+	$(RUN) pytest -n 2 --dist loadfile -m "not slow and not unit" $(ARGS)
 
 test-training: setup-training ## Type check and tests of what needs torch, MLflow and Ray (installs 6 GB)
 	$(RUN) basedpyright --project training
-	$(RUN) pytest training/tests $(ARGS)
+	$(RUN) pytest tests/training tests/policy_osml $(ARGS)
 
 test-slow: setup-test agent ## The slow tests
 	$(RUN) pytest -m slow --timeout=1800 $(ARGS)
@@ -40,9 +44,12 @@ fuzz: setup-fuzz ## What the agent reads from outside under libFuzzer, FUZZ_S=60
 	    || exit 1; done
 
 bench: setup-run ## Speed figures in out/bench/*.json: medians, on one core (ARGS=NAME for one file)
-	taskset -c 0 $(RUN) python -m benchmarks $(ARGS)
+	taskset -c 0 $(RUN) python -m osml.lab.benchmarks $(ARGS)
 
-lint: setup-test
+results: setup-run agent ## The figures of README and docs into docs/results/*.json, and from there into the pages
+	$(RUN) python scripts/make_results.py $(ARGS)
+
+lint: setup-test ## Format, lint, types, import arrows
 	$(RUN) ruff check .
 	$(RUN) ruff format --check .
 	$(RUN) basedpyright

@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 
-from osml.trials.children import free_port
+from osml.lab.trials.children import free_port
 
 HERE = Path(__file__).parent
-DEVTOOLS = HERE.parents[1] / "serving" / "tests" / "devtools.py"
+DEVTOOLS = HERE.parents[1] / "tests" / "kit" / "chromium.py"
 INTERVALS = 110  # of the managed phase, when the pictures are taken: some after the load step
 SPACE = "#spaces"
 

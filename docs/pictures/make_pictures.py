@@ -10,11 +10,11 @@ from matplotlib import pyplot as plt
 from matplotlib.colors import LogNorm
 
 from osml import frontier
-from osml.virtual import catalogs
-from osml.virtual.calibration.crosscheck import crosscheck
-from osml.virtual.calibration.facts import shipped_facts
-from osml.virtual.calibration.validate import Checked, check, mix_entropies
-from osml.virtual.surface import p99_surface
+from osml.simulator import catalogs
+from osml.simulator.calibration.crosscheck import crosscheck
+from osml.simulator.calibration.facts import shipped_facts
+from osml.simulator.calibration.validate import Checked, check, mix_entropies
+from osml.simulator.surface import p99_surface
 
 HERE = Path(__file__).parent
 PLATFORM = catalogs.platform("e5-2697v4")

@@ -17,7 +17,7 @@ from itertools import pairwise
 from osml.bandwidth.curve import BACKLOG, Curve
 from osml.bandwidth.offline import Measure, exit_threshold_qps
 from osml.bandwidth.profile import Line, Point
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 PROFILINGS = 30
 LEAST_GBPS = 0.8

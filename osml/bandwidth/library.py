@@ -15,7 +15,7 @@ from pathlib import Path
 
 from osml.bandwidth.online import Predictor
 from osml.bandwidth.profile import Profile, load_profile, parse_profile
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 FOLDER_VARIABLE = "OSML_OMBM_PROFILES"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from osml.bandwidth.profile import Line, Point
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 SAMPLES_GBPS = (0.8, 3.2, 6.4, 19.2, 24.8)
 """Bandwidths that the paper profiles (section 3.2)."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from osml.bandwidth.curve import Curve, tightened
 from osml.bandwidth.profile import Profile
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 _MAX_LINES = 4096
 _PARTS = 16  # bandwidths between two lines of an adaptive profile

@@ -12,8 +12,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta, Struct
 
+from osml.base.failure import InputError
 from osml.domain import Percentile
-from osml.failure import InputError
 
 MAX_BYTES = 4 * 2**20
 _Text = Annotated[str, Meta(max_length=500)]

@@ -12,10 +12,10 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from osml.trials.doctor.agent import agent_findings
-from osml.trials.doctor.finding import Finding
-from osml.trials.doctor.machine import machine_findings
-from osml.trials.doctor.software import software_findings
+from osml.doctor.agent import agent_findings
+from osml.doctor.finding import Finding
+from osml.doctor.machine import machine_findings
+from osml.doctor.software import software_findings
 
 
 def doctor(

@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from osml.base.failure import InputError
 from osml.domain import Counters, Entropy, Latency, Service
 from osml.entropy import RELATIVE_IMPORTANCE, system_entropy
-from osml.failure import InputError
 
 MAX_BYTES = 16 * 1024 * 1024
 

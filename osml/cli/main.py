@@ -1,32 +1,56 @@
-"""`osml`: registers the commands of this package and those that other packages plug in."""
+"""`osml`: four groups of commands, the old names of the commands as hidden aliases, and plug-ins."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
+from collections.abc import Callable
 from importlib.metadata import entry_points
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 import typer
+from typer.core import TyperGroup
+from typer.main import get_command, get_group
 
 from osml import __version__
-from osml.cli import demo, dispatch, doctor, entropy, live
-from osml.cli.bench_help import HELP as BENCH
-from osml.cli.ombm_help import HELP as OMBM
-from osml.cli.theory_help import HELP as THEORY
-from osml.cli.virtual_help import HELP as VIRTUAL
-from osml.failure import Failure
+from osml.base.failure import Failure
+from osml.cli.commands import COMMANDS, GROUPS, PLUG_INS, Entry, load, other_plug_ins
 
-COMMANDS_GROUP = "osml.commands"
-# Commands that live in a package of their own: what to install where it is missing.
-ELSEWHERE = {"serve": "osml-serving", "train": "osml-training", "data": "osml-training", "models": "osml-training"}
 
-app = typer.Typer(
-    name="osml",
-    help="Keeps latency-critical services inside their tail-latency targets on a shared server.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-)
+class LazyGroup(TyperGroup):
+    """A group that knows the help line of each command, and loads the command when it is asked for."""
+
+    entries: ClassVar[dict[str, Entry]]
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """The command that the first argument names. `ctx` is of the click that typer carries inside."""
+        entry = self.entries.get(args[0])
+        if entry is not None:
+            self.commands[args[0]] = loaded(entry, args[0])
+        return super().resolve_command(ctx, args)
+
+
+def loaded(entry: Entry, name: str) -> Any:
+    """A command as click has it."""
+    return as_command(load(entry), name)
+
+
+def as_command(found: Any, name: str) -> Any:
+    """A function or an application of typer as a command of click with this name."""
+    if isinstance(found, typer.Typer):
+        command = get_group(found)
+        command.name = name
+        return command
+    alone = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    alone.command(name)(found)
+    return get_command(alone)
+
+
+def _lazy(entries: dict[str, Entry]) -> type[LazyGroup]:
+    return type("LazyGroup", (LazyGroup,), {"entries": entries})
+
+
+def _stub() -> None:
+    """Stand in for a command in the list of commands."""
 
 
 def _print_version(wanted: bool) -> None:
@@ -35,8 +59,7 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def root(
+def _root(
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
     ] = False,
@@ -45,29 +68,14 @@ def root(
     del version
 
 
-app.command("entropy")(entropy.entropy)
-app.command("demo")(demo.demo)
-app.command("live")(live.live)
-app.command("doctor")(doctor.doctor)
-app.add_typer(dispatch.app, name="dispatch")
-
-
-# Groups on compiled equations, which take a second to load: loaded only where one of their commands is asked for.
-COMPILED = {"virtual": VIRTUAL, "theory": THEORY, "bench": BENCH, "ombm": OMBM}
-
-
-def _group(name: str) -> typer.Typer:
-    """The commands of a compiled group; only its name where another command is asked for."""
-    return import_module(f"osml.cli.{name}").app if sys.argv[1:2] == [name] else typer.Typer(help=COMPILED[name])
-
-
-def _plug_in() -> None:
-    """Add the compiled groups and the commands of other packages (entry point group `osml.commands`)."""
-    for name in COMPILED:
-        app.add_typer(_group(name), name=name)
-    for entry in sorted(entry_points(group=COMMANDS_GROUP), key=lambda found: found.name):
+def _plug_in(app: typer.Typer) -> None:
+    """Add the commands of other packages (entry point group `osml.commands`) that no group knows."""
+    wanted = other_plug_ins()
+    for entry in entry_points(group=PLUG_INS):
+        if entry.name not in wanted:
+            continue
         try:
-            command = entry.load()
+            command: typer.Typer | Callable[..., Any] = entry.load()
         except ImportError as error:
             print(f"osml: command '{entry.name}' can't be loaded: {error}", file=sys.stderr)
             continue
@@ -77,24 +85,30 @@ def _plug_in() -> None:
             app.command(entry.name)(command)
 
 
-def _missing_package(arguments: list[str]) -> str | None:
-    """Say what to install when the wanted command belongs to a package that is not here."""
-    wanted = next((argument for argument in arguments if not argument.startswith("-")), None)
-    if wanted not in ELSEWHERE or any(entry.name == wanted for entry in entry_points(group=COMMANDS_GROUP)):
-        return None
-    package = ELSEWHERE[wanted]
-    return f"command '{wanted}' belongs to the package {package}: install it by `uv sync --inexact --package {package}`"
+def application() -> typer.Typer:
+    """All commands, each in its group; old names are there too, hidden."""
+    old = {entry.old: entry for entry in COMMANDS if entry.old}
+    app = typer.Typer(
+        name="osml", cls=_lazy(old), no_args_is_help=True, pretty_exceptions_enable=False,
+        help="Keeps latency-critical services inside their tail-latency targets on a shared server.",
+    )  # fmt: skip
+    app.callback()(_root)
+    for group, line in GROUPS.items():
+        members = {entry.name: entry for entry in COMMANDS if entry.group == group}
+        inner = typer.Typer(cls=_lazy(members), help=line, no_args_is_help=True)
+        for entry in members.values():
+            inner.command(entry.name, help=entry.help)(_stub)
+        app.add_typer(inner, name=group)
+    for name, entry in old.items():
+        app.command(name, help=entry.help, hidden=True)(_stub)
+    _plug_in(app)
+    return app
 
 
 def main() -> None:
     """Console entry point: one sentence and an exit code instead of a traceback."""
-    missing = _missing_package(sys.argv[1:])
-    if missing is not None:
-        print(f"osml: {missing}", file=sys.stderr)
-        sys.exit(3)
-    _plug_in()
     try:
-        app()
+        application()()
     except Failure as failure:
         print(f"osml: {failure}", file=sys.stderr)
         sys.exit(failure.exit_code)

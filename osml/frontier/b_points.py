@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.frontier.grid import FloatArray, IntArray, at_cell, axes, checked_platform, checked_surface
 
 SLOWDOWNS = (0.05, 0.10, 0.15, 0.20)

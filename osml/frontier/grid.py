@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]

@@ -20,13 +20,13 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from osml.allocation.division import Division, divide, not_applied
+from osml.allocation.holding import POOL
+from osml.allocation.limits import Budget
+from osml.allocation.policy import Plan, latency_text
+from osml.allocation.violation import migration, violated_since
 from osml.domain import Latency, Observation, Partition, Reason, Resource, Service
 from osml.entropy import remaining_tolerance, system_entropy
-from osml.policies.division import Division, divide, not_applied
-from osml.policies.holding import POOL
-from osml.policies.limits import Budget
-from osml.policies.policy import Plan, latency_text
-from osml.policies.violation import migration, violated_since
 
 VICTIM_TOLERANCE = 0.1
 BENEFICIARY_TOLERANCE = 0.05

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from osml.allocation.fair import equal_split
+from osml.allocation.limits import Budget, budgets, can_isolate, lc_first, without_operator_minimums
+from osml.allocation.policy import Plan
 from osml.domain import Infeasible, Observation, Partition, Reason, Region, Resource
-from osml.policies.fair import equal_split
-from osml.policies.limits import Budget, budgets, can_isolate, lc_first, without_operator_minimums
-from osml.policies.policy import Plan
 
 
 class EvenState(Struct, frozen=True):

@@ -14,8 +14,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from osml.allocation.policy import Plan
 from osml.domain import Knobs, Observation, Reason
-from osml.policies.policy import Plan
 from osml.policies.unmanaged import shared_by_all
 
 PRIORITY = 10  # of 1..99; only that it is above 0 (normal tasks) matters

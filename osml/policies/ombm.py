@@ -14,15 +14,15 @@ from typing import Annotated, NamedTuple
 from msgspec import Meta, Struct
 from msgspec.structs import replace
 
+from osml.allocation.limits import budgets, can_isolate
+from osml.allocation.policy import Plan, latency_text
+from osml.allocation.throttle_units import gbps_of, legal_down, legal_up, peak_gbps
 from osml.bandwidth import Correction, Outlook, Predictor, Profile, ProfileLibrary, corrected
 from osml.bandwidth.correction import failed, part_of
 from osml.bandwidth.jumps import MOST_GROWTH, Jumps, crept, is_jump, noise_qps, ready_qps, watched
 from osml.bandwidth.library import usual_library
 from osml.domain import Infeasible, MbaRange, Observation, Partition, Reason, Region, Service
 from osml.policies.even import Even, EvenState
-from osml.policies.limits import budgets, can_isolate
-from osml.policies.policy import Plan, latency_text
-from osml.policies.throttle_units import gbps_of, legal_down, legal_up, peak_gbps
 
 HEADROOM = 1.03
 """Of the rate, for its noise; not in the classic version, which does not look ahead either."""

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from osml.allocation.compositions import cut_of, draw_cuts, seeded, with_parts
+from osml.allocation.division import divide
+from osml.allocation.policy import Plan
 from osml.domain import Observation, Partition, Reason
-from osml.policies.compositions import cut_of, draw_cuts, seeded, with_parts
-from osml.policies.division import divide
-from osml.policies.policy import Plan
 
 
 class RandomState(Struct, frozen=True):

@@ -14,9 +14,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from osml.allocation.policy import Plan
 from osml.domain import Knobs, Observation
 from osml.policies.lc_first import PRIORITY, prioritised
-from osml.policies.policy import Plan
 
 SLICE_MS = 100.0  # RR_TIMESLICE of Linux, the default of /proc/sys/kernel/sched_rr_timeslice_ms
 

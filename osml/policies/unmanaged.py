@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from osml.allocation.policy import Plan
 from osml.domain import Observation, Partition, Reason, Region
-from osml.policies.policy import Plan
 
 
 class UnmanagedState(Struct, frozen=True):

@@ -10,9 +10,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.failure import InputError
 from osml.domain import Assignment, Counters, Latency, Observation, Partition, Platform, Service
 from osml.domain.cpulist import parse_cpulist
-from osml.failure import InputError
 
 Floats32 = NDArray[np.float32]
 NAN = float("nan")

@@ -10,7 +10,7 @@ from typing import Literal
 import msgspec
 
 import osml
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors.metadata import ANY_PLATFORM, KINDS
 
 MANIFEST = "manifest.json"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors.actions import ACTION_NAMES
 
 METADATA_SCHEMA = "osml/model/v1"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors.actions import NO_CHANGE, Mask
 from osml.predictors.metadata import ModelMetadata
 from osml.predictors.session import BoundSession, Floats32, RowCheck, open_session

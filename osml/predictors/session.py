@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import Failure, InputError, MachineError
+from osml.base.failure import Failure, InputError, MachineError
 from osml.predictors.metadata import ONNX, ModelMetadata, read_metadata
 
 Floats32 = NDArray[np.float32]

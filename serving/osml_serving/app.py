@@ -13,14 +13,24 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from osml_serving import __version__, api_document, datasets, decisions, experiences, health, inference, nodes, page
-from osml_serving.access import Access
-from osml_serving.bodies import Bodies
-from osml_serving.boundary import Boundary
+from osml_serving import __version__
+from osml_serving.api import (
+    dashboard,
+    datasets,
+    decisions,
+    document,
+    experiences,
+    health,
+    inference,
+    nodes,
+)
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
-from osml_serving.model_watch import watch
+from osml_serving.guards.access import Access
+from osml_serving.guards.error_boundary import Boundary
+from osml_serving.guards.request_limits import Bodies
+from osml_serving.models.watch import watch
 from osml_serving.runtime import Runtime
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -70,16 +80,16 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
     for part in (decisions, experiences, datasets, nodes, health, inference):
         app.include_router(part.router(runtime))
-    app.include_router(page.router())
-    app.mount("/static", page.PageFiles(directory=page.STATIC), name="static")
+    app.include_router(dashboard.router())
+    app.mount("/static", dashboard.PageFiles(directory=dashboard.STATIC), name="static")
 
-    def document() -> dict[str, Any]:
+    def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
             plain = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
-            app.openapi_schema = api_document.complete(app, plain)
+            app.openapi_schema = document.complete(app, plain)
         return app.openapi_schema
 
-    app.openapi = document
+    app.openapi = openapi
     return app
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml_serving.settings import Settings, load_settings
 
 FIELDS = Settings.model_fields
@@ -74,7 +74,7 @@ def serve(
     # The rest of the package takes half a second to import: not for `osml --help`.
     from osml_serving.decider import installed_decider  # noqa: PLC0415
     from osml_serving.log import Log  # noqa: PLC0415
-    from osml_serving.model_watch import make_shelf  # noqa: PLC0415
+    from osml_serving.models.watch import make_shelf  # noqa: PLC0415
     from osml_serving.runtime import make_runtime  # noqa: PLC0415
     from osml_serving.server import run  # noqa: PLC0415
 

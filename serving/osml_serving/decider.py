@@ -7,18 +7,18 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Protocol
 
+from osml.allocation.policy import Policy
+from osml.decide.decide import RequestError, decide_by
+from osml.decide.legality import decision_error
+from osml.decide.registry import load_policy, policy_names
 from osml.domain import Decision, Observation
-from osml.policies.decide import RequestError, decide_by
 from osml.policies.osml import Osml
-from osml.policies.policy import Policy
-from osml.policies.registry import load_policy, policy_names
 from osml_serving.errors import ApiError
-from osml_serving.model_shelf import ModelShelf
-from osml_serving.verify import decision_error
+from osml_serving.models.shelf import ModelShelf
 
 
 class Decide(Protocol):
-    """As `osml.policies.decide.decide`: a pure function of the observation."""
+    """As `osml.decide.decide.decide`: a pure function of the observation."""
 
     def __call__(self, observation: Observation, default_policy: str = "osml", seed: int = 0) -> Decision:
         """The decision; raises the refusal type where the observation makes no sense."""

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-from osml.domain import (
-    CacheDomain,
-    Counters,
-    Latency,
-    MbaRange,
-    Observation,
-    Platform,
-    Service,
-)
+from osml.domain import CacheDomain, Counters, Latency, MbaRange, Observation, Platform, Service
 
 PLATFORM = Platform(
     id="e5-2697v4",

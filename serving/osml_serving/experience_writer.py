@@ -5,13 +5,13 @@ from __future__ import annotations
 import gc
 from typing import TYPE_CHECKING
 
-from osml_serving.experience_store.writer import Writer
+from osml.experiences.writer import Writer
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 from osml_serving.settings import Settings
 
 if TYPE_CHECKING:
-    from osml_serving.experience_store.store import Store
+    from osml.experiences.store import Store
 
 MAX_WAITING = 64
 
@@ -25,8 +25,8 @@ def make_writer(settings: Settings, log: Log, metrics: Metrics) -> Writer | None
         _check(setting)
 
     def open_store() -> Store:
-        from osml_serving.experience_store.address import open_engine, store_url, told  # noqa: PLC0415 - half a second
-        from osml_serving.experience_store.store import Store  # noqa: PLC0415
+        from osml.experiences.address import open_engine, store_url, told  # noqa: PLC0415 - half a second
+        from osml.experiences.store import Store  # noqa: PLC0415
 
         url = store_url(setting)
         assert url is not None  # noqa: S101 - "none" is above
@@ -47,6 +47,6 @@ def make_writer(settings: Settings, log: Log, metrics: Metrics) -> Writer | None
 
 
 def _check(setting: str) -> None:
-    from osml_serving.experience_store.address import store_url  # noqa: PLC0415
+    from osml.experiences.address import store_url  # noqa: PLC0415
 
     store_url(setting)

@@ -10,7 +10,7 @@ from typing import BinaryIO, Literal
 
 import msgspec
 
-from osml.masked import masked
+from osml.base.masking import masked
 from osml_serving.log_outlet import Outlet
 
 Level = Literal["debug", "info", "warning", "error"]

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from osml.failure import InputError
-from osml_serving.broker import Broker
-from osml_serving.dataset_shelf import DatasetShelf
+from osml.base.failure import InputError
+from osml.experiences.writer import Writer
+from osml_serving.datasets.shelf import DatasetShelf
 from osml_serving.decider import Decider
-from osml_serving.experience_store.writer import Writer
 from osml_serving.experience_writer import make_writer
-from osml_serving.explain import ModelInUse
-from osml_serving.history import History
+from osml_serving.guards.rate_limit import NodeRate
+from osml_serving.guards.time_share import TimeShare
+from osml_serving.guards.tokens import Tokens, read_tokens
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
-from osml_serving.model_shelf import ModelShelf
-from osml_serving.rate import NodeRate
+from osml_serving.models.shelf import ModelShelf
 from osml_serving.readiness import Readiness
 from osml_serving.settings import Settings
-from osml_serving.time_share import TimeShare
-from osml_serving.tokens import Tokens, read_tokens
+from osml_serving.view.broker import Broker
+from osml_serving.view.explain import ModelInUse
+from osml_serving.view.history import History
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from types import FrameType
 
 import uvicorn
 
-from osml.failure import Failure
+from osml.base.failure import Failure
 from osml_serving.app import create_app
+from osml_serving.guards.slow_clients import PatientProtocol, forget_silent_readers
 from osml_serving.log import Bridge
-from osml_serving.patience import PatientProtocol, forget_silent_readers
 from osml_serving.runtime import Runtime
 
 BACKLOG = 2048

@@ -13,8 +13,8 @@ import jsonschema
 import pytest
 import yaml
 
-from osml.failure import Failure
-from osml.trials.agent_binary import find_agent
+from osml.base.agent_binary import find_agent
+from osml.base.failure import Failure
 from tests.deploy.agent_yaml import SCHEMA, complaints, read_agent_yaml
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "actuator/agent.example.yaml"

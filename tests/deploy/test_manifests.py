@@ -93,7 +93,7 @@ def test_servers_settings_elsewhere_exist(file: str) -> None:
 def test_probes_ask_for_what_the_server_answers() -> None:
     [server] = containers("Deployment")
     asked = {probe["httpGet"]["path"] for key, probe in server.items() if key.endswith("Probe")}
-    health = (ROOT / "serving/osml_serving/health.py").read_text()
+    health = (ROOT / "serving/osml_serving/api/health.py").read_text()
     assert asked < set(re.findall(r'@routes\.get\("([^"]+)"', health))
 
 

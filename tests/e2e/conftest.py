@@ -11,9 +11,9 @@ import httpx
 import pytest
 import yaml
 
-from osml.failure import Failure
-from osml.trials.agent_binary import find_agent
-from osml.trials.children import Child, Children, free_port, wait_until
+from osml.base.agent_binary import find_agent
+from osml.base.failure import Failure
+from osml.lab.trials.children import Child, Children, free_port, wait_until
 
 SPEED = 10.0
 

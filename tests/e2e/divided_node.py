@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 import yaml
 
-from osml.trials.children import Children, free_port
-from osml.virtual.mount import fuse_files
+from osml.lab.trials.children import Children, free_port
+from osml.simulator.mount import fuse_files
 from tests.e2e.conftest import start_node, start_server
-from tests.e2e.test_recovery import kernel_state, steady_state
+from tests.kit.kernel_state import kernel_state, steady_state
 
 SERVICES = ("moses", "img-dnn", "xapian", "stream")
 CPUS = ("0-8", "9-17", "18-26", "27-35")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from osml.trials.children import OSML
+from osml.lab.trials.children import OSML
 from tests.e2e.divided_node import Change, Document, Node, decision, node
 
 __all__ = ["node"]  # the fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from osml.trials.children import Children, wait_until
+from osml.lab.trials.children import Children, wait_until
 
 PEAK_GBPS = 140.8
 SPEED = 5

@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
-from osml.trials.children import OSML, Child, Children, free_port, wait_until
-from osml.trials.dispatch.haproxy_process import BACKEND, start_haproxy, write_config
+from osml.lab.testbed.haproxy_process import BACKEND, start_haproxy, write_config
+from osml.lab.trials.children import OSML, Child, Children, free_port, wait_until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin") is None,

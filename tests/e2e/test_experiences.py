@@ -16,7 +16,7 @@ import msgspec
 import pytest
 
 from osml.domain import Experience
-from osml.trials.children import Child, Children, free_port, wait_until
+from osml.lab.trials.children import Child, Children, free_port, wait_until
 from tests.e2e.conftest import Bench, start_node
 
 ENOUGH = 30

@@ -16,12 +16,12 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from osml.failure import Failure
-from osml.trials.agent_binary import find_agent
-from osml.trials.live import machine
-from osml.trials.live.cgroups import CONTROL_NAME, ROOT_NAME, find_hierarchies
-from osml.trials.live.columns import COLUMNS
-from osml.trials.live.generator import find_generator
+from osml.base.agent_binary import find_agent
+from osml.base.failure import Failure
+from osml.datasets.live_columns import COLUMNS
+from osml.lab.trials.live import machine
+from osml.lab.trials.live.cgroups import CONTROL_NAME, ROOT_NAME, find_hierarchies
+from osml.lab.trials.live.generator import find_generator
 
 pytestmark = pytest.mark.root
 

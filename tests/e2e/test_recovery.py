@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import signal
 import subprocess
@@ -13,8 +12,9 @@ import httpx
 import msgspec
 import pytest
 
-from osml.trials.children import wait_until
-from osml.trials.records import Record, RecordReader
+from osml.lab.trials.children import wait_until
+from osml.lab.trials.records import Record, RecordReader
+from tests.kit.kernel_state import steady_state
 
 
 def collect(reader: RecordReader, records: list[Record], enough: int, timeout_s: float = 60) -> None:
@@ -23,30 +23,6 @@ def collect(reader: RecordReader, records: list[Record], enough: int, timeout_s:
         records.extend(reader.new())
         time.sleep(0.02)
     assert len(records) >= enough, f"{len(records)} of {enough} records after {timeout_s} s"
-
-
-def kernel_state(directory: Path) -> dict[str, str]:
-    """What the node's kernel files say of CPUs, masks and who is in which group."""
-    files = [*directory.glob("resctrl/**/schemata"), *directory.glob("resctrl/**/tasks")]
-    files += [*directory.glob("cgroup/**/cpuset.cpus"), *directory.glob("cgroup/**/cpu.max")]
-    return {str(path.relative_to(directory)): " ".join(path.read_text().split()) for path in files}
-
-
-def steady_state(directory: Path) -> dict[str, str]:
-    """The kernel files once the node has digested the last writes (plain files are watched, not called)."""
-    before = None
-    for _ in range(100):
-        try:
-            now = kernel_state(directory)
-        except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENODEV):
-                raise
-            now = None  # a group went while we looked: its files, or, of those that were open, what they say
-        if now is not None and now == before:
-            return now
-        before = now
-        time.sleep(0.1)
-    raise AssertionError("the kernel files do not come to rest")
 
 
 def test_the_agent_carries_on_when_the_server_is_killed_and_restarted(bench, tmp_path):

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from osml.trials.children import Child, Children, wait_until
+from osml.lab.trials.children import Child, Children, wait_until
 from tests.e2e.conftest import make_bench
-from tests.e2e.test_recovery import kernel_state, steady_state
+from tests.kit.kernel_state import kernel_state, steady_state
 
 Line = dict[str, Any]
 TICKS = 15

@@ -16,7 +16,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from osml.trials.children import wait_until
+from osml.lab.trials.children import wait_until
 from tests.e2e.conftest import Bench
 
 ROOT = Path(__file__).resolve().parents[2]

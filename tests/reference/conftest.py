@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from osml.failure import Failure
-from osml.trials.agent_binary import find_agent
+from osml.base.agent_binary import find_agent
+from osml.base.failure import Failure
 from tests.reference.decisions import write_node
 from tests.reference.profiles import Profile
 from tests.reference.transcript import Transcript

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from osml.dispatch.parameters import FarmParameters
-from osml.dispatch.thresholds import solve
+from osml.dispatch.mdp.parameters import FarmParameters
+from osml.dispatch.mdp.thresholds import solve
 
 REFERENCE = Path(__file__).resolve().parents[3] / "shared/facts/mdp.json"
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from osml.virtual import catalogs
-from osml.virtual.calibration.facts import shipped_facts
+from osml.simulator import catalogs
+from osml.simulator.calibration.facts import shipped_facts
 
 FACTS = Path(__file__).parents[3] / "shared" / "facts"
 pytestmark = [

@@ -6,17 +6,7 @@ import msgspec
 
 from osml.domain import Platform
 from tests.reference.conftest import Boot
-from tests.reference.profiles import (
-    AMD_2S,
-    CPUS,
-    DOMAINS,
-    MON_ONLY,
-    NONE,
-    SERVICES,
-    on,
-    on_allocating,
-    on_every,
-)
+from tests.reference.profiles import AMD_2S, CPUS, DOMAINS, MON_ONLY, NONE, SERVICES, on, on_allocating, on_every
 
 
 def mechanisms(boot: Boot) -> dict[str, dict[str, object]]:

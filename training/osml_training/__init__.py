@@ -1,1 +1,1 @@
-"""Traces, labels and training of the osml models. `osml_training.data` needs pyarrow alone; training needs torch."""
+"""Traces, labels and training of the osml models. `osml_training.collect` needs pyarrow alone; training needs torch."""

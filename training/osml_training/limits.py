@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 
 def check_limits(limits: Mapping[str, tuple[float, float, float]]) -> None:

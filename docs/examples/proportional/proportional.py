@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from osml.allocation.policy import Plan
 from osml.domain import Observation, Partition, Reason, Region
-from osml.policies.policy import Plan
 
 KEPT = 0.8  # share of the old weight: a single interval's latency is noisy
 

@@ -25,15 +25,15 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
+from osml.allocation.compositions import Cut, Units, seeded
+from osml.allocation.division import divide, not_applied
+from osml.allocation.policy import Plan, latency_text
+from osml.allocation.violation import migration, violated_since
 from osml.domain import Infeasible, Observation, Partition, Reason
 from osml.policies.clite.score import MET, score
 from osml.policies.clite.search import MAX_SAMPLES, Sample, best_of, bootstrap, propose
 from osml.policies.clite.space import Space, part_label, space_of, take_up
 from osml.policies.clite.surrogate import require_scikit_learn
-from osml.policies.compositions import Cut, Units, seeded
-from osml.policies.division import divide, not_applied
-from osml.policies.policy import Plan, latency_text
-from osml.policies.violation import migration, violated_since
 
 WINDOW_S = 2.0
 PATIENCE_S = 5.0  # a miss or a change of load that is shorter does not start the search again

@@ -9,9 +9,9 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from osml.allocation.compositions import Units
 from osml.policies.clite.space import Kept, Space
 from osml.policies.clite.surrogate import Surrogate
-from osml.policies.compositions import Units
 
 THRESHOLD = 0.01  # expected improvement below which sampling ends, for up to three parts
 MAX_SAMPLES = 60  # after the bootstrap

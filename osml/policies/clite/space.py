@@ -11,11 +11,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.policies.compositions import Cut, Units, cut_of, draw_cuts, with_parts
-from osml.policies.division import Division
-from osml.policies.fair import equal_split
-from osml.policies.holding import POOL
-from osml.policies.limits import Limits
+from osml.allocation.compositions import Cut, Units, cut_of, draw_cuts, with_parts
+from osml.allocation.division import Division
+from osml.allocation.fair import equal_split
+from osml.allocation.holding import POOL
+from osml.allocation.limits import Limits
 
 STEPS = (1, 2, 4)  # units that a neighbour differs by
 MAX_NEIGHBOURS = 256  # of one point

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from osml.allocation.clocks import clocks_of
+from osml.allocation.division import Division
+from osml.allocation.holding import POOL
+from osml.allocation.regions import with_knob
 from osml.domain import Observation, Partition, Resource, Service
-from osml.policies.clocks import clocks_of
-from osml.policies.division import Division
-from osml.policies.holding import POOL
-from osml.policies.regions import with_knob
 
 FIRST_CORES, FIRST_LLC = 1, 0.10  # what best effort starts with (ISCA 2015, section 4.3)
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from osml.allocation.division import divide, not_applied
+from osml.allocation.policy import Plan
+from osml.allocation.violation import migration, violated_since
 from osml.domain import Observation, Reason, Service
-from osml.policies.division import divide, not_applied
-from osml.policies.heracles.round import HeraclesState, Round
-from osml.policies.policy import Plan
-from osml.policies.violation import migration, violated_since
+from osml.policies.heracles.working_plan import HeraclesState, Round
 
 
 class Heracles:

@@ -15,16 +15,16 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from osml.allocation.policy import latency_text
+from osml.allocation.throttle_units import legal_down, legal_up, peak_gbps
 from osml.bandwidth import Predictor, ProfileLibrary
 from osml.bandwidth.correction import ALARM_SHARE
 from osml.bandwidth.library import usual_library
+from osml.base.failure import InputError
 from osml.domain import Partition, Service
-from osml.failure import InputError
 from osml.layout.arrange import legal_throttle
 from osml.policies.ombm import BEYOND, HEADROOM
 from osml.policies.osml.node import Node
-from osml.policies.policy import latency_text
-from osml.policies.throttle_units import legal_down, legal_up, peak_gbps
 
 _ROOM = 1.2  # bandwidth of the OAA is a mean: seconds need more
 _LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from osml.domain import Partition
-from osml.policies.osml.hover import clear_who_hovers
-from osml.policies.osml.misses import SETTLE, alarming
-from osml.policies.osml.place import place, place_all
-from osml.policies.osml.pool import kept_pool
-from osml.policies.osml.reclaim import reclaim
-from osml.policies.osml.relieve import relieve
-from osml.policies.osml.round import Round
-from osml.policies.osml.state import POOLED
+from osml.policies.osml.remembered.misses import SETTLE, alarming
+from osml.policies.osml.remembered.state import POOLED
+from osml.policies.osml.steps.leave_be_cores import clear_who_hovers
+from osml.policies.osml.steps.one_alone import kept_pool
+from osml.policies.osml.steps.place import place, place_all
+from osml.policies.osml.steps.reclaim import reclaim
+from osml.policies.osml.steps.relieve import relieve
+from osml.policies.osml.working_plan import Round
 
 
 def chosen(turn: Round) -> Partition:

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from osml.allocation.limits import Budget, Limits, budgets, can_isolate
+from osml.allocation.regions import with_knob
 from osml.domain import Knobs, Observation, Partition, Region, Service
-from osml.policies.limits import Budget, Limits, budgets, can_isolate
-from osml.policies.regions import with_knob
 
 PRIORITY = 10  # of 1..99; only that it is above 0 (normal tasks) matters
 BACKGROUND_WAYS = 2

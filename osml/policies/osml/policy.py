@@ -22,18 +22,18 @@ from collections.abc import Callable, Collection
 
 from msgspec.structs import replace
 
+from osml.allocation.policy import Plan
+from osml.allocation.violation import migration, violated_since
 from osml.domain import Observation, Reason
 from osml.policies.arq import Arq, ArqState
+from osml.policies.osml.answers.forecast import Answer, ModelFault, ask, unpredicted
+from osml.policies.osml.answers.models import Models, shipped_models
+from osml.policies.osml.answers.out_of_distribution import AGAIN, still_unfamiliar
 from osml.policies.osml.choose import chosen
-from osml.policies.osml.familiar import AGAIN, still_unfamiliar
-from osml.policies.osml.forecast import Answer, ModelFault, ask, unpredicted
-from osml.policies.osml.models import Models, shipped_models
 from osml.policies.osml.node import Node, node_of
-from osml.policies.osml.outcome import after_outcome, in_words, stands, why_held
-from osml.policies.osml.round import Round
-from osml.policies.osml.state import OsmlState, at_this_time, sound
-from osml.policies.policy import Plan
-from osml.policies.violation import migration, violated_since
+from osml.policies.osml.remembered.outcome import after_outcome, in_words, stands, why_held
+from osml.policies.osml.remembered.state import OsmlState, at_this_time, sound
+from osml.policies.osml.working_plan import Round
 
 
 class Osml:

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from osml.allocation.division import Division
 from osml.domain import Observation, Service
-from osml.policies.division import Division
 
 SLACK_MIB = 1024.0  # less memory slack than 1 GB counts as none
 TEST_S = 1.0  # disk use is looked at for one second at the start of each application

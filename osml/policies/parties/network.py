@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from osml.allocation.division import Division
+from osml.allocation.holding import POOL
 from osml.domain import Reason, Service
-from osml.policies.division import Division
-from osml.policies.holding import POOL
 
 GROW_BELOW_MBPS, SHRINK_ABOVE_MBPS = 500.0, 1000.0
 

@@ -22,14 +22,14 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from osml.allocation.division import Division, divide, not_applied
+from osml.allocation.holding import POOL, fair_holding
+from osml.allocation.policy import Plan, latency_text
+from osml.allocation.violation import migration, violated_since
 from osml.domain import Observation, Partition, Reason, Resource
-from osml.policies.division import Division, divide, not_applied
-from osml.policies.holding import POOL, fair_holding
 from osml.policies.parties.memory import DiskTest, Memory, in_memory, tested
 from osml.policies.parties.network import adjust_network
 from osml.policies.parties.wheel import Action, Wheels
-from osml.policies.policy import Plan, latency_text
-from osml.policies.violation import migration, violated_since
 
 __all__ = ["Action", "Parties", "PartiesState", "Trial"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 
 def check_picture(file: Path | None) -> None:

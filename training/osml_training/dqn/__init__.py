@@ -1,1 +1,1 @@
-"""Model-C: a Q-function over 49 actions, learned offline from pairs of traces and online in the environment."""
+"""Model-C offline: fitted Q-learning on pairs of traces."""

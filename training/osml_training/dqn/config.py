@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
 from osml_training.limits import check_limits

@@ -10,14 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors import QFunction, load_q_function
+from osml_training.collect.fresh_sweep import kept_in
 from osml_training.dqn.config import OfflineConfig
 from osml_training.dqn.greedy import LIMIT, at_random, greedy, one_step, refused, towards, walks
 from osml_training.dqn.optimal_areas import optimal_areas
 from osml_training.dqn.state import STATE
 from osml_training.dqn.transitions import Transitions, transitions_of
-from osml_training.jobs.fresh import kept_in
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden
 from osml_training.train.splits import Part, part_of
 
@@ -87,9 +87,9 @@ def evaluate(
 
 def fresh_surfaces(platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
     """A labelled sweep of the virtual node without noise, half of its runs alone; made once and kept."""
-    from osml.virtual import catalogs  # noqa: PLC0415 - compiled code
-    from osml_training.data.collect import collect_labelled  # noqa: PLC0415
-    from osml_training.data.sweep import Sweep  # noqa: PLC0415
+    from osml.simulator import catalogs  # noqa: PLC0415 - compiled code
+    from osml_training.collect.collect import collect_labelled  # noqa: PLC0415
+    from osml_training.collect.sweep import Sweep  # noqa: PLC0415
 
     services = tuple(catalogs.service_names())
     sweep = Sweep((platform,), services, services, rows=rows, samples=1, noise=False, seed=seed, colocated=1)

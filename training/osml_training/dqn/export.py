@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from osml.failure import Failure, InputError
+from osml.base.failure import Failure, InputError
 from osml.predictors import ModelMetadata, QFunction, load_q_function
 from osml.predictors.actions import N_ACTIONS
 from osml.predictors.metadata import CARD, METADATA, ONNX

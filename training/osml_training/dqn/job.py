@@ -12,12 +12,12 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from osml.failure import InputError
+from osml.base.failure import InputError
+from osml.datasets.description import FileDescription, described
+from osml.datasets.store import dataset_fingerprint, open_parquet, sha256, trace_files
 from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_q_function
 from osml.predictors.actions import ACTION_NAMES
-from osml_training.data.description import FileDescription, described
-from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files
-from osml_training.data.variants import is_variant
+from osml_training.collect.variants import is_variant
 from osml_training.dqn import offline
 from osml_training.dqn.attempts import attempts_of
 from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
@@ -27,7 +27,7 @@ from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Keep, Transitions, read_transitions, transitions_of
 from osml_training.export.bundle import add_to_manifest, entry_of, rounded, unit_of
 from osml_training.export.commit import commit
-from osml_training.jobs.training import Made, command_line
+from osml_training.export.made import Made, command_line
 from osml_training.train.splits import Part, chooses
 
 

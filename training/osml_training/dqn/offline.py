@@ -19,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from osml.failure import Failure
+from osml.base.failure import Failure
 from osml.predictors.actions import N_ACTIONS
 from osml_training.dqn.config import OfflineConfig
 from osml_training.dqn.qnet import QNet
@@ -159,9 +159,11 @@ def fit(
     data, rewards = tensors_of(net, found, config), _Rewards(found, config)
     target = copy.deepcopy(net)
     optimiser = torch.optim.RMSprop(net.parameters(), config.learning_rate, alpha=0.9)
-    schedule = torch.optim.lr_scheduler.LambdaLR(
-        optimiser, lambda step: 0.5 * (1 + np.cos(np.pi * min(step / config.updates, 1.0)))
-    )
+
+    def half_cosine(step: int) -> float:
+        return 0.5 * (1 + np.cos(np.pi * min(step / config.updates, 1.0)))
+
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimiser, half_cosine)
     members = torch.from_numpy(membership(config.inputs))
     generator = torch.Generator().manual_seed(config.seed + 1)
     on_policy = round(config.on_policy * config.batch)

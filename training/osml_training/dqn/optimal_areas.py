@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
-from osml_training.data.store import labels_file, read_whole, trace_files
+from osml.base.failure import InputError
+from osml.datasets.store import labels_file, read_whole, trace_files
 from osml_training.dqn.transitions import Transitions
 
 

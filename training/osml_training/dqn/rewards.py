@@ -1,7 +1,7 @@
 """The rewards of Model-C on arrays of statuses: the paper's, and the fall of E_S less a price. No torch.
 
 One service of a trace stands for its node: then E_S is its own Q_i (Ah-Q, equation 14), since the mean of equation 15
-has one term and no best-effort job counts. `osml.virtual.colocation.rewards` has both for whole nodes.
+has one term and no best-effort job counts. `osml.simulator.colocation.rewards` has both for whole nodes.
 """
 
 from __future__ import annotations

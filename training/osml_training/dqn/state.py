@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.virtual.colocation import features as e
+from osml.simulator.colocation import features as e
 
 Floats32 = NDArray[np.float32]
 

@@ -13,16 +13,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
+from osml.base.failure import InputError
+from osml.datasets.arrow import pa, pc, pq
+from osml.datasets.description import FileDescription, described, metadata
+from osml.datasets.store import open_parquet, read_group, read_groups, trace_files, whole_file
+from osml.datasets.surfaces import SURELY, core_unit, grid_of, parted
 from osml.predictors.actions import REACH
-from osml_training.data.arrow import pa, pc, pq
-from osml_training.data.description import FileDescription, described, metadata
-from osml_training.data.example_rows import TraceColumns
-from osml_training.data.runs import RunKey, fold_of
-from osml_training.data.store import open_parquet, read_group, read_groups, trace_files, whole_file
-from osml_training.data.surfaces import SURELY, core_unit, grid_of, parted
 from osml_training.dqn.rewards import MOVES, Reward, costs_of, entropy_gain, intolerable, latency_gain
 from osml_training.dqn.state import STATE, trace_state
+from osml_training.tables.example_rows import TraceColumns
+from osml_training.tables.runs import RunKey, fold_of
 
 Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]

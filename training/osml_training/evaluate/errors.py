@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from osml_training.data.features import OUTPUTS, Model
 from osml_training.evaluate.published import PAIRS, TABLE_5
 from osml_training.evaluate.surfaces import Grid, missed
+from osml_training.tables.features import OUTPUTS, Model
 from osml_training.train.table import Floats32, Rows
 
 

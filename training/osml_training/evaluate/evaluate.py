@@ -8,11 +8,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors import ANY_PLATFORM, Prediction, Predictor
-from osml_training.data.features import OUTPUTS, Model
 from osml_training.evaluate.errors import absolute, by_service, table_rows
 from osml_training.evaluate.surfaces import read_grids
+from osml_training.tables.features import OUTPUTS, Model
 from osml_training.train.config import Config
 from osml_training.train.conformal import covered
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden

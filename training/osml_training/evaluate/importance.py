@@ -10,9 +10,9 @@ import numpy as np
 from scipy.stats import spearmanr
 
 from osml.predictors import Predictor
-from osml_training.data.features import OUTPUTS, Model
 from osml_training.evaluate.errors import absolute
 from osml_training.evaluate.published import SPEARMAN
+from osml_training.tables.features import OUTPUTS, Model
 from osml_training.train.table import Floats32, Rows
 
 

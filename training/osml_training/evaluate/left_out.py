@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml_training.train import loop
 from osml_training.train.config import Config
 from osml_training.train.conformal import COVERAGES, covered, margins_of

@@ -9,12 +9,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
-from osml_training.data.description import Fingerprint, described
-from osml_training.data.example_rows import RunLabels
-from osml_training.data.runs import RunKey
-from osml_training.data.store import labels_file, open_parquet, trace_files
-from osml_training.data.variants import is_variant
+from osml.base.failure import InputError
+from osml.datasets.description import Fingerprint, described
+from osml.datasets.store import labels_file, open_parquet, trace_files
+from osml_training.collect.variants import is_variant
+from osml_training.tables.example_rows import RunLabels
+from osml_training.tables.runs import RunKey
 
 Floats32 = NDArray[np.float32]
 

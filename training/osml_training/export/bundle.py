@@ -7,7 +7,10 @@ from typing import Any
 
 import msgspec
 
-from osml.failure import Failure
+from osml.base.failure import Failure
+from osml.datasets.description import described
+from osml.datasets.schema import TRACE_COLUMNS
+from osml.datasets.store import dataset_fingerprint, open_parquet, sha256, trace_files, whole_file
 from osml.predictors import (
     FeatureSpec,
     Manifest,
@@ -20,14 +23,11 @@ from osml.predictors import (
 from osml.predictors.manifest import MANIFEST
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.session import FEATURES_KEY
-from osml_training.data.description import described
-from osml_training.data.features import OUTPUTS
-from osml_training.data.schema import TRACE_COLUMNS
-from osml_training.data.store import dataset_fingerprint, open_parquet, sha256, trace_files, whole_file
 from osml_training.export.card import card
 from osml_training.export.commit import commit
 from osml_training.export.graph import onnx_model
 from osml_training.export.parity import PROBES, TOLERANCE, largest_difference, probes
+from osml_training.tables.features import OUTPUTS
 from osml_training.train.train import Trained
 
 _UNITS = {column.name: column.unit for column in TRACE_COLUMNS} | {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from osml.predictors import ANY_PLATFORM, ModelMetadata
-from osml_training.data.variants import is_variant
+from osml_training.collect.variants import is_variant
 from osml_training.export.commit import short
 
 _WHAT = {

@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors.metadata import ONNX
 from osml_training.networks import LabelRange, Network, Scaling
 

@@ -9,16 +9,16 @@ from typing import Any
 
 import msgspec
 
-from osml.failure import InputError
+from osml.base.failure import InputError
+from osml.datasets.store import dataset_fingerprint, whole_file
 from osml.predictors import load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
-from osml_training.data.store import dataset_fingerprint, whole_file
 from osml_training.evaluate.evaluate import config_of, evaluate
 from osml_training.export.bundle import add_to_manifest, encoded, entry_of
 from osml_training.export.card import card
 from osml_training.export.commit import commit
+from osml_training.export.made import command_line
 from osml_training.jobs.evaluation import folder_of
-from osml_training.jobs.training import command_line
 from osml_training.train import loop
 from osml_training.train.train import held_rows, load_part
 from osml_training.train.unseen import unseen_margins

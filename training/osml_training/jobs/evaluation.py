@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors import load_predictor, models_folder
 from osml.predictors.metadata import METADATA
+from osml_training.collect.fresh_sweep import kept_in
 from osml_training.evaluate.evaluate import config_of, evaluate
-from osml_training.jobs.fresh import kept_in
 from osml_training.train.config import Config, from_nothing
 from osml_training.train.train import load_part
 
@@ -28,9 +28,9 @@ def folder_of(model: str, models: Path | None = None) -> Path:
 
 def fresh_dataset(config: Config, platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
     """A labelled sweep of the virtual node with all services, made once for each node, platform and seed."""
-    from osml.virtual import catalogs  # noqa: PLC0415 - compiled code
-    from osml_training.data.collect import collect_labelled  # noqa: PLC0415
-    from osml_training.data.sweep import Sweep  # noqa: PLC0415
+    from osml.simulator import catalogs  # noqa: PLC0415 - compiled code
+    from osml_training.collect.collect import collect_labelled  # noqa: PLC0415
+    from osml_training.collect.sweep import Sweep  # noqa: PLC0415
 
     services = tuple(catalogs.service_names())
     alone = config.model == "a"
@@ -62,11 +62,11 @@ def evaluation(
         document["importance"] = importance(predictor, test)
         document["spearman"] = rank_correlation(test, config.inputs)
     if with_floor:
-        from osml_training.evaluate.floor import label_noise  # noqa: PLC0415
+        from osml_training.evaluate.noise_floor import label_noise  # noqa: PLC0415
 
         document["floor"] = label_noise(data, where, data.with_name(f"{data.name}-noise-free"), config.model)
     if with_reachable:
-        from osml_training.evaluate.reachable import reachable  # noqa: PLC0415
+        from osml_training.evaluate.attainable_error import reachable  # noqa: PLC0415
 
         document["reachable"] = reachable(
             from_nothing(config), data, where, "transfer" if transferred else "seen", rows

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,14 +9,14 @@ from typing import Any
 
 import msgspec
 
-from osml.failure import InputError
-from osml.masked import masked
+from osml.base.failure import InputError
 from osml.predictors import load_predictor
 from osml.predictors.metadata import platform_for
-from osml_training.data.features import Model
 from osml_training.evaluate.evaluate import evaluate
 from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.export.made import Made, command_line
 from osml_training.export.parity import graph_limit
+from osml_training.tables.features import Model
 from osml_training.train import loop
 from osml_training.train.config import CONFIGS, Config, Variant, read_config
 from osml_training.train.train import train
@@ -46,15 +45,6 @@ class Job:
         if found.model != self.model:
             raise InputError(f"config {self.config}: model is '{found.model}', expected '{self.model}'")
         return found
-
-
-@dataclass(frozen=True)
-class Made:
-    """What came of a job: the folder of the model, its evaluation, what should be looked at."""
-
-    folder: Path
-    document: dict[str, Any]
-    warnings: list[str]
 
 
 def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made:
@@ -91,9 +81,3 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
 
         warnings += track(job.track, trained, metadata, folder)
     return Made(folder, document, warnings)
-
-
-def command_line() -> str:
-    """The command that runs now, as one would type it, but for passwords in addresses."""
-    program = Path(sys.argv[0]).name.replace("__main__.py", "osml")
-    return masked(" ".join([program, *sys.argv[1:]]))

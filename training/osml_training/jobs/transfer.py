@@ -8,13 +8,13 @@ from typing import Any
 
 import msgspec
 
-from osml.failure import InputError
+from osml.base.failure import InputError
+from osml.datasets.store import keys_of, trace_files
 from osml.predictors import load_predictor
-from osml_training.data.store import keys_of, trace_files
 from osml_training.evaluate.evaluate import evaluate
 from osml_training.export.bundle import add_to_manifest, describe, entry_of, write_bundle
+from osml_training.export.made import command_line
 from osml_training.jobs.evaluation import folder_of
-from osml_training.jobs.training import command_line
 from osml_training.train.config import Config
 from osml_training.transfer.transfer import curve, transfer
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 import torch
 
 from osml.predictors import ModelMetadata
-from osml_training.dqn.online_continue import continue_online
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Tuples
 from osml_training.learning.config import LearningConfig
+from osml_training.online_dqn.resume import continue_online
 
 Losses = list[tuple[int, float]]
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import msgspec
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors import ModelMetadata
-from osml_training.dqn.online_config import OnlineConfig
 from osml_training.dqn.rewards import Reward
 from osml_training.limits import check_limits
+from osml_training.online_dqn.config import OnlineConfig
 
 
 class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

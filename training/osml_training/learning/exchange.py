@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from osml.failure import Failure, InputError
+from osml.base.failure import Failure, InputError
 from osml.predictors import Manifest, ManifestEntry, load_manifest
 from osml.predictors.manifest import MANIFEST, verify_entry
 from osml.predictors.metadata import ONNX

@@ -8,21 +8,20 @@ import hashlib
 import math
 from typing import Any
 
-from osml_serving.experience_store.address import open_engine, store_url, told
-from osml_serving.experience_store.outcome import StoreError
-from osml_serving.experience_store.store import Store
-
-from osml.failure import Failure, InputError
+from osml.base.failure import Failure, InputError
+from osml.experiences.address import open_engine, store_url, told
+from osml.experiences.outcome import StoreError
+from osml.experiences.store import Store
 from osml.predictors import ManifestEntry, ModelMetadata, find_model, load_manifest, read_metadata
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import ONNX
 from osml_training.dqn.export import load_qnet
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Tuples, read_transitions, sample_tuples
+from osml_training.learning.candidate_test import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.candidates import candidates_of
 from osml_training.learning.config import LearningConfig, gamma_of, reward_of
 from osml_training.learning.exchange import first_replaced
-from osml_training.learning.judgement import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.promotion import Heard, Judged, LearnJob, hand_over
 from osml_training.learning.recorded import Recorded, recorded
 from osml_training.learning.rollbacks import taken_back_at

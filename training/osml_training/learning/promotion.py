@@ -12,21 +12,21 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from osml_serving.model_check import open_checked
 
-from osml.failure import Failure
-from osml.masked import masked
+from osml.base.failure import Failure
+from osml.base.masking import masked
 from osml.predictors import ManifestEntry, ModelMetadata
+from osml.predictors.model_check import open_checked
 from osml_training.dqn.export import write_q_bundle
 from osml_training.dqn.qnet import QNet
 from osml_training.export.bundle import entry_of
 from osml_training.export.commit import commit
-from osml_training.jobs.training import command_line
+from osml_training.export.made import command_line
+from osml_training.learning.candidate_test import Verdict
 from osml_training.learning.candidates import Losses
 from osml_training.learning.champion_alias import champion_version, move_champion, register
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.exchange import Promotion, check_champion, exchange, locked, place
-from osml_training.learning.judgement import Verdict
 from osml_training.registry.tracking import registered_name
 
 Heard = Callable[[str], None]

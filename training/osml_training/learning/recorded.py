@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.datasets.schema import TRACE_COLUMNS
 from osml.domain import Experience, Observation, Partition, Service
 from osml.predictors import feature_row
 from osml.predictors.actions import REACH, action_index, legal_actions
-from osml_training.data.schema import TRACE_COLUMNS
 from osml_training.dqn.rewards import Reward, costs_of, entropy_gain, intolerable, latency_gain
 from osml_training.dqn.transitions import Tuples
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml_training.learning.exchange import HISTORY, write_through
 
 FILE = "rollbacks.json"

@@ -15,10 +15,10 @@ import msgspec
 import numpy as np
 import typer
 
+from osml.allocation.policy import Plan
 from osml.domain import Experience, Observation, Outcome, Partition, Reason, Region
-from osml.policies.policy import Plan
-from osml.virtual.closed_loop import ClosedLoop
-from osml.virtual.mix import node_of, parse_mix
+from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.mix import node_of, parse_mix
 
 JOB = "stream"
 SERVICES = ("moses", "img-dnn", "xapian", "masstree", "sphinx", "specjbb", "memcached", "nginx", "login", "ads")
@@ -97,9 +97,8 @@ def some_mix(seed: int) -> str:
 
 def trial(platform: str, champion_of: str, nodes: int, seconds: int, seed: int) -> dict[str, Any]:
     """Let the Model-C of one platform learn on from experiences of another; the document of `osml train c --online`."""
-    from osml_serving.experience_store.address import open_engine, store_url  # noqa: PLC0415
-    from osml_serving.experience_store.store import Store  # noqa: PLC0415
-
+    from osml.experiences.address import open_engine, store_url  # noqa: PLC0415
+    from osml.experiences.store import Store  # noqa: PLC0415
     from osml.predictors import find_model, models_folder, read_metadata  # noqa: PLC0415 - torch takes seconds
     from osml_training.dqn.export import load_qnet, write_q_bundle  # noqa: PLC0415
     from osml_training.export.bundle import add_to_manifest, entry_of  # noqa: PLC0415

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from osml.predictors import Predictor
-from osml_training.data.features import OUTPUTS
 from osml_training.evaluate.evaluate import all_rows
 from osml_training.evaluate.surfaces import missed, read_grids
+from osml_training.tables.features import OUTPUTS
 from osml_training.train.config import shipped_config
 from osml_training.train.table import Floats32, Rows
 

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from osml.failure import Failure, InputError
+from osml.base.failure import Failure, InputError
 from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec, load_predictor
 from osml.predictors.metadata import CARD, METADATA, ONNX
 from osml.predictors.session import FEATURES_KEY

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 
 Floats = NDArray[np.float64]
 

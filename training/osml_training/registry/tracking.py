@@ -18,11 +18,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from osml.failure import Failure, InputError
-from osml.masked import masked
+from osml.base.failure import Failure, InputError
+from osml.base.masking import masked
+from osml.datasets.store import sha256
 from osml.predictors import ModelMetadata
 from osml.predictors.metadata import METADATA, ONNX
-from osml_training.data.store import sha256
 from osml_training.train.train import Trained
 
 EXPERIMENT = "osml"

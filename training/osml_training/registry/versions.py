@@ -6,8 +6,8 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from osml.failure import Failure, InputError
-from osml.masked import masked
+from osml.base.failure import Failure, InputError
+from osml.base.masking import masked
 from osml.predictors import load_predictor, load_q_function, read_metadata
 from osml.predictors.metadata import METADATA
 from osml_training.export.bundle import add_to_manifest, entry_of

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from osml.failure import InputError
-from osml_training.data.features import CONTEXT, INPUTS
+from osml.base.failure import InputError
 from osml_training.limits import check_limits
+from osml_training.tables.features import CONTEXT, INPUTS
 
 UNSEEN_SERVICES = ("silo", "shore", "mysql", "redis", "nodejs")
 """OSML section 6.4: never in training."""

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from osml.failure import Failure
-from osml_training.data.examples import ExampleSource
+from osml.base.failure import Failure
 from osml_training.networks import Network
+from osml_training.tables.examples import ExampleSource
 from osml_training.train.config import Config
+from osml_training.train.distributed import Together
 from osml_training.train.groups import membership
 from osml_training.train.loss import label_weight, loss_of
 from osml_training.train.optimiser import Optimiser, subnormals_are_zero
 from osml_training.train.table import Floats32, Rows, columns_of
-from osml_training.train.together import Together
 
 GROUP_HIDDEN = 0.35
 """In a row from which something is hidden, each group of counters is, with this probability."""

@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
-from osml.failure import Failure
+from osml.base.failure import Failure
 from osml_training.train.config import Config
+from osml_training.train.distributed import Together
 from osml_training.train.loop import Epoch
 from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.table import check_rows
-from osml_training.train.together import Together
 from osml_training.train.train import Fitted, Limit, Trained, finish, fit_network, load_part, ranges_of
 
 _WEIGHTS = "network.pt"

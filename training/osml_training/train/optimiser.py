@@ -38,12 +38,11 @@ class Optimiser:
             self._parts.append(
                 torch.optim.Muon(matrices, config.hidden_learning_rate, weight_decay=config.weight_decay)
             )
-        self._schedules = [
-            torch.optim.lr_scheduler.LambdaLR(
-                part, lambda step: 0.5 * (1 + np.cos(np.pi * min(step / max(1, steps), 1.0)))
-            )
-            for part in self._parts
-        ]
+
+        def half_cosine(step: int) -> float:
+            return 0.5 * (1 + np.cos(np.pi * min(step / max(1, steps), 1.0)))
+
+        self._schedules = [torch.optim.lr_scheduler.LambdaLR(part, half_cosine) for part in self._parts]
 
     def forget_gradients(self) -> None:
         """Before the next ones are summed up."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal
 
-from osml_training.data.runs import RunKey, fold_of
-from osml_training.data.variants import is_variant, parent_of
+from osml_training.collect.variants import is_variant, parent_of
+from osml_training.tables.runs import RunKey, fold_of
 from osml_training.train.config import Split
 
 Part = Literal["train", "validation", "calibration", "test", "unseen", "strangers", "none"]

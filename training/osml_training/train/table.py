@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.failure import InputError
-from osml_training.data.examples import Examples, ExampleSource
-from osml_training.data.features import OUTPUTS
-from osml_training.data.runs import RunKey
+from osml.base.failure import InputError
+from osml_training.tables.examples import Examples, ExampleSource
+from osml_training.tables.features import OUTPUTS
+from osml_training.tables.runs import RunKey
 from osml_training.train.config import Config
 
 Floats32 = NDArray[np.float32]

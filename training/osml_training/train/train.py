@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 
 from osml.predictors import Margin
-from osml_training.data.features import PLATFORM
-from osml_training.data.runs import RunKey
-from osml_training.data.variants import is_variant
+from osml_training.collect.variants import is_variant
 from osml_training.networks import Network
+from osml_training.tables.features import PLATFORM
+from osml_training.tables.runs import RunKey
 from osml_training.train import loop
 from osml_training.train.config import Config
 from osml_training.train.conformal import margins_of
+from osml_training.train.distributed import Together
 from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
 from osml_training.train.splits import Part, chooses
 from osml_training.train.table import Rows, check_rows, load, source_of
-from osml_training.train.together import Together
 from osml_training.train.unseen import unseen_margins
 
 Keep = Callable[[RunKey], bool]

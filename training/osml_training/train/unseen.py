@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.worker_processes import worker_pool
 from osml.predictors import Margin
-from osml.worker_processes import worker_pool
-from osml_training.data.variants import is_variant, parent_of
+from osml_training.collect.variants import is_variant, parent_of
 from osml_training.train import loop
 from osml_training.train.config import Config
 from osml_training.train.conformal import margins_of

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import torch
 
-from osml.failure import InputError
+from osml.base.failure import InputError
 from osml.predictors import ANY_PLATFORM, load_predictor
 from osml_training.evaluate.errors import table_rows
 from osml_training.evaluate.evaluate import config_of
@@ -23,7 +23,7 @@ from osml_training.train.loop import predict
 from osml_training.train.splits import part_of
 from osml_training.train.table import Rows, source_of
 from osml_training.train.train import Fitted, Keep, Trained, finish, fit_network, load_part
-from osml_training.transfer.amounts import share_of_runs
+from osml_training.transfer.trace_shares import share_of_runs
 
 SHARES = (0.02, 0.05, 0.1, 0.25, 1.0)
 

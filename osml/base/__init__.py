@@ -1,0 +1,1 @@
+"""What every room may use: failures with exit codes, worker processes, compiled functions, masked secrets."""

@@ -1,1 +1,0 @@
-"""What `osml.theory` speaks of, measured on the virtual node: everything here is simulated."""

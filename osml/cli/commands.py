@@ -1,0 +1,92 @@
+"""Which commands there are, in which group, and where each lives. Nothing is loaded before it is asked for."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import entry_points
+from typing import Any, NamedTuple
+
+from osml.base.failure import MachineError
+
+PLUG_INS = "osml.commands"
+"""Entry point group of commands in other packages."""
+
+GROUPS = {
+    "run": "Start the scheduler: the server, the demonstration, real services, request dispatch.",
+    "look": "Look at one machine or one set of numbers.",
+    "learn": "Collect data, train models, exchange models.",
+    "lab": "Repeat and compare the experiments of the papers.",
+}
+
+
+class Entry(NamedTuple):
+    """A command: its group and name there, where it is, its line in the help, and its name before there were groups.
+
+    `target` is `module:attribute`, or the distribution whose entry point has the command. `extra` is what to install
+    where a library is missing.
+    """
+
+    group: str
+    name: str
+    target: str
+    help: str
+    old: str
+    extra: str = ""
+
+
+COMMANDS = (
+    Entry("run", "serve", "osml-serving", "Run the decision server.", "serve"),
+    Entry("run", "demo", "osml.lab.commands.demo:demo", "The main job on a simulated node.", "demo", "lab"),
+    Entry("run", "live", "osml.lab.commands.live:live", "The main job on real services here.", "live", "lab"),
+    Entry(
+        "run", "dispatch", "osml.dispatch.haproxy.command:run_command", "Dispatch requests of a running HAProxy.", "",
+        "dispatch",
+    ),
+    Entry("look", "doctor", "osml.cli.doctor:doctor", "What this machine can do, and how to get the rest.", "doctor"),
+    Entry("look", "entropy", "osml.cli.entropy:entropy", "The system entropy E_S of measured numbers.", "entropy"),
+    Entry("learn", "data", "osml-training", "Traces and labels: collect, import, label, check, contribute.", "data"),
+    Entry("learn", "train", "osml-training", "Train, evaluate and transfer the models A, A', B, B' and C.", "train"),
+    Entry("learn", "models", "osml-training", "List, show, promote and roll back models.", "models"),
+    Entry(
+        "lab", "simulator", "osml.simulator.commands:app", "The virtual node: surfaces, checks, the best partition.",
+        "virtual", "simulator",
+    ),
+    Entry("lab", "bench", "osml.lab.commands.bench:app", "Compare policies in suites of the papers.", "bench", "lab"),
+    Entry(
+        "lab", "theory", "osml.lab.commands.theory:app", "The theory of Ah-Q on given or simulated numbers.", "theory",
+        "lab",
+    ),
+    Entry("lab", "ombm", "osml.lab.commands.ombm:app", "Bandwidth profiles and their use.", "ombm", "lab"),
+    Entry(
+        "lab", "dispatch", "osml.lab.commands.dispatch:app", "Request dispatch as a Markov decision process.",
+        "dispatch", "lab",
+    ),
+)  # fmt: skip
+
+
+def load(entry: Entry) -> Any:
+    """The function or application of a command. MachineError says what to install where something is missing."""
+    if ":" not in entry.target:
+        found = [one for one in entry_points(group=PLUG_INS) if one.name == entry.name]
+        if not found:
+            raise MachineError(
+                f"command '{entry.name}' is in the package {entry.target}, which is not installed: "
+                f"install it with `uv sync --inexact --package {entry.target}`"
+            )
+        return found[0].load()
+    module, attribute = entry.target.split(":")
+    try:
+        return getattr(import_module(module), attribute)
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("osml"):
+            raise
+        raise MachineError(
+            f"command '{entry.name}' needs the Python package '{error.name}', which is not installed: "
+            f"install it with `pip install 'osml[{entry.extra}]'`"
+        ) from None
+
+
+def other_plug_ins() -> list[str]:
+    """Names of commands that other packages add, and that no group knows."""
+    known = {entry.name for entry in COMMANDS}
+    return sorted({one.name for one in entry_points(group=PLUG_INS)} - known)

@@ -1,0 +1,74 @@
+"""What a check has to say, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Literal
+
+import msgspec
+
+Severity = Literal["error", "warning", "note"]
+
+MOST = 1000
+"""Findings of a report; a data set with more has one fault, many times."""
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One finding. `file` is relative to the data set; None where it is about more than one place.
+
+    Errors keep a data set from being accepted, warnings say what it is less good for.
+    """
+
+    severity: Severity
+    file: str | None
+    row_group: int | None
+    column: str | None
+    message: str
+
+
+class Report(msgspec.Struct):
+    """All findings of a data set."""
+
+    findings: list[Finding] = []
+    rows: int = 0
+    runs: int = 0
+    files: int = 0
+    bytes: int = 0
+
+    @property
+    def accepted(self) -> bool:
+        """No error."""
+        return not any(finding.severity == "error" for finding in self.findings)
+
+    def add(self, findings: Iterable[Finding]) -> None:
+        """Take over findings, up to MOST (errors always)."""
+        for finding in findings:
+            if len(self.findings) < MOST or (finding.severity == "error" and self.accepted):
+                self.findings.append(finding)
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a check is looking."""
+
+    file: str
+    row_group: int | None = None
+
+    def error(self, column: str | None, message: str) -> Finding:
+        """Something that is wrong."""
+        return Finding("error", self.file, self.row_group, column, message)
+
+    def warning(self, column: str | None, message: str) -> Finding:
+        """Something that may be wrong, or makes the data less useful."""
+        return Finding("warning", self.file, self.row_group, column, message)
+
+    def note(self, column: str | None, message: str) -> Finding:
+        """Something to know."""
+        return Finding("note", self.file, self.row_group, column, message)
+
+
+def document(report: Report) -> dict[str, Any]:
+    """The JSON document of a report."""
+    return {
+        "findings": report.findings, "rows": report.rows, "runs": report.runs, "files": report.files,
+        "bytes": report.bytes, "accepted": report.accepted,
+    }  # fmt: skip

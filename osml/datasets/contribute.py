@@ -1,0 +1,188 @@
+"""Packs a data set with its card and checksums, and hands it to a folder or to a server."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import re
+import shutil
+import tarfile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import msgspec
+
+from osml.base.failure import Failure, InputError
+from osml.datasets.arrow import pq
+from osml.datasets.card import Packed, write_card
+from osml.datasets.checks.finding import Report
+from osml.datasets.dataset import DatasetDescription, read_description, write_description
+from osml.datasets.description import LICENCES
+from osml.datasets.store import DATASET, LABELS, TRACES, sha256, whole_file
+from osml.datasets.validate import MAX_GIB, validate
+
+_NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,62}\Z")
+_TIMEOUT_S = 600.0
+MEDIA_TYPE = "application/x-tar"
+
+
+class Package(NamedTuple):
+    """A package: one tar file, whose members are in order of their names and have no owner and no date."""
+
+    file: Path
+    id: str  # sha256 over checksums.sha256: the same content, the same id
+    sha256: str
+    rows: int
+    report: Report
+
+
+def refused(report: Report) -> InputError:
+    """Why a data set is not handed on."""
+    errors = [finding for finding in report.findings if finding.severity == "error"]
+    first = errors[0]
+    where = "".join(
+        f"{text}: " for text in (first.file, first.row_group is not None and f"row group {first.row_group}") if text
+    )
+    return InputError(
+        f"the data set has {len(errors)} errors, the first: {where}{first.message}; see `osml data validate`"
+    )
+
+
+def described_for(
+    folder: Path, name: str | None, contributor: str | None, description: str | None, licence: str | None
+) -> DatasetDescription:
+    """dataset.json with what the contributor says now. Raises InputError for impossible names and licences."""
+    about = read_description(folder)
+    about = msgspec.structs.replace(
+        about,
+        name=name or about.name,
+        contributor=contributor or about.contributor,
+        description=description or about.description,
+        created=about.created or datetime.datetime.now(datetime.UTC).date().isoformat(),
+    )
+    if licence is not None and licence != about.licence:
+        raise InputError(
+            f"--licence is '{licence}', but the files say '{about.licence}': the licence is that of the collection"
+        )
+    if not _NAME.match(about.name):
+        raise InputError(f"name is '{about.name}', expected 2 to 63 of a-z, 0-9, '.', '_' and '-'")
+    if about.licence not in LICENCES:
+        raise InputError(f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")
+    return about
+
+
+def _packed(folder: Path) -> list[Packed]:
+    files = [file for part in (TRACES, LABELS) for file in sorted((folder / part).rglob("*.parquet"))]
+    found: list[Packed] = []
+    for file in [folder / DATASET, *files]:
+        rows = int(pq.read_metadata(file).num_rows) if file.suffix == ".parquet" else 0
+        found.append(Packed(file.relative_to(folder).as_posix(), sha256(file), file.stat().st_size, rows))
+    return found
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Nothing of this machine in the archive."""
+    member.uid = member.gid = 0
+    member.uname = member.gname = ""
+    member.mtime, member.mode = 0, 0o644
+    return member
+
+
+def pack(
+    dataset: Path, out: Path, *, name: str | None = None, contributor: str | None = None,
+    description: str | None = None, licence: str | None = None, max_gib: float = MAX_GIB,
+) -> Package:  # fmt: skip
+    """Validate a data set and pack it into `out`/NAME-ID.tar. Raises InputError where it has an error.
+
+    The data set gets its card, its checksums and the completed dataset.json; nothing else in it changes.
+    """
+    about = described_for(dataset, name, contributor, description, licence)
+    report = validate(dataset, max_gib=max_gib, about=about)
+    if not report.accepted:
+        raise refused(report)
+    write_description(dataset, about)
+    files = _packed(dataset)
+    identity = write_card(dataset, about, report, files)
+    names = [file.path for file in files] + ["README.md", "croissant.json", "checksums.sha256"]
+    target = out / f"{about.name}-{identity[:12]}.tar"
+    with whole_file(target) as partial, tarfile.open(partial, "w", format=tarfile.PAX_FORMAT) as archive:
+        for member in sorted(names):
+            archive.add(dataset / member, arcname=member, recursive=False, filter=_plain)
+    return Package(target, identity, sha256(target), report.rows, report)
+
+
+def unpack_check(package: Path) -> list[Packed]:
+    """The files of a package after their checksums were compared. InputError for a package that is not whole.
+
+    Reads in place: nothing is written, whatever the names in the archive are.
+    """
+    sums: dict[str, str] = {}
+    found: list[Packed] = []
+    with tarfile.open(package, "r:") as archive:
+        for member in archive:
+            stream = archive.extractfile(member)
+            if not member.isfile() or stream is None or member.name.startswith("/") or ".." in member.name.split("/"):
+                raise InputError(f"{package}: '{member.name}' is no plain file below the data set")
+            digest = hashlib.sha256()
+            if member.name == "checksums.sha256":
+                text = stream.read().decode("utf-8")
+                sums = {path: total for total, _, path in (line.partition("  ") for line in text.splitlines())}
+                continue
+            while block := stream.read(1 << 20):
+                digest.update(block)
+            found.append(Packed(member.name, digest.hexdigest(), member.size, 0))
+    for file in found:
+        if file.path not in ("README.md", "croissant.json") and sums.get(file.path) != file.sha256:
+            raise InputError(f"{package}: '{file.path}' is not what checksums.sha256 says")
+    missing = set(sums) - {file.path for file in found}
+    if missing:
+        raise InputError(f"{package}: '{min(missing)}' is in checksums.sha256 and not in the package")
+    return found
+
+
+def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
+    """POST the package to `server`/v1/datasets; returns the answer. Failure in one sentence where it is refused."""
+    if not server.startswith(("http://", "https://")):
+        raise InputError(f"--server is '{server}', expected http://HOST:PORT")
+    headers = {"content-type": MEDIA_TYPE, "x-content-sha256": package.sha256}
+    headers["content-length"] = str(package.file.stat().st_size)
+    if token:
+        headers["authorization"] = f"Bearer {token}"
+    try:
+        with package.file.open("rb") as stream:
+            answer = httpx.post(
+                f"{server.rstrip('/')}/v1/datasets", content=iter(lambda: stream.read(1 << 20), b""), headers=headers,
+                timeout=_TIMEOUT_S,
+            )  # fmt: skip
+    except httpx.InvalidURL as error:
+        raise InputError(f"--server is '{server}', expected http://HOST:PORT ({error})") from None
+    except httpx.HTTPError as error:
+        raise Failure(f"{server} can't be reached ({error}): the package is kept in {package.file}") from None
+    if answer.is_success:
+        taken = _json(answer)
+        if "id" not in taken:
+            raise Failure(f"{server} answered, but not as an osml server does: the package is kept in {package.file}")
+        return taken
+    said = _json(answer).get("error")
+    text = msgspec.convert(said, dict[str, Any]).get("message", "") if isinstance(said, dict) else answer.reason_phrase
+    raise Failure(
+        f"{server} refused the data set ({answer.status_code}: {text}): the package is kept in {package.file}"
+    )
+
+
+def _json(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(answer.content, type=dict[str, Any])
+    except msgspec.MsgspecError:
+        return {}
+
+
+def place(package: Package, folder: Path) -> Path:
+    """Copy a package into a folder (a share, a checkout of a data repository)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / package.file.name
+    if target.resolve() != package.file.resolve():
+        with whole_file(target) as partial:
+            shutil.copyfile(package.file, partial)
+    return target

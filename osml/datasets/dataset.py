@@ -1,0 +1,64 @@
+"""`dataset.json`: what a data set says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from osml.base.failure import InputError
+from osml.datasets.description import LICENCE, Fingerprint, Provenance
+from osml.datasets.schema import TRACES_SCHEMA
+from osml.datasets.store import DATASET, whole_file
+
+
+class DatasetDescription(msgspec.Struct, frozen=True):
+    """`dataset.json` of a data set; `created` is a date (UTC), `contributor` a name or pseudonym of one's choice."""
+
+    name: str
+    provenance: Provenance
+    platforms: list[Fingerprint]
+    schema: str = TRACES_SCHEMA
+    licence: str = LICENCE
+    created: str | None = None
+    contributor: str | None = None
+    description: str = ""
+
+
+def same_collection(folder: Path, wanted: DatasetDescription) -> DatasetDescription:
+    """`wanted` with what the folder's dataset.json says besides: other platforms, who contributed, when, ....
+
+    Raises InputError where the folder holds data of another kind, of another program or under another licence.
+    """
+    if not (folder / DATASET).exists():
+        return wanted
+    known = read_description(folder)
+    for what, before, now in (
+        ("kind", known.provenance.kind, wanted.provenance.kind),
+        ("program", known.provenance.program, wanted.provenance.program),
+        ("licence", known.licence, wanted.licence),
+    ):
+        if before != now:
+            raise InputError(
+                f"'{folder}' holds another collection ({what} was {before}, now {now}): give another folder"
+            )
+    platforms = {platform.id: platform for platform in (*known.platforms, *wanted.platforms)}
+    return msgspec.structs.replace(known, platforms=list(platforms.values()))
+
+
+def write_description(folder: Path, about: DatasetDescription) -> None:
+    """Write dataset.json."""
+    with whole_file(folder / DATASET) as partial:
+        partial.write_bytes(msgspec.json.format(msgspec.json.encode(about), indent=1) + b"\n")
+
+
+def read_description(folder: Path) -> DatasetDescription:
+    """`dataset.json` of a folder; InputError where it is missing or wrong."""
+    try:
+        return msgspec.json.decode((folder / DATASET).read_bytes(), type=DatasetDescription)
+    except OSError as error:
+        raise InputError(
+            f"{folder / DATASET} can't be read ({error.strerror}), expected a folder of `osml data`"
+        ) from None
+    except msgspec.MsgspecError as error:
+        raise InputError(f"{folder / DATASET}: {error}") from None

@@ -1,0 +1,90 @@
+"""What travels with every file: the machine's fingerprint, where the data come from, under which licence."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from osml import __version__
+from osml.base.failure import InputError
+
+LICENCE = "CDLA-Permissive-2.0"
+"""Default licence of data (SPDX id)."""
+
+LICENCES = ("CDLA-Permissive-2.0", "CC-BY-4.0", "CC0-1.0", "Apache-2.0")
+"""Licences that a contribution may have."""
+
+SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY = (
+    "osml.schema", "osml.provenance", "osml.platform", "osml.licence",
+)  # fmt: skip
+
+
+class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A machine, as far as it matters for the numbers; None where it is not known. No name, no address, no serial."""
+
+    id: str
+    cpu_model: str | None = None
+    stepping: int | None = None
+    microcode: str | None = None
+    kernel: str | None = None
+    logical_cpus: int | None = None
+    physical_cores: int | None = None
+    smt: bool | None = None
+    governor: str | None = None
+    base_ghz: float | None = None
+    turbo_ghz: float | None = None
+    llc_mib: float | None = None
+    llc_ways: int | None = None  # that can be allocated; None where the cache can't be partitioned
+    way_mib: float | None = None
+    bandwidth_gbps: float | None = None  # peak of one socket
+    memory_gib: float | None = None
+    mba: bool | None = None
+    hypervisor: str | None = None
+
+
+class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where rows come from. `settings` are those of the program, as JSON values."""
+
+    kind: Literal["real", "virtual"]
+    program: str
+    version: str = __version__
+    seed: int | None = None
+    settings: dict[str, Any] = {}
+    notes: list[str] = []
+
+
+def metadata(schema: str, provenance: Provenance, platform: Fingerprint, licence: str = LICENCE) -> dict[str, str]:
+    """Key-value metadata of a file. It has no date: the same sweep makes the same bytes."""
+    return {
+        SCHEMA_KEY: schema,
+        PROVENANCE_KEY: msgspec.json.encode(provenance).decode(),
+        PLATFORM_KEY: msgspec.json.encode(platform).decode(),
+        LICENCE_KEY: licence,
+    }
+
+
+class FileDescription(msgspec.Struct, frozen=True):
+    """What the metadata of a file say."""
+
+    schema: str
+    provenance: Provenance
+    platform: Fingerprint
+    licence: str
+
+
+def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
+    """Read the metadata of a file; InputError names the key that is missing or wrong."""
+    texts = {key.decode(): value for key, value in (found or {}).items()}
+    for key in (SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY):
+        if key not in texts:
+            raise InputError(f"{where}: metadata key '{key}' is missing, expected a file of `osml data`")
+    try:
+        return FileDescription(
+            texts[SCHEMA_KEY].decode(),
+            msgspec.json.decode(texts[PROVENANCE_KEY], type=Provenance),
+            msgspec.json.decode(texts[PLATFORM_KEY], type=Fingerprint),
+            texts[LICENCE_KEY].decode(),
+        )
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InputError(f"{where}: metadata can't be read ({error})") from None

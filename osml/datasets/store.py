@@ -1,0 +1,142 @@
+"""The layout of a data set in a folder, and how its files are read.
+
+DIR/dataset.json                                             name, licence, provenance, platforms
+DIR/traces/platform=ID/service=NAME/part-NUMBER.parquet      rows; a run lies within one file
+DIR/labels/platform=ID/service=NAME/part-NUMBER.parquet      labels of the runs in the traces file of the same name
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from osml.base.failure import InputError
+from osml.datasets.arrow import pa, pq
+from osml.datasets.schema import TRACE_NAMES
+
+MAX_GROUP_BYTES = 2**30
+"""Unpacked size of a row group; those of `osml data` have about 1 MiB."""
+
+TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
+
+KEYS = frozenset(("platform", "service"))
+OUTSIDE = "its folders don't say whose traces these are, expected traces/platform=ID/service=NAME/FILE.parquet"
+
+
+def keys_of(file: Path) -> dict[str, str]:
+    """What the folders of a file say of it: `platform` and `service`."""
+    return dict(part.split("=", 1) for part in file.parent.parts if "=" in part)
+
+
+def trace_files(
+    dataset: Path, platforms: tuple[str, ...] | None = None, services: tuple[str, ...] | None = None
+) -> list[Path]:
+    """Trace files of a data set in order, of these platforms and services (None: all).
+
+    Raises InputError where there are none, and on files outside of the folders that say whose they are.
+    """
+    if not dataset.is_dir():
+        raise InputError(
+            f"data set '{dataset}' is no folder, expected one made by `osml data collect` or `import-osml`"
+        )
+    root = dataset / TRACES
+    found: list[Path] = []
+    for file in sorted(root.rglob("*.parquet")):
+        keys = keys_of(file.relative_to(root))
+        if not KEYS.issubset(keys):
+            raise InputError(f"{file}: {OUTSIDE}")
+        if (platforms is None or keys["platform"] in platforms) and (services is None or keys["service"] in services):
+            found.append(file)
+    if not found:
+        asked = [f"{what} {', '.join(names)}" for what, names in (("of", platforms), ("for", services)) if names]
+        wanted = "".join(f" {part}" for part in asked)
+        raise InputError(f"data set '{dataset}' has no traces{wanted}, expected traces/platform=*/service=*/*.parquet")
+    return found
+
+
+def labels_file(dataset: Path, traces: Path, labels: str = LABELS) -> Path:
+    """Where the labels of a trace file are."""
+    return dataset / labels / traces.relative_to(dataset / TRACES)
+
+
+def open_parquet(file: Path) -> Any:
+    """A Parquet file; InputError where it is none or was cut off."""
+    try:
+        return pq.ParquetFile(file, page_checksum_verification=True)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{file}: not readable as Parquet, it may have been cut off ({_short(error)})") from None
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]
+
+
+def read_groups(file: Path, columns: list[str] | None = None) -> Iterator[tuple[int, Any]]:
+    """Row groups of a file as (number, table), one at a time. InputError with file and row group on broken ones."""
+    parquet = open_parquet(file)
+    check_columns(parquet, file, columns or TRACE_NAMES)
+    for group in range(parquet.metadata.num_row_groups):
+        yield group, read_group(parquet, file, group, columns)
+
+
+def check_columns(parquet: Any, file: Path, columns: Sequence[str]) -> None:
+    """InputError where a file lacks one of the columns."""
+    there = set(parquet.schema_arrow.names)  # made anew whenever it is asked for
+    missing = [name for name in columns if name not in there]
+    if missing:
+        raise InputError(f"{file}: column '{missing[0]}' is missing, expected the columns of data/cases.schema.json")
+
+
+def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None = None) -> Any:
+    """One row group as a table. One beyond MAX_GROUP_BYTES is refused: memory stays bounded, whoever wrote it."""
+    size = int(parquet.metadata.row_group(group).total_byte_size)
+    if size > MAX_GROUP_BYTES:
+        raise InputError(
+            f"{file}: row group {group} has {size / 2**30:.1f} GiB, expected at most {MAX_GROUP_BYTES / 2**30:.1f}: "
+            "write smaller row groups"
+        )
+    try:
+        return parquet.read_row_group(group, columns=columns)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{file}: row group {group} can't be read ({_short(error)})") from None
+
+
+def read_whole(file: Path) -> Any:
+    """A small file (labels) as one table. InputError where a part of it can't be read."""
+    parquet = open_parquet(file)
+    groups = [read_group(parquet, file, group) for group in range(parquet.metadata.num_row_groups)]
+    return pa.concat_tables(groups) if groups else parquet.schema_arrow.empty_table()
+
+
+@contextmanager
+def whole_file(file: Path) -> Generator[Path]:
+    """A temporary path that becomes `file` when all went well: nobody ever sees half a file. A full disk names it."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}.{os.getpid()}.partial")
+    try:
+        yield partial
+        partial.replace(file)
+    except OSError as error:
+        if error.filename is None and error.errno is not None:  # what pyarrow says of a full disk
+            error.filename = str(file)
+        raise
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def sha256(file: Path) -> str:
+    """Checksum of a file."""
+    with file.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def dataset_fingerprint(dataset: Path) -> str:
+    """One checksum over all trace files and their names: changes when a byte of them does."""
+    total = hashlib.sha256()
+    for file in trace_files(dataset):
+        total.update(f"{file.relative_to(dataset).as_posix()} {sha256(file)}\n".encode())
+    return total.hexdigest()

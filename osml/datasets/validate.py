@@ -1,0 +1,252 @@
+"""Checks a data set, or one of its files, as `osml data contribute` and a server that takes it in do. It streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from osml.base.failure import InputError
+from osml.datasets.arrow import pc
+from osml.datasets.checks.against_platform import check_description, check_rows, check_same
+from osml.datasets.checks.columns import check_ranges, check_schema
+from osml.datasets.checks.constants import Constants
+from osml.datasets.checks.duplicates import Duplicates
+from osml.datasets.checks.finding import Finding, Place, Report
+from osml.datasets.checks.labels import check_labels
+from osml.datasets.checks.personal import check_text
+from osml.datasets.checks.surfaces import check_surface
+from osml.datasets.dataset import DatasetDescription, read_description
+from osml.datasets.description import LICENCES, FileDescription, described
+from osml.datasets.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
+from osml.datasets.store import DATASET, KEYS, LABELS, OUTSIDE, TRACES, keys_of, labels_file, open_parquet, read_group
+from osml.datasets.surfaces import Surface, add_rows, core_unit, grid_of
+
+MAX_GIB = 20.0
+"""Of a contribution; beyond it, split it by platform."""
+
+_TEXTS = ("run", "service", "platform", "percentile", "neighbour_names")
+_KNOWN_FILES = {DATASET, "README.md", "checksums.sha256", "croissant.json"}
+
+
+class Validator:
+    """The state of a validation that spans files. `folder` is the data set; `root` what file names are relative to."""
+
+    def __init__(self, root: Path, done: Callable[[Path], None] | None = None) -> None:
+        self.root, self.report, self._done = root, Report(), done
+        self.about: DatasetDescription | None = None  # what dataset.json says
+        self._duplicates = Duplicates()
+        self._file_of_run: dict[str, str] = {}
+        self._loads: dict[tuple[str, str], set[float]] = {}
+
+    def name(self, file: Path) -> str:
+        """A file as findings call it."""
+        return file.relative_to(self.root).as_posix() if file.is_relative_to(self.root) else file.name
+
+    def traces(self, file: Path, labels: Path | None = None) -> None:
+        """Check one traces file and, where there are some, its labels."""
+        place = Place(self.name(file))
+        self.report.files += 1
+        self.report.bytes += file.stat().st_size
+        try:
+            parquet = open_parquet(file)
+            about = described(parquet.schema_arrow.metadata, place.file)
+        except InputError as error:
+            self.report.add([place.error(None, _without(str(error), file, place))])
+            return
+        before, keys = len(self.report.findings), keys_of(file)
+        self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
+        self.report.add(_check_keys(about, keys, place))
+        if self.about is not None:
+            self.report.add(_check_described(self.about, about, place))
+        usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
+            parquet.schema_arrow.names
+        )
+        whole = usable  # every row group is in the surfaces
+        constants, surfaces = Constants(), dict[str, Surface]()
+        for group in range(parquet.metadata.num_row_groups):
+            here = Place(place.file, group)
+            try:
+                table = read_group(parquet, file, group)
+            except InputError as error:
+                self.report.add([here.error(None, _without(str(error), file, place))])
+                whole = False
+                continue
+            if len(table) == 0:
+                self.report.add([here.warning(None, "a row group without rows")])
+                continue
+            self.report.rows += len(table)
+            whole = usable and self._group(table, about, here, keys, constants, surfaces) and whole
+        self.report.add(constants.findings(place))
+        self.report.runs += len(surfaces)
+        for surface in surfaces.values():
+            self.report.add(self._run(surface, place))
+        if labels is not None and labels.exists():
+            found = list(surfaces.values()) if whole else None
+            self.report.add(check_labels(labels, Place(self.name(labels)), found, about))
+        if self._done is not None:
+            self._done(file)
+
+    def _group(
+        self, table: Any, about: FileDescription, place: Place, keys: dict[str, str], constants: Constants,
+        surfaces: dict[str, Surface],
+    ) -> bool:  # fmt: skip
+        """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
+        found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
+        noisy = bool(about.provenance.settings.get("noise", True))
+        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place)]
+        found += self._leaks(table, place)
+        self.report.add(found)
+        constants.add(table)
+        if any(finding.severity == "error" for finding in found):
+            return False  # a surface of numbers that are wrong says nothing more
+        unit = core_unit(about.provenance.settings)
+        try:
+            add_rows(surfaces, table, place.file, grid_of(about.platform, unit), unit, about.platform)
+        except InputError as error:
+            self.report.add([place.error(None, str(error).removeprefix(f"{place.file}, "))])
+            return False
+        self._count_loads(table)
+        return True
+
+    def _leaks(self, table: Any, place: Place) -> Iterator[Finding]:
+        """Runs that were in an earlier file."""
+        for run in pc.unique(table.column("run")).to_pylist():
+            first = self._file_of_run.setdefault(run, place.file)
+            if first != place.file:
+                yield place.error("run", f"run {run} is in {first}, too: a split by files or runs would leak")
+
+    def _run(self, surface: Surface, place: Place) -> Iterator[Finding]:
+        if surface.facts["target_ms"] is None:
+            yield place.warning("target_ms", f"run {surface.run} has no target, it can't be labelled")
+        yield from check_surface(surface, place)
+
+    def _count_loads(self, table: Any) -> None:
+        rates = pc.unique(pc.round(table.column("offered_per_s"), 3)).to_pylist()
+        key = (table.column("platform")[0].as_py(), table.column("service")[0].as_py())
+        known = self._loads.setdefault(key, set())
+        if len(known) < 3:
+            known.update(rate for rate in rates if rate is not None)
+
+    def finish(self) -> Report:
+        """After the last file."""
+        for (platform, service), loads in sorted(self._loads.items()):
+            if len(loads) < 2:
+                text = "no known load" if not loads else f"one load only ({next(iter(loads)):g}/s)"
+                message = f"service '{service}' on '{platform}' has {text}: nothing about other loads can be learnt"
+                self.report.add([Finding("warning", None, None, "offered_per_s", message)])
+        if self.report.rows == 0:
+            self.report.add([Finding("error", None, None, None, "no readable row in the data set")])
+        return self.report
+
+
+def _without(message: str, file: Path, place: Place) -> str:
+    return message.removeprefix(f"{file}: ").removeprefix(f"{place.file}: ")
+
+
+def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
+    """Metadata of a file in themselves and against its path."""
+    if about.schema != TRACES_SCHEMA:
+        yield place.error(None, f"osml.schema is '{about.schema}', expected '{TRACES_SCHEMA}'")
+    if about.licence not in LICENCES:
+        yield place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")
+    if keys.get("platform", about.platform.id) != about.platform.id:
+        yield place.error("platform", f"folder says {keys['platform']}, the description says {about.platform.id}")
+    yield from check_description(about.platform, about.provenance.kind, place)
+    for text in (about.platform, about.provenance):
+        yield from check_text(str(text), None, place)
+
+
+def _check_described(dataset: DatasetDescription, about: FileDescription, place: Place) -> Iterator[Finding]:
+    """What dataset.json says of a file against what the file says of itself."""
+    known = {platform.id: platform for platform in dataset.platforms}.get(about.platform.id)
+    if known is None:
+        yield place.error(None, f"platform '{about.platform.id}' is not described in {DATASET}")
+    else:
+        yield from check_same(known, about.platform, place)
+    for what, said, found in (
+        ("provenance", dataset.provenance.kind, about.provenance.kind),
+        ("licence", dataset.licence, about.licence),
+    ):
+        if said != found:
+            yield place.error(None, f"{what} is '{found}' here, {DATASET} says '{said}'")
+
+
+def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
+    """Distinct texts of a row group: personal data, unknown words, rows of another platform or service."""
+    for name in _TEXTS:
+        for value in pc.unique(table.column(name)).to_pylist():
+            if value is None:
+                continue
+            yield from check_text(value, name, place)
+            if name == "platform" and value != about.platform.id:
+                yield place.error(name, f"rows of '{value}' in a file described as '{about.platform.id}'")
+            if name == "service" and value != keys.get("service", value):
+                yield place.error(name, f"rows of '{value}' in the folder of '{keys['service']}'")
+            if name == "percentile" and value not in PERCENTILES:
+                yield place.error(name, f"'{value}', expected one of {', '.join(PERCENTILES)}")
+    if about.provenance.kind == "virtual" and about.provenance.seed is None:
+        yield place.warning(None, "simulated, but without a seed: nobody can make it again")
+
+
+def _dataset(
+    folder: Path, report: Report, max_gib: float, about: DatasetDescription | None
+) -> DatasetDescription | None:  # fmt: skip
+    """What is beside the traces. Returns what describes them, None where nothing readable does."""
+    place = Place(DATASET)
+    try:
+        about = about or read_description(folder)
+        if about.licence not in LICENCES:
+            report.add([place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")])
+        for text in (about.name, about.contributor or "", about.description):
+            report.add(check_text(text, None, place))
+    except InputError as error:
+        report.add([place.error(None, str(error))])
+    size = 0
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder).as_posix()
+        report.add(check_text(name, None, Place(name)))
+        if file.is_symlink():
+            report.add([Place(name).error(None, "a symbolic link, expected files")])
+        elif file.is_file():
+            size += file.stat().st_size
+            inside = file.suffix == ".parquet" and name.split("/")[0] in (TRACES, LABELS)
+            if name not in _KNOWN_FILES and not inside:
+                report.add([Place(name).warning(None, "no file of a data set, it is not handed on")])
+    if size > max_gib * 2**30:
+        message = f"{size / 2**30:.1f} GiB, expected at most {max_gib:g}: hand it in by platform"
+        report.add([Finding("error", None, None, None, message)])
+    return about
+
+
+def validate(
+    path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], None] | None = None,
+    about: DatasetDescription | None = None,
+) -> Report:  # fmt: skip
+    """Check a data set (a folder) or one traces file. Everything that is wrong is in the report; InputError only where
+    there is nothing to look at. `about`: what dataset.json is going to say, in the place of what it says.
+    """
+    if path.is_file():
+        validator = Validator(path.parent, done)
+        validator.traces(path)
+        return validator.finish()
+    if not path.is_dir():
+        raise InputError(f"'{path}' is neither a folder nor a file")
+    validator = Validator(path, done)
+    validator.about = _dataset(path, validator.report, max_gib, about)
+    files = sorted((path / TRACES).rglob("*.parquet"))
+    for file in files:
+        if not KEYS.issubset(keys_of(file.relative_to(path))):
+            validator.report.add([Place(validator.name(file)).error(None, OUTSIDE)])
+        validator.traces(file, labels_file(path, file))
+    for file in sorted(set((path / LABELS).rglob("*.parquet")) - {labels_file(path, file) for file in files}):
+        validator.report.add([Place(validator.name(file)).error(None, "labels without a traces file of the same name")])
+    return validator.finish()
+
+
+def error_counts(report: Report) -> dict[str, int]:
+    """Findings by severity."""
+    kinds = np.array([finding.severity for finding in report.findings])
+    return {kind: int((kinds == kind).sum()) for kind in ("error", "warning", "note")}

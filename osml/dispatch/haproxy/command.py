@@ -1,0 +1,206 @@
+"""`osml dispatch run`: interference-aware dispatch in front of a running HAProxy."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+import typer
+
+from osml.base.failure import Failure, InputError
+
+if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import: not for `osml --help`
+    from osml.dispatch.haproxy.controller import Controller
+    from osml.dispatch.haproxy.interference_signal import Signal
+
+
+def run_command(
+    socket: Annotated[Path, typer.Option(help="HAProxy's runtime socket (`stats socket PATH level admin`).")],
+    backend: Annotated[str, typer.Option(help="Backend to control; its servers need a maxconn.")],
+    policy: Annotated[
+        Literal["threshold", "avoid", "round_robin", "non_idling"],
+        typer.Option(help="threshold: optimal thresholds for the rates estimated; the others are for comparison."),
+    ] = "threshold",
+    server_url: Annotated[str | None, typer.Option(help="Interference from this osml server's nodes.")] = None,
+    node: Annotated[
+        list[str] | None, typer.Option(help="BACKEND_SERVER=NODE for the osml server; without it, names are the same.")
+    ] = None,
+    measure: Annotated[
+        Literal["e_s", "slowdown"], typer.Option(help="e_s: the node's entropy; slowdown: of its worst job, 1 = none.")
+    ] = "e_s",
+    token_file: Annotated[Path | None, typer.Option(help="File with the osml server's bearer token.")] = None,
+    signal_file: Annotated[
+        Path | None, typer.Option(help='Interference from a JSON file: {"web1": true, "web2": 0.1}.')
+    ] = None,
+    schedule: Annotated[
+        Path | None,
+        typer.Option(help='Interference at known times: [{"t": 30, "backend": "web1", "interfered": true}, ...].'),
+    ] = None,
+    level: Annotated[float, typer.Option(help="A measure from here on counts as interference.")] = 0.2,
+    max_age_s: Annotated[float, typer.Option(help="An older reading is none.")] = 5.0,
+    mu_high: Annotated[float | None, typer.Option(help="Prior: requests/s of a server without interference.")] = None,
+    mu_low: Annotated[float | None, typer.Option(help="Prior: requests/s of a server under interference.")] = None,
+    alpha_high: Annotated[float, typer.Option(help="Prior: rate at which interference strikes, per s.")] = 1 / 30,
+    alpha_low: Annotated[float, typer.Option(help="Prior: rate at which interference leaves, per s.")] = 1 / 30,
+    interfered_slots: Annotated[
+        int, typer.Option(help="Requests at once at a server that is used under interference.")
+    ] = 1,
+    poll_ms: Annotated[float, typer.Option(help="Time between two looks at HAProxy.")] = 1.0,
+    duration: Annotated[float | None, typer.Option(help="Stop after so many seconds; without, at a signal.")] = None,
+    report_s: Annotated[float, typer.Option(help="Seconds between two lines of report.")] = 1.0,
+    state_file: Annotated[
+        Path | None, typer.Option(help="Remembers the original state.", show_default="SOCKET.BACKEND.osml")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
+) -> None:
+    """Take servers of an HAProxy backend in and out, so that one under interference is used only when it pays.
+
+    On exit, on SIGTERM and while the signal is lost every server is as it was before.
+    """
+    _check(
+        {"--level": level, "--max-age-s": max_age_s, "--poll-ms": poll_ms, "--report-s": report_s}
+        | {"--mu-high": mu_high, "--mu-low": mu_low, "--alpha-high": alpha_high, "--alpha-low": alpha_low}
+        | {"--duration": duration, "--interfered-slots": interfered_slots}
+    )
+    from osml.dispatch.haproxy.command_socket import RuntimeSocket  # noqa: PLC0415
+    from osml.dispatch.haproxy.controller import Controller  # noqa: PLC0415
+    from osml.dispatch.haproxy.estimate import Estimates, Priors  # noqa: PLC0415
+    from osml.dispatch.haproxy.journal import Journal  # noqa: PLC0415
+    from osml.dispatch.haproxy.proxy import HaproxyBackend  # noqa: PLC0415
+    from osml.dispatch.mdp.lookup import solved  # noqa: PLC0415
+    from osml.dispatch.mdp.parameters import FarmParameters  # noqa: PLC0415
+
+    runtime = RuntimeSocket(socket)
+    runtime.check()
+    journal = Journal(state_file or socket.with_name(f"{socket.name}.{backend}.osml"), backend)
+    haproxy = HaproxyBackend(runtime, backend, journal)
+    haproxy.start()
+    source = _signal(
+        haproxy.names, server_url, node or [], measure, token_file, signal_file, schedule, level, max_age_s
+    )
+    stop = _Stop(duration)
+    estimates = Estimates(Priors(mu_high, mu_low, alpha_high, alpha_low))
+    if policy == "threshold":
+        # The first solution may compile for some seconds, beside which nobody could steer.
+        solved(FarmParameters(len(haproxy.names), 1.0, 2.0, 1.0, alpha_high, alpha_low, "anytime").rounded())
+    with Controller(haproxy, source, policy, estimates, limit_interfered=interfered_slots) as controller:
+        reporter = _Reporter(controller, source, report_s, json)
+        controller.run(lambda: stop.now() or reporter.tick(), poll_ms / 1000)
+    journal.close()
+    if not controller.restored:
+        raise Failure(
+            f"HAProxy is gone and could not be restored: the original state is kept in {journal.path}, the next "
+            "`osml dispatch run` uses it"
+        )
+
+
+def _check(values: dict[str, float | None]) -> None:
+    for option, value in values.items():
+        if value is not None and not 0 < value < 1e9:
+            raise InputError(f"{option} is {value:g}, expected a number above 0")
+
+
+def _signal(
+    names: tuple[str, ...], server_url: str | None, node: list[str], measure: Literal["e_s", "slowdown"],
+    token_file: Path | None, signal_file: Path | None, schedule: Path | None, level: float, max_age_s: float,
+) -> Signal:  # fmt: skip
+    """The one source of interference that was named. Raises InputError."""
+    from osml.dispatch.haproxy.interference_server import ServerSignal  # noqa: PLC0415
+    from osml.dispatch.haproxy.interference_signal import FileSignal, Level, load_schedule  # noqa: PLC0415
+
+    if (server_url is not None) + (signal_file is not None) + (schedule is not None) != 1:
+        raise InputError("the source of the interference signal: give one of --server-url, --signal-file, --schedule")
+    if schedule is not None:
+        known = load_schedule(schedule, time.monotonic())
+        _known(known.names, names, f"--schedule {schedule}")
+        return known
+    if signal_file is not None:
+        return FileSignal(signal_file, Level(level), max_age_s, time.time)
+    pairs = dict(zip(names, names, strict=True))
+    for text in node:
+        backend, equals, name = text.partition("=")
+        if not equals or not name:
+            raise InputError(f"--node is '{text}', expected SERVER=NODE, such as {names[0]}=node-17")
+        _known({backend}, names, f"--node {text}")
+        pairs[backend] = name
+    if not (server_url or "").startswith(("http://", "https://")):
+        raise InputError(f"--server-url is '{server_url}', expected http://HOST:PORT")
+    try:
+        token = token_file.read_text("utf-8").strip() if token_file else None
+    except OSError as error:
+        raise InputError(f"--token-file {token_file} can't be read: {error.strerror}") from None
+    return ServerSignal(server_url or "", pairs, measure, Level(level), max_age_s, token)
+
+
+def _known(given: set[str], names: tuple[str, ...], where: str) -> None:
+    unknown = sorted(given - set(names))
+    if unknown:
+        raise InputError(f"{where} names {', '.join(unknown)}, expected servers of the backend: {', '.join(names)}")
+
+
+class _Stop:
+    """True from SIGTERM, SIGINT or the end of the time on."""
+
+    def __init__(self, duration: float | None) -> None:
+        self._end = None if duration is None else time.monotonic() + duration
+        self._asked = False
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._ask)
+
+    def now(self) -> bool:
+        return self._asked or (self._end is not None and time.monotonic() >= self._end)
+
+    def _ask(self, number: int, frame: FrameType | None) -> None:
+        del number, frame
+        self._asked = True
+
+
+class _Reporter:
+    """A line each `every_s`: for people one that stays in place on a terminal, or one JSON document."""
+
+    def __init__(self, controller: Controller, source: Signal, every_s: float, json: bool) -> None:
+        self._controller, self._source, self._every_s, self._json = controller, source, every_s, json
+        self._next = time.monotonic()
+
+    def tick(self) -> bool:
+        """Always False, so that it can stand in the loop's condition."""
+        if time.monotonic() >= self._next:
+            self._next += self._every_s
+            document = self._document()
+            text = msgspec.json.encode(document).decode() if self._json else self._line(document)
+            place = "\r\x1b[K" if sys.stdout.isatty() and not self._json else ""
+            sys.stdout.write(place + text + ("" if place else "\n"))
+            sys.stdout.flush()
+        return False
+
+    def _document(self) -> dict[str, object]:
+        status, lookup, estimates = self._controller.status, self._controller.lookup, self._controller.estimates
+        table = None if lookup is None else lookup.table
+        problems = (getattr(self._source, "problem", None), None if lookup is None else lookup.problem)
+        return {
+            "seconds": round(status.seconds, 3), "mode": status.mode, "queued": status.queued,
+            "in_service": status.in_service, "interfered": status.interfered, "slots": status.slots,
+            "changes": status.changes, "outages": status.lost, "restarts": status.restarts,
+            "rates": {
+                name: getattr(estimates, name).value
+                for name in ("arrival", "mu_high", "mu_low", "alpha_high", "alpha_low")
+            },
+            "thresholds": None if table is None else table.named(),
+            "problem": "; ".join(problem for problem in problems if problem) or None,
+        }  # fmt: skip
+
+    def _line(self, document: dict[str, object]) -> str:
+        status = self._controller.status
+        parts = [f"{status.seconds:7.1f} s", f"{status.mode:11}", f"waiting {status.queued:4}"]
+        for name, jobs in status.in_service.items():
+            mark = "!" if status.interfered.get(name) else ""
+            parts.append(f"{name}{mark} {jobs} {'out' if status.slots.get(name) == 0 else 'in'}")
+        thresholds, problem = document["thresholds"], document["problem"]
+        if isinstance(thresholds, dict):
+            parts.append(" ".join(f"{name}={size}" for name, size in list(thresholds.items())[:3]))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        return "  ".join([*parts, *([str(problem)] if problem else [])])

@@ -1,0 +1,62 @@
+"""What the agent can set on this machine: its own probe, asked once."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import msgspec
+
+from osml.base.agent_binary import find_agent
+from osml.base.failure import Failure, MachineError
+from osml.doctor.finding import Finding
+
+_PATIENCE_S = 20.0
+
+_HOW_TO = {
+    "cpuset": "run as root with the cpuset controller of cgroup v1, or delegate `cpuset` of cgroup v2",
+    "affinity": "run as root, or as the user of the services",
+    "cpu_quota": "run as root with the cpu controller of cgroup v1, or delegate `cpu` of cgroup v2",
+    "cpu_weight": "run as root with the cpu controller of cgroup v1, or delegate `cpu` of cgroup v2",
+    "llc_ways": "a CPU with CAT (Intel), QoS enforcement (AMD) or MPAM (Arm), not hidden by a virtual machine; then "
+    "`mount -t resctrl resctrl /sys/fs/resctrl`",
+    "mba": "a CPU with MBA, not hidden by a virtual machine; then `mount -t resctrl resctrl /sys/fs/resctrl`",
+    "mba_regulator": "resctrl with MBM counters, and the freezer of cgroups",
+    "llc_monitoring": "a CPU with CMT and MBM, not hidden by a virtual machine; then "
+    "`mount -t resctrl resctrl /sys/fs/resctrl`",
+}
+"""For what the agent itself gives no way; by its names of mechanisms."""
+
+
+class _Mechanism(msgspec.Struct):
+    name: str
+    available: bool
+    reason: str
+    how_to_enable: str
+
+
+class _Probe(msgspec.Struct):
+    mechanisms: list[_Mechanism]
+
+
+def agent_findings(given: Path | None) -> list[Finding]:
+    """Mechanisms of the agent; one finding that says why where there is no agent to ask."""
+    try:
+        binary = find_agent(given)
+    except MachineError as error:
+        return [Finding("agent", "act", False, str(error), "`make agent`, or install the package of the agent")]
+    return [Finding("agent", "act", True, str(binary)), *_mechanisms(binary)]
+
+
+def _mechanisms(binary: Path) -> list[Finding]:
+    try:
+        done = subprocess.run(
+            [str(binary), "probe", "--json"], capture_output=True, timeout=_PATIENCE_S, check=False, text=True
+        )
+        probe = msgspec.json.decode(done.stdout, type=_Probe)
+    except (OSError, subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
+        raise Failure(f"{binary} probe gave no answer to read ({error}); run it by hand to see why") from None
+    return [
+        Finding(m.name, "act", m.available, m.reason, "" if m.available else m.how_to_enable or _HOW_TO.get(m.name, ""))
+        for m in probe.mechanisms
+    ]

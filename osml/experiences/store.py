@@ -1,0 +1,200 @@
+"""What is done with experiences: add each once, read them back, let the oldest go."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from sqlalchemy import Engine, delete, func, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
+
+from osml.domain import Experience
+from osml.experiences.address import first_line
+from osml.experiences.outcome import Added, Newest, StoreAwayError, StoreError
+from osml.experiences.tables import EXPERIENCES
+
+MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
+PRUNE_EVERY = 1000  # rows
+COLUMNS = EXPERIENCES.c
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Experience).decode
+
+
+class Stored(NamedTuple):
+    """An experience as it lies in the store."""
+
+    id: int
+    received_s: float
+    experience: Experience
+
+
+def fair_share(counts: Sequence[int], rows: int) -> int:
+    """The most that each may keep so that all together keep at most `rows`: who has less keeps all."""
+    left = rows
+    for k, count in enumerate(sorted(counts)):
+        share = left // (len(counts) - k)
+        if count > share:
+            return share
+        left -= count
+    return max(counts, default=0)
+
+
+class Store:
+    """Experiences in a database: at most `rows`, none older than `days`. Calls block: not for the event loop."""
+
+    def __init__(self, engine: Engine, rows: int = 50_000, days: float = 30.0) -> None:
+        self._engine = engine
+        self._rows = rows
+        self._age_s = days * 86_400
+        self._since_pruned = PRUNE_EVERY
+        self._began = time.time(), time.monotonic()
+        self._insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+
+    def add(self, experiences: Sequence[Experience], now_s: float | None = None) -> Added:
+        """Store what is not there yet. The same (node, seq, time of the observation before) is the same experience."""
+        received_s = time.time() if now_s is None else now_s
+        rows = {(row["node"], row["seq"], row["time_s"]): row for row in (_row(e, received_s) for e in experiences)}
+        statement = (
+            self._insert(EXPERIENCES)
+            .values(list(rows.values()))
+            .on_conflict_do_nothing(index_elements=["node", "seq", "time_s"])
+            .returning(COLUMNS.id)
+        )
+        try:
+            with self._engine.begin() as connection:
+                accepted = len(connection.execute(statement).all())
+            self._since_pruned += accepted
+            if self._since_pruned >= PRUNE_EVERY:
+                self.prune(received_s if now_s is not None else min(received_s, self._steady_s()))
+                self._since_pruned = 0
+        except SQLAlchemyError as error:
+            self._engine.dispose()  # the next call connects anew
+            raise self._failed(error) from None
+        return Added(accepted, len(experiences) - accepted)
+
+    def prune(self, now_s: float) -> int:
+        """Delete what is too old and too much; returns how many went. Raises SQLAlchemyError.
+
+        Too much: the oldest of the nodes that have most, so that one node can't drive out what others reported.
+        """
+        with self._engine.begin() as connection:
+            gone = connection.execute(delete(EXPERIENCES).where(COLUMNS.received_s < now_s - self._age_s)).rowcount
+            counts = connection.execute(select(COLUMNS.node, func.count()).group_by(COLUMNS.node)).all()
+            share = fair_share([count for _, count in counts], self._rows)
+            for node, count in counts:
+                if count <= share:
+                    continue
+                last = (
+                    select(COLUMNS.id).where(COLUMNS.node == node).order_by(COLUMNS.id.desc()).offset(share).limit(1)
+                ).scalar_subquery()
+                gone += connection.execute(delete(EXPERIENCES).where(COLUMNS.node == node, COLUMNS.id <= last)).rowcount
+        return gone
+
+    def _steady_s(self) -> float:
+        """The time by the clock as it was at the start: one that jumps a year ahead must not make everything old."""
+        wall_s, monotonic_s = self._began
+        return wall_s + time.monotonic() - monotonic_s
+
+    def count(self) -> int:
+        """Rows in the store. Raises StoreError."""
+        try:
+            with self._engine.begin() as connection:
+                return connection.execute(select(func.count()).select_from(EXPERIENCES)).scalar_one()
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+
+    def newest(self, node: str, limit: int) -> Newest:
+        """A node's newest experiences; rows that can't be read are left out and counted. Raises StoreError."""
+        statement = select(COLUMNS.payload).where(COLUMNS.node == node).order_by(COLUMNS.id.desc()).limit(limit)
+        try:
+            with self._engine.begin() as connection:
+                rows = connection.execute(statement).all()
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+        found: list[bytes] = []
+        began_s = time.thread_time()
+        for (payload,) in rows:
+            try:
+                plain = _inflate(payload)
+                _decode(plain)
+            except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+                continue
+            found.append(plain)
+        return Newest(found, len(rows) - len(found), time.thread_time() - began_s)
+
+    def read(
+        self, platform: str, limit: int, batch: int = 500, damaged: Callable[[int], None] = lambda _id: None
+    ) -> Iterator[Stored]:
+        """The newest `limit` experiences of a platform, oldest first.
+
+        Rows that can't be read are left out; `damaged` hears the id of each. Raises StoreError.
+        """
+        newest = (
+            select(COLUMNS.id).where(COLUMNS.platform == platform).order_by(COLUMNS.id.desc()).offset(limit).limit(1)
+        )
+        after = 0
+        try:
+            with self._engine.begin() as connection:
+                after = connection.execute(newest).scalar_one_or_none() or 0
+            while True:
+                statement = (
+                    select(COLUMNS.id, COLUMNS.received_s, COLUMNS.payload)
+                    .where(COLUMNS.platform == platform, COLUMNS.id > after)
+                    .order_by(COLUMNS.id)
+                    .limit(batch)
+                )
+                with self._engine.begin() as connection:
+                    rows = connection.execute(statement).all()
+                for number, received_s, payload in rows:
+                    try:
+                        yield Stored(number, received_s, _decode(_inflate(payload)))
+                    except (StoreError, msgspec.MsgspecError, UnicodeDecodeError):
+                        damaged(number)
+                if len(rows) < batch:
+                    return
+                after = rows[-1][0]
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+
+    def _failed(self, error: SQLAlchemyError) -> StoreError:
+        """What the database said, in its words; of another kind where nobody answers."""
+        away = self._engine.dialect.name != "sqlite" and isinstance(error, OperationalError | InterfaceError)
+        return (StoreAwayError if away else StoreError)(first_line(error))
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._engine.dispose()
+
+
+def _row(experience: Experience, received_s: float) -> dict[str, Any]:
+    before = experience.before
+    plain = msgspec.structs.replace(
+        experience,
+        before=msgspec.structs.replace(before, policy_state=None),  # opaque to all but the policy, and half of the size
+        decision=msgspec.structs.replace(experience.decision, policy_state=None),
+        after=msgspec.structs.replace(experience.after, policy_state=None),
+    )
+    return {
+        "node": before.node,
+        "seq": before.seq,
+        "time_s": before.time_s,
+        "platform": before.platform.id,
+        "received_s": received_s,
+        "payload": zlib.compress(_encode(plain), 1),
+    }
+
+
+def _inflate(payload: bytes) -> bytes:
+    """The JSON in a payload; StoreError for one that is damaged or grows beyond all measure."""
+    unpacker = zlib.decompressobj()
+    try:
+        plain = unpacker.decompress(payload, MAX_PAYLOAD)
+    except zlib.error as error:
+        raise StoreError(f"a row is damaged ({error})") from None
+    if unpacker.unconsumed_tail or not unpacker.eof:
+        raise StoreError("a row is damaged (cut off, or too long)")
+    return plain

@@ -1,0 +1,133 @@
+"""Who converges, how fast, and with how much (OSML figures 8 and 11, section 6.2)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osml.lab.bench.episode import Row
+from osml.lab.bench.published import published, ratio
+from osml.lab.bench.report.document import Picture, Section, Table
+from osml.lab.bench.report.figures import colour, figure, violins
+from osml.lab.bench.report.statistics import mean
+from osml.lab.bench.results import Key, Results
+
+
+def who_converges(results: Results, *, figure_11: bool = True) -> Section:
+    """Mixes that converge, of all and of those that the oracle can satisfy; their EMU as in figure 11.
+
+    `figure_11`: these are its mixes, so that its numbers stand beside ours.
+    """
+    theirs: dict[str, Any] = published()["osml"]["converged"] if figure_11 else {}
+    rows: list[list[str]] = []
+    for policy in results.policies:
+        found = results.of(policy=policy)
+        feasible = [row for row in found if row["feasible_oracle"]]
+        done = sum(row["converged"] for row in found)
+        of_feasible = sum(row["converged"] for row in feasible)
+        share = f"{of_feasible / len(feasible):.1%}" if feasible else "-"
+        paper = f"{theirs[policy]} of {theirs['of']} ({theirs[policy] / theirs['of']:.1%})" if policy in theirs else "-"
+        told = sum(row["infeasible_reported"] for row in found if row["feasible_oracle"] is False)
+        rows.append([policy, f"{done} of {len(found)}", f"{of_feasible} of {len(feasible)}", share, paper, str(told)])
+    cases = {row["case"] for row in results.rows}
+    infeasible = {row["case"] for row in results.rows if row["feasible_oracle"] is False}
+    text = [
+        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that neither isolated parts nor "
+        "one region of all meet all targets. A policy that shares in part can still meet them. The paper does not say "
+        "how many of its mixes were infeasible.",
+    ]
+    table = Table(
+        ["policy", "converged", "of the feasible", "share", "published", "infeasible and reported so"], rows,
+        "runs (mix x seed) that converge within 180 s",
+    )  # fmt: skip
+    picture = Picture("emu.png", "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""), figure(
+        1, 1, (7, 3.6), lambda made, axes: _emu(results, axes[0, 0])))  # fmt: skip
+    return Section("Figure 11: who converges" if figure_11 else "Who converges", text, [table], [picture])
+
+
+def _emu(results: Results, axis: Any) -> None:
+    values = [
+        [100.0 * row["load"] for row in results.of(policy=policy) if row["converged"]] for policy in results.policies
+    ]
+    violins(axis, results.policies, values, "EMU (sum of the loads), %")
+
+
+def common(results: Results) -> dict[str, dict[Key, Row]]:
+    """Rows of the cases in which every policy that converges at all has converged, by policy."""
+    done = {
+        policy: {(row["case"], row["seed"]): row for row in results.of(policy=policy) if row["converged"]}
+        for policy in results.policies
+    }
+    active = {policy: rows for policy, rows in done.items() if rows}
+    keys = {key for rows in active.values() for key in rows}
+    for rows in active.values():
+        keys &= rows.keys()
+    return {policy: {key: rows[key] for key in sorted(keys)} for policy, rows in active.items()}
+
+
+def _managed(results: Results) -> Results:
+    """Without the policies that do nothing: they converge at once or never."""
+    idle = {"unmanaged", "even", "lc_first", "round_robin", "random"}
+    return Results([row for row in results.rows if row["policy"] not in idle], [], results.metadata)
+
+
+def how_fast(results: Results) -> Section:
+    """Figure 8: convergence time over the mixes that all of the managing policies converge on."""
+    same = common(_managed(results))
+    n = min((len(found) for found in same.values()), default=0)
+    theirs = published()["osml"]["convergence_s"]
+    rows: list[list[str]] = []
+    for policy, found in same.items():
+        seconds = [row["convergence_s"] for row in found.values()]
+        ours = mean(results.by_case(found.values(), "convergence_s"))
+        paper = theirs.get(policy)
+        rows.append(
+            [
+                policy,
+                ours.text(),
+                f"{min(seconds):.3g} to {max(seconds):.3g}" if seconds else "-",
+                "-" if paper is None else f"{paper['mean']:g} ({paper['min']:g} to {paper['max']:g})",
+                ratio(ours.value, paper["mean"]) if paper and seconds else "-",
+                mean(results.by_case(found.values(), "actions")).text(),
+            ]
+        )
+    table = Table(
+        ["policy", "mean seconds", "range", "published", "ours / published", "actions"], rows,
+        f"{n} runs on which all of these converge",
+    )  # fmt: skip
+    draw = figure(1, 2, (10, 3.8), lambda made, axes: _fast(same, axes))
+    picture = Picture("convergence.png", "Convergence time and EMU (simulated), as figure 8", draw)
+    text = ["Zero seconds: the targets held from the first interval on, before the policy had done anything."]
+    return Section("Figure 8: how fast", text, [table], [picture])
+
+
+def _fast(same: dict[str, dict[Key, Row]], axes: Any) -> None:
+    for policy, found in same.items():
+        axes[0, 0].scatter(
+            [row["convergence_s"] for row in found.values()], [100 * row["load"] for row in found.values()],
+            s=10, alpha=0.6, color=colour(policy), label=policy,
+        )  # fmt: skip
+    axes[0, 0].set(xlabel="seconds to convergence", ylabel="EMU (sum of the loads), %")
+    axes[0, 0].legend()
+    values = [[row["convergence_s"] for row in found.values()] for found in same.values()]
+    violins(axes[0, 1], list(same), values, "seconds to convergence")
+
+
+def resources(results: Results) -> Section:
+    """Cores and ways that the LC services hold at the end, over the same runs."""
+    same = common(_managed(results))
+    theirs = published()["osml"]["resources"]
+    rows: list[list[str]] = []
+    for policy, found in same.items():
+        paper = theirs.get(policy)
+        rows.append(
+            [
+                policy,
+                mean(results.by_case(found.values(), "cores_used")).text(),
+                mean(results.by_case(found.values(), "ways_used")).text(),
+                "-" if paper is None else f"{paper['cores']} cores, {paper['ways']} ways",
+                mean(results.by_case(found.values(), "oracle_cores")).text(),
+                mean(results.by_case(found.values(), "oracle_ways")).text(),
+            ]
+        )
+    table = Table(["policy", "cores", "ways", "published", "oracle's cores", "oracle's ways"], rows)
+    return Section("Section 6.2 (2): resources of the LC services, mean", [], [table])

@@ -1,0 +1,127 @@
+"""Tables that every suite has: what each policy reached, paired differences, and the papers' numbers beside ours."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from osml.lab.bench.episode import Row
+from osml.lab.bench.published import ratio
+from osml.lab.bench.report.document import Section, Table
+from osml.lab.bench.report.statistics import Estimate, mean, median, paired
+from osml.lab.bench.results import Results
+
+
+class Metric(NamedTuple):
+    """A column of the results that is compared between policies."""
+
+    column: str
+    label: str
+    form: str
+    average: str = "median"
+    """"mean" for counts that are mostly zero and for shares."""
+
+
+METRICS = (
+    Metric("converged", "share converged", ".1%", "mean"),
+    Metric("convergence_s", "seconds to convergence", ".3g"),
+    Metric("actions", "actions", ".3g"),
+    Metric("emu", "EMU", ".0%", "mean"),
+    Metric("cores_used", "cores", ".3g", "mean"),
+    Metric("ways_used", "ways", ".3g", "mean"),
+    Metric("missed_share", "intervals with a missed target", ".1%", "mean"),
+    Metric("cliff_falls", "falls off the cliff", ".2g", "mean"),
+    Metric("e_lc", "E_LC", ".3f", "mean"),
+    Metric("e_be", "E_BE", ".3f", "mean"),
+    Metric("e_s", "E_S", ".3f", "mean"),
+    Metric("faults", "faulty decisions", ".3g", "mean"),
+)
+
+
+def estimate(rows: Sequence[Row], metric: Metric) -> Estimate:
+    """The metric over rows: over all mixes and seeds together."""
+    values: dict[Hashable, list[float]] = defaultdict(list)
+    for row in rows:
+        if row[metric.column] is not None:
+            values[row["case"]].append(float(row[metric.column]))
+    return mean(values) if metric.average == "mean" else median(values)
+
+
+def overview(results: Results) -> Section:
+    """All metrics of all policies, with 95 % intervals over mixes and seeds."""
+    tables: list[Table] = []
+    for part in results.parts:
+        # Where a load is searched each policy's row is at its own highest: only that load can be compared.
+        searched = any(row["searched_load"] is not None for row in results.of(part))
+        metrics = [
+            metric
+            for metric in METRICS
+            if any(row[metric.column] is not None for row in results.of(part))
+            and (not searched or metric.column in ("emu", "faults"))
+            and (metric.column != "faults" or any(row["faults"] for row in results.of(part)))
+        ]
+        rows = [
+            [
+                policy,
+                str(len(results.of(part, policy))),
+                *(estimate(results.of(part, policy), metric).text(metric.form) for metric in metrics),
+            ]
+            for policy in results.policies
+        ]
+        headings = ["policy", "runs", *(f"{m.label} ({m.average})" for m in metrics)]
+        what = "the highest loads that were held" if searched else "BE jobs by work done"
+        tables.append(Table(headings, rows, f"{part}: {what}; 95 % bootstrap interval over mixes"))
+    text = [
+        "Simulated. Every policy saw the same mixes, arrivals, noise and delays. Seconds and actions are those of runs "
+        "that converged: a policy that converges on easy mixes only looks fast here."
+    ]
+    return Section("All policies", text, tables)
+
+
+def differences(results: Results) -> Section:
+    """E_S, EMU and violations of each policy against each other, over the same cases."""
+    tables: list[Table] = []
+    wanted = [(part, m) for part in results.parts for m in METRICS if m.column in ("e_s", "emu", "missed_share")]
+    for part, metric in wanted:
+        of_part = results.only(part)
+        if metric.column != "emu" and any(row["searched_load"] is not None for row in of_part.rows):
+            continue
+        values = {policy: of_part.by_key(of_part.of(policy=policy), metric.column) for policy in results.policies}
+        if not any(values.values()):
+            continue
+        rows = [
+            [
+                policy,
+                *("" if policy == other else paired(values[policy], values[other]).text(".3f") for other in values),
+            ]
+            for policy in values
+        ]
+        caption = f"{part}, {metric.label}: row minus column, mean of paired differences"
+        tables.append(Table(["policy", *values], rows, caption))
+    return Section("Paired differences", [], tables)
+
+
+def faults(results: Results) -> Section | None:
+    """What policies did wrong; None where nothing."""
+    rows = [row for row in results.rows if row["faults"]]
+    if not rows:
+        return None
+    found = [[row["policy"], row["mix"], str(row["seed"]), str(row["faults"]), row["fault"] or ""] for row in rows[:50]]
+    text = f"{len(rows)} runs had decisions that were illegal or raised; the node went on with the last legal one."
+    return Section("Faults of policies", [text], [Table(["policy", "mix", "seed", "decisions", "first fault"], found)])
+
+
+def against_published(
+    results: Results, column: str, theirs: Mapping[str, Any], label: str, average: str = "median"
+) -> Table:
+    """Ours (simulated) beside the paper's number, with the ratio; a policy that the paper has not has a dash."""
+    metric = Metric(column, label, ".3g", average)
+    rows: list[list[str]] = []
+    for policy in results.policies:
+        ours = estimate(results.of(policy=policy), metric)
+        paper = theirs.get(policy)
+        known = None if math.isnan(ours.value) else ours.value
+        rows.append([policy, ours.text(), "-" if paper is None else f"{paper:g}", ratio(known, paper)])
+    return Table(["policy", "ours, simulated", "published", "ours / published"], rows, f"{label} ({average})")

@@ -1,0 +1,130 @@
+"""One run of a suite: what is to be done, what is done already, progress, and the end of it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from osml.base.failure import Failure, InputError
+from osml.decide.registry import load_policy
+from osml.lab.bench.contenders import contender_names
+from osml.lab.bench.oracle_policy import ORACLES
+from osml.lab.bench.scenario import Scenario
+from osml.lab.bench.store import Store, policy_fingerprint
+from osml.lab.bench.suite import Suite
+from osml.lab.bench.unit import missing_cases
+from osml.lab.bench.workers import Task, Workers
+
+MAX_SEEDS = 1000
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user asks for. `limit` takes only so many of the suite's mixes, spread over all of them."""
+
+    suite: Suite
+    policies: Sequence[str]
+    seeds: int
+    out: Path
+    resume: bool = False
+    limit: int | None = None
+
+
+def checked_policies(names: Sequence[str]) -> list[str]:
+    """The policies, each once; InputError for one that does not exist or can't be loaded."""
+    known = contender_names()
+    for name in names:
+        if name not in known:
+            raise InputError(f"--policies: '{name}' is unknown; known are {', '.join(sorted(known))}")
+        if name in ORACLES:
+            continue
+        try:
+            load_policy(name)
+        except Exception as error:  # a plug-in can fail in any way
+            raise InputError(f"--policies: '{name}' can't be loaded ({type(error).__name__}: {error})") from None
+    if not names:
+        raise InputError(f"--policies is empty; known are {', '.join(sorted(known))}")
+    return list(dict.fromkeys(names))
+
+
+def spread(scenarios: Sequence[Scenario], limit: int | None) -> list[tuple[int, Scenario]]:
+    """All scenarios with their numbers, or `limit` of them at even distances."""
+    if limit is None or limit >= len(scenarios):
+        return list(enumerate(scenarios))
+    if limit < 1:
+        raise InputError(f"--limit is {limit}, expected at least 1")
+    return [(i * len(scenarios) // limit, scenarios[i * len(scenarios) // limit]) for i in range(limit)]
+
+
+def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any]:
+    """Run what is still missing; returns the metadata. Failure where a unit failed or the user interrupted."""
+    if not 1 <= settings.seeds <= MAX_SEEDS:
+        raise InputError(f"--seeds is {settings.seeds}, expected 1 to {MAX_SEEDS}")
+    policies = checked_policies(settings.policies)
+    scenarios = spread(settings.suite.scenarios(), settings.limit)
+    store = Store(settings.out)
+    said: dict[str, Any] = {
+        "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
+        "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name not in ORACLES},
+        "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
+    }  # fmt: skip
+    store.begin(said, resume=settings.resume)
+    tasks = [
+        Task(index, scenario, cases, settings.suite.ask_oracle)
+        for index, scenario in scenarios
+        if (cases := missing_cases(policies, min(settings.seeds, scenario.seeds or settings.seeds), store.cases(index)))
+    ]
+    began, failures, interrupted, finished = time.perf_counter(), dict[str, str](), False, len(scenarios) - len(tasks)
+    names = {index: scenario.key for index, scenario in scenarios}
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+               TextColumn("ETA"), TimeRemainingColumn())  # fmt: skip
+    with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(f"{settings.suite.name}: mixes", total=len(scenarios), completed=finished)
+        try:
+            for done in workers(tasks):
+                if done.rows:
+                    store.add(done)
+                if done.failure is None:
+                    finished += 1
+                else:
+                    failures[names[done.index]] = done.failure
+                    progress.console.print(f"{names[done.index]} failed: {done.failure}", highlight=False, markup=False)
+                progress.advance(bar)
+        except KeyboardInterrupt:
+            interrupted = True
+    said |= {"wall_s": time.perf_counter() - began, "finished": finished, "failures": failures}
+    store.describe(said)
+    store.finish(said)
+    if interrupted:
+        raise Failure(f"interrupted: {finished} of {len(scenarios)} mixes are done and kept; --resume continues")
+    if failures:
+        first = next(iter(failures))
+        raise Failure(
+            f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); the others are kept"
+        )
+    return store.metadata()
+
+
+def _commit() -> str | None:
+    """The commit of the checkout that this package runs from, with + where files were changed; None outside of one."""
+    here = Path(__file__).parent
+    try:
+        head = subprocess.run(
+            ["git", "-C", here, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
+        )
+        state = subprocess.run(["git", "-C", here, "status", "--porcelain", "--untracked-files=no"],
+                               capture_output=True, text=True, timeout=10, check=True)  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return head.stdout.strip() + ("+" if state.stdout.strip() else "")

@@ -1,0 +1,118 @@
+"""One case of a suite: a node, its loads over time, and how a run of it is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from osml.lab.trials.summary import CONVERGED_WITHIN_S
+from osml.simulator import catalogs
+from osml.simulator.cut_down import cut_down, resized_service
+from osml.simulator.load_traces import Churn, Trace
+from osml.simulator.mix import Mix
+from osml.simulator.models import on_platform
+from osml.simulator.state import Node
+
+
+@dataclass(frozen=True)
+class Search:
+    """The load of one service is not given but searched: the highest step at which the policy meets all targets."""
+
+    service: str
+    steps: tuple[float, ...] = tuple(round(0.1 * step, 1) for step in range(1, 11))
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A mix under one or more policies and seeds. `part` names the table or figure of the suite that it belongs to.
+
+    A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
+    entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
+    `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
+    the whole platform, or, if `resized`, on the cut one.
+    `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
+    where the platform has no MBA. `realtime`: whether it may set real-time priorities. `seeds`: no more than so many,
+    for what is only a picture.
+    """
+
+    suite: str
+    part: str
+    mix: Mix
+    platform: str
+    interval_s: float = 1.0
+    delay_s: float = 0.1
+    limit_s: float = CONVERGED_WITHIN_S
+    tail_s: float = 30.0
+    settle_s: float = 0.0
+    whole: bool = False
+    knobs: bool = False
+    timeline: bool = False
+    traces: Mapping[str, Trace] | Churn | None = None
+    search: Search | None = None
+    cut: tuple[int, int] | None = None
+    threads: Mapping[str, int] = field(default_factory=dict[str, int])
+    resized: bool = False
+    time_slice_ms: float | None = None
+    regulator: bool = False
+    realtime: bool = True
+    seeds: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The mix in one line, `?` where its load is searched, with the cut of the platform."""
+        text = str(self.mix)
+        if self.search is not None:
+            text = ",".join([f"{self.search.service}=?", *([text] if text else [])])
+        if self.cut is not None:
+            text += f"@{self.cut[0]}c{self.cut[1]}w"
+        if self.time_slice_ms is not None:
+            text += f"@{self.time_slice_ms:g}ms"
+        return text
+
+    @property
+    def key(self) -> str:
+        """What tells this scenario from all others of its suite."""
+        return f"{self.part}:{self.name}"
+
+    def at(self, load: float) -> Scenario:
+        """The same with a load for the service that is searched."""
+        if self.search is None:
+            return self
+        return replace(self, mix=Mix({self.search.service: load, **self.mix.loads}, self.mix.jobs), search=None)
+
+    @property
+    def names(self) -> list[str]:
+        """LC services on the node, present or to come."""
+        if isinstance(self.traces, Churn):
+            return self.traces.services
+        return list(self.mix.loads)
+
+    @cached_property
+    def node(self) -> Node:
+        """The virtual node. CatalogError for names that nobody knows."""
+        model = catalogs.platform(self.platform)
+        if self.time_slice_ms is not None:
+            model = replace(model, time_slice_ms=self.time_slice_ms)
+        cut = model if self.cut is None else cut_down(model, *self.cut)
+        services = [
+            resized_service(name, cut) if self.resized else catalogs.service(name, model.id) for name in self.names
+        ]
+        jobs = [on_platform(catalogs.job(name), model) for name in self.mix.jobs]
+        return Node(
+            cut,
+            tuple(replace(s, threads=self.threads.get(s.name, s.threads)) for s in services),
+            tuple(replace(j, threads=self.threads.get(j.name, j.threads)) for j in jobs),
+        )
+
+    @property
+    def loads(self) -> Mapping[str, float | Trace] | Churn:
+        """Loads as the closed loop takes them."""
+        if isinstance(self.traces, Churn):
+            return self.traces
+        return {**self.mix.loads, **(self.traces or {})}
+
+    @property
+    def constant(self) -> bool:
+        """True where no load changes."""
+        return self.traces is None

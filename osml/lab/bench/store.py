@@ -1,0 +1,182 @@
+"""Where results live: one small Parquet file a scenario while a run goes on, one table of all at its end."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, cast
+
+import pyarrow
+import pyarrow.parquet
+
+from osml import __version__
+from osml.base.failure import Failure, InputError
+from osml.lab.bench.episode import Row
+from osml.lab.bench.unit import Case, Done
+
+pa: Any = pyarrow  # has no types
+pq: Any = pyarrow.parquet
+SCHEMA = "osml/bench/v1"
+METADATA, RESULTS, TIMELINES = "metadata.json", "results.parquet", "timelines.parquet"
+Columns = dict[str, Any]
+_TEXT, _REAL, _COUNT, _YES = pa.string(), pa.float64(), pa.int64(), pa.bool_()
+_ROW: Columns = {
+    "suite": _TEXT, "part": _TEXT, "case": _COUNT, "mix": _TEXT, "platform": _TEXT, "policy": _TEXT, "seed": _COUNT,
+    "feasible_oracle": _YES, "converged": _YES, "convergence_s": _REAL, "actions": _COUNT, "actions_total": _COUNT,
+    "emu": _REAL, "load": _REAL, "searched_load": _REAL, "cores_used": _REAL, "ways_used": _REAL,
+    "oracle_cores": _COUNT, "oracle_ways": _COUNT, "oracle_e_s": _REAL, "intervals": _COUNT, "violations": _COUNT,
+    "missed_share": _REAL,
+    "intervals_after": _COUNT, "violations_after": _COUNT, "downward": _COUNT, "cliff_falls": _COUNT,
+    "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "e_be_ipc": _REAL, "e_s_ipc": _REAL, "e_s_run": _REAL,
+    "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
+    "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
+    "wall_s": _REAL,
+}  # fmt: skip
+_TIMELINE: Columns = {
+    "case": _COUNT, "part": _TEXT, "mix": _TEXT, "policy": _TEXT, "seed": _COUNT, "time_s": _REAL, "service": _TEXT,
+    "load": _REAL, "tail_ms": _REAL, "target_ms": _REAL, "cores": _COUNT, "ways": _COUNT,
+    "reserved_gbps": _REAL, "busy": _REAL, "changed": _YES,
+    "met": _YES, "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "be_speed": _REAL,
+}  # fmt: skip
+
+
+def code_fingerprint() -> str:
+    """What tells this version from all others: a digest of the package's files, with numpy's and scipy's version."""
+    root = Path(str(resources.files("osml")))
+    digest = hashlib.sha256(f"numpy {version('numpy')} scipy {version('scipy')}".encode())
+    for path in sorted(p for p in root.rglob("*") if p.is_file()):
+        if not {"tests", "__pycache__"}.intersection(path.relative_to(root).parts):
+            digest.update(path.relative_to(root).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()[:16]
+
+
+def policy_fingerprint(policy: object) -> str:
+    """A digest of the module that a policy is defined in: for those of other packages, which `code` does not hold."""
+    source = getattr(sys.modules.get(type(policy).__module__), "__file__", None)
+    return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else "unknown"
+
+
+class Store:
+    """A results folder. Raises InputError for one that holds something else."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._parts = folder / "parts"
+
+    def metadata(self) -> dict[str, Any]:
+        """What `metadata.json` says."""
+        path = self.folder / METADATA
+        try:
+            found: Any = json.loads(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise InputError(f"{path}: can't be read ({error}); expected a folder that `osml bench run` made") from None
+        schema = cast("dict[str, Any]", found).get("schema") if isinstance(found, dict) else None
+        if schema != SCHEMA:
+            raise InputError(
+                f"{path}: schema is {schema!r}, expected '{SCHEMA}'; run the suite again into a new folder"
+            )
+        return cast("dict[str, Any]", found)
+
+    def begin(self, settings: dict[str, Any], *, resume: bool) -> None:
+        """Make the folder, or find it again as this very version left it."""
+        if (self.folder / METADATA).exists():
+            before = self.metadata()
+            if not resume:
+                raise InputError(f"--out {self.folder} has results already: add --resume, or name another folder")
+            for key, now in (("suite", settings["suite"]), ("code", code_fingerprint()), ("limit", settings["limit"])):
+                if before.get(key) != now:
+                    raise InputError(
+                        f"--out {self.folder} was made with {key} '{before.get(key)}', this is '{now}': rows of both "
+                        "can't be compared; run into a new folder"
+                    )
+            known: dict[str, str] = before.get("policy_code", {})
+            for name, now in settings["policy_code"].items():
+                if known.get(name, now) != now:
+                    raise InputError(
+                        f"--out {self.folder} has rows of another version of policy '{name}'; run into a new folder"
+                    )
+            settings["policy_code"] = known | settings["policy_code"]
+        try:
+            if not (self.folder / METADATA).exists() and self.folder.exists() and any(self.folder.iterdir()):
+                raise InputError(f"--out {self.folder} is not empty and holds no results: name another folder")
+            self._parts.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(
+                f"--out {self.folder} can't be made or read ({error.strerror}): name another folder"
+            ) from None
+        self.describe(settings)
+
+    def describe(self, settings: dict[str, Any]) -> None:
+        """Write `metadata.json`."""
+        described = {"schema": SCHEMA, "version": __version__, "code": code_fingerprint(), "simulated": True}
+        _replace(self.folder / METADATA, json.dumps(described | settings, indent=2).encode())
+
+    def cases(self, index: int) -> set[Case]:
+        """Which policies and seeds of a scenario are done."""
+        return {(row["policy"], row["seed"]) for row in _read(self._part(index), _ROW)}
+
+    def add(self, done: Done) -> None:
+        """Keep the rows of a unit, beside those of earlier runs."""
+        _write(self._part(done.index), _ROW, [*_read(self._part(done.index), _ROW), *done.rows])
+        if done.timeline:
+            path = self._part(done.index, "timeline-")
+            _write(path, _TIMELINE, [*_read(path, _TIMELINE), *done.timeline])
+
+    def finish(self, settings: dict[str, Any]) -> None:
+        """Put all parts together."""
+        note = {b"osml.lab.bench": json.dumps(self.metadata() | settings).encode()}
+        for name, prefix, columns in ((RESULTS, "", _ROW), (TIMELINES, "timeline-", _TIMELINE)):
+            rows = [row for path in sorted(self._parts.glob(f"{prefix}[0-9]*.parquet")) for row in _read(path, columns)]
+            if rows:
+                _write(self.folder / name, columns, rows, note)
+
+    def results(self) -> list[Row]:
+        """All rows."""
+        return _read(self.folder / RESULTS, _ROW)
+
+    def timelines(self) -> list[Row]:
+        """All rows of timelines; none where the suite keeps none."""
+        return _read(self.folder / TIMELINES, _TIMELINE)
+
+    def _part(self, index: int, prefix: str = "") -> Path:
+        return self._parts / f"{prefix}{index:05d}.parquet"
+
+
+def _read(path: Path, columns: Columns) -> list[Row]:
+    if not path.exists():
+        return []
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowException) as error:
+        raise InputError(f"{path}: can't be read as Parquet ({error}); remove the file and run with --resume") from None
+    lacking = [name for name in columns if name not in table.column_names]
+    if lacking:
+        raise InputError(f"{path}: column '{lacking[0]}' is missing; the folder was made by another version")
+    return cast("list[Row]", table.select(list(columns)).to_pylist())
+
+
+def _write(path: Path, columns: Columns, rows: Sequence[Row], note: dict[bytes, bytes] | None = None) -> None:
+    plain: Iterable[Row] = ({name: row.get(name) for name in columns} for row in rows)
+    table = pa.Table.from_pylist(list(plain), schema=pa.schema(list(columns.items())))
+    _put(path, lambda partial: pq.write_table(table.replace_schema_metadata(note), partial, compression="zstd"))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    _put(path, lambda partial: partial.write_bytes(content))
+
+
+def _put(path: Path, write: Callable[[Path], object]) -> None:
+    """Write beside the path and rename: whoever reads sees the old file or the new one. Failure where that can't be."""
+    partial = path.with_suffix(".partial")
+    try:
+        write(partial)
+        partial.replace(path)
+    except OSError as error:
+        raise Failure(
+            f"{path}: can't be written ({error.strerror or error}); what was finished before is kept"
+        ) from None

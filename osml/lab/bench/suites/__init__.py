@@ -1,0 +1,36 @@
+"""All suites by name."""
+
+from __future__ import annotations
+
+from osml.base.failure import InputError
+from osml.lab.bench.suite import Suite
+from osml.lab.bench.suites import (
+    ahq_constant,
+    ahq_dip,
+    ahq_equivalence,
+    ahq_fluctuating,
+    case_a,
+    ombm,
+    osml_302,
+    osml_churn,
+    osml_jobs,
+    osml_machines,
+    osml_unseen,
+    parties_diurnal,
+    parties_emu,
+)
+
+SUITES: dict[str, Suite] = {
+    module.SUITE.name: module.SUITE
+    for module in (
+        osml_302, case_a, osml_churn, osml_unseen, osml_jobs, osml_machines, parties_emu, parties_diurnal, ahq_constant,
+        ahq_fluctuating, ahq_equivalence, ahq_dip, ombm,
+    )
+}  # fmt: skip
+
+
+def suite(name: str) -> Suite:
+    """The suite of that name; InputError lists those that exist."""
+    if name not in SUITES:
+        raise InputError(f"suite '{name}' is unknown; known are {', '.join(SUITES)}")
+    return SUITES[name]

@@ -1,0 +1,83 @@
+"""`osml live`: the main job on real services of this machine."""
+
+from __future__ import annotations
+
+import json as json_module
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from osml.lab.trials.live.run import run_live
+from osml.lab.trials.live.settings import LiveSettings
+from osml.lab.trials.report import print_report
+
+DEFAULTS = LiveSettings(Path("out/live"))
+
+
+def live(
+    unmanaged_s: Annotated[int, typer.Option(help="Seconds without management.")] = DEFAULTS.unmanaged_s,
+    managed_s: Annotated[int, typer.Option(help="Seconds under the policy.")] = DEFAULTS.managed_s,
+    policy: Annotated[str, typer.Option(help="Policy of the managed phase: osml, arq, parties, ...")] = DEFAULTS.policy,
+    out: Annotated[
+        Path, typer.Option(help="Folder for summary.json, traces.parquet, timeline.png and logs.")
+    ] = DEFAULTS.out,
+    seed: Annotated[int, typer.Option(help="Seed of all arrival times and request mixes.")] = DEFAULTS.seed,
+    baseline_s: Annotated[
+        int, typer.Option(help="Seconds in which each side is measured alone.")
+    ] = DEFAULTS.baseline_s,
+    workers: Annotated[
+        int | None, typer.Option(help="Computing workers of stress-ng.", show_default="6 for each CPU")
+    ] = None,
+    port: Annotated[int | None, typer.Option(help="Port of the server.", show_default="a free one")] = None,
+    agent: Annotated[
+        Path | None, typer.Option(help="The osml-agent binary.", show_default="the one built here")
+    ] = None,
+    loadgen: Annotated[
+        Path | None, typer.Option(help="The osml-loadgen binary.", show_default="the one built here")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print summary.json on standard output.")] = False,
+) -> None:
+    """Real redis, nginx and memcached beside stress-ng, with server and real agent: unmanaged, then managed.
+
+    Needs root. Everything that is started is stopped again, also on Ctrl-C.
+    """
+    settings = LiveSettings(
+        out=out,
+        policy=policy,
+        unmanaged_s=unmanaged_s,
+        managed_s=managed_s,
+        baseline_s=baseline_s,
+        seed=seed,
+        workers=workers,
+        port=port,
+        agent=agent,
+        loadgen=loadgen,
+    )
+    document = run_live(settings)
+    if json:
+        sys.stdout.write(json_module.dumps(document) + "\n")
+        return
+    console = Console()
+    print_report(document, console)
+    table = Table("", "unmanaged", "managed", title="load generator's own lateness, p99 ms", title_justify="left")
+    before, after = (document["phases"][phase]["services"] for phase in ("unmanaged", "managed"))
+    for one, other in zip(before, after, strict=True):
+        if one["class"] == "lc":
+            late = (
+                "-" if each["lateness_p99_ms"] is None else f"{each['lateness_p99_ms']:.3f}" for each in (one, other)
+            )
+            table.add_row(one["name"], *late)
+    console.print(table)
+    late = document["baseline"]["missed_alone"]
+    if late:
+        console.print(
+            f"[bold red]{', '.join(late)} missed the target even before the best-effort job started: other work on "
+            "this machine disturbs the trial, repeat it when that is done[/]"
+        )
+    console.print(f"mechanisms: {', '.join(document['mechanisms']) or 'none'}; not on this machine: ", end="")
+    console.print("; ".join(f"{lack['mechanism']} ({lack['reason']})" for lack in document["missing"]), highlight=False)
+    console.print(f"written: {out}/summary.json, {out}/traces.parquet, {out}/timeline.png, {out}/logs", highlight=False)

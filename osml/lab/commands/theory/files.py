@@ -1,0 +1,130 @@
+"""Latencies and request logs of the user's own: Parquet, CSV, or text with a number a line. Everything is checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from osml.base.failure import InputError, MachineError
+from osml.lab.theory.experiments.disciplines import RequestLog
+from osml.lab.theory.inversions import FloatArray, IntArray
+
+MAX_BYTES = 2 * 1024**3
+TIMES = ("arrival_ms", "start_ms", "finish_ms")
+
+
+def _table(path: Path) -> Any:
+    """The pyarrow table of a Parquet or CSV file."""
+    try:
+        import pyarrow  # noqa: PLC0415 - slow to import, and in the extra `bench`
+        from pyarrow import csv, parquet  # noqa: PLC0415
+    except ImportError:
+        raise MachineError(
+            "reading Parquet and CSV needs pyarrow, which is not here: install it by `uv sync --inexact --extra bench`"
+        ) from None
+    wrong: type[Exception] = cast(Any, pyarrow).ArrowException
+    try:
+        if path.suffix.lower() == ".parquet":
+            return cast(Any, parquet).read_table(path)
+        return cast(Any, csv).read_csv(path)
+    except wrong as error:
+        raise InputError(f"{path} can't be read as a table ({' '.join(str(error).split())[:200]})") from None
+    except OSError as error:
+        raise InputError(f"{path} can't be read ({error.strerror or error})") from None
+
+
+def _check_size(path: Path) -> None:
+    try:
+        size = path.stat().st_size
+    except OSError as error:
+        raise InputError(f"{path} can't be read ({error.strerror})") from None
+    if not path.is_file() or size > MAX_BYTES:
+        raise InputError(f"{path} is no file of at most {MAX_BYTES >> 30} GiB")
+
+
+def _numbers(path: Path, table: Any, name: str) -> FloatArray:
+    """A column as float64; InputError where it is missing, not of numbers, or has gaps."""
+    if name not in table.column_names:
+        listed = ", ".join(table.column_names[:20]) or "none"
+        raise InputError(f"{path}: column '{name}' is missing, there are {listed}; name another one or add it")
+    try:
+        values = np.asarray(table.column(name).to_numpy(zero_copy_only=False), dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"{path}: column '{name}' is of type {table.column(name).type}, expected numbers") from None
+    if np.isnan(values).any():
+        at = int(np.argmax(np.isnan(values)))
+        raise InputError(f"{path}: row {at + 1} has no '{name}', leave out requests that were not measured")
+    return values
+
+
+def _text_numbers(path: Path) -> FloatArray:
+    """A number a line; empty lines and lines that begin with # are skipped."""
+    found: list[float] = []
+    try:
+        with path.open(encoding="utf-8") as lines:
+            for number, line in enumerate(lines, start=1):
+                text = line.strip()
+                if not text or text.startswith("#"):
+                    continue
+                try:
+                    found.append(float(text))
+                except ValueError:
+                    raise InputError(f"{path}: line {number} is '{text[:40]}', expected one number") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} can't be read as text ({error})") from None
+    return np.array(found)
+
+
+def read_latencies(path: Path, column: str | None = None) -> tuple[FloatArray, float | None, float | None]:
+    """(latencies in ms, responses/s, mean outstanding requests); the last two where the file has points of time.
+
+    Tables: `column` (default latency_ms), or arrival_ms and finish_ms, from which throughput and outstanding requests
+    are counted between the first arrival and the last answer. Anything else that is readable: a number a line.
+    """
+    _check_size(path)
+    if path.suffix.lower() not in (".parquet", ".csv"):
+        if column is not None:
+            raise InputError(f"--column is '{column}', but {path} is no .parquet or .csv file")
+        return _text_numbers(path), None, None
+    table = _table(path)
+    timed = {"arrival_ms", "finish_ms"} <= set(table.column_names)
+    if column is not None or not timed or "latency_ms" in table.column_names:
+        return _numbers(path, table, column or "latency_ms"), None, None
+    arrival, finish = (_numbers(path, table, name) for name in ("arrival_ms", "finish_ms"))
+    span_s = (float(finish.max()) - float(arrival.min())) / 1000.0 if arrival.size else 0.0
+    if span_s <= 0:
+        raise InputError(f"{path}: no time passes between the first arrival_ms and the last finish_ms")
+    latencies = finish - arrival
+    return latencies, arrival.size / span_s, float(latencies.sum()) / 1000.0 / span_s
+
+
+def read_log(path: Path, order: Sequence[str], servers: int) -> RequestLog:
+    """A log of requests: columns service, arrival_ms, start_ms, finish_ms, and service_ms where they are interrupted.
+
+    The rank of a request is the place of its service in `order`, or without one the column `rank` (0 = most critical).
+    """
+    _check_size(path)
+    table = _table(path)
+    arrival, start, finish = (_numbers(path, table, name) for name in TIMES)
+    service = _numbers(path, table, "service_ms") if "service_ms" in table.column_names else finish - start
+    if "service" not in table.column_names:
+        raise InputError(f"{path}: column 'service' is missing, expected the name of each request's service")
+    labels = [str(name) for name in table.column("service").to_pylist()]
+    names = tuple(dict.fromkeys(labels))
+    stream = np.array([names.index(label) for label in labels], np.int64)
+    return RequestLog(
+        names, stream, _ranks(path, table, names, stream, order), arrival, start, finish, service, servers
+    )
+
+
+def _ranks(path: Path, table: Any, names: Sequence[str], stream: IntArray, order: Sequence[str]) -> IntArray:
+    if order:
+        if set(order) != set(names):
+            raise InputError(f"--order is {', '.join(order)}, expected each service of {path} once: {', '.join(names)}")
+        return np.array([list(order).index(name) for name in names], np.int64)[stream]
+    if "rank" not in table.column_names:
+        raise InputError(f"{path} has no column 'rank': say by --order which service is the most critical")
+    return _numbers(path, table, "rank").astype(np.int64)

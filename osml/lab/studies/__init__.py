@@ -1,0 +1,1 @@
+"""One-off studies: a simulation of the Linux scheduler beside the formula that the virtual node uses."""

@@ -1,0 +1,171 @@
+"""The trial's own cgroups, `osml-live/<service>`, on machines with cgroup v1 controllers or cgroup v2.
+
+Nothing is divided here, that is the agent's work: the groups only say which tasks are which service. Group scheduling
+alone would already favour a service with few threads, so every group gets the weight that its threads would have
+without groups. Then "unmanaged" means what it says.
+
+All of them together weigh as much as their threads, too. More would starve kernel threads that serve the network and
+the disk, and with them the services. Server, agent and trial sit in a group beside them that weighs more: who shall end
+an overload must get through in it. Nice values would not do that, the kernel compares those only within a session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import time
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from osml.base.failure import Failure, MachineError
+
+ROOT_NAME = "osml-live"
+CONTROL_NAME = "osml-live-control"
+CONTROL_THREADS = 64  # weighs as many threads
+WANTED = ("cpu", "cpuset", "cpuacct", "memory")
+V1_WEIGHT = 1024  # cpu.shares of one thread at nice 0
+V2_WEIGHT = 100  # cpu.weight of the same
+EMPTY_WITHIN_S = 5.0
+
+
+@dataclass(frozen=True)
+class Hierarchies:
+    """Mount points by controller (v1), or the one of cgroup v2."""
+
+    v1: dict[str, Path]
+    v2: Path | None
+
+    @property
+    def roots(self) -> list[Path]:
+        """Each mount point once."""
+        return [self.v2] if self.v2 is not None else list(dict.fromkeys(self.v1.values()))
+
+    @property
+    def label(self) -> str:
+        """How it is called in summaries."""
+        return "cgroup v2" if self.v2 is not None else "cgroup v1 (" + ", ".join(self.v1) + ")"
+
+
+def find_hierarchies(mounts: str) -> Hierarchies:
+    """Out of the text of /proc/mounts. v1 wins where it has the cpu controller (a hybrid machine).
+
+    Raises MachineError where neither has one.
+    """
+    v1: dict[str, Path] = {}
+    unified: Path | None = None
+    for line in mounts.splitlines():
+        fields = line.split()
+        if len(fields) < 4:
+            continue
+        _, path, kind, options = fields[:4]
+        if kind == "cgroup":
+            v1.update({name: Path(path) for name in WANTED if name in options.split(",")})
+        elif kind == "cgroup2":
+            unified = Path(path)
+    if "cpu" in v1:
+        return Hierarchies({name: v1[name] for name in WANTED if name in v1}, None)
+    if unified is not None and "cpu" in (unified / "cgroup.controllers").read_text().split():
+        return Hierarchies({}, unified)
+    raise MachineError("no cgroup hierarchy with the cpu controller is mounted, neither v1 nor v2: see /proc/cgroups")
+
+
+class LiveGroups:
+    """The groups of one trial. `remove()` also clears what a killed trial left behind."""
+
+    def __init__(self, hierarchies: Hierarchies, cpus: str | None = None) -> None:
+        self.hierarchies = hierarchies
+        self._cpus = cpus  # kernel list that the services are confined to; None = all
+        self._threads: dict[str, int] = {}
+
+    def create(self, name: str, threads: int) -> list[Path]:
+        """Group of one service in every hierarchy; `threads` is how many of its threads want to run at once."""
+        self._threads[name] = threads
+        for root in self.hierarchies.roots:
+            self._make(root, root / ROOT_NAME, sum(self._threads.values()))
+            if self._cpus is not None and (root / ROOT_NAME / "cpuset.cpus").exists():
+                (root / ROOT_NAME / "cpuset.cpus").write_text(self._cpus)
+            self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
+        return self.directories(name)
+
+    def create_control(self) -> list[Path]:
+        """The group of server, agent and trial: CPU time only."""
+        root = self.hierarchies.v2 or self.hierarchies.v1["cpu"]
+        self._make(root, root / CONTROL_NAME, CONTROL_THREADS)
+        return [root / CONTROL_NAME]
+
+    @contextmanager
+    def in_control(self) -> Generator[None]:
+        """This process in the control group, and back where it came from at the end."""
+        control = self.create_control()[0]
+        home = control.parent / _own_group(Path("/proc/self/cgroup").read_text(), self.hierarchies.v2 is not None)
+        (control / "cgroup.procs").write_text("0\n")
+        try:
+            yield
+        finally:
+            (home / "cgroup.procs").write_text("0\n")
+
+    @property
+    def outside(self) -> list[Path]:
+        """Where the load generator belongs: the root, whose tasks may have real-time priority."""
+        return [self.hierarchies.v2 or self.hierarchies.v1["cpu"]]
+
+    def directories(self, name: str) -> list[Path]:
+        """The service's directory in every hierarchy."""
+        return [root / ROOT_NAME / name for root in self.hierarchies.roots]
+
+    def cpu_seconds(self, name: str) -> float:
+        """CPU time that the service has used so far."""
+        if self.hierarchies.v2 is not None:
+            text = (self.hierarchies.v2 / ROOT_NAME / name / "cpu.stat").read_text()
+            return int(text.split()[1]) / 1e6  # usage_usec is the first line
+        return int((self.hierarchies.v1["cpuacct"] / ROOT_NAME / name / "cpuacct.usage").read_text()) / 1e9
+
+    def _make(self, parent: Path, directory: Path, threads: int) -> None:
+        v2 = self.hierarchies.v2 is not None
+        if v2:
+            offered = (parent / "cgroup.controllers").read_text().split()
+            (parent / "cgroup.subtree_control").write_text(" ".join(f"+{n}" for n in WANTED if n in offered))
+        directory.mkdir(exist_ok=True)
+        # A new v1 cpuset is empty and takes no task before it has CPUs and memory nodes.
+        for file in () if v2 else ("cpuset.cpus", "cpuset.mems"):
+            if (directory / file).exists():
+                (directory / file).write_text((parent / file).read_text())
+        weight, unit, most = ("cpu.weight", V2_WEIGHT, 10_000) if v2 else ("cpu.shares", V1_WEIGHT, 262_144)
+        if (directory / weight).exists():
+            (directory / weight).write_text(str(min(unit * threads, most)))
+
+    def remove(self) -> None:
+        """End every task in the groups and remove them. Raises Failure, naming the group, where one stays."""
+        for root in self.hierarchies.roots:
+            for top in (root / ROOT_NAME, root / CONTROL_NAME):
+                groups = sorted((path for path in top.rglob("*") if path.is_dir()), reverse=True)
+                for group in [*groups, top] if top.is_dir() else []:
+                    end_tasks(group)
+                    try:
+                        group.rmdir()
+                    except OSError as error:
+                        raise Failure(f"cgroup {group} can't be removed: {error.strerror}") from None
+
+
+def _own_group(text: str, v2: bool) -> str:
+    """Path of this process below the mount point, out of /proc/self/cgroup."""
+    for line in text.splitlines():
+        _, controllers, path = line.split(":", 2)
+        if (v2 and not controllers) or (not v2 and "cpu" in controllers.split(",")):
+            return path.lstrip("/")
+    return ""
+
+
+def end_tasks(group: Path) -> None:
+    """Kill every task of a group; Failure, naming them, where some stay."""
+    deadline = time.monotonic() + EMPTY_WITHIN_S
+    while pids := (group / "cgroup.procs").read_text().split():
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+        if time.monotonic() > deadline:
+            raise Failure(f"cgroup {group} still has tasks {', '.join(pids)} {EMPTY_WITHIN_S:g} s after SIGKILL")
+        time.sleep(0.02)

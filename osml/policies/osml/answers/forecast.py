@@ -1,0 +1,129 @@
+"""What Model-A and A' say of the LC services of an observation, in words that the policy `osml` reasons with."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from osml.domain import Forecast, Observation, Point, Service
+from osml.policies.osml.answers.models import Models
+from osml.policies.osml.answers.out_of_distribution import form_of, screened, unlike_all
+from osml.predictors import feature_rows
+
+COVERAGE = 0.9
+"""Of the conformal bounds that decisions rest on."""
+
+_ANSWERS = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")
+
+NO_MODEL = "none"
+"""The model of an answer that no model gave."""
+
+
+class Answer(NamedTuple):
+    """One service's prediction: logical CPUs, ways, GB/s; `upper` and `oaa_upper` are conformal bounds.
+
+    `seen`: in training. `strange` says what was measured or answered outside of what can be believed, None where all is
+    familiar; `hidden` are features that the model was asked without, because they were far outside of its training.
+    """
+
+    service: str
+    model: str
+    seen: bool
+    cliff: tuple[float, float]
+    upper: tuple[float, float]
+    oaa: tuple[float, float]
+    oaa_upper: tuple[float, float]
+    gbps: float | None
+    strange: str | None = None
+    hidden: Sequence[str] = ()
+
+    def forecast(self, *, familiar: bool = True) -> Forecast:
+        """The same for the wire."""
+        return Forecast(
+            service=self.service, model=self.model, rcliff=Point(*self.cliff), rcliff_upper=Point(*self.upper),
+            oaa=Point(*self.oaa), coverage=COVERAGE, familiar=familiar and self.strange is None,
+            oaa_bandwidth_gbps=self.gbps,
+        )  # fmt: skip
+
+
+class ModelFault(NamedTuple):
+    """Why the models can't be used for an observation."""
+
+    text: str
+
+
+def ask(observation: Observation, services: Sequence[Service], models: Models) -> dict[str, Answer] | ModelFault:
+    """RCliff and OAA of these services by A' (by A for one that is alone on the node); one batch.
+
+    A fault where the model is missing, or can't be asked. An answer that is no number or no place on any machine makes
+    its service `strange`, and is not handed on.
+    """
+    alone = len(observation.services) == 1
+    model = models.a if alone and models.a is not None else models.a2
+    if model is None:
+        faults = [fault for fault in models.faults if fault.startswith("model a2:")]
+        return ModelFault(faults[0] if faults else "model a2 is switched off")
+    meta, names = model.metadata, [service.name for service in services]
+    try:
+        form = form_of(meta, _ANSWERS)
+        rows = feature_rows(observation, names, form.inputs)
+        # On a machine that is new to the model the services that it knows are strangers, too.
+        at_home = form.machines is None or observation.platform.id in form.machines
+        beyond = None if at_home else unlike_all(rows[0], form)
+        if beyond is not None:
+            return ModelFault(f"model '{meta.name}' knows no machine like this ({beyond})")
+        rows, strange, hidden = screened(rows, form)
+        found = model.predict(rows)
+        known = [at_home and name in meta.services for name in names]
+        upper = found.upper(COVERAGE)
+        if upper.shape != (len(names), len(meta.outputs)):
+            return ModelFault(f"model '{meta.name}' answers {upper.shape} for {len(names)} services")
+        if not all(known):
+            upper = np.where(np.array(known)[:, None], upper, found.upper(COVERAGE, seen=False))
+    except Exception as error:  # a model from outside can be wrong in any way; what it is, the reason says
+        return ModelFault(f"model '{meta.name}' can't answer ({type(error).__name__}: {str(error)[:160]})")
+    points, bounds = found.points.take(form.places, 1).tolist(), upper.take(form.places, 1).tolist()
+    most = (observation.platform.cores * observation.platform.core_quantum, observation.platform.ways or 64)
+    answers: dict[str, Answer] = {}
+    for i, (name, point, bound) in enumerate(zip(names, points, bounds, strict=True)):
+        cliff_cores, cliff_ways, cores, ways, gbps = point
+        nonsense = _nonsense(point, bound, most)
+        if nonsense is not None:
+            answers[name] = _no_answer(name, f"model '{meta.name}' answers {nonsense}")
+            continue
+        answers[name] = Answer(
+            name, meta.name, known[i], (cliff_cores, cliff_ways), (bound[0], bound[1]), (cores, ways),
+            (bound[2], bound[3]), gbps if 0 < gbps < math.inf else None, strange.get(i), hidden.get(i, ()),
+        )  # fmt: skip
+    return answers
+
+
+def unpredicted(name: str, cell: tuple[int, int], quantum: float) -> Answer:
+    """In place of a model's answer for a service that has none: it needs this cell (core units, ways), and no less."""
+    point = (cell[0] * quantum, float(cell[1]))
+    above = (point[0] + 1.0, point[1])  # the shield lets a core below the bound of the OAA pass
+    return Answer(name, NO_MODEL, False, (0.0, 0.0), point, point, above, None)
+
+
+def _no_answer(name: str, strange: str) -> Answer:
+    none = (0.0, 0.0)
+    return Answer(name, NO_MODEL, False, none, none, none, none, None, strange)
+
+
+def _nonsense(point: Sequence[float], bound: Sequence[float], most: tuple[float, float]) -> str | None:
+    """What is no number, or so far outside of the machine that the model can't be meant for it, in words."""
+    cores, ways = 1.5 * most[0] + 1, 1.5 * most[1] + 1
+    if (
+        -1 <= point[0] <= cores and -1 <= point[1] <= ways and -1 <= point[2] <= cores and -1 <= point[3] <= ways
+        and math.isfinite(sum(bound[:4]))
+    ):  # fmt: skip
+        return None  # as nearly always
+    for k, limit in enumerate((cores, ways, cores, ways)):
+        if not -1 <= point[k] <= limit:  # NaN is neither
+            return f"{_ANSWERS[k]} {point[k]:.3g} on a node with {most[k % 2]:g}"
+        if not math.isfinite(bound[k]):
+            return f"a bound of {_ANSWERS[k]} that is {bound[k]}"
+    return None

@@ -1,0 +1,60 @@
+"""The models that the policy `osml` decides with, opened once for a platform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from osml.bandwidth import ProfileLibrary
+from osml.base.failure import Failure, InputError, MachineError
+from osml.predictors import Predictor, find_model, load_predictor, models_folder
+from osml.predictors.q_function import QFunction, load_q_function
+
+KINDS = ("a", "a2", "b", "b2", "c")
+_PLATFORMS = 64  # opened at a time; a server may see many
+
+
+@dataclass(frozen=True)
+class Models:
+    """Models of one platform; None where one is missing. `faults` say, model by model, why.
+
+    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` B and B', `c` Model-C.
+    `profiles` are bandwidth profiles (OMBM); None: the usual ones.
+    """
+
+    a: Predictor | None = None
+    a2: Predictor | None = None
+    b: Predictor | None = None
+    b2: Predictor | None = None
+    c: QFunction | None = None
+    faults: tuple[str, ...] = ()
+    profiles: ProfileLibrary | None = None
+
+    def only(self, *kinds: str) -> Models:
+        """Without all others (ablations of OSML section 6.2)."""
+        return replace(self, **{kind: None for kind in KINDS if kind not in kinds})
+
+
+def load_models(folder: Path, platform: str) -> Models:
+    """All models that a folder has for a platform, checked; never raises: what is wrong is in `faults`."""
+    found: dict[str, Any] = {}
+    faults: list[str] = []
+    for kind in KINDS:
+        opener: Callable[[Path], Any] = load_q_function if kind == "c" else load_predictor
+        try:
+            opened = opener(find_model(folder, kind, platform))
+            if opened.metadata.kind != kind:
+                raise InputError(f"{opened.metadata.name} is of kind {opened.metadata.kind}, the manifest says {kind}")
+            found[kind] = opened
+        except (InputError, Failure, MachineError) as error:
+            faults.append(f"model {kind}: {error}")
+    return Models(**found, faults=tuple(faults))
+
+
+@lru_cache(maxsize=_PLATFORMS)
+def shipped_models(platform: str) -> Models:
+    """Those of the folder of shipped models, opened at the first call; `shipped_models.cache_clear()` forgets them."""
+    return load_models(models_folder(), platform)

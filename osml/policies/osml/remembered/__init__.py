@@ -1,0 +1,1 @@
+"""What the policy `osml` carries from one decision to the next."""

@@ -1,0 +1,1 @@
+"""The steps that change an allocation, one file each."""

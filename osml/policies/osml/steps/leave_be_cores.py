@@ -1,0 +1,40 @@
+"""A service that stays just above its target with BE jobs behind it: they leave its CPUs, and only those.
+
+Such a miss is within the noise of each interval, and real in the mean of many; more cores do not end it, because what
+the service lacks (clock, hyperthreads, memory) it lacks on each of its CPUs. Jobs that leave all CPUs for so little
+cost more than they save; on the other services' CPUs they harm nobody.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from osml.policies.osml.remembered.service_memory import ENDURED
+from osml.policies.osml.remembered.state import Barter
+from osml.policies.osml.working_plan import Round
+
+
+def clear_who_hovers(turn: Round) -> list[str]:
+    """Whose CPUs BE jobs leave from now on: each misses its target with all that it needs, ENDURED times more than met.
+
+    Where that is everybody, jobs are no longer in the background at all (from the next decision on).
+    """
+    found: list[str] = []
+    if not turn.node.background:
+        return found
+    for name, cell in turn.cells.items():
+        known = turn.known[name]
+        if name not in turn.violated or name in turn.clear or known.owed < ENDURED:
+            continue
+        if cell.cores < turn.wants[name].cores:
+            continue
+        turn.known[name] = replace(known, owed=0)
+        turn.say(f"{name} misses its target again and again with all that it needs: BE jobs leave its CPUs", name)
+        found.append(name)
+    if found:
+        turn.barter = Barter()  # jobs that run elsewhere have another speed
+    turn.clear += found
+    if set(turn.cells) <= set(turn.clear):  # somewhere jobs have to be: they need a part of their own
+        turn.apart, turn.clear = True, []
+    turn.node = turn.node._replace(clear=frozenset(turn.clear))
+    return found

@@ -1,0 +1,219 @@
+"""Reads the catalogs. Every parameter says whether it was published (and where) or fitted."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import fields, replace
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
+
+
+class CatalogError(ValueError):
+    """A catalog or a name that is looked up in one is wrong. The text is one sentence for the user."""
+
+
+_ZERO_IS_FINE = {
+    "cv2", "burstiness", "switch_cost", "latency_rise", "stack_ms", "serial_ms", "disk_ios", "pages", "network_kib",
+    "disk_mbps", "network_gbps", "flows", "reserved_gib",
+}  # fmt: skip
+PERCENTILES = ("p50", "p95", "p99")
+MAX_WAYS = 62
+MAX_THREADS = 4096
+_KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
+
+
+def _value(where: str, name: str, entry: object, kind: type) -> Any:
+    """The value of one parameter after all checks. `where` names the catalog and its entry."""
+    if not isinstance(entry, dict) or ("published" in entry) == ("fitted" in entry):
+        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected either 'published' with a 'source' or 'fitted'")
+    given = cast(dict[str, Any], entry)
+    unknown = set(given) - {"published", "fitted", "source", "note"}
+    if unknown or ("published" in given and not given.get("source")):
+        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected 'published' with a 'source' or 'fitted', no more")
+    value = given.get("published", given.get("fitted"))
+    if kind in (str, bool):
+        if not isinstance(value, kind):
+            raise CatalogError(f"{where}: '{name}' is {value!r}, expected {'text' if kind is str else 'true or false'}")
+        return value
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise CatalogError(f"{where}: '{name}' is {value!r}, expected a number")
+    if value < 0 or (value == 0 and name not in _ZERO_IS_FINE):
+        raise CatalogError(f"{where}: '{name}' is {value}, expected a value above 0")
+    if name == "threads" and value > MAX_THREADS:
+        raise CatalogError(f"{where}: 'threads' is {value}, expected at most {MAX_THREADS}")
+    if kind is int and value != int(value):
+        raise CatalogError(f"{where}: '{name}' is {value}, expected a whole number")
+    return kind(value)
+
+
+def _mapping(where: str, entry: object) -> dict[str, Any]:
+    if not isinstance(entry, dict):
+        raise CatalogError(f"{where}: expected a mapping of parameters, found {entry!r}")
+    return {str(key): value for key, value in cast(dict[object, object], entry).items()}
+
+
+def _build(model: type, where: str, given: dict[str, Any], fixed: dict[str, str]) -> Any:
+    """One model out of the parameters `given`; `fixed` are fields that are no parameters (names)."""
+    left = dict(given)
+
+    def fill(kind: type) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for field in fields(kind):
+            if field.name in fixed:
+                values[field.name] = fixed[field.name]
+            elif field.name == "memory":
+                values["memory"] = MemoryBehaviour(**fill(MemoryBehaviour))
+            elif field.name not in left:
+                raise CatalogError(f"{where}: '{field.name}' is missing, add it as published or fitted")
+            else:
+                values[field.name] = _value(where, field.name, left.pop(field.name), _KINDS[str(field.type)])
+        return values
+
+    built = model(**fill(model))
+    if left:
+        raise CatalogError(f"{where}: unknown parameter '{min(left)}', remove it or correct its name")
+    return built
+
+
+def _deployments(where: str, name: str, entry: object) -> dict[str, ServiceModel]:
+    """A service on each platform where it was measured: its behaviour, and what the deployment sets or replaces."""
+    behaviour = _mapping(where, entry)
+    if "deployments" not in behaviour:
+        raise CatalogError(f"{where}: 'deployments' is missing, add at least one platform with its max_load")
+    found = _mapping(f"{where}: deployments", behaviour.pop("deployments"))
+    if not found:
+        raise CatalogError(f"{where}: 'deployments' is empty, add at least one platform with its max_load")
+    services: dict[str, ServiceModel] = {}
+    for platform_id, own in found.items():
+        place = f"{where}: {platform_id}"
+        given = behaviour | _mapping(place, own)
+        service: ServiceModel = _build(
+            ServiceModel, place, given, {"name": name, "platform": platform_id, "scaled": ""}
+        )
+        if service.percentile not in PERCENTILES:
+            raise CatalogError(f"{place}: 'percentile' is {service.percentile!r}, expected one of {PERCENTILES}")
+        if service.usable > 1:
+            raise CatalogError(f"{place}: 'usable' is {service.usable}, expected a share of at most 1")
+        services[platform_id] = service
+    return services
+
+
+def parse_catalog(text: str, model: type, file: str) -> dict[str, Any]:
+    """Every entry of a catalog by its name: platforms, jobs, or for services a mapping of platform to service.
+
+    Raises CatalogError with one sentence for the first thing that is wrong.
+    """
+    try:
+        document: object = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise CatalogError(f"{file}: not readable as YAML ({' '.join(str(error).split())})") from None
+    if not isinstance(document, dict) or not document:
+        raise CatalogError(f"{file}: expected a mapping of names to parameters")
+    built: dict[str, Any] = {}
+    for key, entry in cast(dict[object, object], document).items():
+        name = str(key)
+        where = f"{file}: {name}"
+        if model is ServiceModel:
+            built[name] = _deployments(where, name, entry)
+        elif model is PlatformModel:
+            platform: PlatformModel = _build(model, where, _mapping(where, entry), {"id": name})
+            if platform.cpus not in (platform.physical_cores, 2 * platform.physical_cores):
+                raise CatalogError(f"{where}: 'cpus' is {platform.cpus}, expected one or two per physical core")
+            if platform.ways > MAX_WAYS:
+                raise CatalogError(f"{where}: 'ways' is {platform.ways}, expected at most {MAX_WAYS}")
+            built[name] = platform
+        else:
+            built[name] = _build(model, where, _mapping(where, entry), {"name": name})
+    return built
+
+
+@cache
+def _shipped(file: str, model: type) -> dict[str, Any]:
+    text = resources.files("osml.simulator").joinpath("catalog", file).read_text("utf-8")
+    return parse_catalog(text, model, f"catalog/{file}")
+
+
+def load_file(path: Path, model: type) -> dict[str, Any]:
+    """A catalog of the user's own."""
+    try:
+        return parse_catalog(path.read_text("utf-8"), model, str(path))
+    except (OSError, UnicodeDecodeError) as error:
+        raise CatalogError(f"{path}: cannot be read ({error})") from None
+
+
+def _find(kind: str, name: str, known: dict[str, Any]) -> Any:
+    if name not in known:
+        raise CatalogError(f"unknown {kind} '{name}', known are {', '.join(sorted(known))}")
+    return known[name]
+
+
+def platform(name: str) -> PlatformModel:
+    """A platform of the shipped catalog, or the only one of a file of the user's own (a name that ends in .yaml).
+
+    CatalogError lists the known ones, or says what is wrong with the file.
+    """
+    if not name.endswith((".yaml", ".yml")):
+        return _find("platform", name, _shipped("platforms.yaml", PlatformModel))
+    entries = load_file(Path(name), PlatformModel)
+    if len(entries) != 1:
+        raise CatalogError(f"{name}: {len(entries)} platforms ({', '.join(sorted(entries))}), expected a file with one")
+    return next(iter(entries.values()))
+
+
+def _throughput(model: PlatformModel) -> float:
+    """What all CPUs of a platform get through, as a multiple of one CPU at 1 GHz with an idle sibling."""
+    threads = model.cpus / model.physical_cores
+    return model.physical_cores * model.frequency_ghz * (2.0 * model.smt_speed if threads > 1 else 1.0)
+
+
+def scaled_to(service: ServiceModel, home: PlatformModel, target: PlatformModel) -> ServiceModel:
+    """A service on a platform where nobody measured it: the same requests, the load scaled with cores and clock."""
+    ratio = _throughput(target) / _throughput(home)
+    threads = target.cpus if service.threads >= home.cpus else min(service.threads, target.cpus)
+    return replace(
+        service, platform=target.id, threads=threads, max_load=service.max_load * ratio,
+        scaled=f"no load of {service.name} is published for {target.id}, so {home.id}'s x {ratio:.3g} (cores x clock)",
+    )  # fmt: skip
+
+
+def service(name: str, platform_id: str | None = None) -> ServiceModel:
+    """A latency-critical service of the shipped catalog on a platform (None: the first on which it was measured).
+
+    Where no load is published for that platform it is scaled, and `scaled` says how. CatalogError lists what is known.
+    """
+    deployments: dict[str, ServiceModel] = _find("LC service", name, _shipped("services.yaml", ServiceModel))
+    home = next(iter(deployments.values()))
+    if platform_id is None or platform_id in deployments:
+        return deployments[platform_id] if platform_id else home
+    return scaled_to(home, platform(home.platform), platform(platform_id))
+
+
+def deployments(name: str) -> dict[str, ServiceModel]:
+    """A service on every platform where it was measured."""
+    return dict(_find("LC service", name, _shipped("services.yaml", ServiceModel)))
+
+
+def job(name: str) -> JobModel:
+    """A best-effort job of the shipped catalog; CatalogError lists the known ones."""
+    return _find("BE job", name, _shipped("jobs.yaml", JobModel))
+
+
+def platform_names() -> list[str]:
+    """All shipped platforms."""
+    return sorted(_shipped("platforms.yaml", PlatformModel))
+
+
+def service_names() -> list[str]:
+    """All shipped latency-critical services."""
+    return sorted(_shipped("services.yaml", ServiceModel))
+
+
+def job_names() -> list[str]:
+    """All shipped best-effort jobs."""
+    return sorted(_shipped("jobs.yaml", JobModel))

@@ -1,0 +1,235 @@
+"""A policy and a virtual node in one process: observe, decide, lay out, apply, step. For validation, benches and tests.
+
+The way of an observation is that of the agent and the server without the files and the network between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, lru_cache, partial
+from typing import cast
+
+import numpy as np
+from msgspec.structs import replace
+
+from osml.allocation.policy import Policy
+from osml.decide.decide import decide, decide_by
+from osml.domain import Assignment, Counters, Decision, Knobs, Latency, Observation, Platform, Service
+from osml.domain.cpulist import parse_cpulist
+from osml.domain.service import Percentile
+from osml.simulator.engine import advance
+from osml.simulator.load_traces import Churn, Trace, loads_at
+from osml.simulator.measure import Measurement, measure, mixed_quantile
+from osml.simulator.models import PlatformModel
+from osml.simulator.node_platform import domain_platform
+from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
+from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
+
+_LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
+_USUAL_LOAD = 0.2
+"""At which an operator measured the ideal latency of a service whose load changes (Ah-Q, section VII)."""
+
+
+@dataclass(frozen=True)
+class Interval:
+    """What happened between two decisions: the decision in force, noiseless flows, and what the policy got to see.
+
+    `before` are the flows until the decision was in force, where it changed something and that took time; `flows` are
+    those from then on. `fault` says what the policy did wrong after this interval; then the old decision goes on.
+    """
+
+    decision: Decision | None
+    flows: list[Flow]
+    observed: list[Service]
+    time_s: float = 0.0
+    before: list[Flow] | None = None
+    fault: str | None = None
+
+    def tail_ms(self, tenant: int, percentile: str) -> float:
+        """The tail of the whole interval without noise; infinite where nothing was completed."""
+        if self.before is None:
+            return tail_ms(self.flows[tenant], percentile)
+        found = mixed_quantile([self.before[tenant], self.flows[tenant]], [_LEVELS[percentile]])
+        return float("inf") if found is None else found[0]
+
+
+class ClosedLoop:
+    """One node under one policy, named or given. The same seed and loads give the same run.
+
+    `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
+    `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
+    so that two policies are compared under the same noise. `knobs`: the node can set frequency, memory, disk, network
+    besides; `regulator`: it regulates bandwidth in software where it has no MBA; `realtime`: it has real-time
+    priorities. A `tolerant` loop outlives a policy that raises.
+    """
+
+    def __init__(
+        self, node: Node, loads: Mapping[str, float | Trace] | Churn, policy: str | Policy, *, interval_s: float = 1.0,
+        seed: int = 0, delay_s: float = 0.0, knobs: bool = False, regulator: bool = False, realtime: bool = True,
+        tolerant: bool = False,
+    ) -> None:  # fmt: skip
+        self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
+        self.tolerant = tolerant
+        self.loads = loads
+        self._named = policy if isinstance(policy, str) else None
+        self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
+        self._platform = domain_platform(node.platform, knobs=knobs, regulator=regulator, realtime=realtime)
+        self._services = describe(node, loads)
+        self._state: NodeState = initial_state(node)
+        self._grants: list[Grant] = whole_node(node)
+        self._pending: list[Grant] = self._grants
+        self._decision: Decision | None = None
+        self._assignments: list[Assignment] = []
+        self._seq = 0
+
+    @property
+    def platform(self) -> Platform:
+        """The node as the policy counts it."""
+        return self._platform
+
+    def loads_now(self) -> dict[str, float]:
+        """Loads of the services that are there now."""
+        if isinstance(self.loads, Churn):
+            return dict(self.loads.at(self._state.time_s))
+        now = self._state.time_s
+        return {n: float(t) if isinstance(t, int | float) else loads_at(t, now) for n, t in self.loads.items()}
+
+    def step(self) -> Interval:
+        """One interval, then the decision on what it showed (in force `delay_s` into the next interval)."""
+        in_force, began_s = self._decision, self._state.time_s
+        loads = self.loads_now()
+        before, rest_s = None, self.interval_s
+        if self.delay_s > 0 and self._pending != self._grants:
+            self._state, before = advance(self.node, self._state, self._grants, loads, self.delay_s)
+            rest_s -= self.delay_s
+        self._grants = self._pending
+        self._state, flows = advance(self.node, self._state, self._grants, loads, rest_s)
+        observed = self._observe(before, flows, loads)
+        fault = self._ask(observed) if observed else None
+        self._seq += 1
+        return Interval(in_force, flows, observed, began_s, before, fault)
+
+    def run(self, seconds: float) -> list[Interval]:
+        """So many seconds."""
+        return [self.step() for _ in range(round(seconds / self.interval_s))]
+
+    def _observe(self, before: list[Flow] | None, flows: list[Flow], loads: Mapping[str, float]) -> list[Service]:
+        found: list[Service] = []
+        for i, known in enumerate(self._services):
+            if known.kind == "lc" and isinstance(self.loads, Churn) and known.name not in loads:
+                continue
+            noise = np.random.Generator(np.random.Philox(key=[self.seed, i], counter=[0, 0, 0, self._seq]))
+            parts = [flows[i]] if before is None else [before[i], flows[i]]
+            found.append(observed_service(known, measure(parts, noise)))
+        return found
+
+    def _ask(self, observed: list[Service]) -> str | None:
+        """Ask for the next decision; what was wrong with it where the loop is tolerant, and then nothing changes."""
+        in_force = self._decision
+        observation = Observation(
+            node="virtual",
+            seq=self._seq,
+            time_s=self._state.time_s,
+            interval_s=self.interval_s,
+            platform=self._platform,
+            services=observed,
+            policy=self._named,
+            partition=None if in_force is None else in_force.partition,
+            assignments=self._assignments,
+            policy_state=None if in_force is None else in_force.policy_state,
+        )
+        try:
+            self._decision = self._decide(observation, seed=self.seed)
+        except Exception as error:
+            if not self.tolerant:
+                raise
+            return f"{type(error).__name__}: {error}"
+        self._assignments = self._decision.assignments
+        given = {assignment.service: grant_of(assignment, self.node.platform) for assignment in self._assignments}
+        # Who is not there does nothing, whatever it may use.
+        self._pending = [given.get(name, old) for name, old in zip(self.node.names, self._grants, strict=True)]
+        return None
+
+
+def describe(node: Node, loads: Mapping[str, float | Trace] | Churn) -> list[Service]:
+    """Names, targets, ideal latencies, solo speeds, threads: what does not change from interval to interval."""
+    platform, found = node.platform, list[Service]()
+    for model in node.services:
+        load = None if isinstance(loads, Churn) else loads.get(model.name)
+        usual = float(load) if isinstance(load, int | float) else _USUAL_LOAD
+        found.append(
+            Service(
+                name=model.name,
+                kind="lc",
+                target_ms=model.target_ms,
+                percentile=cast(Percentile, model.percentile),
+                ideal_ms=_ideal_ms(platform, model, usual),
+                counters=Counters(threads=model.threads),
+            )
+        )
+    for job in node.jobs:
+        ipc, work = _solo_speed(platform, job)
+        counters = Counters(threads=job.threads)
+        found.append(Service(name=job.name, kind="be", counters=counters, ipc_solo=ipc, work_rate_solo=work))
+    return found
+
+
+_ideal_ms = cache(known_ideal_ms)
+_solo_speed = cache(solo_speed)
+
+
+def observed_service(known: Service, measured: Measurement) -> Service:
+    """A tenant with what was measured of it."""
+    latency = None
+    if known.kind == "lc" and measured.p99_ms is not None:
+        latency = Latency(
+            mean_ms=measured.mean_ms,
+            p50_ms=measured.p50_ms,
+            p95_ms=measured.p95_ms,
+            p99_ms=measured.p99_ms,
+            requests_per_s=measured.requests_per_s,
+            samples=measured.samples,
+        )
+    counters = Counters(
+        cpu_usage_cores=measured.cpu_usage_cores,
+        instructions=measured.instructions,
+        cycles=measured.cycles,
+        ipc=measured.ipc,
+        llc_misses=measured.llc_misses,
+        llc_occupancy_mib=measured.llc_occupancy_mib,
+        bandwidth_gbps=measured.bandwidth_gbps,
+        frequency_ghz=measured.frequency_ghz,
+        rss_mib=measured.rss_mib,
+        disk_iops=measured.disk_iops,
+        network_mbps=measured.network_mbps,
+        work_rate=measured.work_rate if known.kind == "be" else None,
+        threads=known.counters.threads,
+    )
+    return replace(known, latency=latency, counters=counters)
+
+
+@lru_cache(maxsize=8192)
+def grant_of(assignment: Assignment, platform: PlatformModel) -> Grant:
+    """An assignment as the engine reads it; what it does not name has no limit."""
+    cpus = range(platform.cpus) if assignment.cpus is None else parse_cpulist(assignment.cpus)
+    mask = (1 << platform.ways) - 1 if assignment.way_mask is None else int(assignment.way_mask, 16)
+    knobs = assignment.knobs or Knobs()
+    return Grant(
+        frozenset(cpus),
+        mask,
+        cpu_quota=assignment.cpu_quota,
+        cpu_weight=100.0 if assignment.cpu_weight is None else assignment.cpu_weight,
+        mba_percent=_percent(assignment.mba, platform),
+        frequency_ghz=None if knobs.frequency_mhz is None else knobs.frequency_mhz / 1e3,
+        memory_gib=None if knobs.memory_mib is None else knobs.memory_mib / 1024.0,
+        disk_iops=knobs.disk_iops,
+        network_gbps=None if knobs.network_mbps is None else knobs.network_mbps / 1e3,
+        priority=knobs.realtime_priority or 0,
+        slice_ms=knobs.slice_ms,
+    )
+
+
+def _percent(mba: int | None, platform: PlatformModel) -> float | None:
+    """A throttle in percent of the peak: MBA's own unit; without MBA it is the software regulator's MB/s."""
+    return mba if mba is None or platform.mba else min(100.0, mba / platform.bandwidth_gbps / 10.0)

@@ -1,0 +1,49 @@
+"""`osml virtual mount`: the node behind the files of a real kernel."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from osml.base.failure import InputError
+from osml.simulator.mount.node_process import MountOptions, parse_load, run_until_signal
+
+
+def mount(
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the node's files (made if missing).")],
+    platform: Annotated[str, typer.Option(help="Platform of the catalog.")] = "e5-2697v4",
+    lc: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=LOAD", help="LC service and its load, as a fraction of max load; repeatable."),
+    ] = None,
+    be: Annotated[list[str] | None, typer.Option(metavar="NAME", help="BE job; repeatable.")] = None,
+    speed: Annotated[float, typer.Option(help="Node seconds per second of the wall clock.")] = 1.0,
+    seed: Annotated[int, typer.Option(help="Seed of all measurement noise.")] = 0,
+    interval: Annotated[float, typer.Option(help="Telemetry interval in node seconds.")] = 1.0,
+    fuse: Annotated[
+        Literal["auto", "on", "off"],
+        typer.Option(help="FUSE gives the kernel's own errors; off exports plain files that are watched."),
+    ] = "auto",
+    duration: Annotated[float | None, typer.Option(help="End after so many wall seconds.")] = None,
+    server_url: Annotated[str, typer.Option(help="Server that the agent's configuration names.")] = (
+        "http://127.0.0.1:8080"
+    ),
+    policy: Annotated[str | None, typer.Option(help="Policy that the agent's configuration asks for.")] = None,
+) -> None:
+    """Run a virtual node in DIR until SIGTERM or Ctrl-C.
+
+    DIR gets resctrl/, cgroup/, sys/ and proc/ as on a real machine, telemetry/, agent.yaml for osml-agent, loads.json
+    (write there to change loads) and, when all is ready, node.json. All measurements are simulated.
+    """
+    if not lc and not be:
+        raise InputError("no service and no job given, use --lc NAME=LOAD or --be NAME at least once")
+    pairs = [parse_load(text) for text in lc or []]
+    loads = dict(pairs)
+    if len(loads) != len(pairs):
+        raise InputError("--lc names a service twice, every service may be there once")
+    options = MountOptions(
+        folder, platform, loads, tuple(be or []), speed, seed, interval, fuse, duration, server_url, policy
+    )
+    run_until_signal(options, lambda text: typer.echo(text, err=True))

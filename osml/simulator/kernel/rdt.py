@@ -1,0 +1,56 @@
+"""What a CPU offers through resctrl."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from osml.simulator.models import PlatformModel
+
+
+@dataclass(frozen=True)
+class Throttle:
+    """Memory-bandwidth throttle: percent from `low` to `high` in steps of `step`."""
+
+    low: int = 10
+    step: int = 10
+    high: int = 100
+
+
+@dataclass(frozen=True)
+class RdtProfile:
+    """One machine as resctrl sees it. `domains` are (L3 cache id, its CPUs) in ascending order."""
+
+    n_cpus: int
+    domains: tuple[tuple[int, frozenset[int]], ...]
+    cache_bytes: int
+    cbm_bits: int
+    n_closids: int
+    shareable_bits: int = 0
+    min_cbm_bits: int = 1
+    sparse_masks: bool = False
+    throttle: Throttle | None = None
+    n_rmids: int = 64
+    monitor_scale: int = 65536
+
+    @property
+    def full_mask(self) -> int:
+        """All ways."""
+        return (1 << self.cbm_bits) - 1
+
+    @property
+    def events(self) -> tuple[str, ...]:
+        """The monitored events."""
+        return ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
+
+
+def rdt_profile(platform: PlatformModel) -> RdtProfile:
+    """The profile of a platform of the catalog: one socket, one L3 domain with id 0."""
+    return RdtProfile(
+        n_cpus=platform.cpus,
+        domains=((0, frozenset(range(platform.cpus))),),
+        cache_bytes=round(platform.ways * platform.way_mib * 2**20),
+        cbm_bits=platform.ways,
+        n_closids=platform.max_groups,
+        throttle=Throttle() if platform.mba else None,
+        n_rmids=4 * platform.cpus,
+    )

@@ -1,0 +1,55 @@
+"""A platform of the catalogs as a policy counts it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from msgspec.structs import replace
+
+from osml.domain import KnobRange, MbaRange, Platform
+from osml.domain.cpulist import format_cpulist
+from osml.simulator.models import PlatformModel
+
+_LOWEST_MHZ = 1200  # PARTIES, table 3: 1.2 to 2.2 GHz in steps of 100 MHz, else turbo
+_MHZ, _MEMORY_MIB, _NETWORK_MBPS = 100, 1024, 500  # steps of PARTIES, sections 4.2.1 and 4.3
+# The paper's step of the disk is 1 GB/s, more than its disk can do: one of twenty parts, as one of twenty ways is.
+_DISK_STEPS = 20
+
+
+_REGULATOR_MBPS = 100  # step and least of the software regulator
+
+
+@cache
+def domain_platform(
+    model: PlatformModel, *, knobs: bool = False, regulator: bool = False, realtime: bool = True
+) -> Platform:
+    """Cores, ways, siblings, memory; with `knobs` also what PARTIES divides besides.
+
+    With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s. Without
+    `realtime` nobody can set real-time priorities, as it is with the agent today.
+    """
+    software = MbaRange(_REGULATOR_MBPS, round(model.bandwidth_gbps * 1e3), _REGULATOR_MBPS, "mbps")
+    disk = max(1, round(model.disk_iops / _DISK_STEPS))
+    plain = Platform(
+        id=model.id,
+        cores=model.cpus,
+        cpus=format_cpulist(range(model.cpus)),
+        ways=model.ways,
+        way_mib=model.way_mib,
+        siblings=model.siblings if model.cpus > model.physical_cores else [],
+        mba=MbaRange(10, 100, 10) if model.mba else software if regulator else None,
+        max_groups=model.max_groups,
+        bandwidth_gbps=model.bandwidth_gbps,
+        memory_gib=model.memory_gib,
+        frequency_ghz=model.frequency_ghz,
+        realtime=realtime,
+    )
+    if not knobs:
+        return plain
+    return replace(
+        plain,
+        frequency_mhz=KnobRange(_LOWEST_MHZ, round(model.turbo_ghz * 1e3), _MHZ),
+        memory_mib=KnobRange(_MEMORY_MIB, round((model.memory_gib - model.reserved_gib) * 1024), _MEMORY_MIB),
+        disk_iops=KnobRange(disk, round(model.disk_iops), disk),
+        network_mbps=KnobRange(_NETWORK_MBPS, round(model.network_gbps * 1e3), _NETWORK_MBPS),
+    )

@@ -1,0 +1,208 @@
+"""CPU shares, memory latency, cache latency and clock that agree with each other, for one step."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from osml.base.jit import lean
+from osml.simulator.columns import (
+    G_CLOCK,
+    G_MBA,
+    G_PRIORITY,
+    G_QUOTA,
+    G_WEIGHT,
+    MAX_AREAS,
+    P_BANDWIDTH,
+    P_CLOCK,
+    P_CORES,
+    P_LATENCY,
+    P_LLC_GBPS,
+    P_LLC_LATENCY,
+    P_POWER,
+    P_RISE,
+    P_SMT_SPEED,
+    P_TURBO,
+    S_CLOCK,
+    S_LATENCY_NS,
+    S_LLC_WAIT_NS,
+    S_SIBLING,
+    T_APKI,
+    T_BYTES,
+    T_CPI,
+    T_INSTRUCTIONS,
+    T_LC,
+    T_MLP,
+    T_POWER,
+    T_SWITCH_COST,
+    T_THREADS,
+    FloatArray,
+)
+from osml.simulator.physics.cpu import Areas, empty_areas, fair_shares, frequency_ghz, sibling_busy
+from osml.simulator.physics.memory import (
+    M_BUSY,
+    M_BYTES,
+    M_CAP,
+    M_COMPUTE,
+    M_NOW,
+    M_OPEN,
+    M_STALL,
+    TRAFFIC_COLUMNS,
+    rise,
+    settle,
+)
+from osml.simulator.physics.stations import V_RUNNING, VISIT_ROWS
+
+_ROUNDS = 60
+_BOLD, _HALVING = 8, 24
+"""Whole steps for so many rounds, as the map mostly contracts, half steps for so many, which end most swings; then
+fifths of a step: CPUs and memory that are both full swing longest."""
+_TOLERANCE = 1e-4
+
+# Rows of Work.points, one column a tenant: misses per LLC access, ns per instruction, slowdown by switching, seconds of
+# a request with a CPU to itself, requests/s wanted; CPUs at most, wanted, within reach and used; and scratch.
+(
+    X_MISS, X_NS, X_SWITCHING, X_SERVICE_S, X_WANTED, X_MOST, X_DEMAND, X_CAPACITY, X_USED, X_SEEN, X_BESIDE,
+    X_WEIGHT, X_PRIORITY, X_RUNNABLE, X_RATE, X_HELD, X_FOOTPRINT,
+    POINT_ROWS,
+) = range(18)  # fmt: skip
+
+
+class Work(NamedTuple):
+    """Room that a step needs. `used` and `trial` are CPUs per (tenant, area)."""
+
+    areas: Areas
+    used: FloatArray
+    trial: FloatArray
+    traffic: FloatArray
+    points: FloatArray
+    visits: FloatArray
+    share: FloatArray
+    split: FloatArray
+
+
+def empty_work(tenants: int, ways: int) -> Work:
+    """Room for a node with so many tenants and ways."""
+    return Work(
+        empty_areas(tenants), np.zeros((tenants, MAX_AREAS)), np.zeros((tenants, MAX_AREAS)),
+        np.zeros((tenants, TRAFFIC_COLUMNS)), np.zeros((POINT_ROWS, tenants)), np.zeros((VISIT_ROWS, tenants)),
+        np.zeros((tenants, ways)), np.zeros((3, tenants)),
+    )  # fmt: skip
+
+
+@lean
+def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> None:
+    """What every tenant asks of the memory, given the CPU time it uses."""
+    x, traffic = work.points, work.traffic
+    for i in range(len(tenants)):
+        misses = tenants[i, T_APKI] / 1000.0 * x[X_MISS, i]
+        stall = misses / tenants[i, T_MLP] * x[X_SWITCHING, i]
+        traffic[i, M_BYTES] = misses * tenants[i, T_BYTES]
+        traffic[i, M_STALL] = stall
+        traffic[i, M_COMPUTE] = x[X_NS, i] - stall * state[i, S_LATENCY_NS]
+        mba = grants[i, G_MBA]
+        traffic[i, M_CAP] = platform[P_BANDWIDTH] * mba / 100.0 if mba < 100.0 else math.inf
+        traffic[i, M_BUSY] = x[X_USED, i]
+        traffic[i, M_OPEN] = -1.0
+        if tenants[i, T_LC] > 0.0:
+            served = min(x[X_WANTED, i], x[X_CAPACITY, i] / x[X_SERVICE_S, i])
+            traffic[i, M_NOW] = served * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
+            traffic[i, M_OPEN] = x[X_WANTED, i] * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
+            traffic[i, M_BUSY] = x[X_CAPACITY, i]
+
+
+@lean
+def _cpu_time(tenants: FloatArray, work: Work) -> None:
+    """CPUs that everybody uses, and that each service could use if it wanted all it can get."""
+    x, areas, used, n = work.points, work.areas, work.used, len(tenants)
+    members, shared = areas.members, areas.shared
+    crowded = False
+    for i in range(n):
+        x[X_DEMAND, i] = x[X_MOST, i]
+        if tenants[i, T_LC] > 0.0:
+            x[X_DEMAND, i] = min(x[X_WANTED, i] * x[X_SERVICE_S, i], x[X_MOST, i])
+        x[X_CAPACITY, i] = x[X_MOST, i]
+        crowded = crowded or shared[i] > 0
+    n_areas = areas.counts[0]
+    if not crowded:
+        for i in range(n):
+            for a in range(n_areas):
+                used[i, a] = x[X_DEMAND, i] if members[a] >> i & 1 else 0.0
+            x[X_USED, i] = x[X_DEMAND, i]
+        return
+    for i in range(n):
+        if shared[i] == 0 or tenants[i, T_LC] == 0.0:
+            continue
+        for j in range(n):
+            x[X_SEEN, j] = x[X_DEMAND if j != i else X_MOST, j]
+        fair_shares(areas, x[X_SEEN], x[X_WEIGHT], x[X_PRIORITY], work.trial)
+        reach = 0.0
+        for a in range(n_areas):
+            reach += work.trial[i, a]
+        x[X_CAPACITY, i] = max(reach, 1e-3)
+    for i in range(n):
+        x[X_SEEN, i] = x[X_DEMAND, i]
+    fair_shares(areas, x[X_SEEN], x[X_WEIGHT], x[X_PRIORITY], used)
+    for i in range(n):
+        x[X_USED, i] = 0.0
+        for a in range(n_areas):
+            x[X_USED, i] += used[i, a]
+
+
+@lean
+def _speeds(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, x: FloatArray) -> None:
+    """Nanoseconds per instruction and seconds per request at the latencies and the clock of `state`."""
+    for i in range(len(tenants)):
+        clock = min(state[i, S_CLOCK], grants[i, G_CLOCK])
+        speed = 1.0 - (1.0 - platform[P_SMT_SPEED]) * state[i, S_SIBLING]
+        memory_ns = x[X_MISS, i] * state[i, S_LATENCY_NS] + state[i, S_LLC_WAIT_NS]
+        stalled = tenants[i, T_APKI] / 1000.0 * memory_ns / tenants[i, T_MLP]
+        x[X_NS, i] = (tenants[i, T_CPI] / (clock * speed) + stalled) * x[X_SWITCHING, i]
+        x[X_SERVICE_S, i] = tenants[i, T_INSTRUCTIONS] * x[X_NS, i] * 1e-9
+
+
+@lean
+def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> int:
+    """Find the fixed point; `state` holds where to begin and then the solution. Returns the rounds that it took.
+
+    Given are the areas, X_MISS and X_WANTED; the rest of `work.points`, `used` and `traffic` follow.
+    """
+    n, x, areas = len(tenants), work.points, work.areas
+    traffic, split, used, seen, beside = work.traffic, work.split, work.used, x[X_SEEN], x[X_BESIDE]
+    t0, a, b = platform[P_LATENCY], platform[P_RISE], platform[P_POWER]
+    for i in range(n):
+        # One value a node, also for a tenant who has just come.
+        state[i, S_CLOCK], state[i, S_LLC_WAIT_NS] = state[0, S_CLOCK], state[0, S_LLC_WAIT_NS]
+        x[X_WEIGHT, i], x[X_PRIORITY, i] = grants[i, G_WEIGHT], grants[i, G_PRIORITY]
+        x[X_MOST, i] = min(tenants[i, T_THREADS], areas.cpus_of[i], grants[i, G_QUOTA]) * work.visits[V_RUNNING, i]
+        excess = max(0.0, math.log2(tenants[i, T_THREADS] / areas.cpus_of[i]))
+        x[X_SWITCHING, i] = 1.0 + tenants[i, T_SWITCH_COST] * excess
+    rounds = 0
+    while True:
+        rounds += 1
+        _speeds(platform, tenants, grants, state, x)
+        _cpu_time(tenants, work)
+        _traffic(platform, tenants, grants, state, work)
+        settle(traffic, platform[P_BANDWIDTH], t0, a, b, seen, split)
+        sibling_busy(areas, used, beside)
+        power, accesses = 0.0, 0.0
+        for i in range(n):
+            power += x[X_USED, i] * tenants[i, T_POWER] * (1.0 - 0.5 * x[X_BESIDE, i])  # two siblings are one core
+            accesses += x[X_USED, i] / x[X_NS, i] * tenants[i, T_APKI] / 1000.0
+        clock = frequency_ghz(platform[P_CLOCK], platform[P_TURBO], platform[P_CORES], power)
+        waiting = platform[P_LLC_LATENCY] * (rise(a, b, accesses * 64.0 / platform[P_LLC_GBPS]) - 1.0)
+        moved = abs(clock / state[0, S_CLOCK] - 1.0)
+        moved = max(moved, abs(waiting - state[0, S_LLC_WAIT_NS]) / platform[P_LLC_LATENCY])
+        for i in range(n):
+            moved = max(moved, abs(x[X_SEEN, i] / state[i, S_LATENCY_NS] - 1.0))
+            moved = max(moved, abs(x[X_BESIDE, i] - state[i, S_SIBLING]))
+        if moved < _TOLERANCE or rounds >= _ROUNDS:
+            return rounds
+        keep = 0.0 if rounds <= _BOLD else 0.5 if rounds <= _HALVING else 0.8
+        for i in range(n):
+            state[i, S_LATENCY_NS] += (x[X_SEEN, i] - state[i, S_LATENCY_NS]) * (1.0 - keep)
+            state[i, S_SIBLING] += (x[X_BESIDE, i] - state[i, S_SIBLING]) * (1.0 - keep)
+            state[i, S_CLOCK] += (clock - state[i, S_CLOCK]) * (1.0 - keep)
+            state[i, S_LLC_WAIT_NS] += (waiting - state[i, S_LLC_WAIT_NS]) * (1.0 - keep)

@@ -1,0 +1,20 @@
+"""How long requests wait and take: the stationary `response`, its `distribution`, fast percentiles from `tables`.
+
+`event_simulation` checks them request by request and shares nothing with them.
+"""
+
+from osml.simulator.queueing.distribution import DISTRIBUTION, LEVELS, mean_ms, normal_tail, quantile, spectrum
+from osml.simulator.queueing.response import (
+    MAX_UTILISATION,
+    Response,
+    behind_backlog,
+    erlang_c,
+    quantiles,
+    queue_response,
+)
+from osml.simulator.queueing.tables import PERCENTILES, TABLE_SHAPE, percentile_table, percentiles
+
+__all__ = [
+    "DISTRIBUTION", "LEVELS", "MAX_UTILISATION", "PERCENTILES", "TABLE_SHAPE", "Response", "behind_backlog", "erlang_c",
+    "mean_ms", "normal_tail", "percentile_table", "percentiles", "quantile", "quantiles", "queue_response", "spectrum",
+]  # fmt: skip

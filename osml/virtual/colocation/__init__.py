@@ -1,1 +1,0 @@
-"""The environment `osml/Colocation-v0` without gymnasium; `osml.virtual.environment` is its gymnasium side."""

@@ -1,5 +1,0 @@
-"""The oracle: the exact best partition of a mix on the virtual node."""
-
-from osml.virtual.oracle.search import Answer, best_partition
-
-__all__ = ["Answer", "best_partition"]

@@ -1,0 +1,1 @@
+"""The routes, their bodies and answers, and the OpenAPI document."""

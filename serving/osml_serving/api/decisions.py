@@ -1,0 +1,137 @@
+"""`POST /v1/decisions`: one observation in, one decision out."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import traceback
+from typing import Annotated
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+
+from osml.domain import Decision, Observation
+from osml_serving.api.decoding import Body, require_json
+from osml_serving.api.document import BATCH, DECISIONS
+from osml_serving.api.messages import MAX_BATCH
+from osml_serving.decider import PolicyFailedError
+from osml_serving.errors import ApiError, ErrorBody
+from osml_serving.guards.access import require
+from osml_serving.runtime import Runtime
+from osml_serving.view import interval
+from osml_serving.view.event_stream import frame
+
+MAX_REASONS_LOGGED = 8
+_body = Body(Observation, "invalid_observation", "an observation")
+_encoder = msgspec.json.Encoder()
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The route, bound to one server's parts."""
+    routes = APIRouter()
+
+    @routes.post("/v1/decisions", name="decide", openapi_extra=DECISIONS, response_class=Response)
+    async def decide(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Decide what a node does until its next observation.
+
+        The answer depends on nothing but the request (and the server's default policy and seed): `policy_state` of the
+        answer goes back with the next observation. So any replica can answer, and a restart loses nothing.
+        """
+        require_json(request)
+        body = await request.body()
+        with runtime.share.of(request.scope):
+            answer = _answer(runtime, request, body)
+        return Response(answer, media_type="application/json")
+
+    @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
+    async def batch(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Decide for up to 32 observations at once, each by itself: a bad one gets its own error, the others decisions.
+
+        Three times as many nodes a second as one by one, at the price of waiting for each other.
+        """
+        require_json(request)
+        items: list[bytes] = []
+        body = await request.body()
+        with runtime.share.of(request.scope):
+            observations = _batch.decode(body).observations
+        for raw in observations:
+            items.append(_item(runtime, request, raw))
+            await asyncio.sleep(0)  # others may be answered in between
+        return Response(b'{"decisions":[%s]}' % b",".join(items), media_type="application/json")
+
+    return routes
+
+
+def _answer(runtime: Runtime, request: Request, body: bytes | msgspec.Raw) -> bytes:
+    """The encoded decision on one observation. Raises ApiError."""
+    started = time.perf_counter()
+    observation = _body.decode(body)
+    require(request.scope, observation.node)
+    if not runtime.rate.take(observation.node, started):
+        message = f"node '{observation.node}' posts more than {runtime.settings.max_node_rate:g} observations a second"
+        raise ApiError(429, "rate_limited", message, field="node", headers={"retry-after": "1"})
+    decision = _decide(runtime, observation)
+    answer = _encoder.encode(decision)
+    elapsed_s = time.perf_counter() - started
+    runtime.metrics.decision_seconds.observe(elapsed_s)
+    _tell(runtime, observation, decision, elapsed_s * 1000)
+    return answer
+
+
+def _item(runtime: Runtime, request: Request, raw: msgspec.Raw) -> bytes:
+    """One item of a batch's answer; a fault of ours is one item's, too."""
+    try:
+        with runtime.share.of(request.scope):
+            return b'{"decision":%s}' % _answer(runtime, request, raw)
+    except ApiError as error:
+        body = error.body
+    except Exception as error:
+        runtime.log.fault("internal", f"an observation of a batch: {error!r}", traceback.format_exc())
+        body = ErrorBody("internal", "the server failed on this observation; its log has the details")
+    runtime.metrics.error(body.code)
+    return b'{"error":%s}' % _encoder.encode(body)
+
+
+class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+    """`wire.BatchRequest` before each observation is looked at by itself."""
+
+    observations: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+_batch = Body(_Batch, "bad_request", "a batch of observations")
+
+
+def _decide(runtime: Runtime, observation: Observation) -> Decision:
+    policy = observation.policy or runtime.decider.default_policy
+    try:
+        decision = runtime.decider(observation)
+    except ApiError:
+        runtime.metrics.decision(policy, "refused")
+        raise
+    except PolicyFailedError as error:
+        runtime.metrics.decision(policy, "failed")
+        runtime.log.fault("policy_failed", f"policy '{policy}': {error}", error.detail, node=observation.node)
+        hint = "keep the allocation you have; the server's log has the details"
+        raise ApiError(500, "policy_failed", f"policy '{policy}' failed: {error}", hint=hint) from error
+    runtime.metrics.decision(decision.policy, "ok")
+    return decision
+
+
+def _tell(runtime: Runtime, observation: Observation, decision: Decision, duration_ms: float) -> None:
+    """Log the decision, and show it on the page."""
+    newest = interval.make_point(observation, decision, time.time(), duration_ms)
+    runtime.log.decision(
+        decision.node,
+        decision.seq,
+        decision.policy,
+        newest.e_s,
+        sum(reason.change != 0 for reason in decision.reasons),
+        [reason.text for reason in decision.reasons[:MAX_REASONS_LOGGED]],
+        duration_ms,
+    )
+    encoded = interval.encode(newest)
+    now = interval.encode(interval.make_now(observation, decision))
+    if not runtime.history.append(encoded, now, interval.make_summary(decision.node, newest)):
+        runtime.metrics.nodes_dropped.inc()
+    if runtime.broker.watched(decision.node):
+        runtime.broker.publish(decision.node, frame("observation", b'{"point":%s,"now":%s}' % (encoded, now)))

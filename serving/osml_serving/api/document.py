@@ -1,0 +1,235 @@
+"""What `/openapi.json` says about routes that read and write msgspec structs: FastAPI can't see those by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import FastAPI
+
+from osml.domain import Decision, Experiences, Observation
+from osml_serving.api.messages import (
+    DAMAGED,
+    BatchAnswer,
+    BatchRequest,
+    NodeDocument,
+    NodeList,
+    Receipt,
+    StoredExperiences,
+)
+from osml_serving.datasets.shelf import DatasetList, DatasetRecord
+from osml_serving.errors import CODES, ErrorEnvelope
+from osml_serving.example import EXAMPLE
+from osml_serving.inference_protocol import (
+    InferRequest,
+    InferResponse,
+    ModelDescription,
+    ModelReady,
+    ProtocolError,
+    ServerMetadata,
+)
+from osml_serving.view.explain import Explanation
+
+Json = dict[str, Any]
+
+
+_ROOTS = (
+    *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
+    *(DatasetRecord, DatasetList, NodeList, NodeDocument, Explanation, ErrorEnvelope),
+    *(ServerMetadata, ModelDescription, ModelReady, InferRequest, InferResponse, ProtocolError),
+)
+_REF = "#/components/schemas/{name}"
+STATUS = {
+    400: ("bad_json", "bad_request"),
+    401: ("unauthorized",),
+    403: ("forbidden",),
+    404: ("not_found",),
+    405: ("method_not_allowed",),
+    408: ("timeout",),
+    413: ("too_large",),
+    415: ("unsupported_media_type",),
+    422: ("invalid_observation", "invalid_experience", "invalid_dataset", "request_refused", "bad_request"),
+    429: ("rate_limited",),
+    500: ("policy_failed", "internal"),
+    503: ("overloaded", "not_ready", "store_unavailable"),
+}
+CHALLENGE = {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "Bearer"}}
+RETRY = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
+HEADERS = {401: CHALLENGE, 429: RETRY, 503: RETRY}
+
+
+def _ref(root: type) -> Json:
+    return {"$ref": _REF.format(name=root.__name__)}
+
+
+def _errors(*statuses: int) -> Json:
+    responses: Json = {}
+    for status in statuses:
+        meaning = " ".join(f"`{code}`: {CODES[code]}" for code in STATUS[status])
+        content = {"application/json": {"schema": _ref(ErrorEnvelope)}}
+        responses[str(status)] = {"description": meaning, "content": content}
+        if status in HEADERS:
+            responses[str(status)]["headers"] = HEADERS[status]
+    return responses
+
+
+def _answer(description: str, media_type: str, schema: Json, status: str = "200") -> Json:
+    return {status: {"description": description, "content": {media_type: {"schema": schema}}}}
+
+
+BEARER: list[Json] = [{"bearer": []}, {}]
+DECISIONS: Json = {
+    "tags": ["decisions"],
+    "security": BEARER,
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": _ref(Observation),
+                "examples": {"first": {"summary": "First interval of a node", "value": msgspec.to_builtins(EXAMPLE)}},
+            }
+        },
+    },
+    "responses": {
+        **_answer("What the node does until its next observation.", "application/json", _ref(Decision)),
+        **_errors(400, 401, 403, 408, 413, 415, 422, 429, 500, 503),
+    },
+}
+BATCH: Json = {
+    "tags": ["decisions"],
+    "security": BEARER,
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(BatchRequest)}}},
+    "responses": {
+        **_answer("A decision or an error for each observation.", "application/json", _ref(BatchAnswer)),
+        **_errors(400, 401, 408, 413, 415, 422, 429, 503),
+    },
+}
+EXPERIENCES: Json = {
+    "tags": ["learning"],
+    "security": BEARER,
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(Experiences)}}},
+    "responses": {
+        **_answer("They are stored.", "application/json", _ref(Receipt), "202"),
+        **_errors(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
+    },
+}
+STORED_EXPERIENCES: Json = {
+    "tags": ["learning"],
+    "security": BEARER,
+    "responses": {
+        "200": {
+            **_answer("The experiences.", "application/json", _ref(StoredExperiences))["200"],
+            "headers": {DAMAGED: {"description": "Rows that can't be read.", "schema": {"type": "integer"}}},
+        },
+        **_errors(401, 403, 404, 422, 503),
+    },
+}
+NEW_DATASET: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "requestBody": {
+        "required": True,
+        "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+    },
+    "responses": {
+        **_answer("It is here and is being checked.", "application/json", _ref(DatasetRecord), "202"),
+        **_errors(401, 403, 404, 408, 413, 415, 422, 503),
+    },
+}
+DATASETS: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The contributions.", "application/json", _ref(DatasetList)),
+        **_errors(401, 403, 404),
+    },
+}
+DATASET: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The contribution.", "application/json", _ref(DatasetRecord)),
+        **_errors(401, 403, 404, 422),
+    },
+}
+NODES: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {**_answer("The nodes.", "application/json", _ref(NodeList)), **_errors(401)},
+}
+NODE: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {**_answer("The intervals.", "application/json", _ref(NodeDocument)), **_errors(401, 403, 404, 422)},
+}
+EXPLAIN: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The explanation.", "application/json", _ref(Explanation)),
+        **_errors(401, 403, 404, 422, 429),
+    },
+}
+EVENTS: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The stream.", "text/event-stream", {"type": "string"}),
+        **_errors(401, 403, 422, 503),
+    },
+}
+
+
+def _protocol(description: str, schema: type | None, *statuses: int) -> Json:
+    """Responses of the Open Inference Protocol."""
+    responses = {} if schema is None else _answer(description, "application/json", _ref(schema))
+    content = {"application/json": {"schema": _ref(ProtocolError)}}
+    for status in statuses:
+        responses[str(status)] = {"description": "What is wrong.", "content": content}
+        if status in HEADERS:
+            responses[str(status)]["headers"] = HEADERS[status]
+    return {"tags": ["inference"], "security": BEARER, "responses": responses}
+
+
+V2: Json = _protocol("The server.", ServerMetadata)
+V2_READY: Json = _protocol("", None, 503)
+V2_MODEL: Json = _protocol("The model.", ModelDescription, 401, 404, 422)
+V2_MODEL_READY: Json = _protocol("It answers.", ModelReady, 401, 404, 422)
+INFER: Json = {
+    **_protocol("The answer.", InferResponse, 400, 401, 404, 408, 413, 422, 429, 500, 503),
+    "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(InferRequest)}}},
+}
+METRICS: Json = {
+    "tags": ["operation"],
+    "security": BEARER,
+    "responses": {**_answer("The metrics.", "text/plain", {"type": "string"}), **_errors(401, 403)},
+}
+READY: Json = {"tags": ["operation"], "responses": _errors(503)}
+
+
+def complete(app: FastAPI, document: Json) -> Json:
+    """Add the schemas of the structs, a real answer as example, and how to log in."""
+    _, schemas = msgspec.json.schema_components(_ROOTS, ref_template=_REF)
+    components: Json = document.setdefault("components", {})
+    components.setdefault("schemas", {}).update(_portable(schemas))
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(unused, None)
+    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    example = getattr(app.state, "example_decision", None)
+    if example is not None:
+        content = document["paths"]["/v1/decisions"]["post"]["responses"]["200"]["content"]["application/json"]
+        content["examples"] = {"first": {"summary": "Answer to the example", "value": example}}
+    return document
+
+
+def _portable(schema: Any) -> Any:
+    r"""Patterns as ECMAScript writes them: what Python calls `\Z` is `$` there."""
+    if isinstance(schema, dict):
+        pairs: Json = schema  # pyright: ignore[reportUnknownVariableType]
+        return {
+            key: value.replace("\\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)
+            for key, value in pairs.items()
+        }
+    if isinstance(schema, list):
+        return [_portable(item) for item in schema]  # pyright: ignore[reportUnknownVariableType]
+    return schema

@@ -1,0 +1,113 @@
+"""`POST /v1/experiences`: what came of decisions, kept for learning. Decisions never wait for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, NoReturn
+
+import msgspec
+from fastapi import APIRouter, Query, Request, Response
+
+from osml.domain import Experiences
+from osml.experiences.outcome import BusyError, StoreAwayError, StoreError
+from osml.experiences.writer import Writer
+from osml_serving.api.decoding import Body, require_json
+from osml_serving.api.document import EXPERIENCES, STORED_EXPERIENCES
+from osml_serving.api.experience_checks import check_experience
+from osml_serving.api.messages import DAMAGED, Receipt
+from osml_serving.api.nodes import WatchedNode
+from osml_serving.errors import ApiError
+from osml_serving.guards.access import require
+from osml_serving.guards.rate_limit import NodeRate
+from osml_serving.runtime import Runtime
+
+MAX_SHOWN = 100
+STORE_TIMEOUT_S = 10.0
+Limit = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="Experiences wanted, newest first.")]
+_body = Body(Experiences, "invalid_experience", "a batch of experiences")
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The routes, bound to one server's parts."""
+    routes = APIRouter()
+    rate = NodeRate(runtime.settings.max_node_rate)  # of its own: who reports much is still decided for
+
+    @routes.post("/v1/experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202)
+    async def add(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Store what came of decisions: pairs of observations with the decision between them.
+
+        The answer comes when they are stored, so a batch that got none can be sent again: the same node, number and
+        time of the first observation are the same experience, stored once. One wrong experience refuses its batch.
+        """
+        require_json(request)
+        body = await request.body()
+        store = _writer(runtime)
+        with runtime.share.of(request.scope):
+            experiences = _body.decode(body).experiences
+        nodes = {experience.before.node for experience in experiences}
+        for node in sorted(nodes):
+            require(request.scope, node)
+        for node in nodes:
+            if not rate.take(node, time.perf_counter()):
+                message = f"node '{node}' posts experiences more than {runtime.settings.max_node_rate:g} times a second"
+                raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
+        for index, experience in enumerate(experiences):
+            with runtime.share.of(request.scope):
+                check_experience(experience, f"experiences[{index}]")
+            await asyncio.sleep(0)  # decisions come first
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                added = await store.add(experiences)
+        except (BusyError, StoreError, TimeoutError) as error:
+            runtime.metrics.experiences_failed.inc(len(experiences))
+            _give_up(runtime, error)
+        runtime.metrics.experiences_accepted.inc(added.accepted)
+        runtime.metrics.experiences_duplicate.inc(added.duplicates)
+        return Response(msgspec.json.encode(Receipt(*added)), 202, media_type="application/json")
+
+    @routes.get("/v1/experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
+    async def show(  # pyright: ignore[reportUnusedFunction]
+        request: Request, node: WatchedNode, limit: Limit = 10
+    ) -> Response:
+        """Show the newest experiences of a node. Rows that can't be read are left out; a header says how many."""
+        require(request.scope, node)
+        runtime.share.check(request.scope)
+        store = _writer(runtime)
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                found, damaged, seconds = await store.newest(node, limit)
+        except (BusyError, StoreError, TimeoutError) as error:
+            _give_up(runtime, error)
+        runtime.share.spend(request.scope, seconds)
+        if damaged:
+            runtime.metrics.experiences_damaged.inc(damaged)
+            words = f"{damaged} of the {limit} newest rows can't be read and are left out"
+            runtime.log.event("warning", "experience_store", words, node=node)
+        content = b'{"experiences":[%s]}' % b",".join(found)
+        headers = {"cache-control": "no-store", DAMAGED: str(damaged)}
+        return Response(content, media_type="application/json", headers=headers)
+
+    return routes
+
+
+def _writer(runtime: Runtime) -> Writer:
+    if runtime.experiences is None:
+        message = "this server keeps no experiences (it was started with --store none)"
+        raise ApiError(404, "not_found", message, hint="there is no need to send any")
+    return runtime.experiences
+
+
+def _give_up(runtime: Runtime, error: Exception) -> NoReturn:
+    """503: nothing is lost but time, if the batch comes again."""
+    if isinstance(error, BusyError):
+        message = "more experiences wait to be stored than there is room for"
+        raise ApiError(503, "overloaded", message, headers={"retry-after": "2"}) from None
+    if isinstance(error, TimeoutError):
+        words = f"it did not answer within {STORE_TIMEOUT_S:g} s"
+    else:
+        words = str(error)
+        if not isinstance(error, StoreAwayError):  # of those the writer speaks once
+            runtime.log.event("error", "experience_store", words)
+    message = f"the experience store failed: {words}"
+    raise ApiError(503, "store_unavailable", message, headers={"retry-after": "30"}) from None

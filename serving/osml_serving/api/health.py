@@ -1,0 +1,88 @@
+"""Probes and metrics, for orchestrators and Prometheus."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel
+
+from osml_serving.api.document import METRICS, READY
+from osml_serving.errors import ApiError
+from osml_serving.guards.access import require_any
+from osml_serving.runtime import Runtime
+
+FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/'\"]+/)*")  # from the root down to the last name
+
+
+class Health(BaseModel):
+    """The process answers."""
+
+    status: str = "ok"
+
+
+class Model(BaseModel):
+    """A model that decides; `sha256` is that of its ONNX file."""
+
+    name: str
+    kind: str
+    version: str
+    platform: str
+    sha256: str
+
+
+class Refused(BaseModel):
+    """A model in the folder that is not used, and why. The one before it goes on."""
+
+    name: str
+    reason: str
+
+
+class Ready(BaseModel):
+    """The server takes decisions with these policies and models."""
+
+    status: str = "ready"
+    policies: list[str]
+    default_policy: str
+    models: list[Model]
+    refused_models: list[Refused]
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The routes, bound to one server's parts."""
+    routes = APIRouter()
+
+    @routes.get("/healthz")
+    async def healthz() -> Health:  # pyright: ignore[reportUnusedFunction]
+        """Answer: the process lives. It depends on nothing, so that load never gets a server killed."""
+        return Health()
+
+    @routes.get("/readyz", openapi_extra=READY)
+    async def readyz() -> Ready:  # pyright: ignore[reportUnusedFunction]
+        """Answer whether decisions are taken: every policy is warmed up, and nobody has said stop."""
+        if runtime.readiness.reason is not None:
+            raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
+        shelf = runtime.shelf
+        models = [] if shelf is None else [Model(**msgspec.structs.asdict(model)) for model in shelf.in_use()]
+        refused, folder = ((), "") if shelf is None else (shelf.refused, str(shelf.folder))
+        return Ready(
+            policies=runtime.decider.policies,
+            default_policy=runtime.decider.default_policy,
+            models=models,
+            refused_models=[Refused(name=found.name, reason=without_paths(found.reason, folder)) for found in refused],
+        )
+
+    @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
+    async def metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Counters in Prometheus' text format."""
+        require_any(request.scope)
+        return Response(runtime.metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
+    return routes
+
+
+def without_paths(reason: str, folder: str) -> str:
+    """The sentence with files by their names alone: a probe needs no token, and the log has the whole of it."""
+    return FOLDERS.sub("", reason.replace(f"{folder}/", "") if folder else reason)

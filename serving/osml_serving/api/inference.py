@@ -1,0 +1,150 @@
+"""`/v2`: the models by themselves, for clients of the Open Inference Protocol (KServe, Triton)."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+from fastapi import APIRouter, Path, Request, Response
+from numpy.typing import NDArray
+
+from osml.base.failure import InputError
+from osml.predictors import Predictor
+from osml.predictors.q_function import QFunction
+from osml_serving import __version__
+from osml_serving.api.decoding import Body
+from osml_serving.api.document import INFER, V2, V2_MODEL, V2_MODEL_READY, V2_READY
+from osml_serving.errors import ApiError
+from osml_serving.inference_protocol import (
+    DATATYPE,
+    InferRequest,
+    InferResponse,
+    ModelDescription,
+    ModelReady,
+    ServerMetadata,
+    TensorMetadata,
+    features_of,
+    outputs_of,
+    wrong,
+)
+from osml_serving.runtime import Runtime
+
+Name = Annotated[str, Path(max_length=128, description="Name of a model, as in /readyz.")]
+Version = Annotated[str, Path(max_length=32, description="Version of the model.")]
+Model = Predictor | QFunction
+_body = Body(InferRequest, "bad_request", "an inference request")
+
+
+def router(runtime: Runtime) -> APIRouter:
+    """The routes, bound to one server's parts."""
+    routes = APIRouter()
+
+    @routes.get("/v2", openapi_extra=V2, response_class=Response)
+    async def server() -> Response:  # pyright: ignore[reportUnusedFunction]
+        """Say who answers."""
+        return _json(ServerMetadata("osml", __version__, []))
+
+    @routes.get("/v2/health/live")
+    async def live() -> dict[str, bool]:  # pyright: ignore[reportUnusedFunction]
+        """Answer: the process lives."""
+        return {"live": True}
+
+    @routes.get("/v2/health/ready", openapi_extra=V2_READY)
+    async def ready() -> dict[str, bool]:  # pyright: ignore[reportUnusedFunction]
+        """Answer whether questions are taken."""
+        if runtime.readiness.reason is not None:
+            raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
+        return {"ready": True}
+
+    @routes.get("/v2/models/{name}", openapi_extra=V2_MODEL, response_class=Response)
+    @routes.get("/v2/models/{name}/versions/{version}", openapi_extra=V2_MODEL, response_class=Response)
+    async def model(  # pyright: ignore[reportUnusedFunction]
+        name: Name, version: Version | None = None
+    ) -> Response:
+        """Describe a model: raw features in, raw units out."""
+        return _json(_describe(_find(runtime, name, version)))
+
+    @routes.get("/v2/models/{name}/ready", openapi_extra=V2_MODEL_READY, response_class=Response)
+    @routes.get("/v2/models/{name}/versions/{version}/ready", openapi_extra=V2_MODEL_READY, response_class=Response)
+    async def model_ready(  # pyright: ignore[reportUnusedFunction]
+        name: Name, version: Version | None = None
+    ) -> Response:
+        """Answer whether a model takes questions: all that the server has do."""
+        return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
+
+    @routes.post("/v2/models/{name}/infer", openapi_extra=INFER, response_class=Response)
+    @routes.post("/v2/models/{name}/versions/{version}/infer", openapi_extra=INFER, response_class=Response)
+    async def infer(  # pyright: ignore[reportUnusedFunction]
+        request: Request, name: Name, version: Version | None = None
+    ) -> Response:
+        """Ask a model: one tensor `features` of rows in the order of its inputs, null where not measured.
+
+        Tensors are JSON; the binary extension is not there.
+        """
+        asked = _find(runtime, name, version)
+        if "inference-header-content-length" in request.headers:
+            raise wrong("binary tensors are not taken, send JSON (tritonclient: binary_data=False)")
+        # Thousands of rows take tens of milliseconds, in which decisions must not wait.
+        runtime.share.check(request.scope)
+        seconds, answer = await asyncio.to_thread(_timed, asked, await request.body())
+        runtime.share.spend(request.scope, seconds)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return routes
+
+
+def _find(runtime: Runtime, name: str, version: str | None) -> Model:
+    found = None if runtime.shelf is None else runtime.shelf.find(name)
+    if found is None:
+        raise ApiError(404, "not_found", f"there is no model '{name}'")
+    if version not in (None, found.metadata.version):
+        raise ApiError(404, "not_found", f"model '{name}' has version {found.metadata.version}, not {version}")
+    return found
+
+
+def _timed(model: Model, body: bytes) -> tuple[float, Response | Exception]:
+    """The CPU time that it took, and the answer or what was raised instead: refusals take time, too."""
+    began_s = time.thread_time()
+    try:
+        answer: Response | Exception = _answer(model, body)
+    except Exception as error:
+        answer = error
+    return time.thread_time() - began_s, answer
+
+
+def _answer(model: Model, body: bytes) -> Response:
+    question = _body.decode(body)
+    answers = _ask(model, features_of(question, len(model.metadata.inputs)))
+    meta = model.metadata
+    return _json(InferResponse(meta.name, meta.version, outputs_of(question, answers), question.id))
+
+
+def _ask(model: Model, features: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+    try:
+        if isinstance(model, QFunction):
+            return {"q": model.q(features)}
+        found = model.predict(features)
+    except InputError as error:
+        raise wrong(str(error)) from None
+    return {"points": found.points, "spread": found.spread}
+
+
+def _describe(model: Model) -> ModelDescription:
+    metadata = model.metadata
+    names = ("q",) if isinstance(model, QFunction) else ("points", "spread")
+    return ModelDescription(
+        metadata.name,
+        [metadata.version],
+        "onnxruntime_onnx",
+        [TensorMetadata("features", DATATYPE, [-1, len(metadata.inputs)])],
+        [TensorMetadata(name, DATATYPE, [-1, len(metadata.outputs)]) for name in names],
+    )
+
+
+def _json(answer: Any) -> Response:
+    return Response(msgspec.json.encode(answer), media_type="application/json")

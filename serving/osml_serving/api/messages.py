@@ -1,0 +1,61 @@
+"""Bodies and answers that are no types of the domain."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from osml.domain import Decision, Experience, Observation
+from osml_serving.errors import ErrorBody
+from osml_serving.view.interval import Interval, NodeSummary, Now
+
+DAMAGED = "osml-damaged-rows"  # header of stored experiences
+MAX_BATCH = 32  # beyond that a batch saves nothing more, and only holds up others
+
+
+class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Observations of several nodes, or of one."""
+
+    observations: Annotated[list[Observation], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
+
+
+class BatchItem(msgspec.Struct, omit_defaults=True):
+    """What became of one observation: a decision, or the error that it would have got by itself."""
+
+    decision: Decision | None = None
+    error: ErrorBody | None = None
+
+
+class BatchAnswer(msgspec.Struct):
+    """One item for each observation, in their order."""
+
+    decisions: list[BatchItem]
+
+
+class NodeList(msgspec.Struct):
+    """Nodes that reported since the server started; `server_time` is the clock that their `at` goes by."""
+
+    server_time: float
+    nodes: list[NodeSummary]
+
+
+class NodeDocument(msgspec.Struct):
+    """The last intervals of one node, newest last."""
+
+    node: str
+    now: Now
+    points: list[Interval]
+
+
+class Receipt(msgspec.Struct):
+    """What became of a batch: experiences that are new to the store, and those that it had already."""
+
+    accepted: int
+    duplicates: int
+
+
+class StoredExperiences(msgspec.Struct):
+    """Experiences of one node, newest first."""
+
+    experiences: list[Experience]

@@ -1,0 +1,1 @@
+"""Contributed data sets: kept in a folder, checked in a process of their own."""

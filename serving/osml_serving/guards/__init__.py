@@ -1,0 +1,1 @@
+"""What stands before the routes: tokens, request limits, rate limits, slow clients, the error boundary."""

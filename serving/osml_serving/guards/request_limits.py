@@ -1,0 +1,116 @@
+"""Reads request bodies for the application, within a length and a time, and sheds load before it piles up.
+
+uvicorn does neither: it buffers what it is sent, and waits for ever for the rest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from osml_serving.errors import ApiError, ClientGoneError
+from osml_serving.guards.access import EVERYBODY, GRANT, is_guarded
+from osml_serving.guards.tokens import ANY_NODE
+from osml_serving.metrics import Metrics
+
+BODY_METHODS = ("POST", "PUT", "PATCH")
+STREAMED = frozenset({"/v1/datasets"})  # routes that read their bodies themselves, in pieces
+CLOSE = {"connection": "close"}  # the rest of a body that nobody wants would be taken for the next request
+
+
+class Bodies:
+    """ASGI layer for requests with a body: at most `limit` bytes, `timeout_s` seconds and `slots` requests at once.
+
+    Of those a token for single nodes gets a share: who sends a body slowly, again and again, does so at its own cost.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, timeout_s: float, slots: int, metrics: Metrics) -> None:
+        self.app = app
+        self.limit = limit
+        self.timeout_s = timeout_s
+        self.slots = slots
+        self.metrics = metrics
+        self.in_flight = 0
+        self.share = max(4, slots // 8)
+        self._held: Counter[frozenset[str]] = Counter()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hand the application a body that is already here; refuse what is too long, too slow or too much."""
+        if scope["type"] != "http" or scope["method"] not in BODY_METHODS or scope["path"] in STREAMED:
+            await self.app(scope, receive, send)
+            return
+        if not is_guarded(scope["path"]):  # nothing there takes a body, and anybody may come: no place is held for it
+            await self.app(scope, receive, send)
+            return
+        holder: frozenset[str] = scope.get(GRANT, EVERYBODY)
+        self._admit(holder)
+        self.in_flight += 1
+        self._held[holder] += 1
+        self.metrics.in_flight.set(self.in_flight)
+        try:
+            body = await self._read(scope, receive)
+            await self.app(scope, _replay(body, receive), send)
+        finally:
+            self.in_flight -= 1
+            self._held[holder] -= 1
+            if self._held[holder] == 0:
+                del self._held[holder]
+            self.metrics.in_flight.set(self.in_flight)
+
+    def _admit(self, holder: frozenset[str]) -> None:
+        """Raise ApiError where there is no place, or the token has its share already."""
+        if ANY_NODE not in holder and self._held[holder] >= self.share:
+            message = f"{self.share} requests of this token are being worked on, more than that are for others"
+            raise ApiError(429, "rate_limited", message, headers={"retry-after": "1", **CLOSE})
+        if self.in_flight >= self.slots:
+            message = f"{self.in_flight} requests are being worked on, the limit is {self.slots}"
+            raise ApiError(503, "overloaded", message, headers={"retry-after": "1", **CLOSE})
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        declared = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+        if declared is not None and (not declared.isdigit() or int(declared[:20]) > self.limit):
+            raise self._too_large(declared.decode("latin-1"))
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                body = await self._collect(receive)
+        except TimeoutError:
+            message = f"the body did not arrive within {self.timeout_s:g} s"
+            raise ApiError(408, "timeout", message, headers=CLOSE) from None
+        self.metrics.request_bytes.observe(len(body))
+        return body
+
+    async def _collect(self, receive: Receive) -> bytes:
+        chunks: list[bytes] = []
+        length = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGoneError
+            chunk: bytes = message.get("body", b"")
+            length += len(chunk)
+            if length > self.limit:
+                raise self._too_large("more")
+            chunks.append(chunk)
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+    def _too_large(self, length: str) -> ApiError:
+        message = f"the body has {length[:20]} bytes, the server accepts at most {self.limit}"
+        hint = "the operator can raise it with --max-body-kib"
+        return ApiError(413, "too_large", message, hint=hint, headers=CLOSE)
+
+
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """A `receive` that gives the whole body first, then what the connection says (its end)."""
+    given = False
+
+    async def replay() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    return replay

@@ -1,0 +1,1 @@
+"""The models that the server decides with, exchanged while it runs."""

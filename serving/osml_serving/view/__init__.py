@@ -1,0 +1,1 @@
+"""What the dashboard shows: intervals, their history, explanations, the event stream."""

@@ -1,0 +1,369 @@
+"""A real HAProxy, real requests: what taking servers in and out does, what is restored, what survives."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from osml.base.failure import InputError, MachineError
+from osml.dispatch.haproxy.command_socket import HaproxyGoneError, RuntimeSocket
+from osml.dispatch.haproxy.controller import Controller
+from osml.dispatch.haproxy.estimate import Estimates, Priors
+from osml.dispatch.haproxy.farm_view import DispatchDecision
+from osml.dispatch.haproxy.interference_signal import Reading
+from osml.dispatch.haproxy.journal import Journal
+from osml.dispatch.haproxy.proxy import HaproxyBackend
+from osml.lab.testbed.haproxy_process import BACKEND, start_haproxy, write_config
+from osml.lab.trials.children import Child, Children, free_port
+
+pytestmark = pytest.mark.skipif(
+    shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin") is None,
+    reason="haproxy is not installed: scripts/setup dispatch",
+)
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+class SlowServer:
+    """Answers each request after `delay_s`; counts them."""
+
+    def __init__(self, delay_s: float) -> None:
+        self.delay_s, self.served = delay_s, 0
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=64)
+        self.port = int(self._listener.getsockname()[1])
+        threading.Thread(target=self._accept, daemon=True).start()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        with connection:
+            try:
+                while b"\r\n\r\n" in connection.recv(65536):
+                    time.sleep(self.delay_s)
+                    self.served += 1
+                    connection.sendall(ANSWER)
+            except OSError:
+                return
+
+    def close(self) -> None:
+        self._listener.close()
+
+
+class ManualSignal:
+    """Says what the test says."""
+
+    def __init__(self, **interfered: bool) -> None:
+        self.now: Reading = interfered
+
+    def read(self, now: float) -> Reading:
+        del now
+        return self.now
+
+    def stop(self) -> None: ...
+
+
+class Farm:
+    """HAProxy with web1 and web2, two requests at once each."""
+
+    def __init__(self, directory: Path, children: Children) -> None:
+        self.directory, self.children = directory, children
+        self.servers = [SlowServer(0.1), SlowServer(0.1)]
+        self.port = free_port()
+        self.socket = directory / "haproxy.sock"
+        self.configure()
+        self.haproxy = self.start()
+        self.errors = 0
+        self._requests: list[threading.Thread] = []
+
+    def configure(self, maxconn: int | None = 2, level: str = "admin") -> None:
+        ports = {f"web{n + 1}": server.port for n, server in enumerate(self.servers)}
+        self.config = write_config(self.directory, self.port, ports, maxconn, level)
+
+    def start(self) -> Child:
+        return start_haproxy(self.children, self.config, self.port)
+
+    def backend(self, name: str = BACKEND) -> HaproxyBackend:
+        backend = HaproxyBackend(RuntimeSocket(self.socket), name, Journal(self.directory / "journal", name))
+        backend.start()
+        return backend
+
+    def ask(self, command: str) -> str:
+        runtime = RuntimeSocket(self.socket)
+        try:
+            return runtime.ask(command)
+        finally:
+            runtime.close()
+
+    def states(self) -> dict[str, tuple[str, int | None]]:
+        """Status and maxconn as HAProxy shows them to somebody else."""
+        backend = HaproxyBackend(RuntimeSocket(self.socket), BACKEND, Journal(self.directory / "look", BACKEND))
+        rows = backend.read()
+        return {name: ("out" if row.draining else row.status, row.limit) for name, row in rows.servers.items()}
+
+    def request(self, count: int) -> None:
+        for _ in range(count):
+            thread = threading.Thread(target=self._get, daemon=True)
+            thread.start()
+            self._requests.append(thread)
+        time.sleep(0.05)
+
+    def answered(self) -> None:
+        for thread in self._requests:
+            thread.join(20)
+        assert not any(thread.is_alive() for thread in self._requests), "a request was forgotten in the queue"
+        assert self.errors == 0
+
+    def _get(self) -> None:
+        connection = HTTPConnection("127.0.0.1", self.port, timeout=20)
+        try:
+            connection.request("GET", "/")
+            self.errors += connection.getresponse().status != 200
+        except OSError:
+            self.errors += 1
+        finally:
+            connection.close()
+
+
+@pytest.fixture
+def farm(tmp_path: Path) -> Iterator[Farm]:
+    with Children(tmp_path / "logs") as children:
+        built = Farm(tmp_path, children)
+        yield built
+        for server in built.servers:
+            server.close()
+
+
+UNTOUCHED = {"web1": ("no check", 2), "web2": ("no check", 2)}
+
+
+def until(controller: Controller, condition: Callable[[], bool], timeout_s: float = 10.0) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, controller.status
+        controller.step()
+        time.sleep(0.002)
+
+
+def control(farm: Farm, signal: ManualSignal, policy: str = "avoid") -> Controller:
+    return Controller(farm.backend(), signal, policy, Estimates(Priors()))  # pyright: ignore[reportArgumentType]
+
+
+def test_a_server_that_is_out_gets_nothing_and_takes_nothing_from_the_queue(farm: Farm) -> None:
+    backend = farm.backend()
+    backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
+    farm.request(10)
+    assert backend.read().queued == 8
+    farm.answered()
+    assert (farm.servers[0].served, farm.servers[1].served) == (10, 0)
+
+
+def test_a_server_that_comes_in_takes_from_the_queue_at_once_and_only_its_slots(farm: Farm) -> None:
+    backend = farm.backend()
+    farm.servers[0].delay_s = 1.0  # nothing else can move the queue meanwhile
+    backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
+    farm.request(8)
+    backend.read()
+    backend.apply(DispatchDecision({"web1": 2, "web2": 1}))
+    time.sleep(0.03)
+    rows = backend.read()
+    assert (rows.servers["web2"].in_service, rows.queued) == (1, 5)
+    backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
+    time.sleep(0.3)
+    assert farm.servers[1].served == 1, "out again while it worked: its completion brings no other"
+    backend.read()
+    backend.restore()
+    farm.answered()
+
+
+def test_everything_is_restored_at_the_end(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=False, web2=True)) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+    assert controller.restored
+    assert farm.states() == UNTOUCHED
+
+
+def test_limits_are_restored_and_waiting_requests_are_served(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=True, web2=True), "non_idling") as controller:
+        until(controller, lambda: farm.states() == {"web1": ("no check", 1), "web2": ("out", 2)})
+        farm.request(20)
+        controller.step()
+    farm.answered()
+    assert farm.states() == UNTOUCHED
+
+
+def test_a_stale_signal_brings_the_original_state_back_until_it_is_fresh(farm: Farm) -> None:
+    signal = ManualSignal(web1=False, web2=True)
+    with control(farm, signal) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        signal.now = {}
+        controller.step()
+        assert controller.status.mode == "released"
+        assert farm.states() == UNTOUCHED
+        signal.now = {"web2": True}
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+
+
+def test_killed_and_restarted_haproxy_is_taken_over_again(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=False, web2=True)) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        farm.haproxy.kill()
+        until(controller, lambda: controller.status.mode == "away")
+        farm.haproxy = farm.start()
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        assert (controller.status.lost, controller.status.restarts) == (1, 1)
+        farm.request(6)
+        farm.answered()
+    assert farm.states() == UNTOUCHED
+
+
+def test_haproxy_that_stays_away_ends_without_hanging_and_the_journal_remembers(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=False, web2=True)) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        farm.haproxy.kill()
+    assert not controller.restored
+    assert b"web2" in (farm.directory / "journal").read_bytes()
+
+
+def test_a_reload_with_saved_states_does_not_make_our_drain_the_original(farm: Farm) -> None:
+    """As `systemctl reload` does with load-server-state-from-file: the new process begins with our drains."""
+    saved = farm.directory / "states"
+    text = farm.config.read_text()
+    text = text.replace("global\n", f"global\n  server-state-file {saved}\n")
+    text = text.replace("defaults\n", "defaults\n  load-server-state-from-file global\n")
+    with control(farm, ManualSignal(web1=False, web2=True)) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        saved.write_text(farm.ask("show servers state"))
+        farm.config.write_text(text)
+        old = farm.haproxy
+        new = farm.children.start(
+            "haproxy-new", ["/usr/sbin/haproxy", "-f", str(farm.config), "-db", "-sf", str(old.pid)]
+        )
+        until(controller, lambda: controller.status.restarts == 1)
+        until(controller, lambda: not old.running)
+        assert new.running
+        assert farm.states()["web2"][0] == "out"
+    assert farm.states() == UNTOUCHED
+
+
+def test_old_process_that_still_answers_is_left_for_the_new_one(farm: Farm) -> None:
+    """A reload while a long request runs: the old process lives on, the socket's path is the new one's."""
+    farm.servers[0].delay_s = 3.0
+    with control(farm, ManualSignal(web1=False, web2=False)) as controller:
+        until(controller, lambda: controller.status.mode == "controlling")
+        farm.request(1)
+        new = farm.children.start(
+            "haproxy-new", ["/usr/sbin/haproxy", "-f", str(farm.config), "-db", "-sf", str(farm.haproxy.pid)]
+        )
+        until(controller, lambda: controller.status.restarts == 1)
+        assert farm.haproxy.running, "the test is about an old process that lives"
+        assert f"Pid: {new.pid}" in farm.ask("show info")
+        controller._signal.now = {"web1": True}  # pyright: ignore
+        until(controller, lambda: farm.states()["web1"][0] == "out")
+
+
+def test_what_the_operator_took_out_stays_out(farm: Farm) -> None:
+    farm.ask(f"set server {BACKEND}/web2 state drain")
+    with control(farm, ManualSignal(web1=True, web2=False)) as controller:
+        for _ in range(20):
+            controller.step()
+        assert "web2" not in controller.status.slots
+        assert farm.states()["web1"][0] == "no check", "the last one that may be used"
+    assert farm.states()["web2"][0] == "out"
+
+
+def test_maintenance_in_mid_run_is_respected(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=False, web2=True)) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        farm.ask(f"set server {BACKEND}/web1 state maint")
+        until(controller, lambda: farm.states()["web2"][0] == "no check")
+        farm.request(3)
+        farm.answered()
+    assert farm.states() == {"web1": ("MAINT", 2), "web2": ("no check", 2)}
+
+
+def test_a_controller_that_was_killed_left_a_journal_that_the_next_one_restores_from(farm: Farm) -> None:
+    backend = farm.backend()
+    backend.apply(DispatchDecision({"web1": 1, "web2": 0}))
+    backend._journal.close()  # pyright: ignore
+    assert farm.states() == {"web1": ("no check", 1), "web2": ("out", 2)}
+    with control(farm, ManualSignal(web1=False, web2=False)) as controller:
+        controller.step()
+    assert farm.states() == UNTOUCHED
+
+
+def test_a_second_controller_is_refused(farm: Farm) -> None:
+    first = farm.backend()
+    with pytest.raises(MachineError, match="another `osml dispatch run` controls this backend"):
+        farm.backend()
+    del first
+
+
+def test_unknown_backend_names_the_known_ones(farm: Farm) -> None:
+    with pytest.raises(InputError, match=f"backend 'farn' is unknown to HAProxy, expected one of: {BACKEND}$"):
+        farm.backend("farn")
+
+
+def test_servers_without_a_limit_are_refused(farm: Farm) -> None:
+    farm.ask(f"set maxconn server {BACKEND}/web2 0")
+    with pytest.raises(InputError, match="farm/web2 has no maxconn"):
+        farm.backend()
+
+
+def test_socket_that_is_missing_dead_or_weak_is_said(farm: Farm) -> None:
+    with pytest.raises(InputError, match="does not exist: expected HAProxy's runtime socket"):
+        RuntimeSocket(farm.directory / "none").check()
+    farm.haproxy.stop()
+    with pytest.raises(MachineError, match="no HAProxy answers"):
+        RuntimeSocket(farm.socket).check()
+    with pytest.raises(HaproxyGoneError):
+        RuntimeSocket(farm.socket).ask("show info")
+    farm.configure(level="operator")
+    farm.start()
+    with pytest.raises(MachineError, match="of level 'operator', expected admin"):
+        RuntimeSocket(farm.socket).check()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else for a while")
+@pytest.mark.parametrize("hidden", [False, True])
+def test_a_socket_of_somebody_else_is_said(hidden: bool) -> None:
+    with tempfile.TemporaryDirectory() as name, socket.socket(socket.AF_UNIX) as listener:
+        directory = Path(name)
+        listener.bind(str(directory / "haproxy.sock"))
+        (directory / "haproxy.sock").chmod(0o600)
+        directory.chmod(0o700 if hidden else 0o755)
+        os.seteuid(65534)
+        try:
+            with pytest.raises(MachineError, match="may not be opened by this user"):
+                RuntimeSocket(directory / "haproxy.sock").check()
+        finally:
+            os.seteuid(0)
+
+
+def test_under_load_with_changing_interference_no_request_is_ever_refused(farm: Farm) -> None:
+    """503 is what HAProxy answers when all servers are out."""
+    signal = ManualSignal(web1=False, web2=False)
+    for server in farm.servers:
+        server.delay_s = 0.02
+    with control(farm, signal, "threshold") as controller:
+        for step in range(40):
+            signal.now = {"web1": step % 2 == 0, "web2": step % 3 == 0}
+            farm.request(2)
+            for _ in range(5):
+                controller.step()
+                time.sleep(0.002)
+        farm.answered()
+    assert farm.states() == UNTOUCHED

@@ -1,0 +1,103 @@
+"""A policy small enough to see through, and servers with it: in this process, and in one of their own."""
+
+import contextlib
+import io
+import os
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import msgspec
+from osml_serving.runtime import Runtime
+from starlette.testclient import TestClient
+
+from osml.domain import Assignment, Decision, Entropy, Observation, Partition, Reason, Region
+
+JSON = {"content-type": "application/json"}
+
+
+class Refused(Exception):  # noqa: N818 - stands in for RequestError
+    def __init__(self, message: str, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
+
+
+def decide(observation: Observation, default_policy: str = "turns", seed: int = 0) -> Decision:
+    """One core and way each; the spare cores go to service number `state`, which moves on with each interval."""
+    policy = observation.policy or default_policy
+    if policy == "broken":
+        raise RuntimeError("this policy is broken")
+    if policy not in ("turns", "greedy"):
+        raise Refused(f"policy '{policy}' is unknown; known are greedy, turns", "policy")
+    state = int(observation.policy_state or seed)
+    names = [service.name for service in observation.services]
+    spare = 1000 if policy == "greedy" else observation.platform.cores - len(names)
+    turn = state % len(names)
+    regions = [
+        Region(owners=[name], cores=1 + (spare if index == turn else 0), ways=1) for index, name in enumerate(names)
+    ]
+    return Decision(
+        node=observation.node,
+        seq=observation.seq,
+        policy=policy,
+        partition=Partition(regions=regions),
+        assignments=[Assignment(service=name, cpus=observation.platform.cpus) for name in names],
+        reasons=[Reason(text=f"it is the turn of {names[turn]}", service=names[turn], resource="cores", change=1)],
+        entropy=Entropy(e_lc=0.25, e_be=0.5, e_s=0.3),
+        policy_state=str(state + 1),
+    )
+
+
+@dataclass
+class InProcess:
+    """A server without a socket: its client, its parts, and what it logged."""
+
+    client: TestClient
+    runtime: Runtime
+    log: io.BytesIO = field(repr=False)
+
+    def post(self, observation: Observation | bytes, **headers: str) -> httpx.Response:
+        content = observation if isinstance(observation, bytes) else msgspec.json.encode(observation)
+        return self.client.post("/v1/decisions", content=content, headers={**JSON, **headers})
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Process:
+    """`osml serve` as an operator starts it."""
+
+    def __init__(self, directory: Path, port: int, *flags: str) -> None:
+        self.url = f"http://127.0.0.1:{port}"
+        self.port = port
+        self.errors = directory / f"serve-{time.monotonic_ns()}.log"
+        command = [sys.executable, "-c", "from osml.cli.main import main; main()", "serve", "--port", str(port), *flags]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("OSML_")}
+        with self.errors.open("wb") as stream:
+            self.process = subprocess.Popen(command, stderr=stream, stdout=subprocess.DEVNULL, env=environment)
+
+    def wait_ready(self, timeout_s: float = 90) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            with contextlib.suppress(httpx.TransportError):
+                if httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200:
+                    return
+            if self.process.poll() is not None:
+                break
+            time.sleep(0.05)
+        raise AssertionError(f"the server did not become ready: {self.errors.read_text()}")
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.terminate()
+        try:
+            return self.process.wait(20)
+        finally:
+            self.process.kill()

@@ -1,0 +1,136 @@
+"""What a run is worth, on hand-made intervals with known answers."""
+
+import math
+
+import pytest
+
+from osml.domain import Partition, Region
+from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
+from osml.lab.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
+from osml.lab.bench.report.statistics import mean, median, paired
+from osml.lab.bench.results import Results
+from osml.lab.bench.scenario import Scenario
+from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.mix import parse_mix
+from osml.simulator.surface import solo_speed
+
+SCENARIO = Scenario("test", "test", parse_mix("moses=0.4,xapian=0.3,be:stream"), "e5-2697v4")
+
+
+def judged(tails: list[float], cores: list[int], changed: bool = False, loads: float = 0.4) -> Judged:
+    met = all(tail <= 10.0 for tail in tails)
+    return Judged(0.0, [loads] * 2, tails, met, 0.0, None, 0.0, None, 0.0, [], cores, [5, 5], (8, 10), changed, None)
+
+
+def test_converged_is_the_first_of_five_intervals_in_a_row() -> None:
+    good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
+    assert converged_at([good] * 4) is None
+    assert converged_at([good] * 5) == 0
+    assert converged_at([good, good, bad, *[good] * 5]) == 3
+    assert converged_at([good] * 4 + [bad] + [good] * 4) is None
+
+
+def test_the_longest_time_without_a_miss_is_between_two_misses() -> None:
+    good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
+    assert longest_met([]) == longest_met([bad]) == 0
+    assert longest_met([good, bad, good, good, bad, good]) == 2
+
+
+def test_the_oracle_shares_everything_where_no_isolated_parts_meet_all_targets() -> None:
+    found: list[tuple[bool | None, int]] = []
+    for mix in ("moses=0.4,xapian=0.3", "memcached=0.8,moses=0.6,specjbb=0.2", "memcached=0.4,specjbb=0.2,sphinx=0.5"):
+        scenario = Scenario("test", "test", parse_mix(mix), "e5-2697v4")
+        best = best_for(scenario.node, scenario.mix.loads)
+        found.append((best.feasible, len(best.partition.regions)))
+    assert found == [(True, 2), (True, 1), (False, 1)]
+
+
+def test_the_isolating_oracle_never_shares_and_is_never_better() -> None:
+    for mix in ("memcached=0.8,moses=0.6,specjbb=0.2", "moses=0.4,xapian=0.3,be:stream"):
+        scenario, answers = Scenario("test", "test", parse_mix(mix), "e5-2697v4"), Answers()
+        shares, isolates = (answers.best(name, scenario.node, scenario.mix.loads) for name in (NAME, ISOLATED))
+        assert len(isolates.partition.regions) == len(scenario.node.tenants)
+        assert (shares.feasible is True, -shares.e_s) >= (isolates.feasible is True, -isolates.e_s)
+        assert answers.best(ISOLATED, scenario.node, dict(scenario.mix.loads)) is isolates  # asked once
+
+
+def test_the_oracle_lends_what_jobs_hold_while_targets_are_missed() -> None:
+    node = Scenario("test", "test", parse_mix("xapian=0.5,be:stream"), "e5-2697v4").node
+    too_little = Partition([Region(["xapian"], 2, 2), Region(["stream"], 34, 18)])
+    oracle = Oracle(NAME, lambda _: BestFor(too_little, True, [], 0.0, 2, 2))
+    loop = ClosedLoop(node, {"xapian": 0.5}, oracle)
+    seen = [d.partition.cores_of("stream") for interval in loop.run(60) if (d := interval.decision) is not None]
+    assert seen[0] == 34
+    assert 1 in seen
+    assert 34 in seen[seen.index(1) :]  # and takes it back when all targets are met
+
+
+def test_another_time_slice_is_part_of_the_node_and_of_the_name() -> None:
+    usual = Scenario("test", "test", parse_mix("moses=0.4,be:stream"), "e5-2697v4")
+    shorter = Scenario("test", "test", usual.mix, "e5-2697v4", time_slice_ms=1.0)
+    assert (shorter.node.platform.time_slice_ms, shorter.name) == (1.0, f"{usual.name}@1ms")
+
+    def tail_ms(scenario: Scenario) -> float:
+        return ClosedLoop(scenario.node, scenario.loads, "unmanaged").run(5)[-1].tail_ms(0, "p99")
+
+    assert tail_ms(shorter) > tail_ms(usual)  # whoever wakes preempts the job, and is put aside the sooner
+
+
+def test_a_fall_is_a_loss_after_which_the_latency_multiplies_beyond_the_target() -> None:
+    node = SCENARIO.node  # targets of moses and xapian are 10 ms
+    before = judged([5.0, 5.0], [4, 4])
+    fallen = [before, judged([5.0, 5.0], [3, 4], changed=True), judged([80.0, 5.0], [3, 4])]
+    assert falls(node, fallen) == (1, 1)
+    slow = [before, judged([12.0, 5.0], [3, 4], changed=True), judged([12.0, 5.0], [3, 4])]
+    assert falls(node, slow) == (1, 0)
+    more_load = [before, judged([80.0, 5.0], [3, 4], changed=True, loads=0.8)]
+    assert falls(node, more_load) == (0, 0)
+    upwards = [before, judged([80.0, 5.0], [5, 4], changed=True)]
+    assert falls(node, upwards) == (0, 0)
+    missed_before = [judged([11.0, 5.0], [4, 4]), judged([80.0, 5.0], [3, 4], changed=True)]
+    assert falls(node, missed_before) == (0, 0)
+
+
+def test_entropy_and_resources_are_those_of_the_noiseless_node() -> None:
+    node = SCENARIO.node
+    loop = ClosedLoop(node, SCENARIO.loads, "even", tolerant=True)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs])
+    intervals = loop.run(10)
+    found = [judge(interval, dict(SCENARIO.mix.loads)) for interval in intervals]
+    assert found[0].used == (36, 20)  # before the first decision everything is everybody's
+    assert found[-1].used == (24, 14)  # two of three equal parts, remainders to LC services
+    assert [one.changed for one in found] == [False] * 10
+    assert found[-1].slowdowns[0] > 1.0
+    assert found[-1].e_s == pytest.approx(0.8 * (found[-1].e_lc or 0.0) + 0.2 * (found[-1].e_be or 0.0))
+
+
+def test_partitions_that_say_the_same_are_no_action() -> None:
+    assert Partition([Region(["a"], 1, 1)]) == Partition([Region(["a"], 1, 1)])
+
+
+def test_statistics_of_known_values() -> None:
+    assert mean([1.0, 2.0, 3.0]).value == 2.0
+    found = median([float(x) for x in range(101)])
+    assert found.value == 50.0
+    assert found.low < 50.0 < found.high
+    assert mean([]).text() == "-"
+    assert mean([math.inf, 1.0]).n == 1
+    same = {(i, 0): float(i) for i in range(10)}
+    assert paired(same, same) == (0.0, 0.0, 0.0, 10)
+    assert paired({(0, 0): 3.0, (5, 5): 1.0}, {(0, 0): 1.0}).value == 2.0
+    alike = {mix: [float(mix)] * 3 for mix in range(20)}
+    apart = mean([float(mix) for mix in range(20) for _ in range(3)])
+    together = mean(alike)
+    assert together.value == apart.value
+    assert together.high - together.low > 1.4 * (apart.high - apart.low)  # three copies of a mix are one mix
+    assert mean([1.0, 5.0, 9.0], seed=3) == mean([1.0, 5.0, 9.0], seed=3)
+
+
+def test_seeds_of_a_mix_stay_together_in_an_interval() -> None:
+    rows = [{"case": case, "seed": seed, "emu": float(case)} for case in range(10) for seed in range(5)]
+    rows.append({"case": 3, "seed": 9, "emu": None})
+    found = Results(rows, [], {}).by_case(rows, "emu")
+    assert found == {case: [float(case)] * 5 for case in range(10)}
+    together, apart = mean(found), mean([row["emu"] for row in rows if row["emu"] is not None])
+    assert together.value == apart.value
+    assert together.high - together.low > 1.5 * (apart.high - apart.low)

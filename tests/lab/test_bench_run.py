@@ -1,0 +1,325 @@
+"""A run of the bench from its settings to the files of its report, on a small suite."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+from msgspec import Struct
+from rich.console import Console
+
+from osml.allocation.policy import Plan
+from osml.base.failure import Failure, InputError
+from osml.decide import decide, registry
+from osml.domain import Observation, Partition, Reason, Region
+from osml.lab.bench import contenders
+from osml.lab.bench import run as runs
+from osml.lab.bench.report import build as reports
+from osml.lab.bench.report.document import Section, Table, markdown, page
+from osml.lab.bench.run import Settings, run, spread
+from osml.lab.bench.scenario import Scenario, Search
+from osml.lab.bench.store import Store
+from osml.lab.bench.suite import Suite
+from osml.lab.bench.suites import SUITES, suite
+from osml.lab.bench.unit import Done, run_unit
+from osml.lab.bench.workers import Task, in_this_process, processes
+from osml.policies.osml.answers.models import shipped_models
+from osml.simulator.load_traces import Churn, Constant, Stay
+from osml.simulator.mix import Mix, parse_mix
+
+EASY, HOPELESS = parse_mix("moses=0.3,xapian=0.3,be:stream"), parse_mix("specjbb=1,sphinx=1")
+
+
+def short(part: str, mix: Mix, **more: object) -> Scenario:
+    return Scenario("small", part, mix, "e5-2697v4", limit_s=12.0, tail_s=5.0, **more)
+
+
+SMALL = Suite(
+    "small", "A suite for tests", "none", "osml", ("even", "oracle"),
+    lambda: [
+        short("easy", EASY), short("hopeless", HOPELESS),
+        short("searched", Mix({"moses": 0.2}), search=Search("xapian", (0.2, 0.6, 1.0))),
+    ],
+    lambda _: [Section("Own", ["of the suite"])], ask_oracle=True,
+)  # fmt: skip
+
+
+class BadState(Struct, frozen=True):
+    decisions: int = 0
+
+
+class Bad:
+    """Raises, then asks for more than there is, then is sensible."""
+
+    name, version, State = "bad", 1, BadState
+
+    def initial(self, observation: Observation, seed: int) -> BadState:
+        if observation.seq == 0:
+            raise RuntimeError("not in the mood")
+        return BadState()
+
+    def decide(self, observation: Observation, state: BadState) -> tuple[Plan, BadState]:
+        cores = 99 if observation.seq == 1 else 36
+        names = [service.name for service in observation.services]
+        return Plan(Partition([Region(names, cores, 20)]), [Reason(text="all")]), BadState(state.decisions + 1)
+
+
+@pytest.fixture
+def bad_policy(monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(name: str) -> object:
+        return Bad() if name == "bad" else registry.load_policy(name)
+
+    monkeypatch.setattr(decide, "load_policy", load)
+    monkeypatch.setattr(runs, "load_policy", load)
+    monkeypatch.setattr(contenders, "policy_names", lambda: [*registry.policy_names(), "bad"])
+
+
+def settings(out: Path, policies: str = "even,oracle", **more: object) -> Settings:
+    return Settings(SMALL, policies.split(","), 1, out, **more)
+
+
+def quiet() -> Console:
+    return Console(stderr=True, quiet=True)
+
+
+def comparable(rows: Sequence[dict]) -> list[dict]:
+    kept = [{key: value for key, value in row.items() if key != "wall_s"} for row in rows]
+    return sorted(kept, key=lambda row: (row["case"], row["policy"], row["seed"]))
+
+
+def test_a_run_makes_one_row_a_mix_policy_and_seed_with_its_metadata(tmp_path: Path) -> None:
+    metadata = run(settings(tmp_path / "out"), in_this_process, quiet())
+    rows = Store(tmp_path / "out").results()
+    assert [(row["part"], row["policy"]) for row in rows] == [
+        (part, policy) for part in ("easy", "hopeless", "searched") for policy in ("even", "oracle")
+    ]
+    by = {(row["part"], row["policy"]): row for row in rows}
+    assert by["easy", "oracle"]["feasible_oracle"] is True
+    assert by["easy", "oracle"]["converged"] is True
+    assert by["easy", "oracle"]["emu"] == pytest.approx(0.6)
+    assert by["hopeless", "oracle"]["feasible_oracle"] is False
+    assert by["hopeless", "oracle"]["infeasible_reported"] is True
+    assert (by["hopeless", "even"]["converged"], by["hopeless", "even"]["emu"]) == (False, 0.0)
+    assert by["searched", "oracle"]["searched_load"] in (0.6, 1.0)
+    assert by["searched", "oracle"]["emu"] == pytest.approx(0.2 + by["searched", "oracle"]["searched_load"])
+    note = json.loads(pq.read_schema(tmp_path / "out" / "results.parquet").metadata[b"osml.lab.bench"])
+    assert (note["suite"], note["seeds"], note["simulated"]) == ("small", 1, True)
+    assert metadata["failures"] == {}
+
+
+def test_the_same_seed_gives_the_same_rows_in_processes_too(tmp_path: Path) -> None:
+    run(settings(tmp_path / "a"), in_this_process, quiet())
+    run(settings(tmp_path / "b"), processes(2), quiet())
+    assert comparable(Store(tmp_path / "a").results()) == comparable(Store(tmp_path / "b").results())
+
+
+def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
+    run(settings(tmp_path / "out", "even"), in_this_process, quiet())
+    asked: list[Task] = []
+
+    def watched(tasks: Sequence[Task]) -> Iterator[Done]:
+        asked.extend(tasks)
+        yield from in_this_process(tasks)
+
+    run(settings(tmp_path / "out", "even,random", resume=True), watched, quiet())
+    assert [task.cases for task in asked] == [[("random", 0)]] * 3
+    assert {row["policy"] for row in Store(tmp_path / "out").results()} == {"even", "random"}
+
+
+def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
+    def interrupted(tasks: Sequence[Task]) -> Iterator[Done]:
+        yield run_unit(*tasks[0])
+        raise KeyboardInterrupt
+
+    with pytest.raises(Failure, match=r"1 of 3 mixes are done and kept; --resume continues"):
+        run(settings(tmp_path / "out"), interrupted, quiet())
+    assert {row["part"] for row in Store(tmp_path / "out").results()} == {"easy"}
+    run(settings(tmp_path / "out", resume=True), in_this_process, quiet())
+    assert len(Store(tmp_path / "out").results()) == 6
+
+
+def test_a_mix_that_fails_does_not_lose_the_others(tmp_path: Path) -> None:
+    wrong = Suite("small", "", "", "osml", (), lambda: [short("unknown", Mix({"nobody": 0.1})), short("easy", EASY)],
+                  lambda _: [])  # fmt: skip
+    with pytest.raises(Failure, match=r"1 of 2 mixes failed, first unknown:nobody=0\.1"):
+        run(Settings(wrong, ["even"], 1, tmp_path / "out"), in_this_process, quiet())
+    assert [row["part"] for row in Store(tmp_path / "out").results()] == ["easy"]
+
+
+@pytest.mark.usefixtures("bad_policy")
+def test_faults_of_a_policy_count_against_it_and_the_node_goes_on(tmp_path: Path) -> None:
+    run(settings(tmp_path / "out", "bad"), in_this_process, quiet())
+    row = Store(tmp_path / "out").results()[0]
+    assert row["faults"] == 2
+    assert "not in the mood" in row["fault"]
+    assert row["intervals"] > 2
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"policies": ["magic"]}, "--policies: 'magic' is unknown; known are arq, "),
+        ({"policies": []}, "--policies is empty"),
+        ({"seeds": 0}, "--seeds is 0, expected 1 to"),
+        ({"limit": 0}, "--limit is 0, expected at least 1"),
+    ],
+)
+def test_impossible_settings_are_refused(tmp_path: Path, change: dict, text: str) -> None:
+    wanted = {"suite": SMALL, "policies": ["even"], "seeds": 1, "out": tmp_path / "out"} | change
+    with pytest.raises(InputError, match=text):
+        run(Settings(**wanted), in_this_process, quiet())
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    run(settings(out, "even"), in_this_process, quiet())
+    with pytest.raises(InputError, match="has results already: add --resume"):
+        run(settings(out), in_this_process, quiet())
+    described = json.loads((out / "metadata.json").read_text())
+    (out / "metadata.json").write_text(json.dumps(described | {"code": "0123"}))
+    with pytest.raises(InputError, match="was made with code '0123'"):
+        run(settings(out, resume=True), in_this_process, quiet())
+    (out / "metadata.json").write_text(json.dumps(described | {"schema": "osml/bench/v0"}))
+    with pytest.raises(InputError, match="schema is 'osml/bench/v0', expected 'osml/bench/v1'"):
+        reports.build(out)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("")
+    with pytest.raises(InputError, match="is not empty and holds no results"):
+        run(settings(tmp_path / "other"), in_this_process, quiet())
+    with pytest.raises(InputError, match="expected a folder that `osml bench run` made"):
+        reports.build(tmp_path / "other")
+
+
+def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
+        with pytest.raises(InputError, match=f"--out {out} can't be made or read .*: name another folder"):
+            run(settings(out, "even"), in_this_process, quiet())
+
+
+def test_damaged_results_say_which_file(tmp_path: Path) -> None:
+    run(settings(tmp_path / "out", "even"), in_this_process, quiet())
+    (tmp_path / "out" / "parts" / "00001.parquet").write_bytes(b"PAR1 and no more")
+    with pytest.raises(InputError, match=r"00001\.parquet: can't be read as Parquet"):
+        run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+
+
+def test_a_process_that_dies_fails_the_mix_that_killed_it_and_no_other(tmp_path: Path) -> None:
+    deadly = Task(0, Deadly("small", "x", EASY, "e5-2697v4"), [("even", 0)], False)
+    easy = [Task(case, short("easy", EASY), [("even", 0)], False) for case in range(1, 7)]
+    done = {one.index: one for one in processes(2)([deadly, *easy])}
+    assert done[0].failure == "the process that ran it died twice"
+    assert [done[case].failure for case in range(1, 7)] == [None] * 6
+
+
+class Deadly(Scenario):
+    @property
+    def node(self):
+        import os
+
+        os._exit(9)
+
+
+def test_a_limit_spreads_over_the_suite() -> None:
+    numbers = [index for index, _ in spread([short("easy", EASY)] * 100, 4)]
+    assert numbers == [0, 25, 50, 75]
+
+
+def test_the_report_has_the_overview_and_the_suites_own_sections(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(settings(tmp_path / "out"), in_this_process, quiet())
+    monkeypatch.setitem(SUITES, "small", SMALL)
+    summary = reports.build(tmp_path / "out")
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "(simulated)" in text.splitlines()[0]
+    assert "## Own" in text
+    assert "## Paired differences" in text
+    assert summary["policies"]["oracle"]["easy"]["converged"]["value"] == 1.0
+    assert "<table>" in (tmp_path / "out" / "report.html").read_text()
+    (tmp_path / "out" / "report.html").unlink()
+    (tmp_path / "out" / "report.html").mkdir()
+    with pytest.raises(Failure, match="the report can't be written"):
+        reports.build(tmp_path / "out")
+
+
+def test_cells_of_a_report_are_text_and_never_markup() -> None:
+    section = Section("<b>", ["a < b"], [Table(["x|y"], [["<script>"]])])
+    assert "<script>" not in page("t", [section])
+    assert "x\\|y" in markdown("t", [section])
+
+
+def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:
+    for name in SUITES:
+        scenarios = suite(name).scenarios()
+        keys = [scenario.key for scenario in scenarios]
+        assert len(set(keys)) == len(keys), name
+        assert all(scenario.node for scenario in scenarios)
+        assert [s.key for s in suite(name).scenarios()] == keys
+    with pytest.raises(InputError, match="suite 'x' is unknown; known are osml-302"):
+        suite("x")
+
+
+def test_a_policy_may_set_priorities_only_where_the_scenario_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[bool] = set()
+
+    class Spy(Bad):
+        def initial(self, observation: Observation, seed: int) -> BadState:
+            seen.add(observation.platform.realtime)
+            return BadState()
+
+    monkeypatch.setattr(decide, "load_policy", lambda _: Spy())
+    for realtime in (True, False):
+        seen.clear()
+        run_unit(0, short("easy", EASY, realtime=realtime), [("even", 0)])
+        assert seen == {realtime}
+    assert not any(scenario.realtime for scenario in suite("osml-jobs").scenarios())
+
+
+def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "osml", "bench", "run", "case-a", "--policies", "even,arq", "--seeds", "500",
+               "--workers", "2", "--out", str(tmp_path / "out")]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
+        children: list[str] = []
+        deadline = time.monotonic() + 60
+        while not children and time.monotonic() < deadline:
+            time.sleep(0.2)
+            command = ["pgrep", "-P", str(parent.pid), "-f", "spawn_main"]
+            children = subprocess.run(command, check=False, capture_output=True, text=True).stdout.split()
+        assert children
+        parent.kill()
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
+        time.sleep(0.2)
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+def test_the_oracle_names_only_services_that_are_there() -> None:
+    script = Churn((Stay("moses", Constant(0.3), 0.0, 4.0), Stay("xapian", Constant(0.3), 2.0)))
+    churn = Scenario("small", "churn", Mix({}), "e5-2697v4", limit_s=8.0, tail_s=2.0, whole=True, traces=script)
+    [row] = run_unit(0, churn, [("oracle", 0)]).rows
+    assert row["faults"] == 0
+    assert row["emu"] is None  # nothing is held where loads come and go
+
+
+def test_rows_of_another_version_of_a_policy_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run(settings(tmp_path / "out", "even"), in_this_process, quiet())
+    monkeypatch.setattr(runs, "policy_fingerprint", lambda _: "another")
+    with pytest.raises(InputError, match="another version of policy 'even'"):
+        run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+
+
+def test_whoever_compares_osml_without_its_models_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert contenders.without_models(["arq"], ["e5-2697v4"]) == []
+    monkeypatch.setenv("OSML_MODELS", str(tmp_path))
+    shipped_models.cache_clear()
+    try:
+        (note,) = contenders.without_models(["arq", "osml"], ["e5-2697v4", "e5-2697v4"])
+    finally:
+        shipped_models.cache_clear()
+    assert note.startswith("on e5-2697v4 the policy osml decides by ARQ's rules: model a2: ")

@@ -1,0 +1,261 @@
+"""OMBM on the virtual node: the shipped profiles, the paper's claims that hold, and the commands."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from osml.bandwidth import Predictor, load_profile, shipped_profiles
+from osml.base.failure import Failure, InputError
+from osml.lab.commands.ombm import app
+from osml.lab.ombm.accuracy import PUBLISHED_PCT, SECOND_SAMPLES_GBPS, SERVICES, judge, profile_of, truth_of
+from osml.lab.ombm.assurance import assure, traces
+from osml.lab.ombm.live_profiling import CommandProfiler
+from osml.lab.ombm.profiling import VirtualProfiler, deployed, profile_virtual
+from osml.lab.ombm.split import split_run
+from osml.policies.ombm import Ombm, OmbmClassic
+from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.reservation import reserved_flows, reserved_node
+
+
+def run(*arguments: str):
+    return CliRunner().invoke(app, list(arguments))
+
+
+@pytest.mark.parametrize("profile", shipped_profiles(), ids=lambda p: f"{p.service}-{p.method}")
+def test_a_shipped_profile_is_what_the_command_writes(profile):
+    profiler = VirtualProfiler(*deployed(profile.service, profile.platform), seed=0)
+    again = profile_virtual(profiler, profile.method)
+    assert [line.bandwidth_gbps for line in again.lines] == [line.bandwidth_gbps for line in profile.lines]
+    for ours, shipped in zip(again.lines, profile.lines, strict=True):
+        assert [p.qps for p in ours.points] == pytest.approx([p.qps for p in shipped.points], rel=1e-3)
+        assert [p.latency_ms for p in ours.points] == pytest.approx([p.latency_ms for p in shipped.points], rel=1e-2)
+
+
+def test_the_same_seed_gives_the_same_profile_and_another_one_does_not():
+    assert profile_of("masstree", "adaptive", 3) == profile_of("masstree", "adaptive", 3)
+    assert profile_of("masstree", "adaptive", 3).lines != profile_of("masstree", "adaptive", 4).lines
+
+
+def test_stream_is_the_worst_company_and_reservations_are_kept():
+    platform, silo = deployed("silo", "i7-4770k")
+    alone = reserved_flows(platform, silo, 0.5, 24.8, ())[0]
+    beside = reserved_flows(platform, silo, 0.5, 8.0)
+    assert alone.p99_ms is not None and beside[0].p99_ms is not None
+    assert beside[0].p99_ms > alone.p99_ms
+    for bandwidth in (3.0, 8.0, 16.0):
+        service, job = reserved_flows(platform, silo, 1.0, bandwidth)
+        assert service.memory_bytes / service.dt / 1e9 <= bandwidth * 1.001
+        assert job.memory_bytes / job.dt / 1e9 <= (24.8 - bandwidth) * 1.001
+
+
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_adaptive_sampling_is_accurate_and_wastes_less_than_half(name):
+    truth = truth_of(name)
+    classic = judge(profile_of(name, "classic", 1), truth, "classic")
+    adaptive = judge(profile_of(name, "adaptive", 1), truth, "adaptive")
+    assert classic.profilings == adaptive.profilings == 30
+    assert adaptive.accuracy_pct >= 95.0
+    assert adaptive.mean_accuracy_pct >= 95.0
+    assert adaptive.wasted_gbps < classic.wasted_gbps / 2.0
+    assert classic.short_gbps == 0.0
+
+
+def test_the_rates_of_the_figures_are_those_at_which_the_published_needs_are_taken():
+    assert {name: truth_of(name).shown_qps for name in SERVICES} == {
+        "silo": 8000.0, "masstree": 150_000.0, "img-dnn": 1500.0,
+    }  # fmt: skip
+    for name, published_gbps in (("masstree", 11.0), ("img-dnn", 3.0)):
+        truth = truth_of(name)
+        assert truth.needed_gbps[truth.shown] == pytest.approx(published_gbps, rel=0.1)
+
+
+@pytest.mark.parametrize("name", ["masstree", "img-dnn"])
+def test_classic_is_as_accurate_as_in_figure_7(name):
+    assert judge(profile_of(name, "classic", 0), truth_of(name), "").accuracy_pct == pytest.approx(
+        PUBLISHED_PCT[name], abs=5.0
+    )
+
+
+def test_silo_can_not_be_99_percent_right_where_14_gbps_are_predicted():
+    # A straight line through 14 GB/s that begins at 6.4: whatever was needed before, it lost this part of the axis.
+    truth, profile = truth_of("silo"), profile_of("silo", "classic", 0)
+    predicted = Predictor(profile).predict(8000.0, 200.0).bandwidth_gbps
+    assert predicted == pytest.approx(14.0, rel=0.1)
+    assert truth.needed_gbps[truth.shown] < 6.5
+    assert judge(profile, truth, "").accuracy_pct < 75.0
+
+
+def test_which_sample_of_bandwidths_is_better_depends_on_the_service_as_in_figure_8():
+    better = {
+        name: judge(profile_of(name, "classic", 0, SECOND_SAMPLES_GBPS), truth_of(name), "").accuracy_pct
+        - judge(profile_of(name, "classic", 0), truth_of(name), "").accuracy_pct
+        for name in ("masstree", "img-dnn")
+    }
+    assert better["masstree"] > 5.0
+    assert better["img-dnn"] < -5.0
+
+
+@pytest.mark.parametrize("classic", [True, False])
+@pytest.mark.parametrize("kind", ["static", "diurnal"])
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_the_slo_holds_in_99_percent_of_the_intervals_beside_the_paper_jobs(name, kind, classic):
+    found = assure(name, "B", kind, classic=classic, seed=1)
+    assert found.slo_pct >= 99.0
+    assert found.gain > 5.0
+
+
+@pytest.mark.parametrize("name", ["silo", "masstree", "img-dnn"])
+def test_the_slo_holds_in_99_percent_of_the_intervals_where_rates_jump_and_the_policy_learns(name):
+    assert assure(name, "A", "random", classic=False, seed=7).slo_pct >= 99.0
+
+
+def test_what_is_missed_behind_jumps_is_the_length_of_an_interval():
+    # Seed 6 jumps from 4,400 to 9,900 requests/s, where 10,000 are all that can be served: one second of it unseen is
+    # a backlog that drains in eight.
+    assert assure("silo", "A", "random", classic=False, seed=6).slo_pct < 99.0
+    assert assure("silo", "A", "random", classic=False, seed=6, interval_s=0.25).slo_pct >= 99.5
+    assert assure("silo", "A", "random", classic=False, seed=6, told=True).slo_pct == 100.0
+
+
+@pytest.mark.parametrize("kind", ["static", "diurnal"])
+def test_corrected_gives_silo_less_than_half_of_what_classic_gives_beyond_its_need(kind):
+    classic, corrected = (assure("silo", "C", kind, classic=classic, seed=1) for classic in (True, False))
+    assert classic.wasted_gbps is not None and corrected.wasted_gbps is not None
+    assert corrected.wasted_gbps < classic.wasted_gbps / 2.0
+
+
+def test_a_shorter_interval_holds_jumps_with_less_bandwidth():
+    slow = assure("silo", "C", "random", classic=False, seed=7)
+    fast = assure("silo", "C", "random", classic=False, seed=7, interval_s=0.25)
+    assert fast.slo_pct > slow.slo_pct
+    assert fast.wasted_gbps < slow.wasted_gbps / 1.5
+
+
+def test_profiles_hold_targets_of_osml_that_the_split_by_mean_traffic_misses():
+    model, profile = (split_run("silo", "C", "static", how, seed=1) for how in ("model", "profile"))
+    assert profile.slo_pct >= 99.0 > model.slo_pct
+    assert split_run("silo", "C", "static", "profile", seed=1) == profile
+
+
+def test_a_run_repeats_itself_and_respects_the_machine():
+    platform, silo = deployed("silo", "i7-4770k")
+    trace = traces(silo, "random", 2)[0]
+    for policy in (Ombm(), OmbmClassic()):
+        runs = [
+            ClosedLoop(reserved_node(platform, silo, ("lbm",)), {"silo": trace}, policy, regulator=True, seed=3).run(60)
+            for _ in range(2)
+        ]
+        assert [i.observed for i in runs[0]] == [i.observed for i in runs[1]]
+        for interval in runs[0][1:]:
+            assert interval.decision is not None
+            assert sum(interval.decision.partition.mba.values()) <= 24_800
+
+
+def test_profile_predict_and_plot_from_the_command_line(tmp_path):
+    file = str(tmp_path / "silo.json")
+    made = run("profile", "silo", "--classic", "--out", file, "--json")
+    assert made.exit_code == 0, made.output
+    document = json.loads(made.stdout)
+    assert (document["profilings"], document["simulated"]) == (30, True)
+    found = json.loads(run("predict", file, "--qps", "8000", "--slo-ms", "200", "--json").stdout)
+    assert found["bandwidth_gbps"] == pytest.approx(14.0, rel=0.1)  # figure 6
+    assert found["clamped"] is False
+    assert found["line"]["qps"] == 8000.0
+    shown = run("predict", file, "--qps", "8000", "--slo-ms", "200")
+    assert "GB/s for silo at 8,000 requests/s" in shown.stdout
+    assert "line of 8,000 requests/s" in shown.stdout
+    none = run("predict", file, "--qps", "10000", "--slo-ms", "1")
+    assert "no bandwidth meets 1 ms" in none.stdout
+    beyond = json.loads(run("predict", file, "--qps", "90000", "--slo-ms", "200", "--json").stdout)
+    assert beyond["clamped"] is True and beyond["bandwidth_gbps"] == 24.8
+    assert "not known beyond" in run("predict", file, "--qps", "90000", "--slo-ms", "200").stdout
+    assert "outside of the profile" in beyond["notes"][0]
+    picture = tmp_path / "deep" / "p.png"
+    assert run("plot", file, "--out", str(picture), "--slo-ms", "200").exit_code == 0
+    assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--qps", "10", "--slo-ms", "0"], "--slo-ms is 0"),
+        (["--qps", "nan", "--slo-ms", "1"], "--qps is nan"),
+        (["--qps", "-1", "--slo-ms", "1"], "--qps is -1"),
+        (["--qps", "10", "--slo-ms", "1", "--platform", "gold-6338"], "is a profile of 'i7-4770k', not of 'gold-6338'"),
+    ],
+)
+def test_predictions_that_make_no_sense_are_refused(tmp_path, arguments, sentence):
+    file = tmp_path / "silo.json"
+    run("profile", "silo", "--classic", "--out", str(file))
+    wrong = run("predict", str(file), *arguments)
+    assert isinstance(wrong.exception, InputError)
+    assert sentence in str(wrong.exception)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["nothing"], "unknown LC service"),
+        (["silo", "--platform", "vax"], "unknown platform"),
+        (["silo", "--bandwidths", "1,x"], "--bandwidths is '1,x'"),
+        (["silo", "--classic", "--bandwidths", "1,99"], "expected values above 0 up to 24.8"),
+        (["silo", "--classic", "--bandwidths", "5"], "lines has 1 bandwidth sample"),
+        (["silo", "--rates", "10,5"], "expected 0 < lowest < highest"),
+        (["silo", "--rates", "10"], "expected 2 numbers above 0"),
+        (["silo", "--classic", "--exit-threshold", "2"], "expected a share between 0 and 1"),
+        (["silo", "--profilings", "2"], "expected at least 8"),
+        (["web", "--measure", "x {gbps} {qps}"], "needs --rates"),
+    ],
+)
+def test_profiles_that_can_not_be_made_are_refused(tmp_path, arguments, sentence):
+    wrong = run("profile", *arguments, "--out", str(tmp_path / "x.json"))
+    assert isinstance(wrong.exception, InputError), wrong.output
+    assert sentence in str(wrong.exception)
+    assert not (tmp_path / "x.json").exists()
+
+
+LIVE = ["--rates", "100,1000", "--peak-gbps", "20", "--platform", "mine", "--cores", "2"]
+
+
+def test_a_live_service_is_profiled_by_the_operators_command(tmp_path):
+    script = (
+        "import sys; g, q = map(float, sys.argv[1:]); print('p99', 2.0 if q < 80 * g else 60000 * (q / 80 / g - 1) + 3)"
+    )
+    file = tmp_path / "web.json"
+    command = f'python3 -c "{script}" {{gbps}} {{qps}}'
+    made = run("profile", "web", "--out", str(file), "--measure", command, "--profilings", "9", *LIVE)
+    assert made.exit_code == 0, made.exception
+    profile = load_profile(file)
+    assert (profile.simulated, profile.profilings, profile.cores, profile.platform) == (False, 9, 2, "mine")
+
+
+@pytest.mark.parametrize(
+    ("command", "sentence"),
+    [
+        ("false {gbps} {qps}", "ended with status 1"),
+        ("echo {gbps} {qps} many", "expected the tail in ms as its last word"),
+        ("true {gbps} {qps}", "expected the tail in ms"),
+        ("/nowhere/at/all {gbps} {qps}", "could not be run"),
+    ],
+)
+def test_a_live_measurement_that_fails_is_told(command, sentence):
+    with pytest.raises(Failure, match=sentence):
+        CommandProfiler(command, 1.0)(5.0, 100.0)
+
+
+@pytest.mark.parametrize("command", ["measure.sh", "x {qps}", "x 'unbalanced {qps} {gbps}"])
+def test_a_live_command_must_say_where_bandwidth_and_rate_go(command):
+    with pytest.raises(InputError, match="--measure"):
+        CommandProfiler(command, 1.0)
+
+
+def test_an_unknown_service_of_the_experiments_is_refused():
+    wrong = run("accuracy", "--service", "moses")
+    assert "the paper has silo, masstree, img-dnn" in str(wrong.exception)
+
+
+def test_accuracy_as_json_has_the_published_number_beside_ours():
+    rows = json.loads(run("accuracy", "--service", "img-dnn", "--json").stdout)["rows"]
+    assert rows[0]["published_pct"] == 92.0
+    assert len(rows) == 11

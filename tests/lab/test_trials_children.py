@@ -1,0 +1,93 @@
+"""Children of a trial: watched, and gone afterwards."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from osml.base.failure import Failure
+from osml.lab.trials.children import Children, wait_until
+from osml.lab.trials.records import RecordReader
+
+
+def alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+
+
+def test_a_child_that_dies_is_reported_with_its_last_words(tmp_path):
+    with Children(tmp_path) as children:
+        child = children.start("oracle", [sys.executable, "-c", "print('no future'); raise SystemExit(4)"])
+        with pytest.raises(Failure, match=r"oracle ended with exit code 4: no future"):
+            wait_until(lambda: False, "the oracle", [child], timeout_s=20)
+
+
+def test_a_child_that_never_gets_ready_is_a_failure_that_names_it(tmp_path):
+    with Children(tmp_path) as children:
+        child = children.start("sleeper", ["sleep", "60"])
+        process = rf"process {child.pid} \(sleep 60\), state \w, 0\.\d\d s of CPU"
+        said = rf"the sleeper was not ready within 0\.2 s; last words: sleeper: nothing \({process}"
+        with pytest.raises(Failure, match=said):
+            wait_until(lambda: False, "the sleeper", [child], timeout_s=0.2)
+
+
+def test_a_program_that_does_not_exist_is_one_sentence(tmp_path):
+    with Children(tmp_path) as children, pytest.raises(Failure, match="ghost can't be started: /no/such: No such file"):
+        children.start("ghost", ["/no/such"])
+
+
+def test_all_children_are_gone_after_an_error_grandchildren_too(tmp_path):
+    script = "import subprocess,time; print(subprocess.Popen(['sleep','60']).pid, flush=True); time.sleep(60)"
+    with pytest.raises(RuntimeError), Children(tmp_path) as children:
+        child = children.start("parent", [sys.executable, "-c", script])
+        wait_until(lambda: child.log.read_text() != "", "the parent", [child])
+        raise RuntimeError
+    grandchild = int(child.log.read_text())
+    deadline = time.monotonic() + 5
+    while alive(grandchild) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not alive(child.pid)
+    assert not alive(grandchild)
+
+
+def test_a_signal_ends_a_trial_in_order(tmp_path):
+    script = f"""
+import sys, time
+from pathlib import Path
+from osml.failure import Failure
+from osml.trials.children import Children, interrupt_on_signals
+interrupt_on_signals()
+try:
+    with Children(Path({str(tmp_path)!r})) as children:
+        print(children.start("s", ["sleep", "60"]).pid, flush=True)
+        time.sleep(60)
+except Failure as failure:
+    print(failure); sys.exit(failure.exit_code)
+"""
+    trial = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    sleeper = int(trial.stdout.readline())
+    trial.send_signal(signal.SIGTERM)
+    words, _ = trial.communicate(timeout=20)
+    assert trial.returncode == 130
+    assert "stopped by SIGTERM; everything that was started is stopped again" in words
+    assert not alive(sleeper)
+
+
+def test_record_reader_waits_for_the_end_of_a_line(tmp_path):
+    path = tmp_path / "record.jsonl"
+    reader = RecordReader(path)
+    assert reader.new() == []
+    with path.open("w") as stream:
+        stream.write('{"observation": null')
+        stream.flush()
+        assert reader.new() == []
+        stream.write("}\n")
+    with pytest.raises(Failure, match="different versions"):
+        reader.new()

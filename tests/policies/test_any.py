@@ -1,0 +1,129 @@
+"""What holds for every policy, whatever it is shown."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from osml.decide.decide import decide
+from osml.decide.registry import load_policy, policy_names
+from osml.decide.state import open_state, seal_state
+from osml.domain import Observation, Outcome, Platform, partition_error
+from osml.policies.arq import ArqState
+from osml.policies.parties.policy import PartiesState
+from tests.kit.strategies import NAMES, platforms, tenants
+from tests.kit.toy_node import Tenant, ToyNode, demo_tenants
+
+SHARE_ALL = {"unmanaged", "lc_first", "round_robin"}  # limits of the operator do not apply
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.sampled_from(policy_names()),
+    platforms,
+    st.lists(
+        st.tuples(tenants(), st.floats(0.1, 40), st.sampled_from(["applied", "refused", "lost"])),
+        min_size=1,
+        max_size=8,
+    ),
+    st.integers(0, 3),
+)
+def test_every_decision_is_legal_has_reasons_and_keeps_limits(
+    policy: str, platform: Platform, steps: list, seed: int
+) -> None:
+    time_s, state, partition, assignments, outcome = 5.0, None, None, [], None
+    for seq, (services, interval_s, fate) in enumerate(steps):
+        time_s += interval_s
+        observation = Observation(
+            "n", seq, time_s, interval_s, platform, services, policy=policy, partition=partition,
+            assignments=assignments, policy_state=state, outcome=outcome,
+        )  # fmt: skip
+        decision = decide(observation, seed=seed)
+        assert decide(observation, seed=seed) == decision
+        names = [service.name for service in services]
+        assert partition_error(decision.partition, platform, names) is None
+        assert decision.reasons
+        assert all(reason.text for reason in decision.reasons)
+        assert [a.service for a in decision.assignments] == names
+        if decision.infeasible is None and policy not in SHARE_ALL:
+            for service in services:
+                assert decision.partition.cores_of(service.name) >= min(service.min_cores, platform.cores)
+                assert decision.partition.cores_of(service.name) <= (service.max_cores or platform.cores)
+        state = decision.policy_state
+        outcome = Outcome(seq, "refused" if fate == "refused" else "applied")
+        if fate == "applied":
+            partition, assignments = decision.partition, decision.assignments
+        elif fate == "lost":
+            partition, assignments = None, []
+
+
+@pytest.mark.parametrize("policy", policy_names())
+def test_a_whole_run_repeats_itself_exactly(policy: str) -> None:
+    first, second = (ToyNode(demo_tenants(), policy=policy, seed=3) for _ in range(2))
+    first.run(30)
+    second.run(30)
+    assert first.history == second.history
+
+
+@pytest.mark.parametrize("policy", policy_names())
+@pytest.mark.parametrize("count", [1, 8])
+def test_no_best_effort_job_one_service_and_eight(policy: str, count: int) -> None:
+    node = ToyNode([Tenant(name, load=1.0) for name in NAMES[:count]], policy=policy)
+    node.run(10)
+    assert node.decision is not None
+    # OMBM knows services that were profiled, and one of them.
+    assert (node.decision.infeasible is None) is (policy not in ("ombm", "ombm_classic"))
+
+
+@pytest.mark.parametrize("policy", ["even", "parties"])
+def test_more_services_than_ways_is_infeasible_and_all_share_the_ways(policy: str) -> None:
+    node = ToyNode([Tenant(name, load=1.0) for name in NAMES], ways=4, policy=policy)
+    node.run(3)
+    assert node.decision is not None
+    assert node.decision.infeasible is not None
+    assert "8 parts of at least 1 don't fit in 4 ways; all share the ways" in node.decision.infeasible.message
+    assert all(node.decision.partition.ways_of(name) == 4 for name in NAMES)
+    assert sum(len(region.owners) == 1 and region.cores > 0 for region in node.decision.partition.regions) == 8
+
+
+@pytest.mark.parametrize("policy", ["parties", "arq"])
+def test_slices_of_cpu_time_without_cache_partitioning_are_divided_too(policy: str) -> None:
+    tenants = [Tenant("redis", load=4.0), Tenant("nginx", load=2.0), Tenant("stress", load=0, kind="be")]
+    node = ToyNode(tenants, cores=20, ways=None, quantum=0.1, policy=policy)
+    assert node.steps_to_converge() is not None
+    assert node.decision is not None
+    assert all(a.cpu_quota is not None and a.cpus is None for a in node.decision.assignments)
+
+
+def test_a_target_that_changes_in_mid_run_is_followed() -> None:
+    node = ToyNode(demo_tenants(), policy="parties", seed=1)
+    assert node.steps_to_converge() is not None
+    cores = node.decision.partition.cores_of("xapian")
+    node.tenants[2] = Tenant("xapian", load=4.0, taste=0.2, target_ms=5.0)
+    assert node.steps_to_converge() is not None
+    assert node.decision.partition.cores_of("xapian") >= cores
+
+
+@pytest.mark.parametrize(
+    ("policy", "state"),
+    [
+        ("arq", ArqState(banned_until_s={"a": 900.0}, time_s=850.0)),
+        ("parties", PartiesState(seed=0, paused_until_s={"a": 900.0}, time_s=850.0)),
+    ],
+)
+def test_timers_of_a_clock_that_started_again_are_forgotten(policy: str, state: ArqState | PartiesState) -> None:
+    node = ToyNode([Tenant("a", load=1.0), Tenant("b", load=1.0)], policy=policy)
+    node.step()
+    assert node.decision is not None
+    state = replace(state, wanted=node.decision.partition)
+    node.policy_state = seal_state(load_policy(policy), state)
+    node.time_s = 2.0
+    after, _ = open_state(node.step().policy_state or "", load_policy(policy))
+    assert not (after.banned_until_s if policy == "arq" else after.paused_until_s)
+
+
+def test_more_groups_than_the_cache_has_lets_all_share_the_ways() -> None:
+    node = ToyNode(demo_tenants(), policy="even")
+    decision = node.step(platform=replace(node.platform(), max_groups=4))
+    assert decision.infeasible is not None
+    assert "cache group" in decision.infeasible.message

@@ -1,0 +1,137 @@
+"""Models of known answers for tests of the osml policy; and what the policy does when models are wrong or missing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from msgspec.structs import replace
+
+from osml.decide.decide import decide_by
+from osml.domain import Latency, Partition, Region, Service
+from osml.policies.arq import Arq
+from osml.policies.osml import Osml
+from osml.policies.osml.answers.models import Models, load_models
+from osml.predictors import ModelMetadata, Prediction, models_folder
+from tests.kit.fake_models import FEATURES, PLATFORM, Fake, Run, job, metadata, needs, observe, service
+
+NAN = float("nan")
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ([NAN] * 5, "answers rcliff_cores nan"),
+        ([3.0, 1.0, 500.0, 1.0, 1.0], "answers oaa_cores 500 on a node with 36"),
+        ([3.0, -7.0, 4.0, 1.0, 1.0], "answers rcliff_ways -7"),
+    ],
+)
+def test_a_model_that_answers_nonsense_leaves_the_decision_to_arqs_rules(answer: list[float], why: str) -> None:
+    fake: Any = Fake(lambda row: answer)
+    seen = observe(service("a"), service("b", 1.5))
+    ours, theirs = decide_by(Osml(Models(a2=fake)), seen), decide_by(Arq(), seen)
+    assert ours.partition == theirs.partition
+    assert why in ours.reasons[0].text
+    assert "arq" in ours.reasons[0].text
+    assert ours.forecasts == []
+
+
+def test_a_model_that_raises_leaves_the_decision_to_arqs_rules() -> None:
+    class Broken(Fake):
+        def predict(self, features: np.ndarray[Any, Any]) -> Prediction:
+            raise RuntimeError("wrong shape")
+
+    broken: Any = Broken(lambda row: [])
+    decision = decide_by(Osml(Models(a2=broken)), observe(service("a"), service("b")))
+    assert "can't answer (RuntimeError: wrong shape)" in decision.reasons[0].text
+
+
+def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts() -> None:
+    known = needs(rate_10=4.0)
+    strange = metadata(features=FEATURES)
+    strange = ModelMetadata(**{f: getattr(strange, f) for f in strange.__struct_fields__ if f != "features"}, features=[
+        replace(spec, high=36.0) if spec.name == "platform_cores" else spec for spec in strange.features
+    ])  # fmt: skip
+    fake: Any = known.a2
+    fake.metadata = strange
+    run = Run(Osml(known))
+    run(service("a"), service("b"))
+    assert "arq" not in run.words()
+    wide = replace(PLATFORM, cores=96, cpus="0-95")
+    run(service("a"), service("b"), platform=wide)
+    assert "a is like nothing that the models know (platform_cores 96, trained on 0 to 36)" in run.words()
+    run(service("a"), service("b"), times=4)
+    assert "a is like nothing that the models know (familiar again for 4 of 5 intervals)" in run.words()
+    run(service("a"), service("b"))
+    assert "arq" not in run.words()
+
+
+def test_a_folder_without_models_says_so_and_raises_nothing(tmp_path: Path) -> None:
+    found = load_models(tmp_path, "e5-2697v4")
+    assert found.a2 is None
+    assert any("no model a2 for platform 'e5-2697v4'" in fault for fault in found.faults)
+    decision = decide_by(Osml(found), observe(service("a"), service("b")))
+    assert "no model a2" in decision.reasons[0].text
+
+
+def test_a_file_with_another_checksum_is_not_used(tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    folder = tmp_path / "models"
+    shutil.copytree(models_folder(), folder)
+    with (folder / "a2-masked-e5-2697v4" / "model.onnx").open("ab") as file:
+        file.write(b"x")
+    found = load_models(folder, "e5-2697v4")
+    assert found.a2 is None
+    assert found.b is not None
+    assert any("sha256" in fault for fault in found.faults)
+
+
+def test_shipped_models_load_without_fault() -> None:
+    pytest.importorskip("onnxruntime")
+    assert load_models(models_folder(), "e5-2697v4").faults == ()
+
+
+def test_the_partition_of_arq_is_taken_up_when_the_models_can_be_asked_again() -> None:
+    fine = needs(rate_10=4.0)
+    run = Run(Osml(Models()))
+    run(service("a"), service("b", 1.5), times=6)
+    assert "arq" in run.words()
+    run.policy = Osml(fine)
+    run(service("a"), service("b"), times=5)
+    assert run.decision.partition.cores_of("a") >= 4
+    assert run.decision.forecasts[0].oaa.cores == pytest.approx(4.0)
+
+
+def test_a_partition_of_somebody_else_is_no_obstacle() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    odd = Partition([Region(["a", "b"], 3, 2), Region(["a"], 5, 5), Region(["b"], 5, 5)])
+    run(service("a"), service("b"), partition=odd)
+    assert run.cores()["a"] >= 4
+
+
+@pytest.mark.parametrize(
+    ("count", "each", "parted"), [(3, 10.0, True), (3, 11.0, False), (6, 4.0, True), (6, 5.0, False)]
+)
+def test_a_node_on_which_all_share_and_meet_their_targets_is_parted_for_what_is_worth_it(
+    count: int, each: float, parted: bool
+) -> None:
+    """36 cores: cells that leave 3 of them, or 6 with six needs to be wrong about, are not."""
+    run = Run(Osml(needs(rate_10=each)))
+    run(*(service(name) for name in "abcdef"[:count]))
+    assert (len(run.decision.partition.regions) == count) == parted
+    assert ("cells would save next to nothing" in run.words()) != parted
+
+
+def test_nobody_gives_to_a_job_while_a_service_is_beyond_its_target_if_only_by_noise() -> None:
+    few = Latency(p99_ms=10.4, requests_per_s=10.0, samples=100)
+    run = Run(Osml(needs(rate_10=5.0, rate_900=5.0)))
+    both = service("a"), service("b", rate=900.0)
+    run(*both, job(), times=2)
+    before = run.cores()
+    run(Service("a", "lc", target_ms=10.0, latency=few), both[1], job(), times=3)
+    assert run.cores() == before
+    run(*both, job(), times=4)
+    assert run.cores()["b"] < before["b"]

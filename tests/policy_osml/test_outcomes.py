@@ -1,0 +1,226 @@
+"""The osml policy where what it decided does not come about: refused, rolled back, lost, not enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from osml.decide.request import RequestError
+from osml.decide.state import open_state, seal_state
+from osml.domain import Latency, Outcome, Partition, Region
+from osml.policies.osml import Osml
+from osml.policies.osml.answers.models import Models
+from osml.policies.osml.remembered.backoff import FIRST_S
+from osml.policies.osml.remembered.outcome import LONGEST
+from osml.policies.osml.remembered.state import Refused
+from tests.kit.fake_models import PLATFORM, Fake, Run, metadata, needs, service
+
+APPLIED = Partition([Region(["a"], 18, 10), Region(["b"], 18, 10)])
+
+
+class Obstinate(Run):
+    """An agent that keeps APPLIED and carries nothing else out, with such an outcome."""
+
+    status: Any = "refused"
+    asked = 0
+
+    def tick(self, *services: Any) -> Any:
+        status = self.status if self.decision is not None and self.decision.partition != APPLIED else "unchanged"
+        outcome = None if self.decision is None else Outcome(self.decision.seq, status, "cpuset: busy")
+        decision = self(*services, partition=APPLIED, outcome=outcome)
+        self.asked += decision.partition != APPLIED
+        return decision
+
+
+@pytest.mark.parametrize("status", ["refused", "rolled_back", "failed"])
+def test_what_the_agent_does_not_carry_out_is_asked_for_ever_more_rarely(status: str) -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    run.status = status
+    for _ in range(200):
+        run.tick(service("a"), service("b"))
+    assert 5 <= run.asked <= 200 / LONGEST + 6
+    assert f"the last decision was {status.replace('_', ' ')}: cpuset: busy" in " ".join(
+        _until_held(run, service("a"), service("b"))
+    )
+
+
+def _until_held(run: Obstinate, *services: Any) -> list[str]:
+    found: list[str] = []
+    for _ in range(2 * LONGEST):
+        found += [reason.text for reason in run.tick(*services).reasons]
+    return found
+
+
+@pytest.mark.parametrize("refused", [Refused(10**9, 1), Refused(1, 10**9), Refused(0, 1), Refused(1, -1)])
+def test_a_patience_that_no_decision_can_have_left_is_refused(refused: Refused) -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    with pytest.raises(RequestError, match="policy_state is not a state"):
+        run(service("a"), service("b"), policy_state=seal_state(run.policy, replace(state, refused=refused)))
+
+
+def test_an_agent_that_carries_decisions_out_again_is_asked_at_once_again() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    for _ in range(20):
+        run.tick(service("a"), service("b"))
+    while run.decision.partition == APPLIED:
+        run.tick(service("a"), service("b"))
+    for _ in range(3):  # from here on all that is decided is applied
+        run(service("a"), service("b"), outcome=Outcome(run.decision.seq, "applied"))
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    assert state.refused is None
+    assert run.cores() == {"a": 4, "b": 4}
+
+
+def test_a_step_that_was_refused_is_not_withdrawn_when_a_target_is_missed_after_it() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    while run.decision is None or run.decision.partition == APPLIED:
+        run.tick(service("a"), service("b"))
+    for _ in range(4):
+        run.tick(service("a", 1.5), service("b"))
+        assert "withdrawn" not in run.words()
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    assert all((ban.cores, ban.ways) == (18, 10) for ban in state.known["a"].bans)  # what missed is what was applied
+
+
+def test_nothing_is_learned_while_nobody_knows_what_is_applied_and_the_same_is_asked_for() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=6)
+    before, _ = open_state(run.decision.policy_state, run.policy)
+    wanted = run.decision.partition
+    for _ in range(5):
+        run(service("a", 3.0), service("b"), partition=None)
+        assert run.decision.partition == wanted
+    after, _ = open_state(run.decision.policy_state, run.policy)
+    assert after.known == before.known
+    assert "the same again" in run.words()
+
+
+def test_a_newcomer_is_placed_though_nobody_knows_what_is_applied() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=6)
+    run(service("a", 3.0), service("b"), service("c"), partition=None)
+    assert run.cores()["c"] >= 4
+    state, _ = open_state(run.decision.policy_state, run.policy)
+    assert state.known["a"].bans == []
+
+
+def test_a_dry_run_is_told_what_would_be_done_for_the_load_of_now() -> None:
+    run = Run(Osml(needs(rate_1000=4.0, rate_5000=9.0)))
+    outcome = None
+    for rate in (1000.0, 1000.0, 5000.0):
+        run(service("a", rate=rate), service("b", rate=1000.0), partition=None, assignments=[], outcome=outcome)
+        outcome = Outcome(run.decision.seq, "dry_run")
+    assert run.cores()["a"] > run.cores()["b"]
+
+
+def test_what_the_node_can_not_satisfy_is_said_in_every_decision_while_that_lasts() -> None:
+    run = Run(Osml(needs(rate_10=20.0)))
+    run(service("a"), service("b"), times=3)
+    for _ in range(40):
+        run(service("a", 1.6), service("b", 1.4))
+        assert run.decision.infeasible is not None
+        assert run.decision.infeasible.services
+    run(service("a"), service("b"), times=40)
+    assert run.decision.infeasible is None
+
+
+def test_a_pair_that_shares_is_reported_for_as_long_as_it_shares() -> None:
+    known = needs(rate_10=18.0)
+    b2: Any = Fake(lambda row: [5.0], metadata(("qos_reduction_pct",), ("expected_cores", "expected_cache_mib")), 0.0)
+    run = Run(Osml(Models(a=known.a, a2=known.a2, b2=b2)), replace(PLATFORM, ways=None))
+    run(service("a", max_cores=34), service("b"), times=6)
+    run(service("a", 1.5, max_cores=34), service("b"))
+    for _ in range(30):
+        run(service("a", max_cores=34), service("b"))
+        assert any(set(region.owners) == {"a", "b"} for region in run.decision.partition.regions)
+        assert run.decision.infeasible.services == ["a"]
+
+
+@pytest.mark.parametrize("limited", ["a", "b"])
+def test_a_pair_shares_no_more_where_that_is_beyond_the_operators_new_limit(limited: str) -> None:
+    known = needs(rate_10=18.0)
+    b2: Any = Fake(lambda row: [5.0], metadata(("qos_reduction_pct",), ("expected_cores", "expected_cache_mib")), 0.0)
+    run = Run(Osml(Models(a=known.a, a2=known.a2, b2=b2)), replace(PLATFORM, ways=None))
+    run(service("a", max_cores=34), service("b"), times=6)
+    run(service("a", 1.5, max_cores=34), service("b"))
+    most = {"a": 34, "b": 36} | {limited: run.cores()[limited] - 1}
+    run(service("a", max_cores=most["a"]), service("b", max_cores=most["b"]))
+    assert run.cores()[limited] <= most[limited]
+
+
+def test_a_neighbour_gives_nothing_of_one_resource_where_the_shield_calls_that_unsafe() -> None:
+    """It has fewer cores than its need and lives on its ways, which look like a surplus."""
+    fake: Any = Fake(lambda row: [15.0, 10.0, 16.0, 4.0, 1.0])
+    run = Run(Osml(Models(a=fake, a2=fake)))
+    parts = Partition([Region(["a"], 14, 16), Region(["b"], 22, 4)])
+    run(service("a"), service("b"), partition=parts)
+    for _ in range(4):
+        run(service("a"), service("b", 1.5), partition=parts)
+        left = run.decision.partition
+        assert left.ways_of("a") >= 16 or left.cores_of("a") >= 16  # what it has, or the OAA
+
+
+def _slightly(ratio: float) -> Any:
+    latency = Latency(p99_ms=10.0 * ratio, requests_per_s=10.0, samples=10)
+    return replace(service("a"), latency=latency)
+
+
+def test_a_small_miss_that_lasts_leads_to_a_step() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=6)
+    run(_slightly(1.03), service("b"), times=15)
+    assert run.cores()["a"] > 4
+
+
+def test_a_cell_that_missed_is_tried_again_after_minutes() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=6)
+    run(service("a", 1.5), service("b"), times=2)
+    run(service("a"), service("b"), times=int(FIRST_S) // 2)
+    assert run.cores()["a"] > 4
+    run(service("a"), service("b"), times=int(FIRST_S))
+    assert run.cores()["a"] == 4
+
+
+def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_scheduler_above() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    run(service("a"), service("b"), times=3)
+    run(service("a", 2.0), service("b"), partition=None, times=50)
+    assert run.decision.infeasible is None
+    run(service("a", 2.0), service("b"), partition=None, times=20)
+    assert run.decision.infeasible is not None
+    assert run.decision.infeasible.services == ["a"]
+    assert "the same again" in run.words()
+
+
+def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_like_a_refused_one() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    first = run(service("a"), service("b"))
+    for _ in range(5):
+        run(service("a"), service("b"), partition=None, outcome=Outcome(run.seq - 1, "refused", "cpuset: busy"))
+        assert run.decision.partition == first.partition
+    run(service("a"), service("b"), outcome=Outcome(run.seq - 1, "applied"))
+    assert "is held for" not in run.words()
+    run(service("a"), service("b"), times=4)
+    assert run.cores() == {"a": 4, "b": 4}
+
+
+def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_differs() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    said = _until_held(run, service("a"), service("b"))
+    held = [text for text in said if "is held for" in text]
+    assert not any("does not have what was decided" in text for text in held)
+    assert any("what was asked for last was not carried out, 2 in a row" in text for text in held)
+
+
+def test_targets_missed_while_an_agent_is_not_asked_are_told_to_the_scheduler_above() -> None:
+    run = Obstinate(Osml(needs(rate_10=4.0)))
+    _until_held(run, service("a"), service("b"))
+    told = [run.tick(service("a", 1.05), service("b")) for _ in range(90)]
+    held = [one for one in told[62:] if "is held for" in one.reasons[0].text]
+    assert held
+    assert all(one.infeasible is not None and one.infeasible.services == ["a"] for one in held)

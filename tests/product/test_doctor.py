@@ -1,0 +1,81 @@
+"""`osml doctor` on machines made of files, and on this one."""
+
+import json
+import stat
+from importlib.metadata import PackageNotFoundError
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from osml.base.failure import Failure
+from osml.cli.main import application
+from osml.doctor.agent import agent_findings
+from osml.doctor.finding import Finding
+from osml.doctor.machine import machine_findings
+from osml.doctor.software import software_findings
+
+
+def by_name(findings: list[Finding]) -> dict[str, Finding]:
+    return {found.mechanism: found for found in findings}
+
+
+def agent_that_says(folder: Path, text: str) -> Path:
+    binary = folder / "osml-agent"
+    binary.write_text(f"#!/bin/sh\ncat <<'END'\n{text}\nEND\n")
+    binary.chmod(binary.stat().st_mode | stat.S_IXUSR)
+    return binary
+
+
+def test_counters_are_there_where_the_kernel_has_a_device_for_them(tmp_path: Path) -> None:
+    found = by_name(machine_findings(tmp_path / "proc", tmp_path / "sys"))
+    assert (found["pmu"].available, found["frequency"].available) == (False, False)
+    assert found["pmu"].how_to_enable
+    (tmp_path / "sys/bus/event_source/devices/cpu").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel").mkdir(parents=True)
+    (tmp_path / "proc/sys/kernel/perf_event_paranoid").write_text("4\n")
+    pmu = by_name(machine_findings(tmp_path / "proc", tmp_path / "sys"))["pmu"]
+    assert pmu.available and "CAP_PERFMON" in pmu.reason
+
+
+def test_what_the_agent_can_not_do_comes_with_a_way_to_get_it(tmp_path: Path) -> None:
+    mechanisms = [
+        {"name": "cpuset", "available": True, "reason": "cgroup2", "how_to_enable": ""},
+        {"name": "mba", "available": False, "reason": "no resctrl", "how_to_enable": ""},
+        {"name": "llc_ways", "available": False, "reason": "no resctrl", "how_to_enable": "mount it"},
+    ]
+    found = by_name(agent_findings(agent_that_says(tmp_path, json.dumps({"mechanisms": mechanisms}))))
+    assert found["agent"].available and found["cpuset"].available
+    assert "MBA" in found["mba"].how_to_enable
+    assert found["llc_ways"].how_to_enable == "mount it"
+
+
+def test_an_agent_that_answers_nonsense_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Failure, match="gave no answer to read"):
+        agent_findings(agent_that_says(tmp_path, "Segmentation fault"))
+
+
+def test_no_agent_is_a_finding_and_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("osml.base.agent_binary.BUILT", tmp_path / "none")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert [(f.mechanism, f.available) for f in agent_findings(None)] == [("agent", False)]
+
+
+def test_missing_packages_and_models_say_how_to_get_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nothing(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setenv("OSML_MODELS", str(tmp_path))
+    found = software_findings(nothing)
+    assert not any(one.available for one in found)
+    assert all(one.how_to_enable for one in found)
+    assert "arq" in by_name(found)["predictions"].reason
+
+
+def test_the_command_lists_this_machine_in_the_form_of_the_contract() -> None:
+    result = CliRunner().invoke(application(), ["doctor", "--json"])
+    assert result.exit_code == 0, result.output
+    rows = json.loads(result.stdout)["mechanisms"]
+    assert {"pmu", "models", "training"} <= {row["mechanism"] for row in rows}
+    assert all({"available", "reason", "how_to_enable"} <= set(row) for row in rows)
+    assert all(row["how_to_enable"] for row in rows if not row["available"])

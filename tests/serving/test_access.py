@@ -1,0 +1,116 @@
+import hashlib
+
+import msgspec
+import pytest
+from osml_serving.example import EXAMPLE
+from osml_serving.guards.tokens import read_tokens
+
+from osml.base.failure import InputError
+
+
+def digest(token):
+    return hashlib.sha256(token.encode()).hexdigest()
+
+
+@pytest.fixture
+def token_file(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text(f"# nodes\nnode-17:{digest('old')}\nnode-17:{digest('new')}\n\n*:{digest('all')}\n")
+    path.chmod(0o600)
+    return path
+
+
+@pytest.fixture
+def guarded(serve, token_file):
+    return serve(token_file=token_file)
+
+
+@pytest.mark.parametrize("token", ["old", "new", "all"])
+def test_a_nodes_tokens_speak_for_it(guarded, token):
+    assert guarded.post(EXAMPLE, authorization=f"Bearer {token}").status_code == 200
+
+
+@pytest.mark.parametrize("header", [{}, {"authorization": "Bearer "}, {"authorization": "Basic b2xk"},
+                                    {"authorization": "Bearer wrong"}, {"authorization": "Bearer \u00e9"}])  # fmt: skip
+@pytest.mark.parametrize("path", ["/v1/nodes", "/v1/nodes/node-17", "/v1/events?node=node-17", "/metrics"])
+def test_without_a_known_token_there_is_nothing_to_see(guarded, header, path):
+    encoded = {name: value.encode("latin-1") for name, value in header.items()}
+    answer = guarded.client.get(path, headers=encoded)
+    assert answer.status_code == 401
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+    assert answer.json()["error"]["code"] == "unauthorized"
+
+
+def test_a_token_does_not_speak_for_another_node(guarded):
+    other = msgspec.structs.replace(EXAMPLE, node="node-18")
+    answer = guarded.post(other, authorization="Bearer old")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (403, "node")
+    assert guarded.client.get("/v1/nodes/node-18", headers={"authorization": "Bearer old"}).status_code == 403
+
+
+def test_a_nodes_token_sees_its_own_node_only(guarded):
+    for node in ("node-17", "node-18"):
+        guarded.post(msgspec.structs.replace(EXAMPLE, node=node), authorization="Bearer all")
+    seen = {
+        token: [
+            line["node"]
+            for line in guarded.client.get("/v1/nodes", headers={"authorization": f"Bearer {token}"}).json()["nodes"]
+        ]
+        for token in ("old", "all")
+    }
+    assert seen == {"old": ["node-17"], "all": ["node-17", "node-18"]}
+
+
+def test_metrics_of_all_nodes_want_a_token_for_all_nodes(guarded):
+    assert guarded.client.get("/metrics", headers={"authorization": "Bearer old"}).status_code == 403
+    assert guarded.client.get("/metrics", headers={"authorization": "Bearer all"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/", "/healthz", "/readyz", "/openapi.json", "/static/page.css"])
+def test_probes_and_the_page_itself_want_no_token(guarded, path):
+    assert guarded.client.get(path).status_code == 200
+
+
+@pytest.mark.parametrize("mode", [0o644, 0o602, 0o660])
+def test_a_token_file_that_others_can_touch_is_refused(token_file, mode):
+    token_file.chmod(mode)
+    with pytest.raises(InputError, match=f"mode {mode:04o}.*chmod 0600"):
+        read_tokens(token_file)
+
+
+@pytest.mark.parametrize("line", ["node-17", "node-17:secret", f"no de:{'0' * 64}", f":{'0' * 64}"])
+def test_a_wrong_line_is_named_and_not_repeated(tmp_path, line):
+    path = tmp_path / "tokens"
+    path.write_text(f"# first\n{line}\n")
+    path.chmod(0o600)
+    with pytest.raises(InputError, match="line 2: expected 'node:sha256hex'") as caught:
+        read_tokens(path)
+    assert line not in str(caught.value)
+
+
+@pytest.mark.parametrize("content", ["", "# nothing\n"])
+def test_a_token_file_without_tokens_is_refused(tmp_path, content):
+    path = tmp_path / "tokens"
+    path.write_text(content)
+    path.chmod(0o600)
+    with pytest.raises(InputError, match="holds no token"):
+        read_tokens(path)
+
+
+def test_tokens_are_read_again_and_a_broken_file_changes_nothing(guarded, token_file):
+    good = token_file.read_text()
+    token_file.write_text(good.replace(digest("old"), digest("newest")))
+    assert guarded.post(EXAMPLE, authorization="Bearer old").status_code == 200
+    guarded.runtime.reload_tokens()
+    assert guarded.post(EXAMPLE, authorization="Bearer old").status_code == 401
+    assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
+    viewer = guarded.runtime.broker.subscribe("node-18")  # which does not report
+    for broken in ("", "node-17:secret\n"):
+        token_file.write_text(broken)
+        guarded.runtime.reload_tokens()
+        assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
+    assert viewer.queue.empty()
+    assert b"those before stay" in guarded.log.getvalue()
+    token_file.write_text(good)
+    guarded.runtime.reload_tokens()
+    assert viewer.queue.get_nowait() is None, "a stream that was opened with a token of before has ended"

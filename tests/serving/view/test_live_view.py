@@ -1,0 +1,152 @@
+import asyncio
+import json
+
+import msgspec
+import pytest
+from osml_serving.example import EXAMPLE
+from osml_serving.metrics import Metrics
+from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
+from osml_serving.view.event_stream import EventStream
+from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_POINTS, History, NodeHistory
+from osml_serving.view.interval import NodeSummary
+
+
+def summary(node="a", at=0.0):
+    return NodeSummary(node=node, at=at, seq=0, policy="even", e_s=0.5, violations=0, services=1)
+
+
+def test_the_history_of_a_node_tells_what_was_measured_and_decided(server):
+    for seq in range(3):
+        server.post(msgspec.structs.replace(EXAMPLE, seq=seq))
+    document = server.client.get("/v1/nodes/node-17").json()
+    assert [point["seq"] for point in document["points"]] == [0, 1, 2]
+    moses, _, stream = document["points"][-1]["services"]
+    assert (moses["latency_ms"], moses["target_ms"], moses["met"], moses["cores"]) == (18.4, 15.0, False, 34)
+    assert stream["met"] is None
+    assert stream["speed"] == pytest.approx(0.35 / 0.62)
+    assert document["now"]["platform"]["ways"] == 20
+    assert server.client.get("/v1/nodes/node-17?points=1").json()["points"] == document["points"][-1:]
+
+
+def test_the_list_of_nodes_counts_violations(server, observation):
+    assert server.client.get("/v1/nodes").json()["nodes"] == []
+    server.post(observation)
+    (line,) = server.client.get("/v1/nodes").json()["nodes"]
+    assert (line["node"], line["violations"], line["services"], line["e_s"]) == ("node-17", 1, 3, 0.3)
+
+
+def test_a_node_that_has_not_reported_is_not_found(server):
+    answer = server.client.get("/v1/nodes/elsewhere")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (404, "node")
+
+
+@pytest.mark.parametrize("query", ["points=0", "points=601", "points=x"])
+def test_wrong_parameters_are_named(server, query):
+    answer = server.client.get(f"/v1/nodes/node-17?{query}")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (422, "points")
+
+
+def test_a_node_keeps_a_bounded_number_of_points_and_bytes():
+    node = NodeHistory()
+    for number in range(MAX_POINTS + 5):
+        node.append(b"%d" % number, b"null", summary())
+    assert len(node.points) == MAX_POINTS
+    assert node.points[0] == b"5"
+    node.append(b"x" * MAX_BYTES, b"null", summary())
+    assert len(node.points) == 1
+    assert node.bytes == MAX_BYTES
+
+
+def test_more_nodes_than_the_limit_are_counted_and_silent_ones_make_room():
+    now_s = 0.0
+    history = History(max_nodes=2, clock=lambda: now_s)
+    assert history.append(b"1", b"null", summary("a"))
+    now_s = 5.0
+    assert history.append(b"1", b"null", summary("b"))
+    assert not history.append(b"1", b"null", summary("c", at=1e9))  # the clock on the wall may jump as it likes
+    now_s = FORGET_S
+    assert history.append(b"1", b"null", summary("c", at=-1e9))
+    assert [line.node for line in history.summaries()] == ["b", "c"]
+
+
+def test_a_slow_viewer_is_dropped_and_the_others_are_not():
+    broker = Broker(Metrics([]))
+    slow, quick = broker.subscribe("a"), broker.subscribe("a")
+    for number in range(QUEUE + 1):
+        broker.publish("a", b"%d" % number)
+        assert quick.queue.get_nowait() == b"%d" % number
+    assert slow.queue.get_nowait() is None
+    assert broker.watched("a")
+    broker.unsubscribe(quick)
+    assert not broker.watched("a")
+
+
+def test_a_nodes_own_token_can_not_take_all_event_streams():
+    broker = Broker(Metrics([]))
+    for _ in range(MAX_OWN_VIEWERS):
+        broker.subscribe("a", MAX_OWN_VIEWERS)
+    with pytest.raises(TooManyViewersError):
+        broker.subscribe("a", MAX_OWN_VIEWERS)
+    broker.subscribe("b", MAX_OWN_VIEWERS)
+    broker.subscribe("a")  # the dashboard's
+
+
+def test_viewers_are_limited():
+    broker = Broker(Metrics([]))
+    for _ in range(MAX_VIEWERS):
+        broker.subscribe("a")
+    with pytest.raises(TooManyViewersError):
+        broker.subscribe("a")
+
+
+async def collect(broker, viewer, scenario, heartbeat_s=5.0):
+    sent = []
+    gone = asyncio.Event()
+
+    async def receive():
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message):
+        sent.append(message.get("body", b""))
+
+    stream = asyncio.create_task(EventStream(broker, viewer, b"{}", heartbeat_s)({}, receive, send))
+    await asyncio.sleep(0)
+    await scenario(gone)
+    await asyncio.wait_for(stream, 2)
+    return [body.split(b"\n")[0] for body in sent if body]
+
+
+def test_a_stream_greets_tells_beats_and_ends_with_the_server():
+    broker = Broker(Metrics([]))
+
+    async def scenario(gone):
+        broker.publish("a", b"event: observation\ndata: 1\n\n")
+        await asyncio.sleep(0.08)
+        broker.close()
+
+    events = asyncio.run(collect(broker, broker.subscribe("a"), scenario, heartbeat_s=0.05))
+    assert events == [b"event: hello", b"event: observation", b"event: heartbeat", b"event: end"]
+    assert not broker.watched("a")
+
+
+def test_a_reader_that_leaves_is_forgotten():
+    broker = Broker(Metrics([]))
+
+    async def scenario(gone):
+        gone.set()
+
+    asyncio.run(collect(broker, broker.subscribe("a"), scenario))
+    assert not broker.watched("a")
+
+
+def test_a_stream_opened_while_the_server_stops_ends_at_once():
+    broker = Broker(Metrics([]))
+    broker.close()
+    assert broker.subscribe("a").queue.get_nowait() is None
+
+
+def test_points_are_json_of_their_own(server, observation):
+    server.post(observation)
+    node = server.runtime.history.get("node-17")
+    assert json.loads(node.points[0])["policy"] == "turns"

@@ -1,0 +1,39 @@
+"""A policy on a virtual node in one process."""
+
+import pytest
+
+from osml.simulator import catalogs
+from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.state import Node
+from osml.simulator.surface import tail_ms
+
+PLATFORM = catalogs.platform("e5-2697v4")
+LOADS = {"moses": 0.4, "img-dnn": 0.6, "xapian": 0.5}
+
+
+def loop(policy: str, seed: int = 0) -> ClosedLoop:
+    services = tuple(catalogs.service(name, PLATFORM.id) for name in LOADS)
+    return ClosedLoop(Node(PLATFORM, services, (catalogs.job("stream"),)), LOADS, policy, seed=seed)
+
+
+@pytest.mark.parametrize("policy", ["arq", "parties"])
+def test_a_policy_brings_an_overloaded_mix_inside_its_targets(policy):
+    run = loop(policy)
+    first = run.run(1)[0]
+    assert any(tail_ms(flow, "p99") > 10.0 for flow in first.flows[:3])
+    last = run.run(239)[-20:]  # ARQ: 40 to 55 s with four of five seeds, 165 s with this one
+    met = [all(tail_ms(flow, "p99") <= 10.0 for flow in interval.flows[:3]) for interval in last]
+    assert sum(met) >= 18
+
+
+def test_the_same_seed_gives_the_same_decisions():
+    def decisions(seed):
+        return [interval.decision for interval in loop("arq", seed).run(30)]
+
+    assert decisions(1) == decisions(1)
+    assert decisions(1) != decisions(2)
+
+
+def test_what_is_observed_has_the_threads_that_an_agent_counts():
+    (interval,) = loop("unmanaged").run(1)
+    assert [service.counters.threads for service in interval.observed] == [36, 36, 36, catalogs.job("stream").threads]

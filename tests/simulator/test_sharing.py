@@ -1,0 +1,92 @@
+"""What programs that share a cache or CPUs do to each other."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from scipy.integrate import quad
+
+from osml.simulator import catalogs
+from osml.simulator.engine import advance
+from osml.simulator.physics.cache import insertion_ratio, miss_ratio
+from osml.simulator.physics.cpu import preempting, turn_ms
+from osml.simulator.state import Grant, Node, initial_state
+from osml.simulator.steady import steady
+
+
+@pytest.mark.parametrize("curve", [(0.01, 2.0, 1.5), (0.4, 18.0, 2.0), (0.05, 10.0, 3.0)])
+@pytest.mark.parametrize("mib", [0.5, 5.0, 30.0])
+def test_sharers_insert_as_much_as_lets_all_lines_have_the_same_age(curve, mib):
+    age = quad(lambda held: 1.0 / miss_ratio(*curve, held), 0.0, mib)[0]
+    assert insertion_ratio(*curve, mib) == pytest.approx(mib / age, rel=0.03)
+
+
+def test_whoever_uses_its_data_again_inserts_no_less_than_it_misses():
+    for mib in (0.1, 1.0, 10.0, 50.0):
+        assert miss_ratio(0.01, 2.0, 2.0, mib) <= insertion_ratio(0.01, 2.0, 2.0, mib) <= 1.0
+
+
+def test_a_turn_of_cfs_is_sched_latency_until_there_are_more_than_eight_threads():
+    assert turn_ms(3.0, 1.0, False) == pytest.approx(12.0)  # two threads: half of 24 ms each
+    assert turn_ms(3.0, 7.0, False) == pytest.approx(21.0)
+    assert turn_ms(3.0, 11.0, False) == pytest.approx(33.0)  # min_granularity each
+    assert turn_ms(100.0, 2.0, True) == pytest.approx(200.0)  # SCHED_RR
+    assert math.isfinite(turn_ms(3.0, 0.0, False))
+
+
+def test_threads_of_one_group_preempt_a_job_until_they_use_their_fair_share():
+    # lab/studies/cfs_groups.py: 8 threads on 8 CPUs beside a job on each; 0, 4 and 13 to 27 % wait at 30, 40 and 45 %
+    found = [preempting(False, 1.0, 8 * busy, 0.0, busy, 0.5) for busy in (0.1, 0.3, 0.4, 0.45, 0.5, 0.7)]
+    assert found == pytest.approx([1.0, 1.0, 1.0, 0.5, 0.0, 0.0])
+
+
+def test_a_group_with_many_threads_waits_for_the_tick_unless_it_weighs_more():
+    # lab/studies/cfs_groups.py: 1.4 to 1.8 running threads, whatever the number of CPUs; fewer if requests are many
+    assert [preempting(True, 1.0, running, 0.0, 0.0, 1.0) for running in (0.5, 1.4, 1.6, 8.0)] == [1.0, 1.0, 0.0, 0.0]
+    assert preempting(True, 1.0, 0.4, 4.0, 0.0, 1.0) == 0.0
+    assert preempting(True, 4.0, 3.6, 4.0, 0.0, 1.0) == 1.0
+
+
+@pytest.mark.parametrize(
+    ("cpu_groups", "weight", "waits"), [(False, 100.0, False), (True, 100.0, True), (True, 1000.0, False)]
+)
+def test_beside_a_job_on_all_its_cpus_a_service_waits_in_containers_of_equal_weight(cpu_groups, weight, waits):
+    platform = replace(catalogs.platform("e5-2699v4"), cpu_groups=cpu_groups)
+    service = replace(catalogs.service("xapian", platform.id), threads=8)
+    burner = replace(catalogs.job("cpu-burner"), threads=8)
+    cpus, ways = frozenset(range(8)), (1 << platform.ways) - 1
+    node, loads = Node(platform, (service,), (burner,)), {service.name: 0.12}
+    alone = steady(Node(platform, (service,)), [Grant(cpus, ways)], loads)[0].p99_ms
+    beside = steady(node, [Grant(cpus, ways, cpu_weight=weight), Grant(cpus, ways)], loads)[0].p99_ms
+    assert alone is not None
+    assert beside is not None
+    assert (beside > 3.0 * alone) == waits
+
+
+def test_programs_with_cpu_groups_of_their_own_weigh_more_than_one_with_as_many_threads():
+    # CFS divides a group's weight among its CPUs, so each of eight programs weighs as much as the whole service
+    platform = catalogs.platform("e5-2699v4")
+    service = replace(catalogs.service("sphinx", platform.id), threads=8)
+    burner = replace(catalogs.job("cpu-burner"), threads=8)
+    eight = tuple(replace(burner, name=f"burner-{k}", threads=1) for k in range(8))
+    grant = Grant(frozenset(range(8)), (1 << platform.ways) - 1)
+    for jobs, share in (((burner,), 0.5), (eight, 1.0 / 9.0)):
+        flow = steady(Node(platform, (service,), jobs), [grant] * (1 + len(jobs)), {service.name: 1.0})[0]
+        assert flow.cpu_s / flow.dt / 8 == pytest.approx(share, rel=0.01)
+
+
+def test_a_cache_that_settles_patiently_ends_where_small_steps_of_the_node_do():
+    platform = catalogs.platform("e5-2699v4")
+    service = replace(catalogs.service("xapian", platform.id), threads=8)
+    thrasher = replace(catalogs.job("llc-thrasher"), threads=1)
+    ways = (1 << platform.ways) - 1
+    node = Node(platform, (service,), (thrasher,))
+    grants = [Grant(frozenset(range(8)), ways), Grant(frozenset({8}), ways)]
+    state, flows = initial_state(node), []
+    for _ in range(300):
+        state, flows = advance(node, state, grants, {service.name: 0.27}, 0.1)
+    patient = steady(node, grants, {service.name: 0.27}, patient=True)[0]
+    assert patient.occupancy_mib == pytest.approx(flows[0].occupancy_mib, rel=0.01)
+    assert patient.p99_ms == pytest.approx(flows[0].p99_ms, rel=0.01)
+    hurried = steady(node, grants, {service.name: 0.27})[0]
+    assert hurried.occupancy_mib < 0.5 * patient.occupancy_mib  # goes back and forth: why there is the other way

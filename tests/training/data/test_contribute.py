@@ -1,0 +1,161 @@
+"""Packages: complete, the same bytes again, checked on both sides, nothing lost when a server refuses."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import tarfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from osml.base.failure import Failure, InputError
+
+contributing = pytest.importorskip("osml.datasets.contribute")
+pack, send, unpack_check = contributing.pack, contributing.send, contributing.unpack_check
+
+
+def test_package_is_complete_and_its_checksums_hold(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path / "out", name="small", contributor="nobody", description="two services")
+    names = {file.path for file in unpack_check(package.file)}
+    parquet = {p.relative_to(dataset).as_posix() for p in dataset.rglob("*.parquet")}
+    assert names == parquet | {"dataset.json", "README.md", "croissant.json"}
+    assert package.file.name == f"small-{package.id[:12]}.tar"
+    with tarfile.open(package.file) as archive:
+        card = archive.extractfile("README.md").read().decode()
+        croissant = json.loads(archive.extractfile("croissant.json").read())
+        assert all(m.uid == m.mtime == 0 and m.uname == "" for m in archive.getmembers())
+    assert "simulated by the virtual node (no real machine)" in card
+    assert f"{package.rows:,} rows" in card
+    assert "Contributor: nobody" in card
+    objects = {f["contentUrl"]: f["sha256"] for f in croissant["distribution"] if f["@type"] == "cr:FileObject"}
+    assert set(objects) == parquet
+    for name, digest in objects.items():
+        assert hashlib.sha256((dataset / name).read_bytes()).hexdigest() == digest
+    for key in ("@context", "@type", "conformsTo", "name", "description", "license", "url", "creator", "datePublished"):
+        assert croissant[key]
+
+
+def test_same_data_same_package(dataset: Path, tmp_path: Path) -> None:
+    one = pack(dataset, tmp_path / "a", name="small")
+    two = pack(dataset, tmp_path / "b", name="small")
+    assert one.file.read_bytes() == two.file.read_bytes()
+    assert one.id == two.id
+
+
+def test_data_set_with_errors_is_not_packed(dataset: Path, traces: Path, tmp_path: Path) -> None:
+    before = (dataset / "dataset.json").read_bytes()
+    traces.write_bytes(traces.read_bytes()[:-100])
+    with pytest.raises(InputError, match=r"has 1 errors, the first: traces/.*not readable as Parquet"):
+        pack(dataset, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    assert (dataset / "dataset.json").read_bytes() == before
+
+
+def test_what_the_contributor_says_is_checked_before_it_is_written(dataset: Path, tmp_path: Path) -> None:
+    before = (dataset / "dataset.json").read_bytes()
+    with pytest.raises(InputError, match=r"'bob@x\.org' looks like an e-mail address"):
+        pack(dataset, tmp_path / "out", contributor="bob@x.org")
+    assert (dataset / "dataset.json").read_bytes() == before
+    pack(dataset, tmp_path / "out", contributor="bob")
+
+
+def test_an_address_that_is_none_and_an_answer_of_somebody_else_are_named(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path)
+    with pytest.raises(InputError, match=r"--server is 'http://127\.0\.0\.1:abc', expected"):
+        send(package, "http://127.0.0.1:abc", None)
+    with server(200, {"login": "please"}) as (url, _), pytest.raises(Failure, match="not as an osml server does"):
+        send(package, url, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"name": "Not a name!"}, "name is 'Not a name!', expected 2 to 63"),
+        ({"licence": "MIT"}, "--licence is 'MIT', but the files say 'CDLA-Permissive-2.0'"),
+    ],
+)
+def test_wrong_names_and_licences_are_refused(dataset: Path, tmp_path: Path, arguments: Any, said: str) -> None:
+    with pytest.raises(InputError) as caught:
+        pack(dataset, tmp_path / "out", **arguments)
+    assert said in str(caught.value)
+
+
+def rebuilt(package: Path, change: Any) -> Path:
+    """The package with members changed: `change` takes and returns (name, content)."""
+    target = package.with_name("changed.tar")
+    with tarfile.open(package) as archive, tarfile.open(target, "w") as out:
+        for member in archive.getmembers():
+            found = change(member.name, archive.extractfile(member).read())
+            if found is not None:
+                entry = tarfile.TarInfo(found[0])
+                entry.size = len(found[1])
+                out.addfile(entry, io.BytesIO(found[1]))
+    return target
+
+
+def test_tampered_packages_are_noticed(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path / "out", name="small").file
+    with pytest.raises(InputError, match=r"is not what checksums\.sha256 says"):
+        unpack_check(rebuilt(package, lambda n, c: (n, c + b"x" if n.endswith(".parquet") else c)))
+    with pytest.raises(InputError, match="and not in the package"):
+        unpack_check(rebuilt(package, lambda n, c: None if n == "dataset.json" else (n, c)))
+    with pytest.raises(InputError, match="no plain file below the data set"):
+        unpack_check(rebuilt(package, lambda n, c: (f"../{n}", c)))
+
+
+@contextmanager
+def server(status: int, answer: dict[str, Any]) -> Iterator[tuple[str, list[Any]]]:
+    seen: list[Any] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            seen.append((self.path, dict(self.headers.items()), body))
+            self.send_response(status)
+            self.end_headers()
+            self.wfile.write(json.dumps(answer).encode())
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    listening = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=listening.serve_forever)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{listening.server_port}", seen
+    finally:
+        listening.shutdown()
+        thread.join()
+        listening.server_close()
+
+
+def test_server_gets_the_package_with_token_and_checksum(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path / "out", name="small")
+    with server(201, {"id": "abc"}) as (url, seen):
+        assert send(package, url, "secret") == {"id": "abc"}
+    path, headers, body = seen[0]
+    names = {name.lower(): value for name, value in headers.items()}
+    assert path == "/v1/datasets"
+    assert body == package.file.read_bytes()
+    assert names["authorization"] == "Bearer secret"
+    assert names["content-type"] == "application/x-tar"
+    assert names["x-content-sha256"] == hashlib.sha256(body).hexdigest()
+
+
+def test_refusal_says_why_and_keeps_the_package(dataset: Path, tmp_path: Path) -> None:
+    package = pack(dataset, tmp_path / "out", name="small")
+    answer = {"error": {"code": "too_large", "message": "at most 1 byte"}}
+    with server(413, answer) as (url, _), pytest.raises(Failure, match=r"413: at most 1 byte.*the package is kept in"):
+        send(package, url, None)
+    with pytest.raises(Failure, match="can't be reached"):
+        send(package, "http://127.0.0.1:9", None)
+    with pytest.raises(InputError, match="expected http://HOST:PORT"):
+        send(package, "file:///etc", None)
+    assert package.file.exists()

@@ -1,0 +1,202 @@
+"""Live nodes: records of the agent and traces of `osml live` become cases; what was not measured is null."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+from osml.base.failure import InputError
+from osml.domain import Assignment, Counters, Decision, Latency, Observation, Partition, Platform, Region, Service
+from osml.lab.trials.live.phases import GeneratorCost, LivePhase
+from osml.lab.trials.live.traces import write_traces
+from osml.lab.trials.records import Record
+
+live = pytest.importorskip("osml_training.collect.live")
+data = pytest.importorskip("osml_training.cli.data.app")
+collecting = pytest.importorskip("osml_training.collect.collect")
+machine = pytest.importorskip("osml_training.collect.machine")
+description = pytest.importorskip("osml.datasets.description")
+
+
+def observation(seq: int, quota: float, platform: Platform, mask: str | None = None) -> Observation:
+    services = [
+        Service(
+            "redis", "lc", target_ms=6.0, latency=Latency(p50_ms=1.0, p99_ms=3.0, samples=900, requests_per_s=450.0),
+            counters=Counters(cpu_usage_cores=0.5, rss_mib=20.0, threads=4, llc_misses=2e6, bandwidth_gbps=1.0),
+        ),
+        Service("nginx", "lc", target_ms=9.0, counters=Counters(bandwidth_gbps=0.5)),
+        Service("stress", "be", counters=Counters(work_rate=1.0, bandwidth_gbps=2.0)),
+    ]  # fmt: skip
+    assignments = [
+        Assignment("redis", cpu_quota=quota, way_mask=mask), Assignment("nginx", cpus="0-1", cpu_quota=1.5),
+    ]  # fmt: skip
+    return Observation("n1", seq, float(seq), 2.0, platform, services, assignments=assignments)
+
+
+PLAIN = Platform(id="vm", cores=40, cpus="0-3", core_quantum=0.1)
+RDT = Platform(id="xeon", cores=4, cpus="0-3", ways=11, way_mib=2.0)
+
+
+def record(path: Path, platform: Platform, quotas: list[float], mask: str | None = None) -> Path:
+    lines = [
+        msgspec.json.encode({"observation": observation(k, quota, platform, mask), "decision": None})
+        for k, quota in enumerate(quotas)
+    ]
+    path.write_bytes(b"\n".join(lines) + b"\n")
+    return path
+
+
+def rows_of(folder: Path, service: str) -> list[dict[str, Any]]:
+    return [
+        row for file in folder.rglob(f"service={service}/*.parquet") for row in pq.ParquetFile(file).read().to_pylist()
+    ]
+
+
+def test_agents_record_becomes_cases_with_nulls_for_what_a_vm_hides(tmp_path: Path) -> None:
+    rows, platforms = live.take_over(tmp_path / "set", [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])])
+    assert rows == 6
+    assert platforms[0].logical_cpus == 4
+    redis = rows_of(tmp_path / "set", "redis")
+    assert [(row["cores"], row["sample"]) for row in redis] == [(1.0, 0), (1.0, 1), (2.0, 0)]
+    first = redis[0]
+    assert first["ways"] is None
+    assert first["cache_mib"] is None
+    assert first["ipc"] is None
+    assert first["load"] is None
+    assert (first["p99_ms"], first["requests"], first["requests_per_s"], first["threads"]) == (3.0, 900, 450.0, 4)
+    assert first["llc_misses_per_s"] == 1e6  # 2e6 in two seconds
+    assert (first["neighbours"], first["neighbour_names"]) == (2, "be:stress,nginx")
+    assert first["neighbour_cores"] == 1.5 + 4.0  # nginx has a quota, stress may use all
+    assert first["neighbour_bandwidth_gbps"] == 2.5
+    assert first["neighbour_ways"] is None
+    nginx = rows_of(tmp_path / "set", "nginx")
+    assert all(row["p99_ms"] is None for row in nginx)
+    assert len({row["run"] for row in redis}) == 1
+
+
+def test_ways_are_counted_where_the_cache_is_partitioned(tmp_path: Path) -> None:
+    live.take_over(tmp_path / "set", [record(tmp_path / "r", RDT, [2.0], mask="7")])
+    row = rows_of(tmp_path / "set", "redis")[0]
+    assert (row["cores"], row["ways"], row["cache_mib"]) == (2.0, 3, 6.0)
+    assert (row["neighbour_ways"], row["neighbour_cache_mib"]) == (22, 44.0)
+
+
+def test_a_service_without_measured_neighbours_has_no_sum(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0])
+    file.write_bytes(file.read_bytes().replace(b'"bandwidth_gbps":2.0', b'"bandwidth_gbps":null'))
+    live.take_over(tmp_path / "set", [file])
+    assert rows_of(tmp_path / "set", "redis")[0]["neighbour_bandwidth_gbps"] is None
+
+
+def test_traces_of_osml_live_become_the_same_cases(tmp_path: Path) -> None:
+    seen = [observation(k, quota, PLAIN) for k, quota in enumerate([1.0, 1.0, 2.0])]
+    decision = Decision("n1", 0, "arq", Partition([Region(["redis", "nginx", "stress"], 40)]), [])
+    phase = LivePhase("managed", "arq", [Record(o, decision) for o in seen], 0, {}, GeneratorCost(1.0, "fifo"), None)
+    summary = {"baseline": {"work_rate_unit": "x"}, "policy": "arq", "seed": 0, "mechanisms": [], "missing": []}
+    (tmp_path / "telemetry").mkdir()
+    write_traces(tmp_path / "traces.parquet", [phase], tmp_path / "telemetry", summary)
+    live.take_over(tmp_path / "a", [tmp_path / "traces.parquet"])
+    live.take_over(tmp_path / "b", [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])])
+    one, other = rows_of(tmp_path / "a", "redis"), rows_of(tmp_path / "b", "redis")
+    for row in (*one, *other):
+        row.pop("run")
+    assert one == other
+
+
+def test_what_was_simulated_says_so(tmp_path: Path) -> None:
+    for simulated, kind in ((False, "real"), (True, "virtual")):
+        live.take_over(tmp_path / kind, [record(tmp_path / "r", PLAIN, [1.0])], simulated=simulated)
+        for file in (tmp_path / kind).rglob("*.parquet"):
+            about = description.described(pq.read_schema(file).metadata, "f")
+            assert about.provenance.kind == kind
+
+
+def test_wrong_files_are_refused_with_a_sentence(tmp_path: Path, made: Path) -> None:
+    (tmp_path / "x").write_text('{"no": "record"}\n')
+    with pytest.raises(InputError, match="line 1 is no record"):
+        live.take_over(tmp_path / "set", [tmp_path / "x"])
+    (tmp_path / "empty").write_text("")
+    with pytest.raises(InputError, match="no observation in it"):
+        live.take_over(tmp_path / "set", [tmp_path / "empty"])
+    with pytest.raises(InputError, match=r"osml\.schema is"):
+        live.take_over(tmp_path / "set", [next((made / "traces").rglob("*.parquet"))])
+    with pytest.raises(InputError, match="can't be read"):
+        live.take_over(tmp_path / "set", [tmp_path / "nowhere"])
+
+
+def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])
+    file.write_bytes(file.read_bytes()[:-40])
+    assert live.take_over(tmp_path / "set", [file, file])[0] == 4  # two services; a file given twice counts once
+    file.write_bytes(file.read_bytes() + b"\n")
+    with pytest.raises(InputError, match="line 3 is no record"):
+        live.take_over(tmp_path / "other", [file])
+
+
+@pytest.mark.parametrize("name", ["../../evil", "/evil", ".hidden", "a/b", ""])
+def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0])
+    file.write_bytes(file.read_bytes().replace(b'"id":"vm"', b'"id":' + json.dumps(name).encode()))
+    with pytest.raises(InputError, match=r"platform is '.*', expected 1 to 63 letters"):
+        live.take_over(tmp_path / "set", [file])
+    assert not list(tmp_path.rglob("*.parquet"))
+
+
+def test_what_a_folder_holds_is_not_forgotten(tmp_path: Path, dataset: Path) -> None:
+    one = record(tmp_path / "one", PLAIN, [1.0])
+    two = record(tmp_path / "two", msgspec.structs.replace(PLAIN, id="other"), [1.0])
+    for file in (one, two):
+        live.describe_live(tmp_path / "mine", live.take_over(tmp_path / "mine", [file])[1])
+    assert [platform.id for platform in collecting.read_description(tmp_path / "mine").platforms] == ["vm", "other"]
+    before = (dataset / "dataset.json").read_bytes()
+    with pytest.raises(
+        InputError, match=r"holds another collection \(kind was virtual, now real\): give another folder"
+    ):
+        live.take_over(dataset, [one])
+    assert (dataset / "dataset.json").read_bytes() == before
+    assert not list(dataset.rglob("service=redis"))
+
+
+def test_a_record_whose_neighbours_were_never_confined_has_nothing_to_label_and_says_so(tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    live.describe_live(folder, live.take_over(folder, [record(tmp_path / "r", PLAIN, [1.0, 2.0])])[1])
+    found = CliRunner().invoke(data.app, ["label", str(folder)], catch_exceptions=False)
+    assert "had cores of their own: nothing to label" in found.stdout
+
+
+def test_another_machine_than_the_traces_speak_of_is_refused(tmp_path: Path) -> None:
+    here = description.Fingerprint("here", logical_cpus=2, cpu_model="small")
+    with pytest.raises(InputError, match="the traces speak of 4"):
+        live.take_over(tmp_path / "set", [record(tmp_path / "r", PLAIN, [1.0])], here)
+
+
+def test_machine_is_described_from_proc_and_sys_without_its_name(tmp_path: Path) -> None:
+    cpuinfo = (
+        "processor\t: 0\nmodel name\t: Xeon Test\nstepping\t: 1\nmicrocode\t: 0xb000\nsiblings\t: 4\ncpu cores\t: 2\n"
+        "flags\t\t: fpu hypervisor\n\n"
+    )
+    files = {
+        "proc/cpuinfo": cpuinfo + "processor\t: 1\n\nprocessor\t: 2\n\nprocessor\t: 3\n\n",
+        "proc/sys/kernel/osrelease": "6.1.0\n",
+        "sys/devices/system/cpu/cpu0/cache/index3/size": "46080K\n",
+        "sys/devices/system/cpu/cpu0/cpufreq/scaling_governor": "performance\n",
+        "sys/devices/system/cpu/cpu0/cpufreq/base_frequency": "2300000\n",
+        "resctrl/info/L3/cbm_mask": "fffff\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    found = machine.this_machine("x", tmp_path / "proc", tmp_path / "sys", tmp_path / "resctrl")
+    assert (found.cpu_model, found.stepping, found.microcode, found.kernel) == ("Xeon Test", 1, "0xb000", "6.1.0")
+    assert (found.logical_cpus, found.physical_cores, found.smt) == (4, 2, True)
+    assert (found.llc_mib, found.llc_ways, found.way_mib) == (45.0, 20, 2.25)
+    assert (found.governor, found.base_ghz, found.hypervisor) == ("performance", 2.3, "yes")
+    empty = machine.this_machine("y", tmp_path / "no", tmp_path / "no", tmp_path / "no")
+    assert empty.logical_cpus is None
+    assert empty.llc_ways is None

@@ -1,0 +1,410 @@
+"""Bad data sets: every fault is found, with the place where it is; good ones have none."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from osml.base.failure import InputError
+
+store = pytest.importorskip("osml.datasets.store")
+validating = pytest.importorskip("osml.datasets.validate")
+collecting = pytest.importorskip("osml_training.collect.collect")
+columns = pytest.importorskip("osml.datasets.checks.columns")
+duplicates = pytest.importorskip("osml.datasets.checks.duplicates")
+personal = pytest.importorskip("osml.datasets.checks.personal")
+
+Rewrite = Callable[..., None]
+
+
+@dataclass
+class Spoiled:
+    """What the report says of a data set with one fault."""
+
+    report: Any
+
+    def one(self, severity: str, column: str | None, text: str) -> Any:
+        """The finding with this text; an assertion that names all others where it is missing."""
+        for found in self.report.findings:
+            if (found.severity, found.column) == (severity, column) and text in found.message:
+                return found
+        raise AssertionError([(f.severity, f.column, f.message) for f in self.report.findings])
+
+
+def check(path: Path) -> Spoiled:
+    return Spoiled(validating.validate(path))
+
+
+def test_good_data_set_has_no_finding(made: Path) -> None:
+    report = validating.validate(made)
+    assert report.findings == []
+    assert report.accepted
+    assert report.rows == pq.read_table(made / "traces", partitioning=None).num_rows
+    assert report.runs > 0
+
+
+def test_one_file_can_be_checked_alone(made: Path) -> None:
+    file = next((made / "traces").rglob("*.parquet"))
+    report = validating.validate(file)
+    assert report.accepted
+    assert report.rows == pq.read_metadata(file).num_rows
+
+
+SCALED = [
+    ("rss_mib", 2.0**20, "is it in bytes?"),
+    ("rss_mib", 1024.0, "is it in KiB?"),
+    ("frequency_ghz", 1000.0, "is it in MHz?"),
+    ("cpu_usage_cores", 100.0, "is it in percent?"),
+    ("bandwidth_gbps", 1e9, "is it in bytes/s?"),
+    ("cache_mib", 2.0**20, "is it in bytes?"),
+]
+
+
+@pytest.mark.parametrize(("column", "factor", "hint"), SCALED)
+def test_wrong_units_are_found_and_guessed(
+    dataset: Path, traces: Path, rewrite: Rewrite, column: str, factor: float, hint: str
+) -> None:
+    rewrite(traces, lambda columns: columns.__setitem__(column, [v * factor for v in columns[column]]))
+    found = check(dataset)
+    assert not found.report.accepted
+    place = found.one("error", column, hint)
+    assert place.file == traces.relative_to(dataset).as_posix()
+    assert place.row_group == 0
+
+
+def test_all_units_that_a_number_may_be_in_are_named() -> None:
+    assert columns.unit_hint("rss_mib", 3e9, 0.0, 3e7) == "; is it in KiB or bytes?"
+    assert columns.unit_hint("rss_mib", 6e12, 0.0, 3e7) == "; is it in bytes?"
+    assert columns.unit_hint("rss_mib", 1e15, 0.0, 3e7) == ""
+
+
+def test_wrong_unit_in_the_metadata_is_found(dataset: Path, traces: Path) -> None:
+    table = pq.ParquetFile(traces).read()
+    at = table.column_names.index("rss_mib")
+    field = table.schema.field(at).with_metadata({"unit": "KiB"})
+    pq.write_table(table.cast(table.schema.set(at, field)), traces)
+    check(dataset).one("error", "rss_mib", "unit is 'KiB', expected 'MiB'")
+
+
+def test_truncated_file_is_one_finding_and_the_rest_is_checked(dataset: Path, traces: Path) -> None:
+    rows = validating.validate(dataset).rows - pq.read_metadata(traces).num_rows
+    traces.write_bytes(traces.read_bytes()[:-300])
+    found = check(dataset)
+    place = found.one("error", None, "not readable as Parquet, it may have been cut off")
+    assert place.file == traces.relative_to(dataset).as_posix()
+    assert found.report.rows == rows
+
+
+@pytest.mark.parametrize(("value", "text"), [(0.0, "null, never 0"), (1.7, "a sensor that stood still")])
+def test_column_of_constants_is_found(dataset: Path, traces: Path, rewrite: Rewrite, value: float, text: str) -> None:
+    rewrite(traces, lambda columns: columns.__setitem__("ipc", [value] * len(columns["ipc"])))
+    check(dataset).one("error", "ipc", text)
+
+
+def test_column_that_was_never_measured_is_fine(dataset: Path, rewrite: Rewrite) -> None:
+    for file in (dataset / "traces").rglob("*.parquet"):
+        for name in ("ipc", "llc_misses_per_s", "bandwidth_gbps", "neighbour_bandwidth_gbps"):
+            rewrite(file, lambda columns, name=name: columns.__setitem__(name, [None] * len(columns[name])))
+    assert validating.validate(dataset).accepted
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_numbers_that_are_none_are_found(dataset: Path, traces: Path, rewrite: Rewrite, value: float) -> None:
+    rewrite(traces, lambda columns: columns["p99_ms"].__setitem__(450, value))
+    assert check(dataset).one("error", "p99_ms", "expected a number, or null").row_group == 0
+
+
+def test_nan_labels_are_found(dataset: Path, rewrite: Rewrite) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    rewrite(file, lambda columns: columns["oaa_cores"].__setitem__(0, float("nan")))
+    place = check(dataset).one("error", "oaa_cores", "1 rows are nan")
+    assert place.file == file.relative_to(dataset).as_posix()
+
+
+def test_labels_that_their_traces_do_not_give_are_found(dataset: Path, rewrite: Rewrite) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+
+    def shift(columns: dict[str, Any]) -> None:
+        columns["oaa_cores"] = [None if v is None else v + 1 for v in columns["oaa_cores"]]
+
+    rewrite(file, shift)
+    check(dataset).one("error", "oaa_cores", "label it again")
+
+
+def test_service_with_one_load_is_a_warning(dataset: Path, rewrite: Rewrite) -> None:
+    def flatten(columns: dict[str, Any]) -> None:
+        columns["offered_per_s"] = [500.0] * len(columns["run"])
+
+    for file in (dataset / "traces").rglob("*service=moses*/*.parquet"):
+        rewrite(file, flatten)
+    found = check(dataset)
+    found.one("warning", "offered_per_s", "service 'moses' on 'e5-2630v4' has one load only (500/s)")
+
+
+@pytest.mark.parametrize(
+    ("change", "column", "text"),
+    [
+        ({"logical_cpus": 4}, "cores", "rows are above the CPUs of the platform, such as 10 above 4"),
+        ({"llc_ways": 8, "llc_mib": 10.0}, "ways", "rows are above the ways of the platform, such as 20 above 8"),
+        ({"way_mib": 2.0, "llc_mib": 40.0}, "cache_mib", "rows are not ways x way_mib"),
+        ({"turbo_ghz": 1.2}, "frequency_ghz", "turbo"),
+        ({"llc_mib": 70.0}, None, "20 ways of 1.25 MiB are 25 MiB, but llc_mib is 70"),
+        ({"physical_cores": 20}, None, "10 logical CPUs on 20 cores"),
+    ],
+)
+def test_description_that_contradicts_the_traces_is_found(
+    dataset: Path, traces: Path, rewrite: Rewrite, change: dict[str, Any], column: str | None, text: str
+) -> None:
+    platform = json.loads(pq.read_schema(traces).metadata[b"osml.platform"])
+    rewrite(traces, osml_platform=json.dumps(platform | change))
+    found = check(dataset)
+    assert not found.report.accepted
+    found.one("error", column, text)
+    assert not any("is it in" in finding.message for finding in found.report.findings)  # the unit is not what is wrong
+
+
+def test_labels_of_traces_that_are_wrong_are_not_said_to_be_wrong(
+    dataset: Path, traces: Path, rewrite: Rewrite
+) -> None:
+    rewrite(traces, lambda columns: columns["ipc"].__setitem__(3, float("nan")))
+    found = check(dataset)
+    found.one("error", "ipc", "1 rows are nan")
+    found.one("note", None, "labels were not compared with the traces, which have errors")
+    assert len(found.report.findings) == 2
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"platforms": []}, "platform 'e5-2630v4' is not described in dataset.json"),
+        ({"licence": "CC0-1.0"}, "licence is 'CDLA-Permissive-2.0' here, dataset.json says 'CC0-1.0'"),
+        ({"kind": "real"}, "provenance is 'virtual' here, dataset.json says 'real'"),
+    ],
+)
+def test_a_data_set_that_says_something_else_than_its_files_is_found(
+    dataset: Path, change: dict[str, Any], text: str
+) -> None:
+    about = json.loads((dataset / "dataset.json").read_text("utf-8"))
+    about["provenance"] |= {key: value for key, value in change.items() if key == "kind"}
+    about |= {key: value for key, value in change.items() if key != "kind"}
+    (dataset / "dataset.json").write_text(json.dumps(about), "utf-8")
+    check(dataset).one("error", None, text)
+
+
+def test_rows_of_another_service_than_their_folder_says_are_found(
+    dataset: Path, traces: Path, rewrite: Rewrite
+) -> None:
+    rewrite(traces, lambda columns: columns.__setitem__("service", ["moses2"] * len(columns["service"])))
+    found = check(dataset)
+    found.one("error", "service", "rows of 'moses2' in the folder of 'moses'")
+
+
+def test_labels_that_belong_to_no_traces_are_found(dataset: Path, traces: Path) -> None:
+    (dataset / "labels" / traces.relative_to(dataset / "traces")).with_name("more.parquet").write_bytes(b"garbage")
+    check(dataset).one("error", None, "labels without a traces file of the same name")
+
+
+def test_labels_of_another_folder_are_said_not_to_be_handed_on(dataset: Path) -> None:
+    (dataset / "labels").rename(dataset / "labels-reference")
+    check(dataset).one("warning", None, "no file of a data set, it is not handed on")
+
+
+def test_a_row_group_without_rows_is_found(dataset: Path, traces: Path) -> None:
+    table = pq.ParquetFile(traces).read()
+    pq.write_table(table.slice(0, 0), traces)
+    check(dataset).one("warning", None, "a row group without rows")
+
+
+def test_a_data_set_that_describes_another_machine_than_its_files_is_found(dataset: Path, traces: Path) -> None:
+    about = json.loads((dataset / "dataset.json").read_text("utf-8"))
+    about["platforms"][0]["logical_cpus"] = 8
+    (dataset / "dataset.json").write_text(json.dumps(about), "utf-8")
+    found = check(dataset).one("error", None, "logical_cpus of 'e5-2630v4' is 10 here, dataset.json says 8")
+    assert found.file == traces.relative_to(dataset).as_posix()
+
+
+def test_rows_of_another_platform_are_found(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    rewrite(traces, lambda columns: columns["platform"].__setitem__(5, "gold-6338"))
+    check(dataset).one("error", "platform", "rows of 'gold-6338' in a file described as 'e5-2630v4'")
+
+
+def test_cores_turned_around_are_no_surface(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    def turn(columns: dict[str, Any]) -> None:
+        columns["cores"] = [
+            11 - cores - (n or 0) for cores, n in zip(columns["cores"], columns["neighbours"], strict=True)
+        ]
+        columns["cpu_usage_cores"] = [None] * len(columns["cores"])
+
+    rewrite(traces, turn)
+    found = check(dataset)
+    assert not found.report.accepted
+    found.one("error", "p95_ms", "are cores, ways or latencies mixed up?")
+
+
+def test_percentiles_out_of_order_are_found(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    def swap(columns: dict[str, Any]) -> None:
+        columns["p50_ms"], columns["p99_ms"] = columns["p99_ms"], columns["p50_ms"]
+
+    rewrite(traces, swap)
+    check(dataset).one("error", "p95_ms", "rows are above the p99_ms")
+
+
+def test_a_row_that_is_there_twice_is_found(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    def double(columns: dict[str, Any]) -> None:
+        for values in columns.values():
+            values[100] = values[99]
+
+    rewrite(traces, double)
+    check(dataset).one("error", "sample", "1 rows have the run, allocation and sample of another row")
+
+
+def test_copies_under_another_run_leak_between_splits(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    copy = traces.with_name("part-00009.parquet")
+    copy.write_bytes(traces.read_bytes())
+    rewrite(copy, lambda columns: columns.__setitem__("run", [f"z{run}" for run in columns["run"]]))
+    found = check(dataset)
+    assert found.one("error", None, "copied rows leak between splits").file.endswith("part-00009.parquet")
+
+
+def test_a_run_in_two_files_is_found(dataset: Path, traces: Path) -> None:
+    traces.with_name("part-00009.parquet").write_bytes(traces.read_bytes())
+    check(dataset).one("error", "run", "a split by files or runs would leak")
+
+
+def test_traces_outside_of_the_folders_that_say_whose_they_are(dataset: Path, traces: Path) -> None:
+    traces.rename(dataset / "traces" / "loose.parquet")
+    assert check(dataset).one("error", None, "its folders don't say whose").file == "traces/loose.parquet"
+    with pytest.raises(InputError, match=r"loose\.parquet: its folders don't say whose traces these are"):
+        store.trace_files(dataset)
+
+
+def test_samples_without_noise_are_equal_and_only_a_warning(tmp_path: Path, small_sweep: Callable[..., Any]) -> None:
+    collecting.collect(tmp_path / "set", small_sweep(noise=False))
+    found = check(tmp_path / "set")
+    assert found.report.accepted
+    found.one("warning", None, "as measurements without noise do")
+
+
+def test_one_file_alone_is_held_against_its_folders_too(traces: Path) -> None:
+    folder = traces.parent.parent.with_name("platform=gold-6338") / "service=silo"
+    folder.mkdir(parents=True)
+    moved = traces.rename(folder / traces.name)
+    check(moved).one("error", "platform", "folder says gold-6338, the description says e5-2630v4")
+    check(moved).one("error", "service", "in the folder of 'silo'")
+
+
+def test_services_that_nobody_has_confined_share_the_machine(tmp_path: Path, small_sweep: Callable[..., Any]) -> None:
+    collecting.collect(tmp_path / "set", small_sweep(unconfined=20, samples=1))
+    assert check(tmp_path / "set").report.findings == []
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("jane.doe@example.com", "e-mail"),
+        ("node 10.1.2.3", "IP address"),
+        ("2001:db8:0:1:2:3:4:5", "IPv6"),
+        ("00:1b:44:11:3a:b7", "MAC"),
+        ("/home/jane/traces", "home folder"),
+        ("rack7.dc1.corp", "host name"),
+        ("user=jane", "user name"),
+    ],
+)
+def test_personal_data_in_names_are_found(text: str, what: str) -> None:
+    assert any(what in kind for kind, _ in personal.suspects(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["moses=0.4,be:stream", "e5-2697v4", "Intel Xeon E5-2697 v4", "5.10.0-28-amd64", "0.1.0"]
+)
+def test_ordinary_names_are_nobodys(text: str) -> None:
+    assert list(personal.suspects(text)) == []
+
+
+def test_personal_data_in_rows_and_descriptions_are_located(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    rewrite(traces, lambda columns: columns["neighbour_names"].__setitem__(0, "jane@example.com"))
+    about = json.loads((dataset / "dataset.json").read_text())
+    (dataset / "dataset.json").write_text(json.dumps(about | {"description": "taken on 192.168.0.7."}))
+    found = check(dataset)
+    assert found.one("error", "neighbour_names", "'jane@example.com' looks like an e-mail").row_group == 0
+    assert found.one("error", None, "'192.168.0.7' looks like an IP address").file == "dataset.json"
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "text"),
+    [
+        ("osml_licence", "Proprietary", "licence is 'Proprietary', expected one of"),
+        ("osml_schema", "osml/cases/v0", "osml.schema is 'osml/cases/v0'"),
+        ("osml_provenance", "{", "metadata can't be read"),
+        ("osml_platform", '{"id": "x", "hostname": "y"}', "metadata can't be read"),
+    ],
+)
+def test_wrong_metadata_are_found(
+    dataset: Path, traces: Path, rewrite: Rewrite, key: str, value: str, text: str
+) -> None:
+    rewrite(traces, **{key: value})
+    check(dataset).one("error", None, text)
+
+
+def test_missing_unknown_and_wrong_columns_are_all_named(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    def spoil(columns: dict[str, Any]) -> None:
+        del columns["ipc"]
+        columns["hostname"] = ["x"] * len(columns["run"])
+
+    rewrite(traces, spoil)
+    found = check(dataset)
+    found.one("error", "ipc", "column is missing, expected float")
+    found.one("error", "hostname", "unknown column")
+
+
+def test_strange_files_size_and_links_are_found(dataset: Path) -> None:
+    (dataset / "notes.txt").write_text("hello")
+    (dataset / "link").symlink_to("/etc/hostname")
+    found = Spoiled(validating.validate(dataset, max_gib=1e-6))
+    assert found.one("warning", None, "no file of a data set").file == "notes.txt"
+    assert found.one("error", None, "a symbolic link").file == "link"
+    found.one("error", None, "hand it in by platform")
+
+
+def test_empty_and_missing_paths(tmp_path: Path) -> None:
+    assert not validating.validate(tmp_path).accepted
+    with pytest.raises(InputError, match="neither a folder nor a file"):
+        validating.validate(tmp_path / "nowhere")
+
+
+def test_copies_are_found_in_bounded_memory() -> None:
+    known = duplicates.Duplicates(most=1000)
+    rng = np.random.default_rng(0)
+    import pyarrow as pa
+
+    def table(values: Any) -> Any:
+        columns = {name: values + k for k, name in enumerate(duplicates._MEASURED)}
+        size = len(values)
+        return pa.table(columns | {"run": ["r"] * size, "cores": values, "ways": values, "sample": values})
+
+    place = validating.Place("f", 0)
+    seen = [rng.random(500) for _ in range(40)]
+    for values in seen:
+        assert not list(known.add(table(values), place, True))
+    assert sum(len(level) for level in known._levels) <= 1000
+    assert any("repeat the measurements" in f.message for values in seen for f in known.add(table(values), place, True))
+
+
+def test_damaged_bytes_are_findings_never_a_traceback(dataset: Path, traces: Path) -> None:
+    content = traces.read_bytes()
+    rng = np.random.default_rng(0)
+    found = 0
+    for _ in range(40):
+        damaged = bytearray(content)
+        for place in rng.integers(0, len(content), 20).tolist():
+            damaged[place] ^= int(rng.integers(1, 256))
+        traces.write_bytes(bytes(damaged))
+        found += not validating.validate(traces).accepted
+    assert found >= 20

@@ -1,0 +1,116 @@
+"""`osml data transitions`, `osml train c` and `osml train evaluate` from the command line to the folder of a model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("osml_training")
+pytest.importorskip("torch")
+pytest.importorskip("onnx")
+pytest.importorskip("onnxruntime")
+
+from osml_training.cli.data import app as data
+from osml_training.cli.train import app as train
+
+from osml.base.failure import InputError
+from osml.predictors import find_model, load_q_function, read_metadata
+
+PLATFORM = "e5-2630v4"
+QUICK = ("--updates", "60", "--statuses", "8000", "--seed", "3")
+
+
+def _run(app: Any, *arguments: str) -> dict[str, Any]:
+    found = CliRunner().invoke(app, [*arguments, "--json"], catch_exceptions=False)
+    assert found.exit_code == 0, found.output
+    document: dict[str, Any] = json.loads(found.stdout)
+    return document
+
+
+@pytest.fixture(scope="module")
+def trained(sweep: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
+    out = tmp_path_factory.mktemp("models")
+    return out, _run(train.app, "c", str(sweep), "--out", str(out), *QUICK)
+
+
+def test_a_training_leaves_a_model_that_a_node_can_load(trained: tuple[Path, dict[str, Any]]) -> None:
+    out, document = trained
+    rows = {(row["policy"], row["split"]): row for row in document["rows"]}
+    policies = {policy for policy, _ in rows}
+    assert policies == {"model", "margin 0.01", "PMU, LLC hidden", "random", "straight to OAA"}
+    assert {split for _, split in rows} == {"seen", "unseen"}
+    straight = rows["straight to OAA", "seen"]
+    assert (straight["arrived"], straight["ended_met"], straight["cores"]) == (1.0, 1.0, 0.0)
+    assert rows["model", "seen"]["could"] == straight["could"] >= rows["random", "seen"]["met"]
+    opened = load_q_function(find_model(out, "c", PLATFORM))
+    assert opened.metadata.services == ["img-dnn", "moses"]
+    assert opened.metadata.metrics["rows"] == document["rows"]
+    assert opened.metadata.simulated
+    assert document["learning"]["learned_tuples"] > 0
+    earned = document["learning"]["earned_by_seed"]
+    assert list(earned) == sorted(earned, key=lambda seed: earned[seed], reverse=True)
+    assert set(earned) == {"3", "4", "5"}
+    card = (out / f"c-masked-{PLATFORM}" / "card.md").read_text()
+    assert f"kept of 3 networks: the one of seed {next(iter(earned))}" in card
+
+
+def test_the_same_command_gives_the_same_file(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    _run(train.app, "c", str(sweep), "--out", str(tmp_path), *QUICK)
+    first, second = (folder / f"c-masked-{PLATFORM}" / "model.onnx" for folder in (trained[0], tmp_path))
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_evaluation_of_a_stored_model_repeats_the_training_s(sweep: Path, trained: tuple[Path, dict[str, Any]]) -> None:
+    out, document = trained
+    name = f"c-masked-{PLATFORM}"
+    found = _run(train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(sweep))
+    assert found["rows"] == document["rows"]
+    assert found["kind"] == "c"
+    assert found["falls_refused"] == document["falls_refused"]
+    with pytest.raises(InputError, match="model is a C"):
+        _run(
+            train.app,
+            "evaluate",
+            "--model",
+            name,
+            "--models",
+            str(out),
+            "--dataset",
+            str(sweep),
+            "--baselines",
+        )
+
+
+def test_tuples_in_a_file_train_the_same_model(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    file = tmp_path / "tuples.parquet"
+    written = _run(data.app, "transitions", str(sweep), "--out", str(file))
+    assert written["tuples"] > 20 * written["statuses"] > 0
+    assert written["bytes"] == file.stat().st_size
+    arguments = ("--out", str(tmp_path), "--evaluate-on", str(sweep), "--updates", "60", "--seed", "3")
+    document = _run(train.app, "c", str(file), *arguments)
+    assert {row["split"] for row in document["rows"]} == {"seen", "unseen"}
+    metadata = read_metadata(tmp_path / f"c-masked-{PLATFORM}")
+    assert metadata.dataset_fingerprint != trained[1].get("dataset_fingerprint")
+
+
+def test_a_training_is_tracked_with_its_loss_and_what_it_came_to(sweep: Path, tmp_path: Path) -> None:
+    mlflow = pytest.importorskip("mlflow")
+    from osml_training.registry.versions import pull, versions
+
+    uri = f"sqlite:///{tmp_path}/mlflow.db"
+    _run(train.app, "c", str(sweep), "--out", str(tmp_path / "a"), "--track", uri, *QUICK)
+    found = versions(uri)
+    assert [(row["name"], row["aliases"]) for row in found] == [(f"osml-c-{PLATFORM}", ["challenger"])]
+    assert 0 <= found[0]["metrics"]["seen.met"] <= 1
+    folder = pull(uri, f"osml-c-{PLATFORM}", "challenger", tmp_path / "b")
+    assert load_q_function(folder).metadata.kind == "c"
+    run = mlflow.MlflowClient().get_model_version(f"osml-c-{PLATFORM}", "1").tags["run"]
+    assert mlflow.MlflowClient().get_metric_history(run, "loss")

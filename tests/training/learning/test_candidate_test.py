@@ -1,0 +1,55 @@
+"""What a judgement must not overlook."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("osml_training")
+pytest.importorskip("torch")
+
+import torch
+from osml_training.dqn.transitions import Tuples
+from osml_training.learning.candidate_test import Virtual, judge, on_held_out
+from osml_training.learning.config import LearningConfig
+from osml_training.learning.recorded import Recorded
+
+from osml.lab.bench.report.statistics import Estimate
+
+ROWS = 60
+
+
+def net_of(value: float, spoilt: float | None = None) -> Any:
+    """A network that says `value` everywhere, and `spoilt` in every third state."""
+
+    def net(states: torch.Tensor, legal: torch.Tensor | None = None) -> torch.Tensor:
+        del legal
+        q = torch.full((len(states), 49), value)
+        if spoilt is not None:
+            q[states[:, 0] == 0] = spoilt
+        return q
+
+    return net
+
+
+@pytest.fixture
+def held() -> Recorded:
+    """Rewards of 0; every third state is 0, the others are 1."""
+    states = (np.arange(ROWS) % 3 > 0).astype(np.float32)[:, None]
+    legal, met = np.ones((ROWS, 49), np.int8), np.ones(ROWS, np.bool_)
+    tuples = Tuples(states, np.full(ROWS, 24), np.zeros(ROWS, np.float32), states, legal)
+    return Recorded(tuples, legal, met, met, np.arange(ROWS), {})
+
+
+@pytest.mark.parametrize("spoilt", [float("nan"), float("inf"), -float("inf")])
+def test_values_that_are_no_numbers_somewhere_are_worse_everywhere(held: Recorded, spoilt: float) -> None:
+    lower, even = Estimate(-0.02, -0.03, -0.01, ROWS), Estimate(0.0, -0.001, 0.001, ROWS)
+    virtual = Virtual(lower, lower, even, 0.1, 0.08)
+    good = on_held_out(net_of(0.1), net_of(1.0), held, 0.9)
+    assert judge(good, virtual, LearningConfig()).promote
+    bad = on_held_out(net_of(0.1, spoilt), net_of(1.0), held, 0.9)
+    verdict = judge(bad, virtual, LearningConfig())
+    assert not verdict.promote
+    assert "predicts held-out experiences worse" in verdict.reasons[0]

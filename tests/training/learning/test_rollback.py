@@ -1,0 +1,152 @@
+"""Promotions are taken back, byte for byte, and never over somebody else's work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from osml_serving.models.shelf import ModelShelf
+from osml_training.learning import exchange as exchange_files
+from osml_training.learning.config import LearningConfig
+from osml_training.learning.job import learn
+from osml_training.learning.promotion import LearnJob
+from osml_training.learning.rollback import roll_back
+
+from osml.base.failure import Failure, InputError
+from osml.domain import Experience
+from osml.predictors import load_manifest
+
+replace = msgspec.structs.replace
+PLATFORM = "e5-2697v4"
+CHAMPION = "c-test"
+
+
+def test_a_better_candidate_is_promoted_served_and_taken_back(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    tmp_path: Path,
+    job_of: Callable[..., LearnJob],
+    config: LearningConfig,
+) -> None:
+    pytest.importorskip("mlflow")
+    from osml_training.registry.versions import versions
+
+    track = f"sqlite:///{tmp_path}/mlflow.db"
+    shelf = ModelShelf(models)
+    shelf.reload()
+    before = (models / "manifest.json").read_bytes()
+    store = fill(experiences)
+    document = learn(job_of(store, models, track=track))
+    assert document["promoted"], document
+    assert document["virtual_node"]["e_s_rises_by"]["high"] < config.margin
+    name = f"c-online-{PLATFORM}-2"
+    assert [entry.name for entry in load_manifest(models).models] == [name]
+    assert [row["aliases"] for row in versions(track)] == [["challenger", "champion"]]
+    assert shelf.changed()
+    assert shelf.reload()
+    assert shelf.models_of(PLATFORM).c.metadata.name == name
+    assert shelf.models_of(PLATFORM).c.metadata.parent == CHAMPION
+
+    again = learn(job_of(store, models, track=track, config=replace(config, seed=5, learning_rates=(1e-6,))))
+    assert (again["promoted"], again["champion"]) == (False, name)  # nothing new was learned
+    assert again["reasons"]
+
+    assert again["virtual_node"]["e_s_rises_since_first_by"]["high"] < 0  # the untaught first one was worse
+
+    taken = roll_back(models, "c", PLATFORM)
+    assert (taken["taken_back"], taken["champion"]) == (name, CHAMPION)
+    assert (models / "manifest.json").read_bytes() == before
+    assert [row["aliases"] for row in versions(track)] == [[], ["challenger"]]
+    assert shelf.reload()
+    assert shelf.models_of(PLATFORM).c.metadata.name == CHAMPION
+    with pytest.raises(InputError, match="no promotion to take back"):
+        roll_back(models, "c", PLATFORM)
+    after = learn(job_of(store, models, track=track))  # the store is as it was, but what it taught is known to be bad
+    assert (after["promoted"], after["tuples"]) == (False, 0)
+    assert after["left_out"] == {"received before the last rollback": len(experiences)}
+
+
+def test_a_rollback_that_can_not_be_noted_takes_effect_and_says_so(trained: tuple[str, Path]) -> None:
+    models = trained[1]
+    (models / "promotions" / "rollbacks.json").write_text("{")
+    taken = roll_back(models, "c", PLATFORM)
+    assert taken["champion"] == CHAMPION
+    assert "may learn the same" in taken["warnings"][0]
+
+
+def test_rollback_never_undoes_the_work_of_others(trained: tuple[str, Path]) -> None:
+    _, models = trained
+    manifest = models / "manifest.json"
+    manifest.write_bytes(manifest.read_bytes() + b" ")
+    with pytest.raises(Failure, match="was changed after"):
+        roll_back(models, "c", PLATFORM)
+    with pytest.raises(InputError, match="platform other"):
+        roll_back(models, "c", "other")
+
+
+def test_a_promotion_that_was_cut_off_changes_nothing_and_can_be_taken_back(
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    job_of: Callable[..., LearnJob],
+) -> None:
+    """The disk fills up just before the manifest is exchanged."""
+    before = (models / "manifest.json").read_bytes()
+    real = exchange_files.write_through
+
+    def full(file: Path, content: bytes) -> None:
+        if file.name == "manifest.json":
+            raise Failure("disk full")
+        real(file, content)
+
+    monkeypatch.setattr(exchange_files, "write_through", full)
+    with pytest.raises(Failure, match="disk full"):
+        learn(job_of(fill(experiences), models))
+    assert (models / "manifest.json").read_bytes() == before
+    monkeypatch.undo()
+    assert roll_back(models, "c", PLATFORM)["champion"] == CHAMPION
+    assert (models / "manifest.json").read_bytes() == before
+    assert not list((models / "promotions").glob("[0-9]*.json"))
+
+
+def test_an_alias_that_somebody_moved_since_stays_where_it_is(
+    experiences: list[Experience], models: Path, fill: Callable[..., str], tmp_path: Path,
+    job_of: Callable[..., LearnJob],
+) -> None:  # fmt: skip
+    pytest.importorskip("mlflow")
+    from osml_training.learning.champion_alias import champion_version, move_champion
+
+    track, name = f"sqlite:///{tmp_path}/mlflow.db", f"osml-c-{PLATFORM}"
+    assert learn(job_of(fill(experiences), models, track=track))["promoted"]
+    move_champion(track, name, None)
+    taken = roll_back(models, "c", PLATFORM)
+    assert taken["champion"] == CHAMPION
+    assert "is at version None, not at 1" in taken["warnings"][0]
+    assert champion_version(track, name) is None
+
+
+def test_the_password_that_is_not_kept_is_asked_for(trained: tuple[str, Path]) -> None:
+    record = trained[1] / "promotions" / "0001.json"
+    document = msgspec.json.decode(record.read_bytes())
+    changed = document | {"uri": "http://me:***@mlflow.example", "registered": "osml-c", "version": "1"}
+    record.write_bytes(msgspec.json.encode(changed))
+    taken = roll_back(trained[1], "c", PLATFORM)
+    assert taken["champion"] == CHAMPION
+    assert taken["warnings"] == [
+        "the alias champion was not moved back: the password of http://me:***@mlflow.example is not kept, give it by "
+        "--track"
+    ]
+
+
+def test_nobody_is_given_the_place_back_who_is_not_who_it_was(trained: tuple[str, Path]) -> None:
+    models = trained[1]
+    now = (models / "manifest.json").read_bytes()
+    (models / CHAMPION / "model.onnx").write_bytes(b"something else")
+    with pytest.raises(Failure, match=f"'{CHAMPION}' can't take its place again: .*has sha256"):
+        roll_back(models, "c", PLATFORM)
+    assert (models / "manifest.json").read_bytes() == now
+    assert (models / "promotions" / "0001.json").is_file()

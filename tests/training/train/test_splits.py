@@ -1,0 +1,102 @@
+"""Who is held out: never rows of one run on both sides, nor one load with other threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+pytest.importorskip("osml_training")
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from osml_training.tables.runs import RunKey
+from osml_training.train.config import CONFIGS, Split, read_config, shipped_config
+from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden, membership
+from osml_training.train.splits import part_of
+from osml_training.transfer.trace_shares import share_of_runs
+
+from osml.base.failure import InputError
+
+
+def _key(service: str = "moses", load: float = 0.5, threads: int = 36, run: str = "r", neighbours: int = 0) -> RunKey:
+    return RunKey("e5-2697v4", service, run, load, threads, neighbours)
+
+
+@settings(deadline=None)  # a busy machine is no failure
+@given(st.floats(0.05, 1), st.integers(1, 64), st.integers(1, 64))
+def test_all_threads_of_one_load_are_on_one_side(load: float, threads: int, others: int) -> None:
+    split = Split()
+    assert part_of(_key(load=load, threads=threads, run="x"), split) == part_of(
+        _key(load=load, threads=others, run="y"), split
+    )
+
+
+def test_unseen_services_are_never_in_training() -> None:
+    for service in ("silo", "shore", "mysql", "redis", "nodejs"):
+        parts = {part_of(_key(service, load / 100, run=str(load)), Split()) for load in range(100)}
+        assert parts == {"unseen"}
+
+
+def test_shares_are_as_asked() -> None:
+    keys = [_key(f"s{i}", run=f"{i}-{k}", neighbours=2) for i in range(20) for k in range(200)]
+    parts = [part_of(key, Split()) for key in keys]
+    for name, share in (("test", 0.3), ("calibration", 0.15), ("validation", 0.05), ("train", 0.5)):
+        assert parts.count(name) / len(parts) == pytest.approx(share, abs=0.03)
+
+
+def test_another_seed_is_another_split() -> None:
+    keys = [_key(load=load / 100) for load in range(5, 100)]
+    assert [part_of(k, Split()) for k in keys] != [part_of(k, Split(seed=1)) for k in keys]
+
+
+def test_a_larger_share_of_traces_has_the_smaller_in_it_and_some_of_every_service() -> None:
+    keys = [_key(f"s{i}", load=k / 100, run=f"{i}-{k}") for i in range(5) for k in range(10, 100)]
+    split = Split(unseen=())
+    few, many = (share_of_runs(keys, share, split) for share in (0.02, 0.3))
+    training = [key for key in keys if part_of(key, split) == "train"]
+    assert {key.service for key in training if few(key)} == {f"s{i}" for i in range(5)}
+    assert {key.run for key in keys if few(key)} < {key.run for key in keys if many(key)}
+    assert sum(map(many, training)) == pytest.approx(0.3 * len(training), rel=0.1)
+    assert not any(many(key) for key in keys if part_of(key, split) == "test")
+
+
+@pytest.mark.parametrize("model", ["a", "a2", "b", "b2"])
+@pytest.mark.parametrize("variant", ["paper", "masked"])
+def test_shipped_configs_are_whole(model: str, variant: str) -> None:
+    config = shipped_config(model, variant)
+    assert (config.model, config.variant) == (model, variant)
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"dropout": 2}, "dropout is 2.0, expected 0 to 0.95"),
+        ({"head_weight_decay": -1}, "head_weight_decay is -1.0, expected 0 to 10"),
+        ({"hidden_learning_rate": -1}, "hidden_learning_rate is -1.0, expected 1e-08 to 10"),
+        ({"context": ["colour"]}, "context or leave_out has 'colour'"),
+        ({"colour": 1}, "unknown field `colour`"),
+        ({"hidden": []}, "hidden is"),
+        ({"split": {"test": 0.6, "calibration": 0.4}}, "split holds out 1.05"),
+        ({"epochs": "many"}, "Expected `int`"),
+    ],
+)
+def test_a_wrong_config_names_field_and_value(changes: dict[str, object], text: str) -> None:
+    with pytest.raises(InputError, match=text):
+        read_config(CONFIGS / "a-masked.yaml", changes)
+
+
+def test_hiding_counters_touches_these_only() -> None:
+    inputs = ("ipc", "cores", "bandwidth_gbps", "llc_misses_per_s")
+    x = np.ones((3, 4), np.float32)
+    found = hidden(x, inputs, HIDDEN_IN_CLOUDS)
+    assert np.isnan(found).tolist() == [[True, False, True, True]] * 3
+    assert not np.isnan(x).any()
+    assert membership(inputs).sum() == 3
+
+
+def test_variants_are_for_training_and_those_of_unseen_services_are_strangers() -> None:
+    assert {part_of(_key("moses~3", k / 100, run=str(k)), Split()) for k in range(100)} == {"train"}
+    assert {part_of(_key("silo~1", k / 100, run=str(k)), Split()) for k in range(100)} == {"strangers"}
+    keys = [_key("moses", k / 100, run=str(k))._replace(platform="e5-2697v4~2") for k in range(100)]
+    assert {part_of(key, Split()) for key in keys} == {"train"}
+    assert part_of(_key("silo", 0.5)._replace(platform="e5-2697v4~2"), Split()) == "none"

@@ -1,0 +1,1 @@
+"""Speed of training, as `make bench` measures it where torch is installed."""

@@ -1,0 +1,25 @@
+"""`osml data`: collect, import, label, check and hand on allocation cases."""
+
+from __future__ import annotations
+
+import typer
+
+from osml_training.cli.data import (
+    collect,
+    contribute,
+    import_published,
+    label,
+    transitions,
+    validate,
+)
+
+app = typer.Typer(
+    help="Traces and labels: collect, import, label, check, hand on.", no_args_is_help=True,
+    pretty_exceptions_enable=False,
+)  # fmt: skip
+app.command("collect")(collect.collect_command)
+app.command("label")(label.label_command)
+app.command("import-osml")(import_published.import_command)
+app.command("transitions")(transitions.transitions_command)
+app.command("validate")(validate.validate_command)
+app.command("contribute")(contribute.contribute_command)

@@ -1,0 +1,181 @@
+"""`osml data collect`: sweep the virtual node, or take over what a live machine observed."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+
+from osml.base.failure import InputError
+from osml_training.cli.progress import bar
+
+PAPER_SERVICES = (
+    "img-dnn", "masstree", "memcached", "mongodb", "moses", "nginx", "specjbb", "sphinx", "xapian", "login", "ads",
+)  # fmt: skip
+"""Services of the paper's training set (OSML table 1); silo, shore, mysql, redis and nodejs are its unseen ones."""
+
+_WORTH_A_PROCESS = 1_000_000
+"""Rows in the time that another process takes to start and to load the compiled code."""
+
+_MUCH_MORE = 1.2
+"""Times the rows that were asked for: the last run of a service may go beyond them without a word."""
+
+_MOST_VARIANTS = 1000
+
+
+def _list(text: str, option: str) -> tuple[str, ...]:
+    names = tuple(name.strip() for name in text.split(",") if name.strip())
+    if not names or len(set(names)) != len(names):
+        raise InputError(f"{option} is '{text}', expected different names, separated by commas")
+    return names
+
+
+def _numbers(text: str, option: str) -> tuple[float, ...]:
+    try:
+        return tuple(float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"{option} is '{text}', expected numbers, separated by commas, such as 0.2,0.5") from None
+
+
+def collect_command(
+    out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the data set.")],
+    platform: Annotated[
+        str, typer.Option(help="Platforms of the catalog, separated by commas, or parts, as ID@8x11; `all`.")
+    ] = "e5-2697v4",
+    varied_platforms: Annotated[
+        int, typer.Option(help="In place of each platform so many variants of it: made-up machines.")
+    ] = 0,
+    service: Annotated[
+        str, typer.Option(help="Services, separated by commas; `paper` (11, seen), `all` (16).")
+    ] = "paper",
+    varied: Annotated[
+        int, typer.Option(help="In place of each service so many variants of it: programs with other demands.")
+    ] = 0,
+    neighbour: Annotated[str, typer.Option(help="Who may be beside a service; `same`: the services.")] = "same",
+    job: Annotated[str, typer.Option(help="Best-effort jobs that may be beside it, or `none`.")] = (
+        "stream,streamcluster,blackscholes,bodytrack"
+    ),
+    rows: Annotated[
+        int,
+        typer.Option(help="About so many rows over all platforms and services, one whole run of each at least."),
+    ] = 1_000_000,
+    load: Annotated[str, typer.Option(help="Shares of max load.")] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0",
+    threads: Annotated[str, typer.Option(help="Multiples of the service's usual number of threads.")] = "1,0.75,0.5",
+    colocated: Annotated[int, typer.Option(help="Runs with neighbours for each run alone.")] = 3,
+    most_neighbours: Annotated[int, typer.Option(help="At most so many beside a service.")] = 4,
+    samples: Annotated[int, typer.Option(help="Intervals measured in each cell.")] = 10,
+    unconfined: Annotated[
+        int, typer.Option(help="Rows of each run with neighbours in which nobody has confined the service yet.")
+    ] = 0,
+    interval: Annotated[float, typer.Option(help="Length of an interval in seconds.")] = 1.0,
+    warmup: Annotated[float, typer.Option(help="Seconds before the first of them.")] = 20.0,
+    noise: Annotated[bool, typer.Option(help="Measurement noise of finite samples.")] = True,
+    seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes.", show_default="one a million rows, at most one a CPU")
+    ] = None,
+    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, `auto`, or `local`.")] = None,
+    live: Annotated[
+        list[Path] | None,
+        typer.Option(help="No sweep: take over `osml-agent run --record` files or `osml live` traces; repeatable."),
+    ] = None,
+    here: Annotated[
+        bool, typer.Option("--here", help="With --live: they were taken on this machine, describe it.")
+    ] = False,
+    simulated: Annotated[
+        bool, typer.Option("--simulated", help="With --live: the agent drove a virtual node, not a machine.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Collect allocation cases: threads x cores x ways x loads x neighbours, as Parquet by platform and service.
+
+    The virtual node is a simulation, and every file says so. An interrupted collection carries on where it was.
+    """
+    if (here or simulated) and not live:
+        raise InputError(f"{'--here' if here else '--simulated'} says something of --live FILE: give that, too")
+    if live:
+        _take_over(out, live, here, simulated, json)
+        return
+    # Compiled code: a second to load, not for `osml --help`.
+    from osml.simulator import catalogs  # noqa: PLC0415
+    from osml_training.collect.collect import Done, collect, parts_of, rows_of_part  # noqa: PLC0415
+    from osml_training.collect.sweep import Sweep  # noqa: PLC0415
+    from osml_training.collect.variants import variants_of  # noqa: PLC0415
+
+    for option, count in (("--varied", varied), ("--varied-platforms", varied_platforms)):
+        if not 0 <= count <= _MOST_VARIANTS:
+            raise InputError(f"{option} is {count}, expected 0 to {_MOST_VARIANTS}")
+
+    services = {"paper": PAPER_SERVICES, "all": tuple(catalogs.service_names())}.get(service) or _list(
+        service, "--service"
+    )
+    platforms = tuple(catalogs.platform_names()) if platform == "all" else _list(platform, "--platform")
+    sweep = Sweep(
+        platforms=variants_of(platforms, varied_platforms) if varied_platforms else platforms,
+        services=variants_of(services, varied) if varied else services,
+        neighbours=services if neighbour == "same" else _list(neighbour, "--neighbour"),
+        jobs=() if job == "none" else _list(job, "--job"),
+        loads=_numbers(load, "--load"),
+        threads=_numbers(threads, "--threads"),
+        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined, most_neighbours=most_neighbours,
+        interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
+    ).checked()  # fmt: skip
+    count = workers if workers is not None else min(len(os.sched_getaffinity(0)), max(1, rows // _WORTH_A_PROCESS))
+    if not 1 <= count <= 1024:
+        raise InputError(f"--workers is {count}, expected 1 to 1024")
+    parts = parts_of(sweep)
+    started, resumed = time.monotonic(), 0
+    with bar("collecting", sum(rows_of_part(part, sweep) for part in parts), "rows") as progress:
+
+        def done(found: Done) -> None:
+            nonlocal resumed
+            resumed += found.rows if found.resumed else 0
+            progress.advance(progress.task_ids[0], found.rows)
+
+        total = collect(out, sweep, workers=count, ray=ray, done=done)
+    _report(out, total, rows, resumed, len(parts), time.monotonic() - started, json)
+
+
+def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: bool) -> None:
+    """`--live`: what an agent observed."""
+    from osml_training.collect.live import describe_live, take_over  # noqa: PLC0415
+    from osml_training.collect.machine import this_machine  # noqa: PLC0415
+
+    with bar("reading", len(files), "files") as progress:
+
+        def done(file: Path, count: int) -> None:
+            del file, count
+            progress.advance(progress.task_ids[0])
+
+        machine = this_machine("here") if here else None
+        rows, platforms = take_over(out, files, machine, done, simulated=simulated)
+    describe_live(out, platforms, simulated=simulated)
+    document = {"dataset": str(out), "simulated": simulated, "rows": rows, "platforms": [p.id for p in platforms]}
+    if json:
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    else:
+        Console().print(f"{rows:,} rows of {len(files)} live files in {out}", highlight=False, soft_wrap=True)
+
+
+def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds: float, json: bool) -> None:
+    size = sum(file.stat().st_size for file in (out / "traces").rglob("*.parquet"))
+    document: dict[str, Any] = {
+        "dataset": str(out), "simulated": True, "rows": rows, "rows_asked": asked, "rows_resumed": resumed,
+        "files": files, "bytes": size, "seconds": round(seconds, 3),
+    }  # fmt: skip
+    if json:
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+        return
+    kept = f", {resumed:,} of them were there" if resumed else ""
+    more = f"more than the {asked:,} asked for: rows come in whole runs, one at least of each service and platform\n"
+    Console().print(
+        f"{rows:,} simulated rows in {files} files of {out} ({size / 1e6:.1f} MB{kept}) in {seconds:.1f} s\n"
+        f"{more if rows > _MUCH_MORE * asked else ''}next: osml data label {out}",
+        highlight=False, soft_wrap=True,
+    )  # fmt: skip

@@ -1,0 +1,19 @@
+"""What `osml train` and `osml models` need beside the package."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from osml.base.failure import MachineError
+
+_PACKAGES = ("torch", "onnx", "onnxruntime")
+
+
+def need(*packages: str) -> None:
+    """MachineError where one of these packages (by default those of training) is not installed."""
+    missing = [name for name in packages or _PACKAGES if find_spec(name) is None]
+    if missing:
+        raise MachineError(
+            f"this command needs {', '.join(missing)}: "
+            "install by `uv sync --inexact --package osml-training --extra train`"
+        )

@@ -1,0 +1,1 @@
+"""`osml learn train`."""

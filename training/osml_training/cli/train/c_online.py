@@ -1,0 +1,95 @@
+"""`osml train c --online`: Model-C learns on from what agents reported, and takes over where it has become better."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from osml_training.cli.extra import need
+
+HELP = "Model-C learns on from the experience store; promoted only if better beyond noise (`osml train c --online`)."
+
+
+def c_online_command(
+    platform: Annotated[str, typer.Option(help="Platform whose experiences are learned from.")],
+    store: Annotated[str, typer.Option(help="The server's experience store, as its --store.")] = "sqlite",
+    models: Annotated[
+        Path | None,
+        typer.Option(help="Folder of models: its Model-C is the champion.", show_default="the shipped ones"),
+    ] = None,
+    offline: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Tuples of `osml data transitions`, learned from beside.")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file with fields of the config.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Newest experiences that are read.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Same seed and store, same candidate.")] = None,
+    track: Annotated[
+        str, typer.Option(metavar="URI", help="MLflow server, sqlite:///FILE, or none.")
+    ] = "sqlite:///out/mlflow.db",
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge, but promote nobody and write nothing.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Learn on from the newest experiences of a platform; judge the candidate; promote it if it is better beyond noise.
+
+    It is judged on experiences that were held out and, in pairs of equal episodes, on the virtual node of the platform.
+    A refusal says why and is no failure (exit code 0, "promoted": false).
+    """
+    need("torch", "onnx", "onnxruntime", "sqlalchemy", "osml_serving", *(() if track == "none" else ("mlflow",)))
+    from osml.predictors import models_folder  # noqa: PLC0415
+    from osml_training.learning.config import read_learning_config  # noqa: PLC0415
+    from osml_training.learning.job import learn  # noqa: PLC0415
+    from osml_training.learning.promotion import LearnJob  # noqa: PLC0415
+
+    changes = {key: value for key, value in (("limit", limit), ("seed", seed)) if value is not None}
+    job = LearnJob(
+        store=store, platform=platform, models=models or models_folder(), config=read_learning_config(config, changes),
+        track=None if track == "none" else track, offline=offline, dry_run=dry_run,
+    )  # fmt: skip
+    with Console(stderr=True).status("starting") as status:
+        document = learn(job, status.update)
+    for warning in document.get("warnings", []):
+        print(f"osml: {warning}", file=sys.stderr)
+    if json:
+        sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    else:
+        _show(document)
+
+
+def _show(document: dict[str, Any]) -> None:
+    console = Console()
+    console.print(
+        f"{document['experiences']:,} experiences of {document['platform']}: {document['tuples']:,} tuples",
+        highlight=False,
+    )
+    for why, count in document["left_out"].items():
+        console.print(f"  left out: {count:,} ({why})", highlight=False)
+    if "held_out" in document:
+        table = Table(title=f"Candidate against {document['champion']}", title_justify="left")
+        for name in ("", "difference", "95 % interval", "better is"):
+            table.add_column(name)
+        held, virtual = document["held_out"], document["virtual_node"]
+        for name, found, better in (
+            ("squared error of Q, held-out experiences: falls by", held["squared_error_falls_by"], "above 0"),
+            ("repeats decisions that missed a target, share", held["repeated_falls"], "below 0"),
+            ("takes from services that miss their target, share", held["neglect"], "below 0"),
+            ("E_S, virtual node (simulated)", virtual["e_s_rises_by"], "below 0"),
+            ("falls off the cliff an episode (simulated)", virtual["falls"], "below 0"),
+        ):
+            table.add_row(name, _number(found["value"]), f"{_number(found['low'])} to {_number(found['high'])}", better)
+        console.print(table)
+    verdict = "promoted" if document["promoted"] else "not promoted"
+    console.print(f"{document['candidate'] or 'no candidate'}: {verdict}", highlight=False)
+    for reason in document["reasons"]:
+        console.print(f"  {reason}", highlight=False, soft_wrap=True)
+    if document["promoted"]:
+        console.print("take it back by: osml models rollback c", highlight=False)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"

@@ -1,0 +1,243 @@
+"""What a live node observed, as allocation cases: `osml live` traces, or the record of `osml-agent run --record`."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.base.failure import InputError
+from osml.datasets.arrow import pa, pq
+from osml.datasets.dataset import DatasetDescription, same_collection, write_description
+from osml.datasets.description import Fingerprint, Provenance, metadata
+from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
+from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
+from osml.datasets.store import TRACES, open_parquet, whole_file
+from osml.domain import Assignment, Latency, Observation, Service
+from osml.domain.cpulist import parse_cpulist
+from osml_training.collect.machine import agreed
+
+Row = dict[str, Any]
+
+_COPIED = (
+    "interval_s", "threads", "target_ms", "percentile", "offered_per_s", "ipc", "bandwidth_gbps", "cpu_usage_cores",
+    "rss_mib", "vms_mib", "frequency_ghz", "llc_occupancy_mib", "mean_ms", "p50_ms", "p95_ms", "p99_ms",
+    "requests_per_s",
+)  # fmt: skip
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line of the agent's record; the decision on it doesn't matter here."""
+
+    observation: Observation
+
+
+@dataclass
+class LiveFile:
+    """Intervals of one node: each a list of rows, one for each service and job, in the columns of `osml live`."""
+
+    platform: Fingerprint
+    quantum: float
+    provenance: Provenance
+    intervals: list[list[Row]] = field(default_factory=list[list[Row]])
+
+
+def _flat(observation: Observation, service: Service) -> Row:
+    """One service of an observation in the columns of `osml live`, as far as they are used here."""
+    own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
+    latency = service.latency or Latency()
+    found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
+    platform = observation.platform
+    percent = platform.mba is not None and platform.mba.unit == "percent"
+    return found | {
+        "phase": "", "seq": observation.seq, "platform": platform.id, "platform_cores": platform.cores,
+        "core_quantum": platform.core_quantum, "platform_ways": platform.ways, "service": service.name,
+        "class": service.kind, "target_ms": service.target_ms, "percentile": service.percentile,
+        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None,
+    }  # fmt: skip
+
+
+def _read_record(file: Path) -> LiveFile:
+    intervals: list[list[Row]] = []
+    platform = None
+    content = file.read_bytes()
+    lines = content.splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            observation = msgspec.json.decode(line, type=_Line).observation
+        except msgspec.MsgspecError as error:
+            if number == len(lines) > 1 and not content.endswith(b"\n"):
+                break  # the agent still writes it, or was killed as it did
+            raise InputError(f"{file}: line {number} is no record of `osml-agent run --record` ({error})") from None
+        platform = observation.platform
+        intervals.append([_flat(observation, service) for service in observation.services])
+    if platform is None:
+        raise InputError(f"{file}: no observation in it, expected a record of `osml-agent run --record`")
+    fingerprint = Fingerprint(
+        id=platform.id, logical_cpus=round(platform.cores * platform.core_quantum), llc_ways=platform.ways,
+        way_mib=platform.way_mib, bandwidth_gbps=platform.bandwidth_gbps, memory_gib=platform.memory_gib,
+        base_ghz=platform.frequency_ghz, mba=platform.mba is not None,
+    )  # fmt: skip
+    return LiveFile(fingerprint, platform.core_quantum, Provenance("real", "osml-agent run --record"), intervals)
+
+
+def _read_traces(file: Path) -> LiveFile:
+    parquet = open_parquet(file)
+    keys: dict[bytes, bytes] = parquet.schema_arrow.metadata or {}
+    if keys.get(b"osml.schema", b"").decode() != LIVE_SCHEMA:
+        raise InputError(f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml live`")
+    said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
+    rows: list[Row] = parquet.read().to_pylist()
+    if not rows:
+        raise InputError(f"{file}: no row in it")
+    first = rows[0]
+    whole: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        whole.setdefault((row["phase"], row["seq"]), []).append(row)
+    fingerprint = Fingerprint(
+        id=first["platform"], logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
+        llc_ways=first["platform_ways"], kernel=said.get("kernel"),
+    )  # fmt: skip
+    provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
+    return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
+
+
+def read_live(file: Path) -> LiveFile:
+    """A Parquet file of `osml live`, or else a record of the agent (JSON lines). InputError says what is wrong."""
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise InputError(f"{file} can't be read ({error.strerror})") from None
+    return _read_traces(file) if magic == b"PAR1" else _read_record(file)
+
+
+def _cores(row: Row, live: LiveFile) -> float:
+    """CPUs that it could use at the same time, in units of the quantum; all where nothing was assigned."""
+    cpus = float(live.platform.logical_cpus or 1)
+    if row.get("cpus"):
+        cpus = float(len(parse_cpulist(row["cpus"])))
+    if row.get("cpu_quota") is not None:
+        cpus = min(cpus, float(row["cpu_quota"]))
+    return max(1, round(cpus / live.quantum)) * live.quantum
+
+
+def _ways(row: Row, live: LiveFile) -> int | None:
+    if live.platform.llc_ways is None:
+        return None
+    return int(row["way_mask"], 16).bit_count() if row.get("way_mask") else live.platform.llc_ways
+
+
+def _total(values: list[float | None]) -> float | None:
+    """The sum; None where a part of it was not measured."""
+    return None if any(v is None for v in values) else sum(v for v in values if v is not None)
+
+
+def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
+    cores, ways, mib = _cores(row, live), _ways(row, live), live.platform.way_mib
+    beside_ways = _total([_ways(other, live) for other in others])
+    misses, seconds = row.get("llc_misses"), row["interval_s"]
+    names = sorted(("be:" if other["class"] == "be" else "") + other["service"] for other in others)
+    return {name: row.get(name) for name in _COPIED} | {
+        "platform": live.platform.id, "service": row["service"], "cores": cores, "ways": ways,
+        "cache_mib": None if ways is None or mib is None else ways * mib,
+        "mba_percent": row.get("mba_percent"),
+        "llc_misses_per_s": None if misses is None else misses / seconds,
+        "requests": row.get("samples"),
+        "neighbours": len(others), "neighbour_names": ",".join(names) or None,
+        "neighbour_cores": _total([_cores(other, live) for other in others]),
+        "neighbour_ways": beside_ways,
+        "neighbour_cache_mib": None if beside_ways is None or mib is None else beside_ways * mib,
+        "neighbour_bandwidth_gbps": _total([other.get("bandwidth_gbps") for other in others]),
+    }  # fmt: skip
+
+
+def cases(live: LiveFile, salt: str = "") -> Iterator[Row]:
+    """Rows of TRACE_COLUMNS for every LC service and interval.
+
+    A run is what stays the same but the allocation: service, offered load, threads, target, neighbours. The load of a
+    service whose generator is not known is not known; then all its intervals with the same neighbours are one run.
+    """
+    counts: dict[tuple[str, float, int | None], int] = {}
+    for interval in live.intervals:
+        for k, row in enumerate(interval):
+            if row["class"] != "lc":
+                continue
+            found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
+            keys = [salt, row["phase"], *(found[name] for name in _RUN)]
+            run = hashlib.blake2b(repr(keys).encode(), digest_size=8).hexdigest()
+            cell = (run, found["cores"], found["ways"])
+            counts[cell] = counts.get(cell, -1) + 1
+            yield found | {"run": run, "sample": counts[cell]}
+
+
+_RUN = ("platform", "service", "offered_per_s", "threads", "target_ms", "percentile", "neighbour_names")
+
+
+def take_over(
+    folder: Path,
+    files: list[Path],
+    machine: Fingerprint | None = None,
+    done: Callable[[Path, int], None] | None = None,
+    *,
+    simulated: bool = False,
+) -> tuple[int, list[Fingerprint]]:
+    """Write the cases of live files into `folder`/traces; returns rows and the platforms. Same files, same output.
+
+    Raises InputError for a folder with another collection, for files that are none and names that are none.
+
+    `simulated`: the agent drove a virtual node, which its record can't tell from a machine.
+    """
+    same_collection(folder, _description(folder, [], simulated=simulated))
+    rows_total, platforms = 0, dict[str, Fingerprint]()
+    for file in {file.resolve(): file for file in files}.values():
+        live = read_live(file)
+        _check_names(live, file)
+        if machine is not None:
+            live.platform = agreed(live.platform, machine)
+        settings = live.provenance.settings | {"core_quantum": live.quantum}
+        kind = "virtual" if simulated else "real"
+        provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind)
+        schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
+        salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+        by_service: dict[str, list[Row]] = {}
+        for row in cases(live, salt):
+            by_service.setdefault(row["service"], []).append({field.name: row.get(field.name) for field in schema})
+        for service, rows in sorted(by_service.items()):
+            rows.sort(key=lambda row: row["run"])  # a run in one piece; the order within stays
+            target = folder / TRACES / f"platform={live.platform.id}" / f"service={service}" / f"part-{salt}.parquet"
+            with whole_file(target) as partial:
+                pq.write_table(pa.Table.from_pylist(rows, schema=schema), partial, **write_options(TRACE_COLUMNS))
+            rows_total += len(rows)
+        platforms[live.platform.id] = live.platform
+        if done is not None:
+            done(file, sum(len(rows) for rows in by_service.values()))
+    return rows_total, list(platforms.values())
+
+
+def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:
+    """Write dataset.json; platforms of what was taken over before stay in it."""
+    write_description(folder, same_collection(folder, _description(folder, platforms, simulated=simulated)))
+
+
+def _description(folder: Path, platforms: list[Fingerprint], *, simulated: bool) -> DatasetDescription:
+    provenance = Provenance("virtual" if simulated else "real", "osml data collect --live")
+    return DatasetDescription(folder.name, provenance, platforms)
+
+
+_FOLDER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@~-]{0,62}\Z")
+
+
+def _check_names(live: LiveFile, file: Path) -> None:
+    """Names become folders: InputError for those that would lead elsewhere."""
+    services = {row["service"] for interval in live.intervals for row in interval}
+    for what, name in [("platform", live.platform.id), *(("service", name) for name in sorted(services))]:
+        if not _FOLDER.match(name):
+            raise InputError(
+                f"{file}: {what} is '{name[:80]}', expected 1 to 63 letters, digits, '_', '.', '@', '~' and '-'"
+            )

@@ -1,0 +1,1 @@
+"""Model-C online on RLlib, with the same network and settings as the plain loop."""

@@ -1,0 +1,4 @@
+# Not installed for the quick check, so untyped here. `make test-training` checks with the real onnx.
+from typing import Any
+
+def __getattr__(name: str) -> Any: ...
