@@ -39,7 +39,7 @@ def intolerable(real_ms: float, target_ms: float) -> float:
 def lc_entropy(intolerables: Sequence[float]) -> float:
     """E_LC = mean of Q_i (equation 15). Raises ValueError when there is no service."""
     if not intolerables:
-        raise ValueError("E_LC of no service is not defined")
+        raise ValueError("E_LC is not defined without a service")
     return sum(intolerables) / len(intolerables)
 
 
@@ -49,7 +49,7 @@ def be_entropy(slowdowns: Sequence[float]) -> float:
     Raises ValueError when there is no job.
     """
     if not slowdowns:
-        raise ValueError("E_BE of no job is not defined")
+        raise ValueError("E_BE is not defined without a job")
     total = sum(max(1.0, slowdown) for slowdown in slowdowns)
     return 1.0 if math.isinf(total) else 1.0 - len(slowdowns) / total
 

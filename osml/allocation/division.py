@@ -78,7 +78,7 @@ class Division:
             amounts = {name: units if scale is None else scale.amount(units) for name, units in owned.items() if units}
             listed = ", ".join(f"{name} {amount}" for name, amount in amounts.items())
             parts.append(f"{_UNITS.get(resource, resource)}: {listed}")
-        return "; ".join(parts) or "everybody shares everything"
+        return "; ".join(parts) or "all services share everything"
 
     def _clock(self, giver: str, taker: str) -> bool:
         after = None
@@ -106,7 +106,7 @@ def not_applied(observation: Observation, wanted: Partition | None) -> str | Non
         return (
             f"the last decision was not applied ({outcome.status.replace('_', ' ')}: {outcome.message or 'no reason'})"
         )
-    return "the machine does not have what was decided last"
+    return "the applied partition is not the last decision"
 
 
 def _units(partition: Partition) -> dict[frozenset[str], tuple[int, int]]:
@@ -142,7 +142,7 @@ def divide(
         if obstacle is not None:
             division.common[budget.resource] = budget.total
             said = division.obstacles if budget.resource in CORES_AND_WAYS else division.notes
-            said.append(f"{obstacle}; all share the {budget.resource}")
+            said.append(f"{obstacle}; all services share the {budget.resource}")
             continue
         holding = _holding(_fitting(budget, owning, sharers, division), owning, sharers)
         after = None
@@ -194,8 +194,8 @@ def _fitting(budget: Budget, owners: Sequence[str], sharers: Sequence[str], divi
     if needed <= budget.total and shared <= most:
         return budget
     division.obstacles.append(
-        f"the operator's minimums for {budget.resource} ({needed} of {budget.total} together, at most {most} for those "
-        "that share) can't be kept together and are ignored"
+        f"the operator's minimums for {budget.resource} are ignored: together they need {needed} of {budget.total}, "
+        f"and the services that share may have at most {most}"
     )
     return without_operator_minimums(budget)
 
@@ -209,6 +209,6 @@ def _holding(budget: Budget, owners: Sequence[str], sharers: tuple[str, ...]) ->
 
 def _arrivals(before: Partition, names: Sequence[str]) -> list[str]:
     known = {owner for region in before.regions for owner in region.owners}
-    came = [f"{name} has come" for name in names if name not in known]
-    gone = [f"{name} has gone: its part is free" for name in sorted(known - set(names))]
+    came = [f"{name} is new on the node" for name in names if name not in known]
+    gone = [f"{name} is no longer on the node: its resources are free" for name in sorted(known - set(names))]
     return came + gone

@@ -100,7 +100,7 @@ def can_isolate(budget: Budget, n_parts: int, n_groups: int, max_groups: int | N
     if n_parts * budget.floor > budget.total:
         return f"{n_parts} parts of at least {budget.floor} don't fit in {budget.total} {budget.resource}"
     if budget.resource == "ways" and max_groups is not None and n_groups > max_groups - 1:
-        return f"{n_groups} services need a cache group each, the platform has {max_groups - 1} beside the default one"
+        return f"{n_groups} services need one cache group each, but only {max_groups - 1} are free on the platform"
     return None
 
 

@@ -42,11 +42,11 @@ class Policy(Protocol):
 
 
 def latency_text(service: Service) -> str:
-    """A service's latency against its target: "p99 12.4 ms > 10 ms target (slack -0.24)"."""
+    """A service's latency against its target: "p99 12.4 ms is above the target of 10 ms (slack -0.24)"."""
     if service.latency_ms is None or service.target_ms is None or service.slack is None:
-        return f"no {service.percentile} in this interval"
-    sign = ">" if service.latency_ms > service.target_ms else "<="
+        return f"no {service.percentile} was measured in this interval"
+    side = "above" if service.latency_ms > service.target_ms else "within"
     return (
-        f"{service.percentile} {service.latency_ms:.4g} ms {sign} {service.target_ms:.4g} ms target "
+        f"{service.percentile} {service.latency_ms:.4g} ms is {side} the target of {service.target_ms:.4g} ms "
         f"(slack {service.slack:.2f})"
     )

@@ -104,9 +104,9 @@ def adaptive_lines(
     if not 0 < least_gbps < peak_gbps < math.inf:
         raise InputError(f"bandwidths are {least_gbps:g} to {peak_gbps:g} GB/s, expected 0 < lowest < highest")
     if not 0 < run_s < math.inf:
-        raise InputError(f"run_s is {run_s:g}, expected the seconds of one profiling, above 0")
+        raise InputError(f"run_s is {run_s:g}, expected the seconds of one profiling run, above 0")
     if profilings < _LEAST_PROFILINGS:
-        raise InputError(f"profilings is {profilings}, expected at least {_LEAST_PROFILINGS}")
+        raise InputError(f"profilings is {profilings}, expected at least {_LEAST_PROFILINGS} profiling runs")
     sampling = _Sampling(measure, (least_qps, most_qps), profilings, run_s)
     lines = [_Samples(least_gbps, run_s), _Samples(peak_gbps, run_s)]
     for line in lines:

@@ -70,13 +70,17 @@ class Predictor:
         found: list[str] = []
         raised = sum(Curve(line).raised for line in self.profile.lines)
         if raised:
-            found.append(f"{raised} sample(s) fall as the rate rises: the latency of the lower rate is used")
+            found.append(
+                f"in {raised} sample(s) the latency falls as the rate rises: the latency of the lower rate is used"
+            )
         worse = 0
         for lower, upper in pairwise(self.profile.lines):
             below = {point.qps: point.latency_ms for point in lower.points}
             worse += sum(point.latency_ms > _NOISE * below.get(point.qps, math.inf) for point in upper.points)
         if worse:
-            found.append(f"{worse} sample(s) rise with the bandwidth: the higher latency is used for both")
+            found.append(
+                f"in {worse} sample(s) the latency rises with the bandwidth: the higher latency is used for both"
+            )
         return found
 
     def predict(self, qps: float, slo_ms: float) -> Prediction:

@@ -102,7 +102,7 @@ def profile_error(profile: Profile) -> str | None:
                 return f"{where}.points[{j}].latency_ms is {point.latency_ms}, expected ms above 0"
             last_qps = point.qps
     if profile.least_qps >= profile.most_qps:
-        return "lines have no range of request rates in common, expected every line to cover the same range"
+        return "the lines share no range of request rates, expected every line to cover the same range"
     return None
 
 
@@ -113,7 +113,7 @@ def parse_profile(data: bytes, where: str) -> Profile:
     try:
         profile = msgspec.json.decode(data, type=Profile)
     except (msgspec.DecodeError, RecursionError) as error:
-        raise InputError(f"{where}: not a bandwidth profile ({error}); make one by `osml ombm profile`") from None
+        raise InputError(f"{where}: not a bandwidth profile ({error}); make one with `osml lab ombm profile`") from None
     wrong = profile_error(profile)
     if wrong is not None:
         raise InputError(f"{where}: {wrong}")
@@ -126,7 +126,7 @@ def load_profile(path: Path) -> Profile:
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as error:
-        raise InputError(f"{path}: cannot be read ({error.strerror}); make one by `osml ombm profile`") from None
+        raise InputError(f"{path}: cannot be read ({error.strerror}); make one with `osml lab ombm profile`") from None
     return parse_profile(data, str(path))
 
 

@@ -11,9 +11,7 @@ def decision_error(observation: Observation, decision: object) -> str | None:
     if not isinstance(decision, Decision):
         return f"the policy answered with a {type(decision).__name__}, expected a Decision"
     if (decision.node, decision.seq) != (observation.node, observation.seq):
-        return (
-            f"the decision is for {decision.node} #{decision.seq}, asked was for {observation.node} #{observation.seq}"
-        )
+        return f"the decision is for {decision.node} #{decision.seq}, expected {observation.node} #{observation.seq}"
     names = [service.name for service in observation.services]
     fault = partition_error(decision.partition, observation.platform, names)
     if fault is not None:

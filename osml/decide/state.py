@@ -42,7 +42,10 @@ def open_state(text: str, policy: Policy) -> tuple[Any, str | None]:
         if envelope.policy != policy.name:
             return None, f"policy switched from '{envelope.policy}' to '{policy.name}': its state is discarded"
         if envelope.version != policy.version:
-            return None, f"state of '{policy.name}' version {envelope.version} is discarded, this is {policy.version}"
+            return None, (
+                f"the state of '{policy.name}' has version {envelope.version} and is discarded; "
+                f"this policy has version {policy.version}"
+            )
         return msgspec.msgpack.decode(envelope.state, type=policy.State), None
     except (UnicodeEncodeError, binascii.Error, msgspec.DecodeError, RecursionError) as error:
         raise RequestError(

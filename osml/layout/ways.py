@@ -47,8 +47,8 @@ def reach_notes(masks: Mapping[str, int], shares: Sequence[Share]) -> list[Reaso
         extra = mask.bit_count() - promised[name]
         if extra > 0:
             text = (
-                f"{name}'s mask {mask:x} reaches through {extra} way(s) of other services: masks are contiguous here, "
-                f"and its {promised[name]} ways can't all lie side by side"
+                f"{name}'s mask {mask:x} also covers {extra} way(s) of other services: masks are contiguous here, "
+                f"and its {promised[name]} ways can't all be adjacent"
             )
             notes.append(Reason(text=text, service=name, resource="ways"))
     return notes

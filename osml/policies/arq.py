@@ -128,7 +128,7 @@ class _Round:
         self.reasons: list[Reason] = []
         for service in observation.services:
             if service.kind == "lc" and service.name not in self.tolerance:
-                self.say(f"{service.name}: {latency_text(service)}; held, neither gives nor takes", service.name)
+                self.say(f"{service.name}: {latency_text(service)}; its resources do not change", service.name)
 
     def state(self, wanted: Partition, violated_since_s: float | None) -> ArqState:
         """What the next decision has to know."""
@@ -155,7 +155,10 @@ class _Round:
         resource, because this one was refused.
         """
         last = self.before.last
-        self.say(f"{obstacle}; " + ("the same again" if again else "going on from what is applied"))
+        self.say(
+            f"{obstacle}; "
+            + ("the same request is repeated" if again else "the next step starts from the applied partition")
+        )
         if not again:
             if last is not None:
                 self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
@@ -177,13 +180,13 @@ class _Round:
         if not self.division.move(last.resource, last.beneficiary, last.victim):
             return False
         self.turn[f"{last.victim}>{last.beneficiary}"] = self.after(last.resource)
-        ban = f"{words(self.after(last.resource))} next"
+        ban = f"the next resource is {words(self.after(last.resource))}"
         if last.victim != POOL:
             self.banned_until_s[last.victim] = self.now_s + BAN_S
-            ban = f"{last.victim} gives nothing for {BAN_S:g} s"
+            ban = f"{last.victim} keeps its resources for {BAN_S:g} s"
         what = f"{words(last.resource)} from {label(last.victim)} to {label(last.beneficiary)}"
         self.say(
-            f"cancelled: one unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
+            f"the last step is cancelled: 1 unit of {what} raised E_S from {before.e_s:.3f} to {self.e_s:.3f}; {ban}",
             last.beneficiary or last.victim,
             last.resource,
             -1 if last.beneficiary else 1,
@@ -193,10 +196,10 @@ class _Round:
     def adjust(self) -> None:
         """Move one unit from the richest region that may give to the poorest that needs, or find that all is well."""
         if len(self.services) == 1:
-            self.say("one service alone: nothing to share with anybody")
+            self.say("one service is alone on the node: there is nothing to divide")
             return
         if not self.tolerance:
-            self.say("no LC service with a measured latency: nothing to adjust")
+            self.say("no LC service has a measured latency: nothing changes")
             return
         poor = self.beneficiaries()
         for beneficiary in poor or [POOL]:
@@ -205,13 +208,11 @@ class _Round:
                     return
         least = min(self.tolerance, key=lambda name: (self.tolerance[name], name))
         if poor:
-            self.say(
-                f"{poor[0]}: {latency_text(self.services[poor[0]])}, and no region may give it anything now", poor[0]
-            )
+            self.say(f"{poor[0]}: {latency_text(self.services[poor[0]])}; no region can give it a unit now", poor[0])
         else:
             self.say(
-                f"equilibrium: smallest remaining tolerance is {self.tolerance[least]:.2f} ({least}), "
-                f"no isolated region with more than {VICTIM_TOLERANCE:g} has anything to give back"
+                f"equilibrium: the smallest remaining tolerance is {self.tolerance[least]:.2f} ({least}), "
+                f"and no isolated region with more than {VICTIM_TOLERANCE:g} can give a unit"
             )
 
     def victims(self) -> list[str]:
@@ -240,11 +241,12 @@ class _Round:
             self.turn[key] = resource
             self.last = Adjustment(victim, beneficiary, resource)
             if beneficiary == POOL:
-                why = f"remaining tolerance {self.tolerance[victim]:.2f} > {VICTIM_TOLERANCE:g}"
-                self.say(f"{victim} -1 isolated {words(resource)} to shared: {why}", victim, resource, -1)
+                why = f"its remaining tolerance {self.tolerance[victim]:.2f} is above {VICTIM_TOLERANCE:g}"
+                what = f"{victim} gives 1 isolated unit of {words(resource)} to the shared region"
+                self.say(f"{what}: {why}", victim, resource, -1)
             else:
                 why = latency_text(self.services[beneficiary])
-                what = f"{beneficiary} +1 isolated {words(resource)} from {label(victim)}"
+                what = f"{beneficiary} gets 1 isolated unit of {words(resource)} from {label(victim)}"
                 self.say(f"{what}: {why}", beneficiary, resource, 1)
             return True
         return False
@@ -269,7 +271,7 @@ def words(resource: Resource) -> str:
 
 def label(region: str) -> str:
     """A region in words."""
-    return region if region != POOL else "shared"
+    return region if region != POOL else "the shared region"
 
 
 def _slower(service: Service) -> Service:

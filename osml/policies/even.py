@@ -39,7 +39,7 @@ class Even:
             obstacle = can_isolate(budget, len(order), len(order), observation.platform.max_groups)
             if obstacle is not None:
                 common[budget.resource] = budget.total
-                short.append(f"{obstacle}; all share the {budget.resource}")
+                short.append(f"{obstacle}; all services share the {budget.resource}")
                 continue
             fitting, complaint = _fitting(budget)
             short += complaint

@@ -50,11 +50,11 @@ def prioritised(observation: Observation, knobs: Knobs, name: str) -> Plan:
     lc = [service.name for service in observation.services if service.kind == "lc"]
     if not observation.platform.realtime:
         text = (
-            f"{name}: {shared}, as without a scheduler: this node can't set real-time priorities "
+            f"{name}: {shared} without priorities: this node can't set real-time priorities "
             "(platform.realtime is false)"
         )
         return Plan(partition, [Reason(text=text)])
     quantum = "" if knobs.slice_ms is None else f", in turns of {knobs.slice_ms:g} ms"
-    first = f"{', '.join(lc) or 'nobody'} before all others (real-time priority {knobs.realtime_priority}{quantum})"
+    first = f"these run before all others: {', '.join(lc) or 'none'} (priority {knobs.realtime_priority}{quantum})"
     partition = replace(partition, knobs=dict.fromkeys(lc, knobs))
     return Plan(partition, [Reason(text=f"{name}: {shared}; {first}")])

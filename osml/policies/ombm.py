@@ -95,20 +95,20 @@ class Ombm:
         """What there is to decide on, or why OMBM has nothing to say here."""
         lc = [service for service in observation.services if service.kind == "lc"]
         if len(lc) != 1:
-            return f"ombm divides bandwidth between one LC service and best-effort jobs, here are {len(lc)} LC services"
+            return f"ombm needs exactly one LC service, but there are {len(lc)} LC services"
         service, platform = lc[0], observation.platform
         if platform.mba is None:
-            missing = observation.missing.get("mba", "no MBA, and no software regulator in its place")
+            missing = observation.missing.get("mba", "it has no MBA and no software regulator")
             return f"ombm can't throttle memory bandwidth on this node: {missing}"
         peak = peak_gbps(platform)
         if peak is None:
-            return "ombm has percentages to set and doesn't know the bandwidth of the machine; run calibrate-mba"
+            return "ombm can set MBA percentages, but the bandwidth of the machine is unknown; run calibrate-mba"
         library = self._library or usual_library()
         predictor = library.predictor(service.name, platform.id, "classic" if self.classic else "adaptive")
         if predictor is None:
             known = library.platforms_of(service.name)
-            there = f"only of {', '.join(known)}" if known else "none of any platform"
-            return f"ombm has no bandwidth profile of '{service.name}' on '{platform.id}', {there}; make one"
+            there = f"there are profiles for {', '.join(known)}" if known else "no platform has one"
+            return f"ombm has no bandwidth profile of '{service.name}' on '{platform.id}' ({there}); make one"
         jobs = [other for other in observation.services if other.kind == "be"]
         divided = _regions(observation, service, jobs, predictor.profile)
         if isinstance(divided, str):
@@ -149,7 +149,11 @@ class Ombm:
         elif not (self.classic or late):
             jumps = watched(jumps, observation.time_s, qps, observation.interval_s)
         said = (
-            [Reason(text=f"{lc.name}: {latency_text(lc)}: a backlog, which hides the rate until it is gone")]
+            [
+                Reason(
+                    text=f"{lc.name}: {latency_text(lc)}; requests queue, and the rate is unknown until the queue ends"
+                )
+            ]
             if late
             else []
         )
@@ -173,37 +177,45 @@ class Ombm:
         lc, predictor = setting.lc, setting.predictor
         if state.qps is None or lc.target_ms is None:
             if state.bandwidth_gbps is None:
-                return _Wanted(None, f"{lc.name}: no request rate yet; all bandwidth")
-            return _Wanted(state.bandwidth_gbps, f"{lc.name}: no request rate in this interval; bandwidth held")
+                return _Wanted(None, f"{lc.name} gets all bandwidth, because its request rate is not known yet")
+            return _Wanted(
+                state.bandwidth_gbps, f"{lc.name} keeps its bandwidth, because its request rate was not measured"
+            )
         if state.draining:
             most = predictor.predict_lasting(predictor.most_qps, lc.target_ms).bandwidth_gbps
             if self.classic or most is None or lc.latency_ms is None or lc.latency_ms > lc.target_ms:
-                return _Wanted(None, f"{lc.name}: all bandwidth while a backlog drains")
+                return _Wanted(None, f"{lc.name} gets all bandwidth until its request queue ends")
             most *= max(1.0, *state.correction.factors)
-            return _Wanted(most, f"{lc.name}: bandwidth for the highest rate while a backlog drains")
+            why = f"{lc.name} gets the bandwidth of the highest profiled rate until its request queue ends"
+            return _Wanted(most, why)
         known = state.qps <= BEYOND * predictor.most_qps + noise_qps(predictor.most_qps, interval_s)
         rate = max(state.qps if self.classic else (state.qps + state.growth_qps) * HEADROOM, 1e-9)
         ready = 0.0 if self.classic else ready_qps(state.jumps, lc.target_ms, interval_s, predictor.most_qps)
         wanted = min(max(rate, ready), predictor.most_qps) if known else rate
         found = (predictor.predict if self.classic else predictor.predict_lasting)(wanted, lc.target_ms)
-        at = f"{lc.name} at {state.qps:.6g}/s"
+        at = f"{lc.name} at {state.qps:.6g} requests/s"
         if found.clamped:
-            at += f" (outside of the profile, line of {found.qps:.6g}/s)"
+            at += f" (outside of the profile, which is used at {found.qps:.6g} requests/s)"
         if found.bandwidth_gbps is None:
-            tail = f"{found.predicted_ms:.4g} ms with all of it"
-            return _Wanted(None, f"{at}: no bandwidth meets {lc.target_ms:g} ms, {tail}", infeasible=True)
+            tail = f"{found.predicted_ms:.4g} ms with all bandwidth"
+            return _Wanted(
+                None, f"{at}: no bandwidth meets the target of {lc.target_ms:g} ms ({tail})", infeasible=True
+            )
         if not known:
-            return _Wanted(None, f"{at}: nothing is known beyond; all bandwidth", infeasible=True)
+            return _Wanted(None, f"{at}: the rate is above the profile, so it gets all bandwidth", infeasible=True)
         ahead = ready > rate
         factor = 1.0
         if not self.classic:
             factor = state.correction.factors[part_of(_position(predictor, ready if ahead else state.qps))]
             if state.queued:
                 factor = max(factor, 1.0)
-        said = "" if factor == 1.0 else f", times {factor:.2f} as learned beside these jobs"
+        said = "" if factor == 1.0 else f", times {factor:.2f} (learned with the present jobs)"
         if ahead:
-            said += f"; so much for {ready:.6g}/s, because the rate jumps"
-        why = f"{at}: {found.bandwidth_gbps:.3g} GB/s meet {lc.target_ms:g} ms under the worst contention{said}"
+            said += f"; this is enough for {ready:.6g} requests/s, because the rate jumps"
+        why = (
+            f"{at}: {found.bandwidth_gbps:.3g} GB/s meet the target of {lc.target_ms:g} ms "
+            f"under the worst contention{said}"
+        )
         least = predictor.profile.lines[0].bandwidth_gbps
         return _Wanted(max(found.bandwidth_gbps * factor, least), why, ahead=ahead)
 
@@ -280,11 +292,14 @@ def _regions(
             rest[resource] = min([left, *(budget.limits[name].most for name in names)])
             least = max(budget.limits[name].least for name in names)
             if obstacle is None and rest[resource] < least:
-                obstacle = f"{own[resource]} {resource} for '{service.name}' leave {left}, the jobs need {least}"
+                obstacle = f"{own[resource]} {resource} for '{service.name}' leave {left}, but the jobs need {least}"
         if obstacle is not None:
             return f"ombm: {obstacle}"
         if own[resource] != profiled:
-            notes.append(f"profiled on {profiled} {resource}, the operator allows {own[resource]}: predictions are off")
+            notes.append(
+                f"the profile was made with {profiled} {resource}, but the operator allows {own[resource]}: "
+                "predictions may be wrong"
+            )
     regions = [Region([service.name], own["cores"], own.get("ways", 0))]
     if jobs:
         regions.append(Region(names, rest["cores"], rest.get("ways", 0)))

@@ -60,7 +60,7 @@ def load_manifest(folder: Path) -> Manifest:
     for entry in found.models:
         for part in (entry.name, *entry.sha256):
             if part in ("", ".", "..") or "/" in part or "\\" in part:
-                raise InputError(f"{file}: '{part}' is no plain name of a file or folder")
+                raise InputError(f"{file}: '{part}' is not a plain name of a file or folder")
     return found
 
 

@@ -32,10 +32,10 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
     metadata = model.metadata
     said = (metadata.kind, metadata.version, metadata.platform)
     if said != (entry.kind, entry.version, entry.platform):
-        raise Failure(f"{home}: metadata.json speaks of {said}, the manifest of another model")
+        raise Failure(f"{home}: metadata.json describes {said}, the manifest describes another model")
     unknown = [name for name in metadata.inputs if name not in FEATURES and name not in PARAMETERS]
     if unknown:
-        raise Failure(f"{home}: input '{unknown[0]}' is nothing that an observation has")
+        raise Failure(f"{home}: input '{unknown[0]}' is not in an observation")
     rows = probes(metadata)
     if isinstance(model, QFunction):
         if metadata.answers != ACTION_NAMES:
@@ -48,7 +48,7 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
         if part.shape != (len(rows), len(metadata.outputs)) or not np.isfinite(part).all():
             raise Failure(f"{home}: answers to {len(rows)} probes are not all finite numbers")
     if float(np.ptp(parts[0], axis=0).max()) == 0:
-        raise Failure(f"{home}: gives the same answer to everything")
+        raise Failure(f"{home}: the answer is the same for all probes")
     verify_entry(folder, entry)  # once more: what was opened is what the manifest lists, whoever writes there meanwhile
     return model
 

@@ -202,7 +202,7 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
         session = runtime.InferenceSession(file.read_bytes(), options, providers=["CPUExecutionProvider"])
     except Exception as error:  # onnxruntime has a dozen classes, all of them its own
         raise InputError(
-            f"{file} is no model that onnxruntime can run ({' '.join(str(error).split())[:200]})"
+            f"{file} is not a model that onnxruntime can run ({' '.join(str(error).split())[:200]})"
         ) from None
     try:
         _check(file, session, metadata, answers)
@@ -231,7 +231,7 @@ def _check(file: Path, session: Any, metadata: ModelMetadata, answers: tuple[str
     told = tuple(session.get_modelmeta().custom_metadata_map.get(FEATURES_KEY, "").split(","))
     if told != metadata.inputs:
         raise InputError(
-            f"{file}: features differ ({_difference(told, metadata.inputs)}): it is not the metadata's model"
+            f"{file}: features differ ({_difference(told, metadata.inputs)}): metadata.json describes another model"
         )
     inputs = [(found.name, found.shape[-1]) for found in session.get_inputs()]
     outputs = [(found.name, found.shape[-1]) for found in session.get_outputs()]

@@ -58,7 +58,7 @@ def test_a_wrong_profile_is_refused_with_the_field_and_the_value(changes, senten
 
 @pytest.mark.parametrize("data", [b"", b"[", b"{}", b"\xff", b"[" * 100_000, b'{"service": 3}'])
 def test_what_is_no_profile_is_refused_in_one_sentence(data):
-    with pytest.raises(InputError, match="make one by `osml ombm profile`"):
+    with pytest.raises(InputError, match="make one with `osml lab ombm profile`"):
         parse_profile(data, "x")
 
 

@@ -31,7 +31,7 @@ def test_a_legal_decision_passes():
     ("decision", "words"),
     [
         (None, "answered with a NoneType"),
-        (msgspec.structs.replace(GOOD, seq=3), "is for node-17 #3, asked was for node-17 #0"),
+        (msgspec.structs.replace(GOOD, seq=3), "is for node-17 #3, expected node-17 #0"),
         (msgspec.structs.replace(GOOD, node="other"), "is for other #0"),
         (msgspec.structs.replace(GOOD, partition=Partition(regions=[])), "'moses' reaches 0 cores"),
         (msgspec.structs.replace(GOOD, assignments=GOOD.assignments[1:]), "expected one for each"),

@@ -81,7 +81,7 @@ def test_more_services_than_ways_is_infeasible_and_all_share_the_ways(policy: st
     node.run(3)
     assert node.decision is not None
     assert node.decision.infeasible is not None
-    assert "8 parts of at least 1 don't fit in 4 ways; all share the ways" in node.decision.infeasible.message
+    assert "8 parts of at least 1 don't fit in 4 ways; all services share the ways" in node.decision.infeasible.message
     assert all(node.decision.partition.ways_of(name) == 4 for name in NAMES)
     assert sum(len(region.owners) == 1 and region.cores > 0 for region in node.decision.partition.regions) == 8
 

@@ -129,9 +129,9 @@ def test_a_sample_without_a_measurement_is_not_used() -> None:
     assert [sample.score for sample in bench.state.samples] == [None]
     assert "not used: no latency of b" in bench.words
     bench.until_holding(blind)
-    assert "equal parts until they can be" in bench.words
+    assert "equal parts until latencies are measured" in bench.words
     bench.step([lc("a", 5.0), lc("b", 5.0)])
-    assert "measurements are back" in bench.words
+    assert "all latencies are measured again" in bench.words
     assert not bench.state.holding
 
 

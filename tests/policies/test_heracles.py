@@ -75,7 +75,7 @@ def test_a_missed_target_suspends_the_others_for_five_minutes() -> None:
     found, state, text = step([lc("a", 12.0), *MIX[1:]], now, after(now, "top"))
     assert own(found) == (19, 19)
     assert found.knobs["b"] == Knobs(frequency_mhz=1200, network_mbps=500)
-    assert "target missed, be:b,job suspended for 300 s" in text
+    assert "the target is missed: be:b,job is suspended for 300 s" in text
     assert (state.enabled, state.cooldown_until_s) == (False, 400.0)
     cool = replace(state, due_s={**NEVER, "top": 0.0}, time_s=398.0)
     plan, later = Heracles().decide(observed(MIX, found, 399.0), cool)
@@ -123,7 +123,7 @@ def test_little_slack_stops_growth_and_less_leaves_two_cores() -> None:
     assert not state.growing
     found, _, text = step([lc("a", 9.6), *MIX[1:]], now, after(now, "top"))
     assert own(found) == (18, 10)
-    assert "be:b,job -8 cores" in text
+    assert "be:b,job loses 8 cores" in text
 
 
 def test_cache_grows_until_memory_traffic_does_not_fall() -> None:
@@ -170,7 +170,7 @@ def test_too_much_memory_traffic_takes_the_cores_that_make_it() -> None:
     services = [lc("a", 5.0, bandwidth_gbps=6.5), be(bandwidth_gbps=85.0)]  # 15 above 76.5, 8.5 a core
     found, _, text = step(services, now, after(now, "grow"))
     assert own(found) == (12, 15)
-    assert "memory traffic 91.5 > 76.5 GB/s: be:job -2 cores" in text
+    assert "memory traffic of 91.5 GB/s is above the limit of 76.5 GB/s: be:job loses 2 cores" in text
 
 
 def test_a_core_that_made_the_target_missed_comes_back_and_is_not_tried_again_for_five_minutes() -> None:
@@ -190,7 +190,7 @@ def test_best_effort_slows_down_while_the_clock_is_below_the_guaranteed_one() ->
     slow = [lc("a", 5.0, frequency_ghz=1.9), *MIX[1:]]
     found, _, text = step(slow, now, after(now, "power"))
     assert {name: knobs.frequency_mhz for name, knobs in found.knobs.items()} == {"b": 1400, "job": 1400}
-    assert "a runs at 1.90 < 2 GHz: be:b,job one step slower" in text
+    assert "a runs at 1.90 GHz, below 2 GHz: be:b,job runs one step slower" in text
     fast = [lc("a", 5.0, frequency_ghz=2.0), *MIX[1:]]
     found, _, _ = step(fast, now, after(now, "power"))
     assert {name: knobs.frequency_mhz for name, knobs in found.knobs.items()} == {"b": 1600, "job": 1600}

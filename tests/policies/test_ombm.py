@@ -212,17 +212,17 @@ def test_a_rate_far_beyond_the_profile_gets_everything_and_says_so():
     plan, _ = Ombm(LIBRARY).decide(seeing([web(5000.0), *JOBS]), OmbmState())
     assert given_gbps(plan) == pytest.approx(19.6)
     assert plan.infeasible is not None
-    assert "nothing is known beyond" in plan.infeasible.message
+    assert "the rate is above the profile" in plan.infeasible.message
 
 
 @pytest.mark.parametrize(
     ("services", "platform", "sentence"),
     [
-        ([web(), web(name="shop"), *JOBS], NODE, "here are 2 LC services"),
-        (JOBS, NODE, "here are 0 LC services"),
+        ([web(), web(name="shop"), *JOBS], NODE, "there are 2 LC services"),
+        (JOBS, NODE, "there are 0 LC services"),
         ([web(), *JOBS], replace(NODE, mba=None), "no software regulator"),
-        ([web(), *JOBS], replace(NODE, id="q"), "no bandwidth profile of 'web' on 'q', only of p"),
-        ([web(name="shop"), *JOBS], NODE, "none of any platform"),
+        ([web(), *JOBS], replace(NODE, id="q"), "no bandwidth profile of 'web' on 'q' (there are profiles for p)"),
+        ([web(name="shop"), *JOBS], NODE, "no platform has one"),
         ([web(), *JOBS], replace(NODE, bandwidth_gbps=None, mba=MbaRange(10, 100, 10)), "run calibrate-mba"),
         ([web(min_cores=3, max_cores=3), replace(JOBS[0], min_cores=2)], NODE, "the jobs need 2"),
     ],

@@ -60,7 +60,10 @@ def test_the_smallest_slack_is_upsized_and_best_effort_jobs_pay_first() -> None:
     assert counts(plan.partition, "b") == (5, 4)
     assert counts(plan.partition, "job") == (3, 4)
     assert counts(plan.partition, "a") == (4, 4)
-    assert plan.reasons[-1].text == "b +1 cores from be:job: p99 30 ms > 10 ms target (slack -2.00)"
+    assert (
+        plan.reasons[-1].text
+        == "b gets 1 unit of cores from be:job: p99 30 ms is above the target of 10 ms (slack -2.00)"
+    )
     assert state.trial == Trial("b", Action("up", "cores"), POOL, 30.0)
 
 
@@ -163,7 +166,9 @@ def test_a_service_without_a_measurement_neither_gives_nor_takes() -> None:
     full = divided(a=(6, 6), b=(6, 6))
     plan, _ = Parties().decide(observed([lc("a", 20.0), lc("b", None)], full), after(full))
     assert plan.partition == full
-    assert any("b: no p99 in this interval; held" in reason.text for reason in plan.reasons)
+    assert any(
+        "b: no p99 was measured in this interval; its resources do not change" in reason.text for reason in plan.reasons
+    )
 
 
 def test_the_first_resource_is_random_but_the_seed_decides() -> None:
@@ -179,7 +184,7 @@ def test_the_first_resource_is_random_but_the_seed_decides() -> None:
 def test_a_vanished_service_gives_back_and_a_newcomer_gets_a_part() -> None:
     plan, state = Parties().decide(observed([lc("a", 9.0), be()], START), after(START))
     assert counts(plan.partition, "job") == (8, 8)
-    assert any(reason.text == "b has gone: its part is free" for reason in plan.reasons)
+    assert any(reason.text == "b is no longer on the node: its resources are free" for reason in plan.reasons)
     plan, _ = Parties().decide(observed([lc("a", 9.0), lc("c", None), be()], plan.partition), state)
     assert counts(plan.partition, "c") == (4, 4)
     assert counts(plan.partition, "a") == (4, 4)
@@ -205,7 +210,7 @@ def test_a_machine_changed_by_others_is_asked_for_the_same_again() -> None:
     wanted = divided(a=(5, 4), b=(4, 4), job=(3, 4))
     plan, _ = Parties().decide(observed([lc("a", 20.0), lc("b", 9.0), be()], None), after(wanted))
     assert plan.partition == wanted
-    assert "the same again" in plan.reasons[-1].text
+    assert "the same request is repeated" in plan.reasons[-1].text
 
 
 def test_it_converges_on_a_toy_node() -> None:

@@ -83,7 +83,7 @@ def test_one_step_above_nominal_is_turbo_and_nobody_pays_for_a_clock() -> None:
     assert found.knobs["a"].frequency_mhz is None
     assert [found.knobs[name].frequency_mhz for name in ("b", "job")] == [2200, 2200]
     assert state.trial == Trial("a", Action("up", "frequency"), POOL, 20.0)
-    assert "a +1 frequency: p99" in text
+    assert "a gets 1 unit of frequency: p99" in text
     now = parts(a=knobs(20, mhz=1700), b=knobs(20), job=knobs(20))
     assert decided(services, now, actions=at("a", "up", "frequency"))[0].knobs["a"].frequency_mhz == 1800
 
@@ -168,7 +168,7 @@ def test_disk_use_in_the_first_second_says_who_is_in_memory() -> None:
     partition, state, text = step(11.0, 0.0, partition, state)
     assert partition.knobs["a"].disk_iops is None
     assert partition.knobs["b"].disk_iops == 130
-    assert "a did not read from the disk: the others share it" in text
+    assert "a did not read from the disk: the other services share the disk" in text
     partition, state, _ = step(11.5, 40.0, partition, state)  # a second is over: it stays what it is
     assert partition.knobs["a"].disk_iops is None
     partition, state, _ = step(10.5, 0.0, None, start)
@@ -201,7 +201,7 @@ def test_a_link_that_is_used_up_is_said() -> None:
     services = [lc("a", 9.0, network_mbps=4800.0), lc("b", 9.0, network_mbps=4000.0), JOB]
     found, _, text = decided(services, full)
     assert found.knobs["a"].network_mbps == 5000
-    assert "a: 200 Mbit/s unused < 500, and be:job has no more of the link" in text
+    assert "a: it has 200 Mbit/s unused, below 500, and be:job has no network bandwidth left" in text
 
 
 def test_a_newcomer_gets_parts_of_memory_and_network_and_the_nominal_clock() -> None:

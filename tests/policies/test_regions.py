@@ -105,7 +105,7 @@ def test_more_services_than_parts_of_a_knob_share_it_without_a_limit() -> None:
     narrow = Platform(id="p", cores=24, cpus="0-23", network_mbps=KnobRange(500, 2000, 500))
     division, _ = division_of("network", platform=narrow)
     assert division.partition().knobs == {}
-    assert "5 parts of at least 1 don't fit in 4 network; all share the network" in division.notes[0]
+    assert "5 parts of at least 1 don't fit in 4 network; all services share the network" in division.notes[0]
     assert division.infeasible() is None
 
 

@@ -57,7 +57,7 @@ def test_a_profile_says_what_its_service_needs_and_the_reason_is_told():
     assert (mba["sort"] + mba["zip"]) / 1e3 <= 20.0 - need - 1.2 * 3.0
     assert (mba["sort"] + mba["zip"]) / 1e3 > 20.0 - need - 1.2 * 3.0 - 0.4
     assert len(said) == 1
-    assert f"web: {need:.3g} GB/s meet 100 ms at 500/s" in said[0]
+    assert f"web: {need:.3g} GB/s meet the target of 100 ms at 500 requests/s" in said[0]
 
 
 def test_a_profile_does_for_a_service_that_no_model_knows():
@@ -91,7 +91,7 @@ def test_who_misses_its_target_with_what_it_was_profiled_with_gets_all_bandwidth
     mba, said = split(KNOWN, missed, before=held)
     assert mba["web"] == 20_000
     assert mba["sort"] == mba["zip"] == 100
-    assert "it lacks bandwidth" in said[0]
+    assert "it needs more bandwidth" in said[0]
     again, _ = split(KNOWN, before=replace(CELLS, mba=mba))
     assert again["sort"] == held.mba["sort"]
     narrow = Partition([Region(["web"], 1, 6), Region(["db"], 3, 6), Region(["sort", "zip"], 2, 4)])
@@ -103,7 +103,7 @@ def test_jobs_are_let_go_when_a_miss_is_over_in_cells_for_which_the_profile_says
     usual, _ = split(KNOWN, cells=large)
     missed, said = split(KNOWN, service("web", p99_ms=150.0), cells=large, before=replace(large, mba=usual))
     assert missed["sort"] == missed["zip"] == 100
-    assert "until that is over" in said[0]
+    assert "until its request queue ends" in said[0]
     before = replace(large, mba=missed)
     assert split(KNOWN, cells=large, before=before, met=1)[0] == missed
     # What Model-A left them was too much: now it is what the profile leaves, 20 - need - 1.2 x 3.

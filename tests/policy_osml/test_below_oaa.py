@@ -16,7 +16,7 @@ from osml.policies.osml.cliff_shield import units
 from osml.policies.osml.steps.below_oaa import BUSY, FAR_BELOW
 from tests.kit.fake_models import PLATFORM, Fake, Run, job, needs, service
 
-WHY = "a core less than the OAA will do"
+WHY = "one core below the OAA is enough"
 
 
 def using(name: str, cpus: float | None, ratio: float = 0.4, **more: Any) -> Service:
@@ -39,7 +39,7 @@ def test_one_core_below_the_oaa_and_no_more_where_it_is_used_little_and_the_tail
     said = _said(run, using("a", 1.0), using("b", 2.0), times=60)
     assert run.cores() == {"a": 3, "b": 4}
     assert len(said) == 1
-    assert "a -1 cores" in said[0]
+    assert "a changes by -1 cores" in said[0]
     assert "1.0 CPUs are used" in said[0]
 
 

@@ -24,9 +24,9 @@ NAN = float("nan")
 @pytest.mark.parametrize(
     ("answer", "why"),
     [
-        ([NAN] * 5, "answers rcliff_cores nan"),
-        ([3.0, 1.0, 500.0, 1.0, 1.0], "answers oaa_cores 500 on a node with 36"),
-        ([3.0, -7.0, 4.0, 1.0, 1.0], "answers rcliff_ways -7"),
+        ([NAN] * 5, "an impossible value: rcliff_cores nan"),
+        ([3.0, 1.0, 500.0, 1.0, 1.0], "an impossible value: oaa_cores 500 on a node with 36"),
+        ([3.0, -7.0, 4.0, 1.0, 1.0], "an impossible value: rcliff_ways -7"),
     ],
 )
 def test_a_model_that_answers_nonsense_leaves_the_decision_to_arqs_rules(answer: list[float], why: str) -> None:
@@ -62,9 +62,9 @@ def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts(
     assert "arq" not in run.words()
     wide = replace(PLATFORM, cores=96, cpus="0-95")
     run(service("a"), service("b"), platform=wide)
-    assert "a is like nothing that the models know (platform_cores 96, trained on 0 to 36)" in run.words()
+    assert "a is out-of-distribution for the models (platform_cores 96, trained on 0 to 36)" in run.words()
     run(service("a"), service("b"), times=4)
-    assert "a is like nothing that the models know (familiar again for 4 of 5 intervals)" in run.words()
+    assert "a is out-of-distribution for the models (in-distribution for 4 of 5 intervals)" in run.words()
     run(service("a"), service("b"))
     assert "arq" not in run.words()
 
@@ -122,7 +122,7 @@ def test_a_node_on_which_all_share_and_meet_their_targets_is_parted_for_what_is_
     run = Run(Osml(needs(rate_10=each)))
     run(*(service(name) for name in "abcdef"[:count]))
     assert (len(run.decision.partition.regions) == count) == parted
-    assert ("cells would save next to nothing" in run.words()) != parted
+    assert ("cells would free too few cores" in run.words()) != parted
 
 
 def test_nobody_gives_to_a_job_while_a_service_is_beyond_its_target_if_only_by_noise() -> None:

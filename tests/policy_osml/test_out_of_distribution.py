@@ -50,7 +50,7 @@ def test_an_optional_feature_outside_of_the_training_is_taken_as_not_measured(th
     assert run.cores() == {"a": 4, "b": 4}
     assert np.isnan(asked[0][4])
     assert asked[1][4] == 20
-    assert "taken as not measured: threads of a" in run.words()
+    assert "count as not measured: threads of a" in run.words()
     assert all(forecast.familiar for forecast in run.decision.forecasts)
 
 
@@ -58,7 +58,7 @@ def test_one_unfamiliar_service_keeps_what_it_has_and_the_others_are_predicted_a
     run = Run(Osml(_narrow()))
     run(_odd("a"), service("b"), service("c"), times=6)
     assert run.cores() == {"a": 12, "b": 4, "c": 4}
-    assert "a is like nothing that the models know (target_ms 1e+06, trained on 1 to 20)" in run.words()
+    assert "a is out-of-distribution for the models (target_ms 1e+06, trained on 1 to 20)" in run.words()
     assert "arq" not in run.words()
     assert [(f.service, f.familiar) for f in run.decision.forecasts] == [("a", False), ("b", True), ("c", True)]
 
@@ -82,7 +82,7 @@ def test_services_are_believed_again_after_some_familiar_intervals_only() -> Non
     for k in range(20):  # flaps in every interval
         run(_odd("a") if k % 2 else service("a"), service("b"))
         assert "arq" not in run.words()
-        assert k == 0 or "a is like nothing that the models know" in run.words()
+        assert k == 0 or "a is out-of-distribution for the models" in run.words()
     run(service("a"), service("b"), times=20)
     assert run.cores() == {"a": 4, "b": 4}
 
@@ -92,7 +92,7 @@ def test_an_answer_for_one_service_that_is_no_place_on_the_machine_concerns_that
     run = Run(Osml(Models(a=fake, a2=fake)))
     run(service("a"), service("b", rate=50.0), times=6)
     assert run.cores() == {"a": 4, "b": 18}
-    assert "model 'fake' answers oaa_cores 500 on a node with 36" in run.words()
+    assert "model 'fake' predicts an impossible value: oaa_cores 500 on a node with 36" in run.words()
     assert [forecast.service for forecast in run.decision.forecasts] == ["a"]
 
 
@@ -100,9 +100,9 @@ def test_where_nobody_is_familiar_arqs_rules_decide_and_the_reason_names_service
     run = Run(Osml(_narrow()))
     run(_odd("a"), _odd("b"))
     assert run.words().startswith(
-        "osml: by arq's rules, because a is like nothing that the models know (target_ms 1e+06"
+        "osml: the rules of arq decide, because a is out-of-distribution for the models (target_ms 1e+06"
     )
-    assert "; b is like nothing" in run.words()
+    assert "; b is out-of-distribution" in run.words()
 
 
 def test_eight_services_are_predicted_though_no_model_knows_so_many_neighbours() -> None:
@@ -139,5 +139,5 @@ def test_a_model_of_many_machines_is_not_asked_about_one_unlike_all_of_them() ->
     asked = observe(service("a"), service("b"))  # on 36 CPUs
     fault = ask(asked, [service("a")], of_many(30.0))
     assert isinstance(fault, ModelFault)
-    assert "knows no machine like this (platform_cores 36, trained on 4 to 30)" in fault.text
+    assert "was not trained on a machine like this (platform_cores 36, trained on 4 to 30)" in fault.text
     assert isinstance(ask(asked, [service("a")], of_many(33.0)), dict)

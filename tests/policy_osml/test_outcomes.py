@@ -96,7 +96,7 @@ def test_nothing_is_learned_while_nobody_knows_what_is_applied_and_the_same_is_a
         assert run.decision.partition == wanted
     after, _ = open_state(run.decision.policy_state, run.policy)
     assert after.known == before.known
-    assert "the same again" in run.words()
+    assert "the same request is repeated" in run.words()
 
 
 def test_a_newcomer_is_placed_though_nobody_knows_what_is_applied() -> None:
@@ -194,7 +194,7 @@ def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_sch
     run(service("a", 2.0), service("b"), partition=None, times=20)
     assert run.decision.infeasible is not None
     assert run.decision.infeasible.services == ["a"]
-    assert "the same again" in run.words()
+    assert "the same request is repeated" in run.words()
 
 
 def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_like_a_refused_one() -> None:
@@ -204,7 +204,7 @@ def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_li
         run(service("a"), service("b"), partition=None, outcome=Outcome(run.seq - 1, "refused", "cpuset: busy"))
         assert run.decision.partition == first.partition
     run(service("a"), service("b"), outcome=Outcome(run.seq - 1, "applied"))
-    assert "is held for" not in run.words()
+    assert "the applied partition stays for" not in run.words()
     run(service("a"), service("b"), times=4)
     assert run.cores() == {"a": 4, "b": 4}
 
@@ -212,15 +212,15 @@ def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_li
 def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_differs() -> None:
     run = Obstinate(Osml(needs(rate_10=4.0)))
     said = _until_held(run, service("a"), service("b"))
-    held = [text for text in said if "is held for" in text]
-    assert not any("does not have what was decided" in text for text in held)
-    assert any("what was asked for last was not carried out, 2 in a row" in text for text in held)
+    held = [text for text in said if "the applied partition stays for" in text]
+    assert not any("is not the last decision" in text for text in held)
+    assert any("the agent did not apply the last decision (2 in a row)" in text for text in held)
 
 
 def test_targets_missed_while_an_agent_is_not_asked_are_told_to_the_scheduler_above() -> None:
     run = Obstinate(Osml(needs(rate_10=4.0)))
     _until_held(run, service("a"), service("b"))
     told = [run.tick(service("a", 1.05), service("b")) for _ in range(90)]
-    held = [one for one in told[62:] if "is held for" in one.reasons[0].text]
+    held = [one for one in told[62:] if "the applied partition stays for" in one.reasons[0].text]
     assert held
     assert all(one.infeasible is not None and one.infeasible.services == ["a"] for one in held)

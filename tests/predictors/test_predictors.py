@@ -171,7 +171,7 @@ def test_a_model_of_another_feature_set_is_refused(copy: Path) -> None:
 def test_a_cut_off_model_is_refused(copy: Path) -> None:
     file = copy / "model.onnx"
     file.write_bytes(file.read_bytes()[:1000])
-    with pytest.raises(InputError, match="is no model that onnxruntime can run"):
+    with pytest.raises(InputError, match="is not a model that onnxruntime can run"):
         load_predictor(copy)
 
 
@@ -209,7 +209,7 @@ def test_a_manifest_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
         "dataset_fingerprint": "",
     }  # fmt: skip
     (tmp_path / "manifest.json").write_text(json.dumps({"models": [entry]}), "utf-8")
-    with pytest.raises(InputError, match="no plain name"):
+    with pytest.raises(InputError, match="not a plain name"):
         load_manifest(tmp_path)
 
 

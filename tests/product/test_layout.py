@@ -187,7 +187,7 @@ def test_a_third_isolated_owner_reaches_through_and_the_best_effort_job_never_do
     masks = masks_of(result.assignments)
     assert masks["d"].bit_count() == 10
     assert {name: mask.bit_count() for name, mask in masks.items()} == {"a": 17, "b": 13, "c": 12, "d": 10}
-    assert [(note.service, "reaches through 2 way(s)" in note.text) for note in result.notes] == [("a", True)]
+    assert [(note.service, "also covers 2 way(s)" in note.text) for note in result.notes] == [("a", True)]
 
 
 def test_sparse_masks_need_no_reaching_through() -> None:

@@ -118,8 +118,8 @@ def test_a_new_model_takes_the_place_of_the_old_one(folder):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (spoilt, "finite"), (narrow, "features"), (unnamed, "the manifest of another model"),
-        (lambda m, d: (m[: len(m) // 2], d), "no model that onnxruntime can run"),
+        (spoilt, "finite"), (narrow, "features"), (unnamed, "the manifest describes another model"),
+        (lambda m, d: (m[: len(m) // 2], d), "not a model that onnxruntime can run"),
         (lambda m, d: (m, d | {"features": "none"}), "features"),
     ],
 )  # fmt: skip

@@ -125,7 +125,7 @@ class _Round:
         if state.task != self.task:
             self.start("start" if state.task is None else "the services, targets or limits have changed", 0)
         elif self.now_s < state.time_s:
-            self.start("the node's clock started again", 0)
+            self.start("the clock of the node was reset", 0)
         elif (obstacle := not_applied(self.observation, state.wanted)) is not None:
             self.repeat(obstacle)
         elif state.holding:
@@ -143,15 +143,15 @@ class _Round:
         """Ask for the same once more; what is refused again counts as known and without a score."""
         again = self.observation.partition is None or self.state.tries < TRIES
         if again:
-            self.say(f"{obstacle}; the same again")
+            self.say(f"{obstacle}; the same request is repeated")
             tries = self.state.tries + (self.observation.partition is not None)
             self.state = replace(self.state, tries=tries, asked_s=self.now_s)
             return
-        self.say(f"{obstacle}; not asked for again")
+        self.say(f"{obstacle}; this partition is not requested again")
         others = [sample for sample in self.state.samples if sample.units != self.state.point]
         self.state = replace(self.state, samples=[*others, Sample(self.state.point, None)])
         if self.state.holding:
-            self.settle("the best partition is refused")
+            self.settle("the agent refused the best partition")
         else:
             self.go_on()
 
@@ -164,7 +164,7 @@ class _Round:
             return
         value = score(self.observation.services)
         if value is None and waited_s < 2 * WINDOW_S:
-            self.say(f"{self.sample_name()}: {self.unmeasured()}; waiting")
+            self.say(f"{self.sample_name()}: {self.unmeasured()}; the sample takes another interval")
             return
         found = f"not used: {self.unmeasured()}" if value is None else f"score {value:.3f}"
         self.say(f"{self.sample_name()}: {found}")
@@ -182,18 +182,22 @@ class _Round:
             self.say(f"{self.sample_name()}, bootstrap: {self.text_of_point()}")
         elif best_of(self.state.samples) is None:
             self.take(self.bootstrap[0], holding=True)
-            self.say(f"no sample could be measured ({self.unmeasured()}): equal parts until they can be")
+            self.say(f"no sample was measured ({self.unmeasured()}): equal parts until latencies are measured")
         elif n_samples >= n_first + MAX_SAMPLES:
-            self.settle(f"{n_samples} samples are enough")
+            self.settle(f"the limit of {n_samples} samples is reached")
         else:
             rng = seeded(self.state.seed, self.state.draws)
             self.state = replace(self.state, draws=self.state.draws + 1)
             proposal = propose(self.space, self.state.samples, rng)
             if proposal is None:
-                self.settle("nothing better is expected")
+                self.settle("no better partition is expected")
                 return
             self.take(proposal.point)
-            kept = "" if proposal.kept is None else f", {self.label(self.space.parts[proposal.kept])} as in the best"
+            kept = (
+                ""
+                if proposal.kept is None
+                else f", {self.label(self.space.parts[proposal.kept])} as in the best sample"
+            )
             self.say(
                 f"{self.sample_name()}: {self.text_of_point()} (expected improvement {proposal.improvement:.3f}{kept})"
             )
@@ -203,11 +207,11 @@ class _Round:
         best = best_of(self.state.samples)
         if best is None or best.score is None:
             self.take(self.bootstrap[0], holding=True)
-            self.say(f"{why}, and no other was measured: equal parts")
+            self.say(f"{why}, and no sample has a score: equal parts")
             return
         self.take(np.array(best.units), holding=True)
         met = "all targets met" if best.score >= MET else "no sample met all targets"
-        self.say(f"{why}: staying with the best of {len(self.state.samples)}, {self.text_of_point()} ({met})")
+        self.say(f"{why}: the best of {len(self.state.samples)} samples stays, {self.text_of_point()} ({met})")
 
     def hold(self) -> None:
         """Stay, unless targets are missed or loads have changed for longer than the patience."""
@@ -217,7 +221,7 @@ class _Round:
             return
         if best is None:
             if score(self.observation.services) is not None:
-                self.start("measurements are back", 0)
+                self.start("all latencies are measured again", 0)
             else:
                 self.say(f"equal parts: {self.unmeasured()}")
             return
@@ -237,7 +241,7 @@ class _Round:
             lasted = since_s - state.asked_s >= LASTING_S
             self.start(f"{why} for {self.now_s - since_s:.3g} s", 0 if shifted or lasted else state.failures + 1)
             return
-        self.say(f"holding: {why or 'all targets met'}")
+        self.say(f"the partition stays: {why or 'all targets met'}")
         loads = state.loads if missed_ms else loads | state.loads
         self.state = replace(state, changed_since_s=since_s, missed_ms=missed_ms, loads=loads)
 
@@ -260,7 +264,7 @@ class _Round:
         if not self.state.holding or best is None or best.score is None or best.score >= MET:
             return None
         missed = [s.name for s in self.observation.services if s.slack is not None and s.slack < 0]
-        text = f"none of {len(self.state.samples)} partitions that were measured met all targets"
+        text = f"none of the {len(self.state.samples)} measured partitions met all targets"
         return Infeasible(missed, text) if missed else None
 
     def sample_name(self) -> str:

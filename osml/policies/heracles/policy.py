@@ -48,7 +48,10 @@ class Heracles:
         if lc is None:
             everybody = tuple(service.name for service in observation.services)
             division = divide(observation, [], lambda _: everybody, HeraclesState())
-            reasons = [Reason(text="no LC service to protect: all share everything"), *division.reasons()]
+            reasons = [
+                Reason(text="there is no LC service to protect: all services share everything"),
+                *division.reasons(),
+            ]
             return Plan(division.partition(), reasons, division.infeasible()), HeraclesState()
         if state.lc != lc.name or observation.time_s < state.time_s:
             state = HeraclesState(lc=lc.name, time_s=observation.time_s)

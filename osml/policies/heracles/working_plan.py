@@ -116,7 +116,10 @@ class Round:
     def pass_over(self, obstacle: str, *, again: bool) -> None:
         """Deal with a decision that is not on the machine: nothing to judge, go on from what is there."""
         self.growth = None
-        self.say(f"{obstacle}; " + ("the same again" if again else "going on from what is applied"))
+        self.say(
+            f"{obstacle}; "
+            + ("the same request is repeated" if again else "the next step starts from the applied partition")
+        )
         if not again:
             self.control()
 
@@ -124,7 +127,7 @@ class Round:
         """The controllers that are due, the top-level one first."""
         if not self.rest.names:
             self.rest.give_up()
-            self.say(f"{self.lc.name} alone: nothing to share with anybody")
+            self.say(f"{self.lc.name} is alone on the node: it has all resources")
             return
         if self.due("top", TOP_S):
             self.supervise()
@@ -135,7 +138,7 @@ class Round:
         if self.due("network", NETWORK_S) and self.enabled:
             self.network()
         if not self.reasons:
-            self.say(f"{latency_text(self.lc)}; {self.rest} {self.status}, nothing due")
+            self.say(f"{self.lc.name}: {latency_text(self.lc)}; {self.rest} {self.status}; no controller is due")
 
     def due(self, name: str, period_s: float) -> bool:
         """True where this controller's period has passed, which begins anew then."""
@@ -148,15 +151,15 @@ class Round:
         """Algorithm 1: may best effort run, may it grow, has it to shrink?"""
         slack, load, rest = self.polled_slack(), self.load(), self.rest
         if slack is None:
-            self.say(f"{latency_text(self.lc)} since the last poll; {rest} {self.status} as before")
+            self.say(f"{self.lc.name}: {latency_text(self.lc)}; {rest} still {self.status}")
             return
-        shown = f"slack {slack:.2f} over {TOP_S:g} s" + ("" if load is None else f", load {load:.2f}")
+        shown = f"{self.lc.name}: slack {slack:.2f} over {TOP_S:g} s" + ("" if load is None else f", load {load:.2f}")
         if slack < 0:
             self.cooldown_until_s = self.now_s + COOLDOWN_S
-            self.disable(f"{shown}: target missed, {rest} suspended for {COOLDOWN_S:g} s")
+            self.disable(f"{shown}; the target is missed: {rest} is suspended for {COOLDOWN_S:g} s")
             return
         if load is not None and load > LOAD_OFF:
-            self.disable(f"{shown} > {LOAD_OFF:g}: {rest} suspended")
+            self.disable(f"{shown}; the load is above {LOAD_OFF:g}: {rest} is suspended")
             return
         self.growing = slack >= GROW_SLACK
         resting = self.now_s < self.cooldown_until_s
@@ -166,10 +169,10 @@ class Round:
             self.say(f"{shown}: {rest} may run again; {rest.division.summary(str(rest))}")
         elif self.enabled and slack < SHRINK_SLACK:
             removed = rest.shrink("cores", rest.units("cores") - KEPT_CORES * rest.core_units)
-            self.say(f"{shown} < {SHRINK_SLACK:g}: {rest} -{removed} cores", "cores", removed)
+            self.say(f"{shown}; the slack is below {SHRINK_SLACK:g}: {rest} loses {removed} cores", "cores", removed)
         else:
-            why = "cools down" if resting and not self.enabled else self.status
-            self.say(f"{shown}: {rest} {why}" + ("" if self.growing else ", must not grow"))
+            why = "stays suspended until the pause ends" if resting and not self.enabled else self.status
+            self.say(f"{shown}: {rest} {why}" + ("" if self.growing else ", and must not grow"))
 
     def disable(self, text: str) -> None:
         """Suspend best effort."""
@@ -199,7 +202,10 @@ class Round:
             return False
         removed = self.rest.shrink("cores", math.ceil(too_much / max(self.rest.gbps_per_unit(), 1e-9)))
         self.say(
-            f"memory traffic {gbps:.1f} > {gbps - too_much:.1f} GB/s: {self.rest} -{removed} cores", "cores", removed
+            f"memory traffic of {gbps:.1f} GB/s is above the limit of {gbps - too_much:.1f} GB/s: "
+            f"{self.rest} loses {removed} cores",
+            "cores",
+            removed,
         )
         return True
 
@@ -216,7 +222,10 @@ class Round:
         if self.lc.slack is not None and self.lc.slack < 0:
             self.too_much[grown.resource] = TooMuch(units, self.now_s + COOLDOWN_S)
             removed = rest.shrink(grown.resource, rest.core_units if grown.resource == "cores" else 1)
-            text = f"{latency_text(self.lc)}: {rest} -{removed} {grown.resource}, not more for {COOLDOWN_S:g} s"
+            text = (
+                f"{self.lc.name}: {latency_text(self.lc)}: {rest} loses {removed} {grown.resource} "
+                f"and gets no more for {COOLDOWN_S:g} s"
+            )
             self.say(text, grown.resource, removed)
             return True
         if grown.resource == "cores":
@@ -224,7 +233,8 @@ class Round:
         if gbps is not None and grown.bandwidth_gbps is not None and gbps >= grown.bandwidth_gbps:
             self.phase = "cores"
             rest.shrink("ways", 1)
-            self.say(f"{rest} -1 ways: traffic {grown.bandwidth_gbps:.2f} -> {gbps:.2f} GB/s did not fall", "ways", 1)
+            text = f"{rest} loses 1 way: memory traffic did not fall ({grown.bandwidth_gbps:.2f} to {gbps:.2f} GB/s)"
+            self.say(text, "ways", 1)
             return True
         rate = rest.rate()
         if rate is not None and grown.rate is not None and rate <= grown.rate:
@@ -239,7 +249,7 @@ class Round:
             return False
         self.growth = Growth(resource, gbps, self.rest.rate())
         added = self.rest.units(resource) - before
-        self.say(f"{self.rest} +{added} {resource}: {latency_text(self.lc)}", resource, -added)
+        self.say(f"{self.rest} gets {added} more {resource}; {self.lc.name}: {latency_text(self.lc)}", resource, -added)
         return True
 
     def power(self) -> None:
@@ -249,8 +259,11 @@ class Round:
             return
         slow = clock_ghz < guaranteed_ghz * (1 - CLOCK_TOLERANCE)
         if self.rest.turn_clock(-1 if slow else 1):
-            sign, word = ("<", "slower") if slow else (">=", "faster")
-            text = f"{self.lc.name} runs at {clock_ghz:.2f} {sign} {guaranteed_ghz:g} GHz: {self.rest} one step {word}"
+            side, word = ("below", "slower") if slow else ("not below", "faster")
+            text = (
+                f"{self.lc.name} runs at {clock_ghz:.2f} GHz, {side} {guaranteed_ghz:g} GHz: "
+                f"{self.rest} runs one step {word}"
+            )
             self.say(text, "frequency", 1 if slow else -1)
 
     def network(self) -> None:
@@ -277,4 +290,4 @@ class Round:
     @property
     def status(self) -> str:
         """Best effort in a word."""
-        return "runs" if self.enabled else "suspended"
+        return "runs" if self.enabled else "is suspended"

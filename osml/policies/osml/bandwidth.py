@@ -154,8 +154,11 @@ def _need(
     slack = service.slack or 0.0
     if slack < 0 or (after.draining and slack < ALARM_SHARE):
         best_ms = predictor.tail_ms(predictor.most_qps, profile.peak_gbps)
-        why = f"{latency_text(service)}: it lacks bandwidth ({profiled}), jobs get the least until that is over"
-        return _Profiled(profile.peak_gbps, f"{service.name}: {why}") if best_ms <= service.target_ms else None
+        why = (
+            f"{service.name}: {latency_text(service)}; it needs more bandwidth ({profiled}): "
+            "jobs get the smallest throttle until its request queue ends"
+        )
+        return _Profiled(profile.peak_gbps, why) if best_ms <= service.target_ms else None
     if (large and not after.over) or qps > BEYOND * predictor.most_qps:
         return None
     told = predictor.predict_lasting(min(qps * HEADROOM, predictor.most_qps), service.target_ms)
@@ -163,8 +166,8 @@ def _need(
         return None
     return _Profiled(
         told.bandwidth_gbps,
-        f"{service.name}: {told.bandwidth_gbps:.3g} GB/s meet {service.target_ms:g} ms at {qps:.6g}/s under the worst "
-        f"contention ({profiled})",
+        f"{service.name}: {told.bandwidth_gbps:.3g} GB/s meet the target of {service.target_ms:g} ms "
+        f"at {qps:.6g} requests/s under the worst contention ({profiled})",
     )
 
 

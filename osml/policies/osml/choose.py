@@ -35,6 +35,6 @@ def chosen(turn: Round) -> Partition:
         return relieve(turn, alarmed or ahead)
     met = [name for name in turn.aside if turn.known[name].met > SETTLE]
     if met:
-        turn.say(f"{', '.join(met)} meets its target again", met[0])
+        turn.say(f"these services meet their target again: {', '.join(met)}", met[0])
         turn.aside = [name for name in turn.aside if name not in met]
     return reclaim(turn)

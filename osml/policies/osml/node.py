@@ -223,10 +223,10 @@ def _obstacle(
             return found
         shared = max((budget.limits[name].least for name in be), default=0)
         if shared > min((budget.limits[name].most for name in be), default=budget.total):
-            return f"one BE job's minimum of {budget.resource} is more than another's maximum, and they share a part"
+            return f"the BE jobs share one part, but one job's minimum of {budget.resource} is above another's maximum"
         needed = shared + sum(budget.limits[name].least for name in lc)
         if needed > budget.total:
             return f"the operator's minimums for {budget.resource} ({needed}) don't fit in {budget.total}"
         if any(budget.limits[name].most < budget.floor for name in lc):
-            return f"the operator's maximums for {budget.resource} leave a service with nothing"
+            return f"an operator's maximum for {budget.resource} is below the smallest part that a service needs"
     return None

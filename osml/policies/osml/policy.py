@@ -127,8 +127,8 @@ def stand_ins(node: Node, names: Collection[str], *, anew: bool = False) -> dict
 
 def _unlike(name: str, strange: str | None, familiar: int) -> str:
     """Why a service's prediction is not used."""
-    now = strange if strange is not None else f"familiar again for {familiar} of {AGAIN} intervals"
-    return f"{name} is like nothing that the models know ({now})"
+    now = strange if strange is not None else f"in-distribution for {familiar} of {AGAIN} intervals"
+    return f"{name} is out-of-distribution for the models ({now})"
 
 
 def _by_models(
@@ -140,13 +140,13 @@ def _by_models(
     used = {**answers, **stand_ins(node, state.unfamiliar)} if state.unfamiliar else answers
     turn = Round(node, replace(state, arq=None, violated_since_s=since_s), used, models)
     for text in why:
-        turn.say(f"{text}: it keeps what it has, and steps are plain")
+        turn.say(f"{text}: it keeps its resources and gets fixed steps")
     turn.say_hidden()
     late = migration(lc, since_s, observation.time_s)
     applied, refused = observation.partition, state.refused
     if refused is not None and refused.wait > 0 and applied is not None and stands(applied, node):
         held = why_held(observation, refused)
-        text = f"{held}; what is applied is held for {refused.wait} intervals before more is asked for"
+        text = f"{held}; the applied partition stays for {refused.wait} interval(s) before the next request"
         plan = Plan(applied, [Reason(text=text)], turn.infeasible() or late, turn.forecasts(answers))
         return plan, turn.waiting(applied)
     partition = chosen(turn)
@@ -160,7 +160,7 @@ def _same_again(node: Node, state: OsmlState) -> tuple[Plan, OsmlState]:
     observation, lc = node.observation, {service.name: service for service in node.lc}
     since_s = violated_since(lc, state.violated_since_s, observation.time_s)
     lack = state.lack or migration(lc, since_s, observation.time_s)
-    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same again")], lack)
+    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same request is repeated")], lack)
     refused = state.refused and replace(state.refused, asked=True)
     return plan, replace(
         state, refused=refused, violated_since_s=since_s, time_s=observation.time_s, seq=observation.seq
@@ -171,7 +171,7 @@ def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan,
     """ARQ goes on from what is applied; what was learned of the services stays for when the models can be asked."""
     before = state.arq if state.arq is not None else ArqState(wanted=state.wanted, time_s=observation.time_s)
     plan, after = Arq().decide(observation, before)
-    said = Reason(text=f"osml: by arq's rules, because {why}")
+    said = Reason(text=f"osml: the rules of arq decide, because {why}")
     plan = Plan(plan.partition, [said, *plan.reasons], plan.infeasible, plan.forecasts)
     names = {service.name for service in observation.services}
     known = {name: memory for name, memory in state.known.items() if name in names}

@@ -60,9 +60,9 @@ class Round:
             self.barter = Barter()  # what ways are worth at other loads nobody knows
         if here != there:
             for name in sorted(there - here):
-                self.say(f"{name} has gone: its part is free")
+                self.say(f"{name} is no longer on the node: its resources are free")
             for name in sorted(here - there) if there else []:
-                self.say(f"{name} has come", name)
+                self.say(f"{name} is new on the node", name)
         self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
         served = [name for name in self.violated if name not in self.aside]
         self.slacks = {name: service.slack for name, service in self.services.items()}
@@ -95,7 +95,7 @@ class Round:
         long = [n for n, known in self.known.items() if known.missed * self.node.observation.interval_s >= LONG_S]
         if not long:
             return False
-        self.say(f"{long[0]} has missed its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
+        self.say(f"{long[0]} has been above its target for {LONG_S:g} s: BE jobs leave the services' CPUs", long[0])
         return True
 
     def _score(self, *, restart: bool) -> None:
@@ -124,7 +124,7 @@ class Round:
             if pair not in going and pair.giver in self.cells:
                 cell = self.cells[pair.giver]
                 self.cells = {**self.cells, pair.giver: Cell(cell.cores + pair.cores, cell.ways)}
-                self.say(f"{pair.giver} shares no more: its {pair.cores} cores are its own again", pair.giver)
+                self.say(f"{pair.giver} shares its {pair.cores} cores no longer", pair.giver)
         return going
 
     def _may_share(self, pair: Pair) -> bool:
@@ -145,7 +145,8 @@ class Round:
             old = self.cells[name]
             if cell != old:
                 self.say(
-                    f"{name} {cell.cores - old.cores:+d} cores, {cell.ways - old.ways:+d} ways: the limits of now",
+                    f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
+                    "the limits or the BE jobs changed",
                     name, cell.cores - old.cores,
                 )  # fmt: skip
         self.cells = cells
@@ -185,7 +186,7 @@ class Round:
             known, need = self.known[name], self.wants[name]
             if name not in self.cells:
                 self.say(
-                    f"{name}: {cell.cores} cores and {cell.ways} ways, of which it needs {need.cores} and {need.ways} "
+                    f"{name} gets {cell.cores} cores and {cell.ways} ways, it needs {need.cores} and {need.ways} "
                     f"(OAA {known.oaa[0]:.1f}, {known.oaa[1]:.1f}; RCliff {known.cliff[0]:.1f}, {known.cliff[1]:.1f}); "
                     f"{latency_text(self.services[name])}",
                     name, cell.cores,
@@ -200,7 +201,7 @@ class Round:
                 continue
             by = f"; {self.actions[name]}" if name in self.actions else ""
             self.say(
-                f"{name} {cell.cores - old.cores:+d} cores, {cell.ways - old.ways:+d} ways: "
+                f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
                 f"{latency_text(self.services[name])}; OAA {known.oaa[0]:.1f} cores, {known.oaa[1]:.1f} ways{by}",
                 name, cell.cores - old.cores,
             )  # fmt: skip
@@ -211,7 +212,7 @@ class Round:
         """Nothing to do."""
         names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in self.cells.items()])
         idle = left_over(self.node, [*self.cells.values(), self.node.taken])
-        self.say(f"held: {names}; {idle.cores} cores and {idle.ways} ways are left")
+        self.say(f"no change: {names}; {idle.cores} cores and {idle.ways} ways are idle")
         return self.write(self.cells)
 
     def write(self, cells: dict[str, Cell]) -> Partition:
@@ -240,17 +241,20 @@ class Round:
                 found.setdefault(feature, []).append(name)
         if found:
             parts = "; ".join(f"{feature} of {', '.join(names)}" for feature, names in found.items())
-            self.say(f"far outside of the training, and so taken as not measured: {parts}")
+            self.say(f"far outside the training range, so these count as not measured: {parts}")
 
     def infeasible(self) -> Infeasible | None:
         """What the scheduler above is told, in every decision until those targets have been met for a while."""
         if self.lack:
             return Infeasible(self.unsatisfied, self.lack)
         if self.aside:
-            return Infeasible(list(self.aside), f"{', '.join(self.aside)} only has what the others leave")
+            names = ", ".join(self.aside)
+            return Infeasible(list(self.aside), f"these services only have what the others leave: {names}")
         if self.pairs:
             words = "; ".join(f"{p.taker} shares {p.cores} cores with {p.giver}" for p in self.pairs)
-            return Infeasible([pair.taker for pair in self.pairs], f"{words}, and needs a node with more room")
+            return Infeasible(
+                [pair.taker for pair in self.pairs], f"{words}; a node with more free resources is needed"
+            )
         told = self.before.lack
         late = [] if told is None else [name for name in told.services if name in self.known]
         if told is None or all(self.known[name].met >= CALM for name in late):

@@ -29,15 +29,19 @@ def adjust_network(division: Division, services: Mapping[str, Service], pool_lab
     reasons: list[Reason] = []
     for name in sorted(slack, key=lambda name: (-slack[name], name)):
         if slack[name] > SHRINK_ABOVE_MBPS and division.move("network", name, POOL):
-            text = f"{name} -1 network to {pool_label}: {slack[name]:.0f} Mbit/s unused > {SHRINK_ABOVE_MBPS:g}"
+            text = (
+                f"{name} gives 1 unit of network to {pool_label}: "
+                f"it has {slack[name]:.0f} Mbit/s unused, above {SHRINK_ABOVE_MBPS:g}"
+            )
             reasons.append(Reason(text=text, service=name, resource="network", change=-1))
     for name in sorted(slack, key=lambda name: (slack[name], name)):
         if slack[name] >= GROW_BELOW_MBPS:
             continue
-        left = f"{slack[name]:.0f} Mbit/s unused < {GROW_BELOW_MBPS:g}"
+        left = f"it has {slack[name]:.0f} Mbit/s unused, below {GROW_BELOW_MBPS:g}"
         if division.move("network", POOL, name):
-            text = f"{name} +1 network from {pool_label}: {left}"
+            text = f"{name} gets 1 unit of network from {pool_label}: {left}"
             reasons.append(Reason(text=text, service=name, resource="network", change=1))
         else:
-            reasons.append(Reason(text=f"{name}: {left}, and {pool_label} has no more of the link", service=name))
+            text = f"{name}: {left}, and {pool_label} has no network bandwidth left"
+            reasons.append(Reason(text=text, service=name))
     return reasons

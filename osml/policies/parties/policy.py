@@ -133,7 +133,7 @@ def _share_disk_again(division: Division, diskless: set[str], state: PartiesStat
     free = sorted(name for name in diskless if name in before and before[name].disk_iops is not None)
     if disk is not None and free:
         division.holdings["disk"] = fair_holding(disk)
-        division.notes.append(f"{', '.join(free)} did not read from the disk: the others share it")
+        division.notes.append(f"{', '.join(free)} did not read from the disk: the other services share the disk")
 
 
 class _Round:
@@ -156,7 +156,7 @@ class _Round:
         self.reasons: list[Reason] = []
         for name in self.services:
             if name not in self.slack:
-                self.say(f"{name}: {latency_text(self.services[name])}; held, neither gives nor takes", name)
+                self.say(f"{name}: {latency_text(self.services[name])}; its resources do not change", name)
 
     def say(self, text: str, service: str | None = None, resource: Resource | None = None, change: int = 0) -> None:
         """Add a reason."""
@@ -179,8 +179,8 @@ class _Round:
             if latency_ms >= trial.latency_ms:
                 self.advance(name, trial.action)
                 self.say(
-                    f"{name}: one more of {resource} did not help ({latency_ms:.4g} ms, before "
-                    f"{trial.latency_ms:.4g} ms); next is {self.wheels.actions[name].resource}",
+                    f"{name}: 1 more unit of {resource} did not help ({latency_ms:.4g} ms, before "
+                    f"{trial.latency_ms:.4g} ms); the next resource is {self.wheels.actions[name].resource}",
                     name,
                 )
             return False
@@ -191,8 +191,8 @@ class _Round:
         if not self.division.move(resource, trial.other, name):
             return False
         self.say(
-            f"{name} +1 {resource} back from {self.label(trial.other)}: taking it was wrong, "
-            f"{latency_text(self.services[name])}; not downsized for {DOWNSIZE_PAUSE_S:g} s",
+            f"{name} gets 1 unit of {resource} back from {self.label(trial.other)}: "
+            f"{latency_text(self.services[name])}; it is not downsized for {DOWNSIZE_PAUSE_S:g} s",
             name,
             resource,
             1,
@@ -206,7 +206,10 @@ class _Round:
         resource, because this one was refused.
         """
         trial, self.trial = self.trial, None
-        self.say(f"{obstacle}; " + ("the same again" if again else "going on from what is applied"))
+        self.say(
+            f"{obstacle}; "
+            + ("the same request is repeated" if again else "the next step starts from the applied partition")
+        )
         if not again:
             if trial is not None:
                 self.advance(trial.service, trial.action)
@@ -215,7 +218,7 @@ class _Round:
     def adjust(self) -> None:
         """Upsize the service with the smallest slack, or else downsize the one with the largest."""
         if not self.slack:
-            self.say("no LC service with a measured latency: nothing to adjust")
+            self.say("no LC service has a measured latency: nothing changes")
             return
         smallest = min(self.slack, key=lambda name: (self.slack[name], name))
         if self.slack[smallest] < UPSIZE_SLACK:
@@ -234,7 +237,7 @@ class _Round:
         for resource in self.wheels.path(name, "up", storage_short=self.memory.short(name)):
             if self.take_from(name, resource):
                 return
-        self.say(f"{name}: {latency_text(self.services[name])}, and nobody can give it anything more", name)
+        self.say(f"{name}: {latency_text(self.services[name])}; no region can give it another unit", name)
 
     def take_from(self, name: str, resource: Resource) -> bool:
         """Move one unit to the service from the pool, or from the LC service with the largest slack that can give."""
@@ -248,7 +251,8 @@ class _Round:
                 self.advance(victim, action)  # no ping-pong over one resource
             self.try_out(name, action, victim)
             source = "" if resource == "frequency" else f" from {self.label(victim)}"
-            self.say(f"{name} +1 {resource}{source}: {latency_text(self.services[name])}", name, resource, 1)
+            text = f"{name} gets 1 unit of {resource}{source}: {latency_text(self.services[name])}"
+            self.say(text, name, resource, 1)
             return True
         return False
 
@@ -262,7 +266,10 @@ class _Round:
                 self.wheels.land(name, action)
                 self.try_out(name, action, POOL)
                 target = "" if resource == "frequency" else f" to {self.label(POOL)}"
-                text = f"{name} -1 {resource}{target}: slack {self.slack[name]:.2f} > {DOWNSIZE_SLACK:g}"
+                text = (
+                    f"{name} gives 1 unit of {resource}{target}: "
+                    f"its slack {self.slack[name]:.2f} is above {DOWNSIZE_SLACK:g}"
+                )
                 self.say(text, name, resource, -1)
                 return True
         return False

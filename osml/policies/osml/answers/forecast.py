@@ -74,7 +74,7 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         at_home = form.machines is None or observation.platform.id in form.machines
         beyond = None if at_home else unlike_all(rows[0], form)
         if beyond is not None:
-            return ModelFault(f"model '{meta.name}' knows no machine like this ({beyond})")
+            return ModelFault(f"model '{meta.name}' was not trained on a machine like this ({beyond})")
         rows, strange, hidden = screened(rows, form)
         found = model.predict(rows)
         known = [at_home and name in meta.services for name in names]
@@ -92,7 +92,7 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         cliff_cores, cliff_ways, cores, ways, gbps = point
         nonsense = _nonsense(point, bound, most)
         if nonsense is not None:
-            answers[name] = _no_answer(name, f"model '{meta.name}' answers {nonsense}")
+            answers[name] = _no_answer(name, f"model '{meta.name}' predicts an impossible value: {nonsense}")
             continue
         answers[name] = Answer(
             name, meta.name, known[i], (cliff_cores, cliff_ways), (bound[0], bound[1]), (cores, ways),

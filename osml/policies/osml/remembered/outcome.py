@@ -50,7 +50,7 @@ def in_words(observation: Observation) -> str:
     """Why what was decided is not on the machine."""
     outcome = observation.outcome
     if outcome is None or outcome.status not in NOT_DONE:
-        return "the machine does not have what was decided last"
+        return "the applied partition is not the last decision"
     return f"the last decision was {outcome.status.replace('_', ' ')}: {outcome.message or 'no reason given'}"
 
 
@@ -58,7 +58,7 @@ def why_held(observation: Observation, refused: Refused) -> str:
     """The same while an agent is not asked: its last outcome may be that it went on as it was told to."""
     outcome = observation.outcome
     if outcome is None or outcome.status not in NOT_DONE:
-        return f"what was asked for last was not carried out, {refused.times} in a row"
+        return f"the agent did not apply the last decision ({refused.times} in a row)"
     return in_words(observation)
 
 

@@ -48,4 +48,4 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
     if found.cores < units(known.upper[0], turn.quantum) or cell.ways < want.ways or turn.banned(name, found):
         return cell, ""
     text = f"{known.used:.1f} CPUs are used, and all targets have been met for {met} intervals"
-    return found, f"; a core less than the OAA will do: {text}"
+    return found, f"; one core below the OAA is enough: {text}"

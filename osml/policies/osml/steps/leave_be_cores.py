@@ -29,7 +29,7 @@ def clear_who_hovers(turn: Round) -> list[str]:
         if cell.cores < turn.wants[name].cores:
             continue
         turn.known[name] = replace(known, owed=0)
-        turn.say(f"{name} misses its target again and again with all that it needs: BE jobs leave its CPUs", name)
+        turn.say(f"{name} stays above its target in a cell of sufficient size: BE jobs leave its CPUs", name)
         found.append(name)
     if found:
         turn.barter = Barter()  # jobs that run elsewhere have another speed

@@ -40,8 +40,8 @@ def pool(turn: Round) -> Partition | None:
     turn.go(POOLED)
     turn.pairs = []
     turn.say(
-        f"{name}: {cell.cores} cores and {cell.ways} ways of its own, the others share the rest: it misses its target "
-        "while everybody shares everything",
+        f"{name} gets a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest: "
+        "it is above its target while all services share everything",
         name, cell.cores,
     )  # fmt: skip
     return pooled_beside(node, name, cell)
@@ -76,7 +76,10 @@ def kept_pool(turn: Round) -> Partition | None:
     if turn.violated and turn.stuck > SETTLE and worth is not None and worth >= turn.scores.get(SHARED, 1.0):
         return None
     if turn.violated:
-        turn.unsatisfied, turn.lack = list(turn.violated), f"the target is missed beside {alone} in a cell of its own"
+        turn.unsatisfied, turn.lack = (
+            list(turn.violated),
+            f"a target is missed while {alone} has a cell and the other services share the rest",
+        )
     cell = turn.cells[alone]
-    turn.say(f"{alone} in {cell.cores} cores and {cell.ways} ways, the others share the rest")
+    turn.say(f"{alone} has a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest")
     return pooled_beside(turn.node, alone, cell)

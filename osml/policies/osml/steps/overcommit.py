@@ -18,7 +18,7 @@ BETTER = 0.9
 """Sharing has to be better than missing the targets of those who would be set aside, by this factor of E_S."""
 
 
-QUEUES_DRAIN = "queues may still drain"
+QUEUES_DRAIN = "request queues may still become shorter"
 """Why everybody goes on to share everything while targets are missed."""
 
 
@@ -30,13 +30,17 @@ def overcommit(turn: Round) -> Partition:
     node, names = turn.node, list(turn.services)
     lack = missing(node, turn.wants)
     turn.lack = (
-        f"{lack.cores} cores and {lack.ways} ways are missing for all OAAs together" if any(lack) else _why(turn)
+        f"the OAAs of all services need {lack.cores} cores and {lack.ways} ways more than there are"
+        if any(lack)
+        else _why(turn)
     )
     turn.unsatisfied = list(turn.violated) or names
     if node.may_share and turn.kind == SHARED:
         if not turn.violated:
             turn.lack = ""
-            return pool(turn) or share(turn, f"all targets are met so, and {lack.cores} cores are missing for cells")
+            return pool(turn) or share(
+                turn, f"all targets are met, and cells need {lack.cores} more cores than there are"
+            )
         if draining(turn):
             return share(turn, QUEUES_DRAIN)
         beside = pool(turn)
@@ -48,12 +52,14 @@ def overcommit(turn: Round) -> Partition:
     tight = {name: _tight(turn, name) for name in names}
     cells = cut_down(node, turn.wants, tight)
     if cells is not None and PARTED not in turn.scores and (SHARED in turn.scores or not node.may_share):
-        turn.say("RCliff instead of OAA: not all OAAs fit" if cells != turn.wants else turn.lack)
+        turn.say(
+            "the OAAs do not fit together: cells have the size of RCliff's bound" if cells != turn.wants else turn.lack
+        )
         return turn.part(cells, names)
     served = _served(turn, tight)
     shared, least = turn.scores.get(SHARED), max(1, len(names) - len(served))
     if node.may_share and (shared is None or shared < BETTER * least / len(names)):
-        return share(turn, "not everybody's need fits in cells" if any(lack) else turn.lack)
+        return share(turn, "the needs of all services do not fit in cells" if any(lack) else turn.lack)
     return _set_aside(turn, served)
 
 
@@ -66,9 +72,10 @@ def _why(turn: Round) -> str:
     """Why a target is missed though all needs fit."""
     full = [f"{n} ({w.cores} cores, {w.ways} ways)" for n in turn.violated if turn.cells.get(n) == (w := turn.wants[n])]
     if full:
-        return f"the target is missed with all that there is, or that the operator allows: {', '.join(full)}"
+        return f"the target is missed with all resources that exist or are allowed: {', '.join(full)}"
     return (
-        "all OAAs fit, but nothing is taken from who misses its target, was not measured, or has no safe smaller cell"
+        "all OAAs fit, but no service can give resources: each is above its target, was not measured, "
+        "or has no safe smaller cell"
     )
 
 
@@ -78,7 +85,7 @@ def share(turn: Round, why: str) -> Partition:
     turn.pairs = []
     if turn.violated and turn.age > 0:
         turn.narrow = True
-    turn.say(f"everybody shares everything: {why}")
+    turn.say(f"all services share everything: {why}")
     return shared_by_services(turn.node, narrow=turn.narrow)
 
 
@@ -127,7 +134,7 @@ def _set_aside(turn: Round, served: dict[str, Cell]) -> Partition:
         first = turn.aside.pop(0)
         room = missing(node, {**cells, first: Cell(cells[first].cores + node.for_lc.cores, cells[first].ways)})
         cells[first] = node.bounded(first, cells[first].cores + node.for_lc.cores - room.cores, cells[first].ways)
-    turn.say(f"{', '.join(turn.aside) or 'nobody'} in what the others leave: {turn.lack}")
+    turn.say(f"services that use what the others leave: {', '.join(turn.aside) or 'none'}; {turn.lack}")
     return turn.write(filled(turn, {name: cells[name] for name in turn.services}))
 
 

@@ -21,14 +21,14 @@ def place_all(turn: Round) -> Partition:
     if not fits(node, turn.wants):
         return overcommit(turn)
     if node.may_share and not node.background and draining(turn):  # needs are guessed too low behind a queue
-        turn.unsatisfied, turn.lack = list(turn.violated), "targets are missed while everybody shares everything"
+        turn.unsatisfied, turn.lack = list(turn.violated), "targets are missed while all services share everything"
         return share(turn, QUEUES_DRAIN)
     needed = sum(cell.cores for cell in turn.wants.values())
     guessed = len(turn.unpredicted) == len(turn.services)  # even parts are no needs
     least = max(TO_SAVE, EACH * len(turn.services)) * node.for_lc.cores
     saves_nothing = node.for_lc.cores - needed < least and not guessed
     if node.may_share and not node.background and not turn.violated and saves_nothing:
-        return share(turn, "all targets are met so, and cells would save next to nothing")
+        return share(turn, "all targets are met, and cells would free too few cores")
     return turn.part(turn.wants, list(turn.services))
 
 
@@ -71,6 +71,6 @@ def _traded(turn: Round, here: dict[str, Cell]) -> dict[str, Cell]:
     if given is None:
         return {}
     for name, cell in given.items():
-        turn.say(f"{name} can spare {cell.cores} cores and {cell.ways} ways (Model-B)", name, -cell.cores)
+        turn.say(f"{name} can give {cell.cores} cores and {cell.ways} ways (Model-B)", name, -cell.cores)
         wants[name] = Cell(wants[name].cores - cell.cores, wants[name].ways - cell.ways)
     return wants

@@ -55,16 +55,17 @@ def reclaim(turn: Round) -> Partition:
             turn.known[name], before=(cell.cores, cell.ways), count=1, underway=less != goal
         )
         turn.say(
-            f"{name} {less.cores - cell.cores:+d} cores, {less.ways - cell.ways:+d} ways: OAA {known.oaa[0]:.1f} "
-            f"cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f}), RCliff at most "
-            f"{known.upper[0]:.1f}, {known.upper[1]:.1f}; {latency_text(turn.services[name])}{why}",
+            f"{name} changes by {less.cores - cell.cores:+d} cores and {less.ways - cell.ways:+d} ways: "
+            f"OAA {known.oaa[0]:.1f} cores, {known.oaa[1]:.1f} ways (at most {known.oaa_upper[0]:.1f} cores), "
+            f"RCliff at most {known.upper[0]:.1f} cores, {known.upper[1]:.1f} ways; "
+            f"{latency_text(turn.services[name])}{why}",
             name, less.cores - cell.cores,
         )  # fmt: skip
     if turn.aside:
         cells = filled(turn, cells)
         more = [n for n, c in cells.items() if c.cores > turn.cells[n].cores or c.ways > turn.cells[n].ways]
         if more:
-            turn.say(f"{', '.join(more)} has what is idle, while {', '.join(turn.aside)} is set aside", more[0])
+            turn.say(f"idle resources go to {', '.join(more)}, while {', '.join(turn.aside)} is set aside", more[0])
     return barter(turn) if cells == turn.cells else turn.write(cells)
 
 

@@ -62,7 +62,7 @@ def step_up(turn: Round, name: str) -> Cell:
         tried = _correction(turn, name, cell)
         if known.before is not None and known.settled <= WITHDRAWN:
             tried = Cell(*known.before)
-            turn.say(f"{name}: the last step down is withdrawn", name)
+            turn.say(f"{name} misses its target after its last step down: the step is withdrawn", name)
         target = Cell(max(target.cores, tried.cores), max(target.ways, tried.ways))
     target = turn.node.bounded(name, max(target.cores, cell.cores), max(target.ways, cell.ways))
     turn.wants[name] = target
@@ -109,7 +109,7 @@ def _pair(turn: Round, names: Sequence[str], steps: dict[str, Cell]) -> Partitio
     turn.pairs = [*turn.pairs, Pair(name, giver, cores)]
     text = f"{name} shares {cores} cores with {giver}: Model-B' expects {giver} to be {percent:.0f} % slower"
     turn.say(text, name, cores)
-    turn.unsatisfied, turn.lack = [name], f"{text}; {name} needs a node with more room"
+    turn.unsatisfied, turn.lack = [name], f"{text}; {name} needs a node with more free resources"
     return turn.write({**turn.cells, giver: left})
 
 

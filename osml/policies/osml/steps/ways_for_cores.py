@@ -44,7 +44,7 @@ def barter(turn: Round) -> Partition:
     cores, ways = turn.cells[trial.service]
     gains = [seen.sums[job] / before for job, before in trial.sums.items() if before > 0.0]  # who slept tells nothing
     gain = sum(gains) / len(gains) if gains else 1.0
-    told = f"beside {ways - trial.ways:+d} ways the jobs do {100.0 * gain:.1f} % of what they did before"
+    told = f"with {ways - trial.ways:+d} ways the jobs do {100.0 * gain:.1f} % of their work before"
     if gain >= WORTH:
         turn.say(f"{trial.service} keeps {ways} ways: {told}", trial.service)
         return _begun(turn, seen)
@@ -97,7 +97,7 @@ def _begun(turn: Round, seen: Barter) -> Partition:
         old = turn.cells[name].ways
         ways = min(2 * old, old + room, turn.node.most(name).ways)
         if ways > old and name not in seen.tried and not close:
-            turn.say(f"{name} +{ways - old} ways on trial: do the jobs behind it get more done so?", name)
+            turn.say(f"{name} gets {ways - old} more ways on trial: the work of the jobs on its CPUs is compared", name)
             return _given(turn, replace(seen, trial=Trial(name, old, seen.sums)), name, ways)
     turn.barter = replace(seen, trial=None, age=WARM, sums=dict.fromkeys(seen.sums, 0.0))
     return turn.hold()
