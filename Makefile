@@ -47,7 +47,7 @@ bench: setup-run ## Speed figures in out/bench/*.json: medians, on one core (ARG
 	taskset -c 0 $(RUN) python -m osml.lab.benchmarks $(ARGS)
 
 results: setup-run agent ## The figures of README and docs into docs/results/*.json, and from there into the pages
-	$(RUN) python scripts/make_results.py $(ARGS)
+	$(RUN) python -m osml.lab.results $(ARGS)
 
 lint: setup-test ## Format, lint, types, import arrows
 	$(RUN) ruff check .

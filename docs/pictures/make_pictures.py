@@ -30,10 +30,22 @@ def cliffs() -> None:
     for axis, name in zip(axes.flat, ("moses", "img-dnn", "xapian", "specjbb"), strict=True):
         service = catalogs.service(name, PLATFORM.id)
         surface = p99_surface(PLATFORM, service, LOAD)
-        shown = axis.imshow(surface, norm=LogNorm(1, 1e5), cmap="RdYlGn_r", origin="lower", aspect="auto",
-                            extent=(0.5, PLATFORM.ways + 0.5, 0.5, PLATFORM.cpus + 0.5))  # fmt: skip
-        axis.contour(range(1, PLATFORM.ways + 1), range(1, PLATFORM.cpus + 1), surface, [service.target_ms], colors="k",
-                     linewidths=1)  # fmt: skip
+        shown = axis.imshow(
+            surface,
+            norm=LogNorm(1, 1e5),
+            cmap="RdYlGn_r",
+            origin="lower",
+            aspect="auto",
+            extent=(0.5, PLATFORM.ways + 0.5, 0.5, PLATFORM.cpus + 0.5),
+        )
+        axis.contour(
+            range(1, PLATFORM.ways + 1),
+            range(1, PLATFORM.cpus + 1),
+            surface,
+            [service.target_ms],
+            colors="k",
+            linewidths=1,
+        )
         labels = frontier.label(surface, service.target_ms)
         for cell, marker, text in ((labels.rcliff, "rs", "RCliff"), (labels.oaa, "b^", "OAA")):
             if cell[0]:
@@ -59,8 +71,12 @@ def analytic_against_events() -> None:
     figure.colorbar(shown, ax=left, label="utilisation")
     errors = np.abs(ours / events - 1.0) * 100.0
     right.hist(errors, bins=np.linspace(0, 30, 61), color="tab:blue")
-    right.set(xlabel="relative error of p99, %", ylabel="cells", yscale="log",
-              title=f"median {np.median(errors):.2g} %, worst {errors.max():.2g} %, {len(errors)} cells")  # fmt: skip
+    right.set(
+        xlabel="relative error of p99, %",
+        ylabel="cells",
+        yscale="log",
+        title=f"median {np.median(errors):.2g} %, worst {errors.max():.2g} %, {len(errors)} cells",
+    )
     figure.suptitle("Two fidelities of the same queue")
     figure.savefig(HERE / "analytic_against_events.png")
 
@@ -82,8 +98,14 @@ def interference() -> None:
         axis.imshow(table, cmap="RdYlGn", vmin=0, vmax=100, aspect="auto")
         for r in results:
             y, x = rows.index(r.fact.quantity), columns.index(r.fact.service)
-            axis.text(x, y, f"{table[y, x]:.0f}", ha="center", va="center",
-                      weight="normal" if published or r.passed else "bold")  # fmt: skip
+            axis.text(
+                x,
+                y,
+                f"{table[y, x]:.0f}",
+                ha="center",
+                va="center",
+                weight="normal" if published or r.passed else "bold",
+            )
         axis.set(xticks=range(len(columns)), yticks=range(len(rows)), title=title)
         axis.set_xticklabels(columns, rotation=30, ha="right")
         axis.set_yticklabels([row.replace("_", " ") for row in rows] if published else [])
@@ -106,8 +128,11 @@ def entropy_over_resources() -> None:
         axis.set_yticklabels(cores)
     axes[0].set_ylabel("cores")
     figure.colorbar(shown, ax=axes, label="E_S")
-    figure.suptitle("xapian, moses, img-dnn at 20 % and fluidanimate on e5-2630v4 (simulated); published: "
-                    "unmanaged 0.53 at 6 cores, 0.006 at 10; ARQ 0.15 and 0.008", fontsize=9)  # fmt: skip
+    figure.suptitle(
+        "xapian, moses, img-dnn at 20 % and fluidanimate on e5-2630v4 (simulated); published: "
+        "unmanaged 0.53 at 6 cores, 0.006 at 10; ARQ 0.15 and 0.008",
+        fontsize=9,
+    )
     figure.savefig(HERE / "entropy_over_resources.png")
 
 

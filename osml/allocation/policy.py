@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, Self, runtime_checkable
 
 from msgspec import Struct
 
@@ -38,6 +39,15 @@ class Policy(Protocol):
 
     def decide(self, observation: Observation, state: Any) -> tuple[Plan, Any]:
         """The plan for this observation and the state for the next one."""
+        ...
+
+
+@runtime_checkable
+class TakesModels(Protocol):
+    """A policy that decides with models, and can be given others than the shipped ones."""
+
+    def with_models(self, models_of: Callable[[str], Any]) -> Self:
+        """The same policy with the models that `models_of` has for a platform id."""
         ...
 
 

@@ -93,9 +93,14 @@ class _Sampling:
 
 
 def adaptive_lines(
-    measure: Measure, peak_gbps: float, least_qps: float, most_qps: float, run_s: float, profilings: int = PROFILINGS,
+    measure: Measure,
+    peak_gbps: float,
+    least_qps: float,
+    most_qps: float,
+    run_s: float,
+    profilings: int = PROFILINGS,
     least_gbps: float = LEAST_GBPS,
-) -> list[Line]:  # fmt: skip
+) -> list[Line]:
     """The first prediction graph from so many profilings of `run_s` seconds; rates and bandwidths are chosen here.
 
     Raises InputError on ranges that are none and on fewer profilings than two lines need.

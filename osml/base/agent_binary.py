@@ -17,11 +17,11 @@ def find_agent(given: Path | None) -> Path:
     """
     if given is not None:
         if not given.is_file():
-            raise InputError(f"--agent {given} is no file, expected the osml-agent binary")
+            raise InputError(f"--agent {given} is not a file, expected the osml-agent binary")
         return given
     if BUILT.is_file():
         return BUILT
     installed = shutil.which("osml-agent")
     if installed is None:
-        raise MachineError("osml-agent is neither built nor on PATH: build it with `make agent`")
+        raise MachineError("no osml-agent in the build folder or on PATH: build it with `make agent`")
     return Path(installed)

@@ -1,4 +1,4 @@
-"""`osml doctor`: what this machine can do, and how to get what it can't."""
+"""`osml look doctor`: what this machine can do, and how to get what it can't."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def doctor(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """What this machine can do, mechanism by mechanism: act, sense, decide, simulate, train.
+    """List the mechanisms that this machine supports: act, sense, decide, simulate, train.
 
-    Nothing is changed. The exit code is 0 whatever is missing: osml works with what there is.
+    The command changes nothing. The exit code is 0 even if mechanisms are missing: osml works without them.
     """
     findings = [*agent_findings(agent), *machine_findings(), *software_findings()]
     if json:

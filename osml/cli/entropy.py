@@ -1,4 +1,4 @@
-"""`osml entropy FILE`: E_S of measured services, from a JSON file or standard input."""
+"""`osml look entropy FILE`: E_S of measured services, from a JSON file or standard input."""
 
 from __future__ import annotations
 

@@ -89,9 +89,12 @@ def application() -> typer.Typer:
     """All commands, each in its group; old names are there too, hidden."""
     old = {entry.old: entry for entry in COMMANDS if entry.old}
     app = typer.Typer(
-        name="osml", cls=_lazy(old), no_args_is_help=True, pretty_exceptions_enable=False,
+        name="osml",
+        cls=_lazy(old),
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
         help="Keeps latency-critical services inside their tail-latency targets on a shared server.",
-    )  # fmt: skip
+    )
     app.callback()(_root)
     for group, line in GROUPS.items():
         members = {entry.name: entry for entry in COMMANDS if entry.group == group}

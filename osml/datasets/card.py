@@ -47,9 +47,18 @@ def _front_matter(about: DatasetDescription, report: Report, splits: Sequence[st
 def _machine(platform: Fingerprint) -> str:
     """A platform as a row of the table."""
     cells = [
-        platform.id, platform.cpu_model, platform.stepping, platform.microcode, platform.kernel, platform.logical_cpus,
-        platform.smt, platform.governor, platform.llc_mib, platform.llc_ways, platform.bandwidth_gbps,
-    ]  # fmt: skip
+        platform.id,
+        platform.cpu_model,
+        platform.stepping,
+        platform.microcode,
+        platform.kernel,
+        platform.logical_cpus,
+        platform.smt,
+        platform.governor,
+        platform.llc_mib,
+        platform.llc_ways,
+        platform.bandwidth_gbps,
+    ]
     return "| " + " | ".join("-" if cell is None else str(cell) for cell in cells) + " |"
 
 
@@ -98,7 +107,7 @@ the osml project. Null is *not measured*, never 0.
 
 ## Preprocessing and labels
 
-Labels, where there are some, were made by `osml data label` from the mean latency of each cell, by no person.
+Labels, where there are some, were made by `osml learn data label` from the mean latency of each cell, by no person.
 
 ## Uses
 
@@ -111,7 +120,7 @@ Licence: {about.licence}. Contributor: {about.contributor or "not named"}. Check
 
 ## Maintenance
 
-Findings of `osml data validate` when it was packed:
+Findings of `osml learn data validate` when it was packed:
 
 {warnings}
 """

@@ -27,7 +27,7 @@ class Agreement(NamedTuple):
 def _labels(dataset: Path, folder: str) -> dict[str, dict[str, Any]]:
     files = sorted((dataset / folder).rglob("*.parquet"))
     if not files:
-        raise InputError(f"'{dataset / folder}' has no labels, run `osml data label` first")
+        raise InputError(f"'{dataset / folder}' has no labels; run `osml learn data label` first")
     columns = ["run", "outcome", *COMPARED]
     return {row["run"]: row for file in files for row in read_whole(file).select(columns).to_pylist()}
 
@@ -37,7 +37,7 @@ def compare(dataset: Path, folder: str, other: Path, other_folder: str = LABELS)
     ours, theirs = _labels(dataset, folder), _labels(other, other_folder)
     common = sorted(set(ours) & set(theirs))
     if not common:
-        raise InputError(f"no run of '{dataset}' is in '{other}': compare collections of the same sweep and seed")
+        raise InputError(f"'{other}' has no run of '{dataset}', expected collections of the same sweep and seed")
     found: list[Agreement] = []
     for name in COMPARED:
         pairs = [(ours[run][name], theirs[run][name]) for run in common]

@@ -45,7 +45,7 @@ def refused(report: Report) -> InputError:
         f"{text}: " for text in (first.file, first.row_group is not None and f"row group {first.row_group}") if text
     )
     return InputError(
-        f"the data set has {len(errors)} errors, the first: {where}{first.message}; see `osml data validate`"
+        f"the data set has {len(errors)} errors; the first: {where}{first.message}; all: `osml learn data validate`"
     )
 
 
@@ -63,7 +63,7 @@ def described_for(
     )
     if licence is not None and licence != about.licence:
         raise InputError(
-            f"--licence is '{licence}', but the files say '{about.licence}': the licence is that of the collection"
+            f"--licence is '{licence}', but the files have '{about.licence}'; the collection sets the licence"
         )
     if not _NAME.match(about.name):
         raise InputError(f"name is '{about.name}', expected 2 to 63 of a-z, 0-9, '.', '_' and '-'")
@@ -90,9 +90,15 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
 
 
 def pack(
-    dataset: Path, out: Path, *, name: str | None = None, contributor: str | None = None,
-    description: str | None = None, licence: str | None = None, max_gib: float = MAX_GIB,
-) -> Package:  # fmt: skip
+    dataset: Path,
+    out: Path,
+    *,
+    name: str | None = None,
+    contributor: str | None = None,
+    description: str | None = None,
+    licence: str | None = None,
+    max_gib: float = MAX_GIB,
+) -> Package:
     """Validate a data set and pack it into `out`/NAME-ID.tar. Raises InputError where it has an error.
 
     The data set gets its card, its checksums and the completed dataset.json; nothing else in it changes.
@@ -123,7 +129,7 @@ def unpack_check(package: Path) -> list[Packed]:
         for member in archive:
             stream = archive.extractfile(member)
             if not member.isfile() or stream is None or member.name.startswith("/") or ".." in member.name.split("/"):
-                raise InputError(f"{package}: '{member.name}' is no plain file below the data set")
+                raise InputError(f"{package}: '{member.name}' is not a plain file inside the data set")
             digest = hashlib.sha256()
             if member.name == "checksums.sha256":
                 text = stream.read().decode("utf-8")
@@ -134,10 +140,10 @@ def unpack_check(package: Path) -> list[Packed]:
             found.append(Packed(member.name, digest.hexdigest(), member.size, 0))
     for file in found:
         if file.path not in ("README.md", "croissant.json") and sums.get(file.path) != file.sha256:
-            raise InputError(f"{package}: '{file.path}' is not what checksums.sha256 says")
+            raise InputError(f"{package}: the sha256 of '{file.path}' differs from checksums.sha256")
     missing = set(sums) - {file.path for file in found}
     if missing:
-        raise InputError(f"{package}: '{min(missing)}' is in checksums.sha256 and not in the package")
+        raise InputError(f"{package}: '{min(missing)}' is in checksums.sha256, but not in the package")
     return found
 
 
@@ -152,23 +158,23 @@ def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
     try:
         with package.file.open("rb") as stream:
             answer = httpx.post(
-                f"{server.rstrip('/')}/v1/datasets", content=iter(lambda: stream.read(1 << 20), b""), headers=headers,
+                f"{server.rstrip('/')}/v1/datasets",
+                content=iter(lambda: stream.read(1 << 20), b""),
+                headers=headers,
                 timeout=_TIMEOUT_S,
-            )  # fmt: skip
+            )
     except httpx.InvalidURL as error:
         raise InputError(f"--server is '{server}', expected http://HOST:PORT ({error})") from None
     except httpx.HTTPError as error:
-        raise Failure(f"{server} can't be reached ({error}): the package is kept in {package.file}") from None
+        raise Failure(f"cannot reach {server} ({error}); the package stays in {package.file}") from None
     if answer.is_success:
         taken = _json(answer)
         if "id" not in taken:
-            raise Failure(f"{server} answered, but not as an osml server does: the package is kept in {package.file}")
+            raise Failure(f"{server} is not an osml server; the package stays in {package.file}")
         return taken
     said = _json(answer).get("error")
     text = msgspec.convert(said, dict[str, Any]).get("message", "") if isinstance(said, dict) else answer.reason_phrase
-    raise Failure(
-        f"{server} refused the data set ({answer.status_code}: {text}): the package is kept in {package.file}"
-    )
+    raise Failure(f"{server} refused the data set ({answer.status_code}: {text}); the package stays in {package.file}")
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:

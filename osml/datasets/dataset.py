@@ -40,7 +40,7 @@ def same_collection(folder: Path, wanted: DatasetDescription) -> DatasetDescript
     ):
         if before != now:
             raise InputError(
-                f"'{folder}' holds another collection ({what} was {before}, now {now}): give another folder"
+                f"'{folder}' contains another collection ({what}: {before}, now {now}): use another folder"
             )
     platforms = {platform.id: platform for platform in (*known.platforms, *wanted.platforms)}
     return msgspec.structs.replace(known, platforms=list(platforms.values()))
@@ -58,7 +58,7 @@ def read_description(folder: Path) -> DatasetDescription:
         return msgspec.json.decode((folder / DATASET).read_bytes(), type=DatasetDescription)
     except OSError as error:
         raise InputError(
-            f"{folder / DATASET} can't be read ({error.strerror}), expected a folder of `osml data`"
+            f"{folder / DATASET} can't be read ({error.strerror}), expected a folder of `osml learn data`"
         ) from None
     except msgspec.MsgspecError as error:
         raise InputError(f"{folder / DATASET}: {error}") from None

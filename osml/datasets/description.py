@@ -16,8 +16,11 @@ LICENCES = ("CDLA-Permissive-2.0", "CC-BY-4.0", "CC0-1.0", "Apache-2.0")
 """Licences that a contribution may have."""
 
 SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY = (
-    "osml.schema", "osml.provenance", "osml.platform", "osml.licence",
-)  # fmt: skip
+    "osml.schema",
+    "osml.provenance",
+    "osml.platform",
+    "osml.licence",
+)
 
 
 class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +81,7 @@ def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
     texts = {key.decode(): value for key, value in (found or {}).items()}
     for key in (SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY):
         if key not in texts:
-            raise InputError(f"{where}: metadata key '{key}' is missing, expected a file of `osml data`")
+            raise InputError(f"{where}: metadata key '{key}' is missing, expected a file of `osml learn data`")
     try:
         return FileDescription(
             texts[SCHEMA_KEY].decode(),

@@ -92,9 +92,13 @@ def label_row(
 
 
 def label_table(
-    surfaces: Iterable[Surface], platform: Fingerprint, unit: float, labelling: Labelling, slowdowns: Sequence[float],
+    surfaces: Iterable[Surface],
+    platform: Fingerprint,
+    unit: float,
+    labelling: Labelling,
+    slowdowns: Sequence[float],
     keys: dict[str, str],
-) -> Any:  # fmt: skip
+) -> Any:
     """Labels of many runs as a table of LABEL_COLUMNS with the metadata `keys`."""
     total = grid_of(platform, unit)
     rows = [label_row(surface, total, unit, labelling, slowdowns) for surface in surfaces]
@@ -109,9 +113,12 @@ def checked_slowdowns(slowdowns: Sequence[float]) -> tuple[float, ...]:
 
 
 def label_file(
-    dataset: Path, traces: Path, labelling: Labelling = "frontier", slowdowns: Sequence[float] = SLOWDOWNS,
+    dataset: Path,
+    traces: Path,
+    labelling: Labelling = "frontier",
+    slowdowns: Sequence[float] = SLOWDOWNS,
     labels: str = "labels",
-) -> dict[str, int]:  # fmt: skip
+) -> dict[str, int]:
     """Label the runs of one traces file; returns how many runs had which outcome. Streams: row group by row group."""
     about = described(open_parquet(traces).schema_arrow.metadata, str(traces))
     unit = core_unit(about.provenance.settings)

@@ -43,13 +43,13 @@ TRACE_COLUMNS = (
     Column("load", "float32", "1", "offered load as a share of max load", True, 0, 2),
     Column("offered_per_s", "float32", "1/s", "requests scheduled", True, 0, 1e9),
     Column("target_ms", "float32", "ms", "latency target at `percentile`", True, 1e-3, 1e6),
-    Column("percentile", "string", None, "what the target is set for: p50, p95, p99, mean", True),
+    Column("percentile", "string", None, "statistic of the target: p50, p95, p99, mean", True),
     # -- what it was given -----------------------------------------------------------------------------------------
-    Column("cores", "float32", "logical CPUs", "allocated cores; fractions where CPU quota is handed out", False,
+    Column("cores", "float32", "logical CPUs", "allocated cores; fractions under a CPU quota", False,
            1e-3, 4096),
     Column("ways", "int32", "ways", "allocated LLC ways; null where the cache can't be partitioned", True, 1, 64),
     Column("cache_mib", "float32", "MiB", "capacity of the allocated ways", True, 1e-3, 4096),
-    Column("mba_percent", "float32", "%", "memory-bandwidth throttle; null: none", True, 0.1, 100),
+    Column("mba_percent", "float32", "%", "memory-bandwidth throttle; null: no throttle", True, 0.1, 100),
     # -- what its counters said (OSML table 3) ---------------------------------------------------------------------
     Column("ipc", "float32", "1", "instructions per cycle", True, 0, 8),
     Column("llc_misses_per_s", "float32", "1/s", "last-level cache misses", True, 0, 2e10),
@@ -67,12 +67,12 @@ TRACE_COLUMNS = (
     Column("requests_per_s", "float32", "1/s", "requests answered", True, 0, 1e9),
     Column("requests", "int64", None, "latencies in the percentiles", True, 0, 1e12),
     # -- who was beside it; sums over all others -------------------------------------------------------------------
-    Column("neighbours", "int32", None, "services and jobs beside it; null: some, unknown how many", True, 0, 64),
-    Column("neighbour_names", "string", None, "who: moses=0.4,be:stream (loads as shares of max load)", True),
-    Column("neighbour_cores", "float32", "logical CPUs", "cores allocated to them; 0 without any", True, 0, 4096),
-    Column("neighbour_ways", "int32", "ways", "LLC ways allocated to them; 0 without any", True, 0, 64),
+    Column("neighbours", "int32", None, "number of neighbours; null: some, number unknown", True, 0, 64),
+    Column("neighbour_names", "string", None, "names: moses=0.4,be:stream (loads as shares of max load)", True),
+    Column("neighbour_cores", "float32", "logical CPUs", "their allocated cores; 0 without neighbours", True, 0, 4096),
+    Column("neighbour_ways", "int32", "ways", "their allocated LLC ways; 0 without neighbours", True, 0, 64),
     Column("neighbour_cache_mib", "float32", "MiB", "capacity of these ways", True, 0, 4096),
-    Column("neighbour_bandwidth_gbps", "float32", "GB/s", "their memory traffic; 0 without any", True, 0, 2000),
+    Column("neighbour_bandwidth_gbps", "float32", "GB/s", "their memory traffic; 0 without neighbours", True, 0, 2000),
 )
 
 LABEL_COLUMNS = (
@@ -82,29 +82,29 @@ LABEL_COLUMNS = (
     Column("threads", "int32", None, "threads of the service", True, 1, 4096),
     Column("load", "float32", "1", "offered load as a share of max load", True, 0, 2),
     Column("target_ms", "float32", "ms", "latency target at `percentile`", True, 1e-3, 1e6),
-    Column("percentile", "string", None, "what the target is set for: p50, p95, p99, mean", True),
-    Column("neighbours", "int32", None, "services and jobs beside it; null: some, unknown how many", True, 0, 64),
+    Column("percentile", "string", None, "statistic of the target: p50, p95, p99, mean", True),
+    Column("neighbours", "int32", None, "number of neighbours; null: some, number unknown", True, 0, 64),
     Column("labelling", "string", None, "rule: frontier (this project's) or reference (the published one)", False),
-    Column("outcome", "string", None, "labelled; always_met (nothing to fall off); no_oaa, never_met, too_few_cells, "
-           "no_target, no_load (offered load unknown): then labels are null", False),
+    Column("outcome", "string", None, "labelled; always_met (no cliff); no_oaa (RCliff may exist); all labels null: "
+           "never_met, too_few_cells, no_target, no_load (offered load unknown)", False),
     Column("rcliff_cores", "float32", "logical CPUs", "cores at RCliff; null where there is none", True, 1e-3, 4096),
     Column("rcliff_ways", "int32", "ways", "ways at RCliff", True, 1, 64),
     Column("oaa_cores", "float32", "logical CPUs", "cores at OAA; null where there is none", True, 1e-3, 4096),
     Column("oaa_ways", "int32", "ways", "ways at OAA", True, 1, 64),
     Column("oaa_bandwidth_gbps", "float32", "GB/s", "mean memory traffic in the OAA cell", True, 0, 2000),
-    Column("cliff_kind", "string", None, "what falls off by one step at RCliff: none, cores, ways, both", True),
+    Column("cliff_kind", "string", None, "resources with a cliff at RCliff: none, cores, ways, both", True),
     Column("slowdowns", "list<float32>", "1", "tolerated slowdowns of `b_points`", False, 0, 10),
     Column("b_points", "list<int32>", "core units, ways",
            "what can be taken from OAA: slowdowns x (balanced, core_dominated, way_dominated) x (cores, ways), "
            "row by row; 0, 0 is none", False, 0, 4096),
     Column("core_unit", "float32", "logical CPUs", "step of the grid in cores", False, 1e-3, 1),
-    Column("grid_cores", "int32", "core units", "rows of `latency_ms`: 1 to so many", False, 1, 65536),
-    Column("grid_ways", "int32", None, "columns of `latency_ms`: 1 to so many ways", False, 1, 64),
+    Column("grid_cores", "int32", "core units", "number of rows of `latency_ms` (cores)", False, 1, 65536),
+    Column("grid_ways", "int32", None, "number of columns of `latency_ms` (ways)", False, 1, 64),
     Column("cells", "int32", None, "cells of the grid that were measured", False, 0, 1e6),
     Column("samples", "int64", None, "rows of the run that have a latency", False, 0, 1e12),
     Column("spread", "float32", "1", "median over cells of the standard error of `latency_ms`, relative", True, 0, 1e3),
     Column("latency_ms", "list<float32>", "ms", "mean latency at the target's percentile by cell, cores first; "
-           "NaN: not measured, infinite: nothing was answered", False, 0, 1e7),
+        "NaN: not measured, infinite: no request was answered", False, 0, 1e7),
 )
 # fmt: on
 

@@ -19,12 +19,12 @@ from osml.datasets.arrow import pa, pq
 from osml.datasets.schema import TRACE_NAMES
 
 MAX_GROUP_BYTES = 2**30
-"""Unpacked size of a row group; those of `osml data` have about 1 MiB."""
+"""Unpacked size of a row group; those of `osml learn data` have about 1 MiB."""
 
 TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 
 KEYS = frozenset(("platform", "service"))
-OUTSIDE = "its folders don't say whose traces these are, expected traces/platform=ID/service=NAME/FILE.parquet"
+OUTSIDE = "platform and service are unknown, expected traces/platform=ID/service=NAME/FILE.parquet"
 
 
 def keys_of(file: Path) -> dict[str, str]:
@@ -41,7 +41,7 @@ def trace_files(
     """
     if not dataset.is_dir():
         raise InputError(
-            f"data set '{dataset}' is no folder, expected one made by `osml data collect` or `import-osml`"
+            f"data set '{dataset}' is not a folder, expected one of `osml learn data collect` or `import-osml`"
         )
     root = dataset / TRACES
     found: list[Path] = []
@@ -68,7 +68,7 @@ def open_parquet(file: Path) -> Any:
     try:
         return pq.ParquetFile(file, page_checksum_verification=True)
     except (OSError, pa.ArrowException) as error:
-        raise InputError(f"{file}: not readable as Parquet, it may have been cut off ({_short(error)})") from None
+        raise InputError(f"{file}: not readable as Parquet, possibly truncated ({_short(error)})") from None
 
 
 def _short(error: Exception) -> str:

@@ -102,17 +102,17 @@ def _cells(table: Any, where: str, shape: tuple[int, int], unit: float, platform
     units: Ints = np.rint(cores).astype(np.int64)
     if len(cores) and not (np.abs(cores - units) < 0.01).all():
         odd = cores[np.abs(cores - units) >= 0.01][0] * unit
-        raise InputError(f"{where}, column 'cores': {odd:g} is no multiple of the {unit:g} CPUs handed out at a time")
+        raise InputError(f"{where}, column 'cores': {odd:g} is not a multiple of the core unit of {unit:g} CPUs")
     if len(units) and not 1 <= units.min() <= units.max() <= shape[0]:
         raise InputError(
             f"{where}, column 'cores': {units.min() * unit:g} to {units.max() * unit:g}, but platform '{platform.id}' "
-            f"is described with {platform.logical_cpus} CPUs: traces and description contradict each other"
+            f"has {platform.logical_cpus} CPUs: traces and platform description contradict each other"
         )
     plain: Ints = np.where(np.isnan(ways), 1, ways).astype(np.int64)
     if len(plain) and not 1 <= plain.min() <= plain.max() <= shape[1]:
         raise InputError(
-            f"{where}, column 'ways': {plain.min()} to {plain.max()}, but platform '{platform.id}' is described with "
-            f"{platform.llc_ways} ways: traces and description contradict each other"
+            f"{where}, column 'ways': {plain.min()} to {plain.max()}, but platform '{platform.id}' has "
+            f"{platform.llc_ways} ways: traces and platform description contradict each other"
         )
     return units - 1, plain - 1
 

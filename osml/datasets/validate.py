@@ -1,4 +1,4 @@
-"""Checks a data set, or one of its files, as `osml data contribute` and a server that takes it in do. It streams."""
+"""Checks a data set, or one of its files, for `osml learn data contribute` and for the server. It streams."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Validator:
                 whole = False
                 continue
             if len(table) == 0:
-                self.report.add([here.warning(None, "a row group without rows")])
+                self.report.add([here.warning(None, "row group without rows")])
                 continue
             self.report.rows += len(table)
             whole = usable and self._group(table, about, here, keys, constants, surfaces) and whole
@@ -90,9 +90,14 @@ class Validator:
             self._done(file)
 
     def _group(
-        self, table: Any, about: FileDescription, place: Place, keys: dict[str, str], constants: Constants,
+        self,
+        table: Any,
+        about: FileDescription,
+        place: Place,
+        keys: dict[str, str],
+        constants: Constants,
         surfaces: dict[str, Surface],
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
@@ -116,11 +121,11 @@ class Validator:
         for run in pc.unique(table.column("run")).to_pylist():
             first = self._file_of_run.setdefault(run, place.file)
             if first != place.file:
-                yield place.error("run", f"run {run} is in {first}, too: a split by files or runs would leak")
+                yield place.error("run", f"run {run} is also in {first}: a split by files or runs would leak")
 
     def _run(self, surface: Surface, place: Place) -> Iterator[Finding]:
         if surface.facts["target_ms"] is None:
-            yield place.warning("target_ms", f"run {surface.run} has no target, it can't be labelled")
+            yield place.warning("target_ms", f"run {surface.run} has no target, so it gets no labels")
         yield from check_surface(surface, place)
 
     def _count_loads(self, table: Any) -> None:
@@ -134,11 +139,11 @@ class Validator:
         """After the last file."""
         for (platform, service), loads in sorted(self._loads.items()):
             if len(loads) < 2:
-                text = "no known load" if not loads else f"one load only ({next(iter(loads)):g}/s)"
-                message = f"service '{service}' on '{platform}' has {text}: nothing about other loads can be learnt"
+                text = "no known load" if not loads else f"only one load ({next(iter(loads)):g}/s)"
+                message = f"service '{service}' on '{platform}' has {text}, so a model cannot learn other loads"
                 self.report.add([Finding("warning", None, None, "offered_per_s", message)])
         if self.report.rows == 0:
-            self.report.add([Finding("error", None, None, None, "no readable row in the data set")])
+            self.report.add([Finding("error", None, None, None, "the data set contains no readable row")])
         return self.report
 
 
@@ -153,7 +158,9 @@ def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> I
     if about.licence not in LICENCES:
         yield place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")
     if keys.get("platform", about.platform.id) != about.platform.id:
-        yield place.error("platform", f"folder says {keys['platform']}, the description says {about.platform.id}")
+        yield place.error(
+            "platform", f"the folder has platform {keys['platform']}, the description has {about.platform.id}"
+        )
     yield from check_description(about.platform, about.provenance.kind, place)
     for text in (about.platform, about.provenance):
         yield from check_text(str(text), None, place)
@@ -163,7 +170,7 @@ def _check_described(dataset: DatasetDescription, about: FileDescription, place:
     """What dataset.json says of a file against what the file says of itself."""
     known = {platform.id: platform for platform in dataset.platforms}.get(about.platform.id)
     if known is None:
-        yield place.error(None, f"platform '{about.platform.id}' is not described in {DATASET}")
+        yield place.error(None, f"platform '{about.platform.id}' is missing in {DATASET}")
     else:
         yield from check_same(known, about.platform, place)
     for what, said, found in (
@@ -171,7 +178,7 @@ def _check_described(dataset: DatasetDescription, about: FileDescription, place:
         ("licence", dataset.licence, about.licence),
     ):
         if said != found:
-            yield place.error(None, f"{what} is '{found}' here, {DATASET} says '{said}'")
+            yield place.error(None, f"{what} is '{found}' in this file, but '{said}' in {DATASET}")
 
 
 def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
@@ -188,12 +195,12 @@ def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place
             if name == "percentile" and value not in PERCENTILES:
                 yield place.error(name, f"'{value}', expected one of {', '.join(PERCENTILES)}")
     if about.provenance.kind == "virtual" and about.provenance.seed is None:
-        yield place.warning(None, "simulated, but without a seed: nobody can make it again")
+        yield place.warning(None, "simulated without a seed, so the data cannot be reproduced")
 
 
 def _dataset(
     folder: Path, report: Report, max_gib: float, about: DatasetDescription | None
-) -> DatasetDescription | None:  # fmt: skip
+) -> DatasetDescription | None:
     """What is beside the traces. Returns what describes them, None where nothing readable does."""
     place = Place(DATASET)
     try:
@@ -209,22 +216,25 @@ def _dataset(
         name = file.relative_to(folder).as_posix()
         report.add(check_text(name, None, Place(name)))
         if file.is_symlink():
-            report.add([Place(name).error(None, "a symbolic link, expected files")])
+            report.add([Place(name).error(None, "symbolic link, expected plain files")])
         elif file.is_file():
             size += file.stat().st_size
             inside = file.suffix == ".parquet" and name.split("/")[0] in (TRACES, LABELS)
             if name not in _KNOWN_FILES and not inside:
-                report.add([Place(name).warning(None, "no file of a data set, it is not handed on")])
+                report.add([Place(name).warning(None, "not a file of a data set; the package leaves it out")])
     if size > max_gib * 2**30:
-        message = f"{size / 2**30:.1f} GiB, expected at most {max_gib:g}: hand it in by platform"
+        message = f"{size / 2**30:.1f} GiB, expected at most {max_gib:g}: contribute one platform at a time"
         report.add([Finding("error", None, None, None, message)])
     return about
 
 
 def validate(
-    path: Path, *, max_gib: float = MAX_GIB, done: Callable[[Path], None] | None = None,
+    path: Path,
+    *,
+    max_gib: float = MAX_GIB,
+    done: Callable[[Path], None] | None = None,
     about: DatasetDescription | None = None,
-) -> Report:  # fmt: skip
+) -> Report:
     """Check a data set (a folder) or one traces file. Everything that is wrong is in the report; InputError only where
     there is nothing to look at. `about`: what dataset.json is going to say, in the place of what it says.
     """

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from osml.allocation.policy import Policy
-from osml.decide.registry import UnknownPolicyError, load_policy
+from osml.decide.registry import DEFAULT_POLICY, UnknownPolicyError, load_policy
 from osml.decide.request import RequestError, check_observation
 from osml.decide.state import open_state, seal_state
 from osml.domain import Assignment, Decision, Observation, Partition, Reason
@@ -21,7 +21,7 @@ class PolicyError(RuntimeError):
     """A policy returned a partition that is illegal on the platform: a fault of the policy, not of the request."""
 
 
-def decide(observation: Observation, default_policy: str = "arq", seed: int = 0) -> Decision:
+def decide(observation: Observation, default_policy: str = DEFAULT_POLICY, seed: int = 0) -> Decision:
     """What the node shall do until its next observation.
 
     Uses the policy that the observation names, otherwise `default_policy`. Pure: the same observation, default and seed

@@ -9,6 +9,8 @@ from typing import cast
 from osml.allocation.policy import Policy
 
 GROUP = "osml.policies"
+DEFAULT_POLICY = "osml"
+"""Decides where neither the observation nor the operator names a policy."""
 
 
 class UnknownPolicyError(ValueError):

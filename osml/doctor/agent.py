@@ -55,7 +55,7 @@ def _mechanisms(binary: Path) -> list[Finding]:
         )
         probe = msgspec.json.decode(done.stdout, type=_Probe)
     except (OSError, subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
-        raise Failure(f"{binary} probe gave no answer to read ({error}); run it by hand to see why") from None
+        raise Failure(f"`{binary} probe` gave unreadable output ({error}); run it to see the cause") from None
     return [
         Finding(m.name, "act", m.available, m.reason, "" if m.available else m.how_to_enable or _HOW_TO.get(m.name, ""))
         for m in probe.mechanisms

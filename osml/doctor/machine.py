@@ -20,10 +20,13 @@ def _pmu(proc: Path, sysfs: Path) -> Finding:
     found = sorted(d.name for d in devices.glob("*") if d.name == "cpu" or d.name.startswith(("cpu_", "armv8_pmuv3")))
     if not found:
         return Finding(
-            "pmu", "sense", False, "the CPU shows no performance counters (usual in virtual machines)",
-            "run on the metal, or let the hypervisor pass the PMU through; without it IPC, cycles and LLC misses stay "
-            "unknown and the models work with what is left",
-        )  # fmt: skip
+            "pmu",
+            "sense",
+            False,
+            "the CPU shows no performance counters (usual in virtual machines)",
+            "run without virtualisation, or let the hypervisor pass the PMU through; otherwise IPC, cycles and LLC "
+            "misses are missing, and the models work without them",
+        )
     paranoid = _number(proc / "sys/kernel/perf_event_paranoid")
     if paranoid is not None and paranoid > PARANOID_WITHOUT_ROOT:
         return Finding("pmu", "sense", True, f"{', '.join(found)}; for root or CAP_PERFMON (paranoid is {paranoid})")
@@ -33,16 +36,19 @@ def _pmu(proc: Path, sysfs: Path) -> Finding:
 def _frequency(sysfs: Path) -> Finding:
     if (sysfs / "devices/system/cpu/cpu0/cpufreq/scaling_cur_freq").exists():
         return Finding("frequency", "sense", True, "cpufreq")
-    return Finding("frequency", "sense", False, "no cpufreq (usual in virtual machines)", "run on the metal")
+    return Finding("frequency", "sense", False, "no cpufreq (usual in virtual machines)", "run without virtualisation")
 
 
 def _fuse() -> Finding:
     if Path("/dev/fuse").exists():
         return Finding("fuse", "simulate", True, "/dev/fuse")
     return Finding(
-        "fuse", "simulate", False, "/dev/fuse does not exist: the virtual node is exported as plain files",
-        "`modprobe fuse`, or give the container the device",
-    )  # fmt: skip
+        "fuse",
+        "simulate",
+        False,
+        "/dev/fuse does not exist: the virtual node is exported as plain files",
+        "`modprobe fuse`, or add the device to the container",
+    )
 
 
 def _number(file: Path) -> int | None:

@@ -39,12 +39,15 @@ def _models() -> Finding:
     try:
         entries = load_manifest(folder).models
     except InputError as error:
-        return Finding("predictions", "decide", False, str(error), "`osml models pull`")
+        return Finding("predictions", "decide", False, str(error), "`osml learn models pull`")
     if not entries:
         return Finding(
-            "predictions", "decide", False, f"{folder} has no models: the policy osml decides by arq's rules",
-            "`osml models pull`, or `osml train` on traces of this platform",
-        )  # fmt: skip
+            "predictions",
+            "decide",
+            False,
+            f"{folder} has no models: the policy osml uses the rules of arq",
+            "`osml learn models pull`, or `osml learn train` on traces of this platform",
+        )
     platforms = sorted({entry.platform for entry in entries})
     listed = "; ".join(
         f"{platform}: {', '.join(sorted(e.kind for e in entries if e.platform == platform))}" for platform in platforms

@@ -80,7 +80,7 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         if writes:
             _make_folder(Path(url.database))
         elif not Path(url.database).is_file():
-            raise InputError(f"there is no experience store at {told(url)}; `osml serve --store` makes one")
+            raise InputError(f"there is no experience store at {told(url)}; `osml run serve --store` makes one")
     try:
         given = connect_arguments(url)
         engine = (

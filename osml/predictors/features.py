@@ -147,11 +147,18 @@ def _views(observation: Observation, names: Sequence[str]) -> list[_View]:
         service = services[i]
         found.append(
             _View(
-                service, service.counters, service.latency or _NOT_MEASURED, service.latency_ms, observation.interval_s,
-                reach, reach.ways * way_mib, reach.beside_ways * way_mib, traffic[:i] + traffic[i + 1 :],
+                service,
+                service.counters,
+                service.latency or _NOT_MEASURED,
+                service.latency_ms,
+                observation.interval_s,
+                reach,
+                reach.ways * way_mib,
+                reach.beside_ways * way_mib,
+                traffic[:i] + traffic[i + 1 :],
                 len(services) - 1,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -215,9 +222,11 @@ FEATURES = (*_MEASURED, *_COMPUTED, *_OF_PLATFORM)
 
 
 def feature_rows(
-    observation: Observation, services: Sequence[str], names: Sequence[str],
+    observation: Observation,
+    services: Sequence[str],
+    names: Sequence[str],
     parameters: Mapping[str, float] | None = None,
-) -> Floats32:  # fmt: skip
+) -> Floats32:
     """The features `names` of these services, shape (services, names), float32, NaN where not measured.
 
     `parameters` are those of PARAMETERS that are asked for. Raises InputError for a name that is not known.

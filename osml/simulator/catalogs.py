@@ -19,9 +19,20 @@ class CatalogError(ValueError):
 
 
 _ZERO_IS_FINE = {
-    "cv2", "burstiness", "switch_cost", "latency_rise", "stack_ms", "serial_ms", "disk_ios", "pages", "network_kib",
-    "disk_mbps", "network_gbps", "flows", "reserved_gib",
-}  # fmt: skip
+    "cv2",
+    "burstiness",
+    "switch_cost",
+    "latency_rise",
+    "stack_ms",
+    "serial_ms",
+    "disk_ios",
+    "pages",
+    "network_kib",
+    "disk_mbps",
+    "network_gbps",
+    "flows",
+    "reserved_gib",
+}
 PERCENTILES = ("p50", "p95", "p99")
 MAX_WAYS = 62
 MAX_THREADS = 4096
@@ -35,7 +46,7 @@ def _value(where: str, name: str, entry: object, kind: type) -> Any:
     given = cast(dict[str, Any], entry)
     unknown = set(given) - {"published", "fitted", "source", "note"}
     if unknown or ("published" in given and not given.get("source")):
-        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected 'published' with a 'source' or 'fitted', no more")
+        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected 'published' with a 'source' or 'fitted' only")
     value = given.get("published", given.get("fitted"))
     if kind in (str, bool):
         if not isinstance(value, kind):
@@ -177,9 +188,12 @@ def scaled_to(service: ServiceModel, home: PlatformModel, target: PlatformModel)
     ratio = _throughput(target) / _throughput(home)
     threads = target.cpus if service.threads >= home.cpus else min(service.threads, target.cpus)
     return replace(
-        service, platform=target.id, threads=threads, max_load=service.max_load * ratio,
-        scaled=f"no load of {service.name} is published for {target.id}, so {home.id}'s x {ratio:.3g} (cores x clock)",
-    )  # fmt: skip
+        service,
+        platform=target.id,
+        threads=threads,
+        max_load=service.max_load * ratio,
+        scaled=f"no load of {service.name} is published for {target.id}: {home.id}'s times {ratio:.3g} (cores, clock)",
+    )
 
 
 def service(name: str, platform_id: str | None = None) -> ServiceModel:

@@ -65,10 +65,19 @@ class ClosedLoop:
     """
 
     def __init__(
-        self, node: Node, loads: Mapping[str, float | Trace] | Churn, policy: str | Policy, *, interval_s: float = 1.0,
-        seed: int = 0, delay_s: float = 0.0, knobs: bool = False, regulator: bool = False, realtime: bool = True,
+        self,
+        node: Node,
+        loads: Mapping[str, float | Trace] | Churn,
+        policy: str | Policy,
+        *,
+        interval_s: float = 1.0,
+        seed: int = 0,
+        delay_s: float = 0.0,
+        knobs: bool = False,
+        regulator: bool = False,
+        realtime: bool = True,
         tolerant: bool = False,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
         self.loads = loads

@@ -15,25 +15,72 @@ IntArray = NDArray[np.int64]
 
 # -- platform: one row of float64 ------------------------------------------------------------------------------------
 (
-    P_CORES, P_CLOCK, P_TURBO, P_WAYS, P_WAY_MIB, P_BANDWIDTH, P_MEMORY_MIB, P_LATENCY, P_RISE, P_POWER,
-    P_LLC_GBPS, P_LLC_LATENCY, P_SMT_SPEED, P_SLICE_MS, P_WARMUP_S, P_DISK_IOPS, P_DISK_MBPS, P_NETWORK_GBPS,
+    P_CORES,
+    P_CLOCK,
+    P_TURBO,
+    P_WAYS,
+    P_WAY_MIB,
+    P_BANDWIDTH,
+    P_MEMORY_MIB,
+    P_LATENCY,
+    P_RISE,
+    P_POWER,
+    P_LLC_GBPS,
+    P_LLC_LATENCY,
+    P_SMT_SPEED,
+    P_SLICE_MS,
+    P_WARMUP_S,
+    P_DISK_IOPS,
+    P_DISK_MBPS,
+    P_NETWORK_GBPS,
     P_CPU_GROUPS,
     PLATFORM_COLUMNS,
-) = range(20)  # fmt: skip
+) = range(20)
 
 # -- tenants: what they are ------------------------------------------------------------------------------------------
 (
-    T_LC, T_THREADS, T_CPI, T_APKI, T_MISS_MIN, T_WORKING_SET, T_STEEPNESS, T_MLP, T_BYTES, T_FOOTPRINT, T_POWER,
-    T_INSTRUCTIONS, T_CV2, T_BURSTINESS, T_SWITCH_COST, T_USABLE, T_QUEUE_LIMIT, T_STACK_MS, T_SERIAL_MS,
-    T_DISK_IOS, T_PAGES, T_NETWORK_KIB, T_DISK_MBPS, T_NETWORK_GBPS, T_FLOWS, T_TABLE,
+    T_LC,
+    T_THREADS,
+    T_CPI,
+    T_APKI,
+    T_MISS_MIN,
+    T_WORKING_SET,
+    T_STEEPNESS,
+    T_MLP,
+    T_BYTES,
+    T_FOOTPRINT,
+    T_POWER,
+    T_INSTRUCTIONS,
+    T_CV2,
+    T_BURSTINESS,
+    T_SWITCH_COST,
+    T_USABLE,
+    T_QUEUE_LIMIT,
+    T_STACK_MS,
+    T_SERIAL_MS,
+    T_DISK_IOS,
+    T_PAGES,
+    T_NETWORK_KIB,
+    T_DISK_MBPS,
+    T_NETWORK_GBPS,
+    T_FLOWS,
+    T_TABLE,
     TENANT_COLUMNS,
-) = range(27)  # fmt: skip
+) = range(27)
 
 # -- grants: what they may use. Infinite where there is no limit -----------------------------------------------------
 (
-    G_QUOTA, G_WEIGHT, G_MBA, G_CLOCK, G_MEMORY_MIB, G_DISK_IOPS, G_NETWORK_GBPS, G_PRIORITY, G_SLICE_MS,
+    G_QUOTA,
+    G_WEIGHT,
+    G_MBA,
+    G_CLOCK,
+    G_MEMORY_MIB,
+    G_DISK_IOPS,
+    G_NETWORK_GBPS,
+    G_PRIORITY,
+    G_SLICE_MS,
     GRANT_COLUMNS,
-) = range(10)  # fmt: skip
+) = range(10)
 
 # -- state between two steps: one row a tenant; occupancy of the cache is an array of its own ------------------------
 # (the clock and the wait for the cache are the same for all tenants).
@@ -41,12 +88,33 @@ S_BACKLOG, S_LATENCY_NS, S_SIBLING, S_CLOCK, S_LLC_WAIT_NS, STATE_COLUMNS = rang
 
 # -- what a tenant did in a step -------------------------------------------------------------------------------------
 (
-    F_COMPLETED, F_MEAN_MS, F_P50_MS, F_P95_MS, F_P99_MS, F_CPU_S, F_INSTRUCTIONS, F_CYCLES, F_LLC_ACCESSES,
-    F_LLC_MISSES, F_MEMORY_BYTES, F_OCCUPANCY_MIB, F_CLOCK, F_THROTTLED_S, F_UTILISATION, F_SERVICE_MS,
-    F_WAIT_PROBABILITY, F_WAIT_MS, F_DELAY_PROBABILITY, F_DELAY_MS, F_BACKLOG_MS_BEFORE, F_BACKLOG_MS_AFTER,
-    F_DISK_IOS, F_NETWORK_BYTES, F_RESIDENT_MIB,
+    F_COMPLETED,
+    F_MEAN_MS,
+    F_P50_MS,
+    F_P95_MS,
+    F_P99_MS,
+    F_CPU_S,
+    F_INSTRUCTIONS,
+    F_CYCLES,
+    F_LLC_ACCESSES,
+    F_LLC_MISSES,
+    F_MEMORY_BYTES,
+    F_OCCUPANCY_MIB,
+    F_CLOCK,
+    F_THROTTLED_S,
+    F_UTILISATION,
+    F_SERVICE_MS,
+    F_WAIT_PROBABILITY,
+    F_WAIT_MS,
+    F_DELAY_PROBABILITY,
+    F_DELAY_MS,
+    F_BACKLOG_MS_BEFORE,
+    F_BACKLOG_MS_AFTER,
+    F_DISK_IOS,
+    F_NETWORK_BYTES,
+    F_RESIDENT_MIB,
     FLOW_COLUMNS,
-) = range(26)  # fmt: skip
+) = range(26)
 
 MAX_TENANTS = 16
 """More services and jobs than a node has cache ways make no sense; area masks are bits of an int64."""
@@ -64,14 +132,18 @@ def platform_row(platform: PlatformModel) -> FloatArray:
     row[P_BANDWIDTH] = platform.bandwidth_gbps * platform.usable_bandwidth
     row[P_MEMORY_MIB] = (platform.memory_gib - platform.reserved_gib) * 1024.0
     row[P_LATENCY], row[P_RISE], row[P_POWER] = (
-        platform.memory_latency_ns, platform.latency_rise, platform.latency_power
-    )  # fmt: skip
+        platform.memory_latency_ns,
+        platform.latency_rise,
+        platform.latency_power,
+    )
     row[P_LLC_GBPS], row[P_LLC_LATENCY] = platform.llc_gbps, platform.llc_latency_ns
     row[P_SMT_SPEED], row[P_SLICE_MS], row[P_WARMUP_S] = platform.smt_speed, platform.time_slice_ms, platform.warmup_s
     row[P_CPU_GROUPS] = 1.0 if platform.cpu_groups else 0.0
     row[P_DISK_IOPS], row[P_DISK_MBPS], row[P_NETWORK_GBPS] = (
-        platform.disk_iops, platform.disk_mbps, platform.network_gbps
-    )  # fmt: skip
+        platform.disk_iops,
+        platform.disk_mbps,
+        platform.network_gbps,
+    )
     return row
 
 

@@ -26,7 +26,7 @@ def cut_down(platform: PlatformModel, cores: int | None, ways: int | None = None
     threads = platform.cpus // platform.physical_cores
     for name, wanted, there in (("cores", cores, platform.cpus), ("ways", ways, platform.ways)):
         if not 1 <= wanted <= there:
-            raise InputError(f"{name} is {wanted}, expected 1 to {there}, which {platform.id} has")
+            raise InputError(f"{name} is {wanted}, expected 1 to {there} on {platform.id}")
     if cores % threads:
         raise InputError(f"cores is {cores}, expected an even number: {platform.id} has two per physical core")
     physical = cores // threads

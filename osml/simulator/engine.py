@@ -129,7 +129,17 @@ def advance(
     rows, occupancy = state.rows.copy(), state.occupancy_mib.copy()
     flows = np.empty((len(rows), c.FLOW_COLUMNS))
     step_node(
-        node.platform_row, node.tenant_rows, node.tables, given.limits, given.users, given.masks, arrivals, dt, rows,
-        occupancy, flows, room_for(node),
-    )  # fmt: skip
+        node.platform_row,
+        node.tenant_rows,
+        node.tables,
+        given.limits,
+        given.users,
+        given.masks,
+        arrivals,
+        dt,
+        rows,
+        occupancy,
+        flows,
+        room_for(node),
+    )
     return NodeState(state.time_s + dt, rows, occupancy), flows_of(node, flows, dt)

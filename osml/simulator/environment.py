@@ -161,7 +161,7 @@ class ColocationEnv(gymnasium.Env[Any, Any]):
         """One interval. Raises InvalidAction for what is no action, ResetNeeded before an episode and after its end."""
         given = _checked(action, () if self.config.turns else (self.config.max_services,))
         if self._nodes.done[0]:
-            raise gymnasium.error.ResetNeeded("no episode is under way, call reset() first")
+            raise gymnasium.error.ResetNeeded("no episode is running, call reset() first")
         self._nodes.act(self._which, given[None])
         seen, info = self._look()
         return seen, float(self._nodes.scalar_rewards(self._which)[0]), False, bool(self._nodes.done[0]), info
@@ -235,7 +235,7 @@ class ColocationVectorEnv(VectorEnv[Any, Any, Any]):
         n = () if self.config.turns else (self.config.max_services,)
         given = _checked(actions, (self.num_envs, *n))
         if not self._rngs:
-            raise gymnasium.error.ResetNeeded("no episode is under way, call reset() first")
+            raise gymnasium.error.ResetNeeded("no episode is running, call reset() first")
         going, over = np.nonzero(~self._over)[0], np.nonzero(self._over)[0]
         rewards = np.zeros(self.num_envs)
         if len(going):

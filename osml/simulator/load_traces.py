@@ -173,7 +173,7 @@ class Stay:
         end = math.inf if self.end_s is None else self.end_s
         if not 0 <= self.start_s < end:
             raise NodeInputError(
-                f"'{self.service}' is there from {self.start_s} s to {end} s, expected a start from 0 and a later end"
+                f"'{self.service}' runs from {self.start_s} s to {end} s, expected a start from 0 and a later end"
             )
 
 
@@ -187,7 +187,7 @@ class Churn:
         latest: dict[str, float] = {}
         for stay in sorted(self.stays, key=lambda stay: stay.start_s):
             if stay.start_s < latest.get(stay.service, 0.0):
-                raise NodeInputError(f"'{stay.service}' comes at {stay.start_s} s while it is still there")
+                raise NodeInputError(f"'{stay.service}' arrives at {stay.start_s} s while it still runs")
             latest[stay.service] = math.inf if stay.end_s is None else stay.end_s
 
     @property

@@ -60,7 +60,7 @@ def parse_mix(text: str) -> Mix:
         if not name or bool(equals) is is_job:
             raise InputError(f"mix: entry {number} is '{entry}', expected NAME=LOAD or be:NAME, as in {_EXAMPLE}")
         if name in loads or name in jobs:
-            raise InputError(f"mix: '{name}' is there twice, every service and job may be there once")
+            raise InputError(f"mix: '{name}' occurs twice, expected each service and job once")
         if is_job:
             jobs.append(name)
         else:

@@ -45,9 +45,15 @@ def reserving(
 
 
 def reserved_flows(
-    platform: PlatformModel, service: ServiceModel, load: float, bandwidth_gbps: float, jobs: Sequence[str] = WORST,
-    seconds: float = RUN_S, cpus: int = 1, ways: int | None = None,
-) -> list[Flow]:  # fmt: skip
+    platform: PlatformModel,
+    service: ServiceModel,
+    load: float,
+    bandwidth_gbps: float,
+    jobs: Sequence[str] = WORST,
+    seconds: float = RUN_S,
+    cpus: int = 1,
+    ways: int | None = None,
+) -> list[Flow]:
     """The service (first) and the jobs, so many seconds after the load (a fraction of max load) began."""
     node = reserved_node(platform, service, jobs, cpus)
     grants = reserving(platform, bandwidth_gbps, len(jobs), cpus, ways)

@@ -30,13 +30,11 @@ class Node:
         names = self.names
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
-            raise NodeInputError(f"'{twice}' is on the node twice, every service and job may be there once")
+            raise NodeInputError(f"'{twice}' is on the node twice, expected each service and job once")
         if not names:
-            raise NodeInputError("the node has no service and no job, give at least one")
+            raise NodeInputError("the node has no service and no job, expected at least one")
         if len(names) > columns.MAX_TENANTS:
-            raise NodeInputError(
-                f"{len(names)} services and jobs on one node, at most {columns.MAX_TENANTS} are possible"
-            )
+            raise NodeInputError(f"{len(names)} services and jobs on one node, expected at most {columns.MAX_TENANTS}")
 
     @cached_property
     def names(self) -> list[str]:

@@ -24,10 +24,20 @@ _PATIENT_ROUNDS, _PATIENT_STEP = 400, 0.1
 
 @compiled
 def settle_node(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, users: IntArray, masks: IntArray,
-    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    grants: FloatArray,
+    users: IntArray,
+    masks: IntArray,
+    arrivals: FloatArray,
+    seconds: float,
+    state: FloatArray,
+    occupancy: FloatArray,
+    flows: FloatArray,
+    work: Work,
     patient: bool = False,
-) -> None:  # fmt: skip
+) -> None:
     """Settle one node: `flows` are those of the last MEASURED_S of `seconds` after the loads began.
 
     The cache is taken as warm: shares of ways and the latencies that they cause are iterated until they stay. Then the
@@ -69,10 +79,20 @@ def settle_node(
 
 @compiled
 def _cells(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, order: IntArray,
-    cores: IntArray, ways: IntArray, arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
-    work: Work, flows: FloatArray,
-) -> None:  # fmt: skip
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    grants: FloatArray,
+    order: IntArray,
+    cores: IntArray,
+    ways: IntArray,
+    arrivals: FloatArray,
+    seconds: float,
+    state: FloatArray,
+    occupancy: FloatArray,
+    work: Work,
+    flows: FloatArray,
+) -> None:
     users, masks = np.zeros(len(order), np.int64), np.zeros(1, np.int64)
     for row in range(len(cores)):
         users[:] = 0
@@ -98,9 +118,20 @@ def surface_flows(
     state, occupancy = np.empty((1, c.STATE_COLUMNS)), np.empty((1, node.platform.ways))
     order = np.array(node.platform.cpu_order(), np.int64)
     _cells(
-        node.platform_row, node.tenant_rows, node.tables, c.no_limits(1, node.platform_row), order,
-        np.array(cores, np.int64), np.array(ways, np.int64), arrivals, seconds, state, occupancy, room_for(node), flows,
-    )  # fmt: skip
+        node.platform_row,
+        node.tenant_rows,
+        node.tables,
+        c.no_limits(1, node.platform_row),
+        order,
+        np.array(cores, np.int64),
+        np.array(ways, np.int64),
+        arrivals,
+        seconds,
+        state,
+        occupancy,
+        room_for(node),
+        flows,
+    )
     return flows[:, :, 0, :]
 
 
@@ -114,9 +145,20 @@ def steady_rows(
     flows = np.empty((n, c.FLOW_COLUMNS))
     state, occupancy = np.empty((n, c.STATE_COLUMNS)), np.empty((n, node.platform.ways))
     settle_node(
-        node.platform_row, node.tenant_rows, node.tables, given.limits, given.users, given.masks, arrivals, seconds,
-        state, occupancy, flows, room_for(node), patient,
-    )  # fmt: skip
+        node.platform_row,
+        node.tenant_rows,
+        node.tables,
+        given.limits,
+        given.users,
+        given.masks,
+        arrivals,
+        seconds,
+        state,
+        occupancy,
+        flows,
+        room_for(node),
+        patient,
+    )
     return flows
 
 

@@ -21,9 +21,13 @@ def first_cpus(platform: PlatformModel, cores: int) -> frozenset[int]:
 
 
 def run(
-    node: Node, grants: Sequence[Grant], loads: dict[str, float], seconds: float, state: NodeState | None = None,
+    node: Node,
+    grants: Sequence[Grant],
+    loads: dict[str, float],
+    seconds: float,
+    state: NodeState | None = None,
     dt: float = 1.0,
-) -> tuple[NodeState, list[Flow]]:  # fmt: skip
+) -> tuple[NodeState, list[Flow]]:
     """Let the node run; returns the state and the flows of the last step."""
     now = state or initial_state(node)
     flows: list[Flow] = []
@@ -44,9 +48,13 @@ def tail_ms(flow: Flow, percentile: str) -> float:
 
 
 def surface(
-    platform: PlatformModel, service: ServiceModel, load: float, cores: Sequence[int] | None = None,
-    ways: Sequence[int] | None = None, seconds: float = 20.0,
-) -> FloatArray:  # fmt: skip
+    platform: PlatformModel,
+    service: ServiceModel,
+    load: float,
+    cores: Sequence[int] | None = None,
+    ways: Sequence[int] | None = None,
+    seconds: float = 20.0,
+) -> FloatArray:
     """Flows (cores, ways, FLOW_COLUMNS) of a service alone on so many cores and ways, `seconds` after its start."""
     cores = cores or range(1, platform.cpus + 1)
     ways = ways or range(1, platform.ways + 1)
@@ -54,9 +62,13 @@ def surface(
 
 
 def p99_surface(
-    platform: PlatformModel, service: ServiceModel, load: float, cores: Sequence[int] | None = None,
-    ways: Sequence[int] | None = None, seconds: float = 20.0,
-) -> FloatArray:  # fmt: skip
+    platform: PlatformModel,
+    service: ServiceModel,
+    load: float,
+    cores: Sequence[int] | None = None,
+    ways: Sequence[int] | None = None,
+    seconds: float = 20.0,
+) -> FloatArray:
     """p99 in ms, shape (cores, ways), of a service alone on so many cores and ways, `seconds` after its start."""
     return surface(platform, service, load, cores, ways, seconds)[:, :, c.F_P99_MS]
 

@@ -1,4 +1,4 @@
-"""`osml serve`: the command that the `osml` program plugs in."""
+"""`osml run serve`: the command that the `osml` program plugs in."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def serve(
     """Run the decision server: agents post observations, the page at / shows what happens.
 
     Every flag can be set by environment too (--port by OSML_PORT); a flag wins. The server keeps nothing that a restart
-    could lose but experiences, for `osml train c --online`, and those are in a database.
+    could lose but experiences, for `osml learn train c --online`, and those are in a database.
     """
     flags: dict[str, object] = {
         "host": host,

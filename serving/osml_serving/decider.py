@@ -7,12 +7,11 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Protocol
 
-from osml.allocation.policy import Policy
+from osml.allocation.policy import Policy, TakesModels
 from osml.decide.decide import RequestError, decide_by
 from osml.decide.legality import decision_error
-from osml.decide.registry import load_policy, policy_names
+from osml.decide.registry import DEFAULT_POLICY, load_policy, policy_names
 from osml.domain import Decision, Observation
-from osml.policies.osml import Osml
 from osml_serving.errors import ApiError
 from osml_serving.models.shelf import ModelShelf
 
@@ -20,7 +19,7 @@ from osml_serving.models.shelf import ModelShelf
 class Decide(Protocol):
     """As `osml.decide.decide.decide`: a pure function of the observation."""
 
-    def __call__(self, observation: Observation, default_policy: str = "osml", seed: int = 0) -> Decision:
+    def __call__(self, observation: Observation, default_policy: str = DEFAULT_POLICY, seed: int = 0) -> Decision:
         """The decision; raises the refusal type where the observation makes no sense."""
         ...
 
@@ -80,4 +79,4 @@ def installed_decider(default_policy: str, seed: int, shelf: ModelShelf | None =
 
 
 def _with_models(policy: Policy, shelf: ModelShelf | None) -> Policy:
-    return type(policy)(shelf.models_of) if shelf is not None and isinstance(policy, Osml) else policy
+    return policy.with_models(shelf.models_of) if shelf is not None and isinstance(policy, TakesModels) else policy

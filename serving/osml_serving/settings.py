@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from osml.base.failure import InputError
+from osml.decide.registry import DEFAULT_POLICY
 
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -22,7 +23,7 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; others than loopback need tokens.")
     port: int = Field(8080, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
-    policy: str = Field("osml", min_length=1, description="Policy for observations that name none.")
+    policy: str = Field(DEFAULT_POLICY, min_length=1, description="Policy for observations that name none.")
     seed: int = Field(0, ge=0, description="Seed of every random choice a policy makes.")
     log_format: LogFormat = Field("text", description="Log lines for machines (json) or for people (text).")
     log_level: LogLevel = Field("info", description="Least severity that is logged.")

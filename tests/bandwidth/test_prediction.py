@@ -54,9 +54,13 @@ def test_algorithm_1_halves_towards_the_cliff_as_in_figure_5():
     line = classic_line(measure, 6.4, 1000.0, 10_000.0, 900.0)
     assert [qps for _, qps in seen[:4]] == [10_000.0, 5500.0, 1000.0, 7750.0]
     assert line.points == [
-        Point(1000.0, 1.0), Point(5500.0, 1.0), Point(7750.0, 1.0), Point(8312.5, 1000.0), Point(8875.0, 1000.0),
+        Point(1000.0, 1.0),
+        Point(5500.0, 1.0),
+        Point(7750.0, 1.0),
+        Point(8312.5, 1000.0),
+        Point(8875.0, 1000.0),
         Point(10_000.0, 1000.0),
-    ]  # fmt: skip
+    ]
 
 
 def test_equal_growth_goes_to_the_lower_half_as_line_14_says():
@@ -211,8 +215,11 @@ def test_what_little_bandwidth_reached_bounds_the_straight_lines_of_more():
     lines = [Line(5.0, calm), Line(20.0, queue)]
     assert tightened(lines)[0] == lines[0]
     assert [(point.qps, point.latency_ms) for point in tightened(lines)[1].points] == [
-        (1000.0, 0.3), (5000.0, 0.6), (9800.0, 5.3), (10_000.0, 8.4),
-    ]  # fmt: skip
+        (1000.0, 0.3),
+        (5000.0, 0.6),
+        (9800.0, 5.3),
+        (10_000.0, 8.4),
+    ]
     assert Predictor(profile(lines, "adaptive")).tail_ms(5000.0, 20.0) == pytest.approx(0.6)
     assert Predictor(profile(lines)).tail_ms(5000.0, 20.0) > 2.0  # classic: straight lines
 

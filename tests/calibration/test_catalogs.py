@@ -68,7 +68,7 @@ def test_where_no_load_is_published_it_is_scaled_and_says_how():
     home, here = catalogs.service("specjbb"), catalogs.service("specjbb", "gold-6278c")
     # 26 cores of 2.6 GHz without hyperthreads against 18 of 2.3 GHz, whose two threads run at 0.64 each
     assert here.max_load / home.max_load == pytest.approx(26 * 2.6 / (18 * 2.3 * 1.28))
-    assert here.scaled == "no load of specjbb is published for gold-6278c, so e5-2697v4's x 1.28 (cores x clock)"
+    assert here.scaled == "no load of specjbb is published for gold-6278c: e5-2697v4's times 1.28 (cores, clock)"
     assert here.threads == 26
 
 

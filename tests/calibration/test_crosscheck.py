@@ -80,8 +80,11 @@ def test_the_same_seed_gives_the_same_report():
 @pytest.fixture
 def one_cell(monkeypatch):
     command = sys.modules["osml.simulator.commands.crosscheck"]  # the name in the package is that of the function
-    monkeypatch.setattr(command, "compare", lambda *arguments, progress: crosscheck(
-        *arguments, [2], [10], (0.5, 1.2), progress=progress))  # fmt: skip
+    monkeypatch.setattr(
+        command,
+        "compare",
+        lambda *arguments, progress: crosscheck(*arguments, [2], [10], (0.5, 1.2), progress=progress),
+    )
 
 
 def test_the_command_prints_the_keys_that_others_rely_on(one_cell):
@@ -89,8 +92,19 @@ def test_the_command_prints_the_keys_that_others_rely_on(one_cell):
     document = json.loads(result.stdout)
     assert {"cells", "median_rel_error", "worst_rel_error", "simulated", "seed", "distribution"} <= set(document)
     calm, overloaded = document["cells"]
-    assert {"service", "cores", "ways", "utilisation", "p99_analytic_ms", "p99_simulated_ms", "rel_error",
-            "mean_analytic_ms", "mean_simulated_ms", "p95_analytic_ms", "p95_simulated_ms"} <= set(calm)  # fmt: skip
+    assert {
+        "service",
+        "cores",
+        "ways",
+        "utilisation",
+        "p99_analytic_ms",
+        "p99_simulated_ms",
+        "rel_error",
+        "mean_analytic_ms",
+        "mean_simulated_ms",
+        "p95_analytic_ms",
+        "p95_simulated_ms",
+    } <= set(calm)
     assert calm["rel_error"] == pytest.approx(calm["p99_analytic_ms"] / calm["p99_simulated_ms"] - 1)
     assert calm["backlog_simulated"] is None
     assert overloaded["backlog_simulated"] > 0

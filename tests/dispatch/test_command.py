@@ -1,4 +1,4 @@
-"""`osml dispatch solve`: the contract's keys, and one sentence for each kind of bad input."""
+"""`osml lab dispatch solve`: the contract's keys, and one sentence for each kind of bad input."""
 
 import json
 import math

@@ -307,7 +307,7 @@ def test_a_controller_that_was_killed_left_a_journal_that_the_next_one_restores_
 
 def test_a_second_controller_is_refused(farm: Farm) -> None:
     first = farm.backend()
-    with pytest.raises(MachineError, match="another `osml dispatch run` controls this backend"):
+    with pytest.raises(MachineError, match="another `osml run dispatch` controls this backend"):
         farm.backend()
     del first
 
@@ -324,7 +324,7 @@ def test_servers_without_a_limit_are_refused(farm: Farm) -> None:
 
 
 def test_socket_that_is_missing_dead_or_weak_is_said(farm: Farm) -> None:
-    with pytest.raises(InputError, match="does not exist: expected HAProxy's runtime socket"):
+    with pytest.raises(InputError, match="does not exist, expected HAProxy's runtime socket"):
         RuntimeSocket(farm.directory / "none").check()
     farm.haproxy.stop()
     with pytest.raises(MachineError, match="no HAProxy answers"):
@@ -333,7 +333,7 @@ def test_socket_that_is_missing_dead_or_weak_is_said(farm: Farm) -> None:
         RuntimeSocket(farm.socket).ask("show info")
     farm.configure(level="operator")
     farm.start()
-    with pytest.raises(MachineError, match="of level 'operator', expected admin"):
+    with pytest.raises(MachineError, match="has level 'operator', expected admin"):
         RuntimeSocket(farm.socket).check()
 
 
@@ -347,7 +347,7 @@ def test_a_socket_of_somebody_else_is_said(hidden: bool) -> None:
         directory.chmod(0o700 if hidden else 0o755)
         os.seteuid(65534)
         try:
-            with pytest.raises(MachineError, match="may not be opened by this user"):
+            with pytest.raises(MachineError, match="this user may not open"):
                 RuntimeSocket(directory / "haproxy.sock").check()
         finally:
             os.seteuid(0)

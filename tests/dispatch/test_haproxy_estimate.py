@@ -91,7 +91,7 @@ def test_overload_falls_back_to_non_idling_with_the_reason() -> None:
     _, table, reason = solved(parameters)
     assert table.named() == {"N_i": 1, "N_ib": 1, "N_ii": 0}
     assert reason is not None
-    assert "can't keep up" in reason
+    assert "above the capacity of" in reason
 
 
 def rows(arrivals: int, queued: int = 0, **servers: tuple[int, int]) -> BackendRows:

@@ -1,4 +1,4 @@
-"""Servers that are not `osml serve`, or do not behave like it."""
+"""Servers that are not `osml run serve`, or do not behave like it."""
 
 from __future__ import annotations
 

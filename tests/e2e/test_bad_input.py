@@ -83,8 +83,10 @@ def test_a_file_that_is_no_decision_is_refused(node: Node, text: str) -> None:
     before = node.kernel_state()
     refused = node.apply(text)
     assert refused.returncode == 2
-    assert re.search(r"decision\.json: (the decision is no JSON: .+|the document: .+, expected an object)",
-                     only_sentence(refused.stderr))  # fmt: skip
+    assert re.search(
+        r"decision\.json: (the decision is no JSON: .+|the document: .+, expected an object)",
+        only_sentence(refused.stderr),
+    )
     assert node.kernel_state() == before
 
 
@@ -136,7 +138,7 @@ def test_a_bad_configuration_ends_the_command_before_anything_is_touched(node: N
 
 
 BAD_NODES = {
-    "two-of-one-name": (["--lc", "moses=0.4", "--lc", "moses=0.6"], "--lc names a service twice"),
+    "two-of-one-name": (["--lc", "moses=0.4", "--lc", "moses=0.6"], "--lc has a service twice"),
     "unknown-service": (["--lc", "mosse=0.4"], "unknown LC service 'mosse', known are ads, "),
     "no-address": (
         ["--lc", "moses=0.4", "--server-url", "localhost"],

@@ -21,9 +21,23 @@ def node(children: Children, tmp_path: Path) -> Path:
     folder = tmp_path / "node"
     child = children.start(
         "node",
-        ["osml", "virtual", "mount", str(folder), "--platform", "gold-6240m", "--lc", "silo=0.2", "--be", "stream",
-         "--speed", str(SPEED), "--fuse", "off"],
-    )  # fmt: skip
+        [
+            "osml",
+            "virtual",
+            "mount",
+            str(folder),
+            "--platform",
+            "gold-6240m",
+            "--lc",
+            "silo=0.2",
+            "--be",
+            "stream",
+            "--speed",
+            str(SPEED),
+            "--fuse",
+            "off",
+        ],
+    )
     wait_until((folder / "node.json").exists, "the virtual node", [child], 120)
     return folder
 

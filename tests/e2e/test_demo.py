@@ -30,8 +30,11 @@ def test_demo_manages_what_was_violated(agent, tmp_path):
     for phase in (unmanaged, managed):
         assert {"e_s", "e_lc", "e_be", "services"} <= set(phase)
         assert {s["name"]: s["class"] for s in phase["services"]} == {
-            "moses": "lc", "img-dnn": "lc", "xapian": "lc", "stream": "be",
-        }  # fmt: skip
+            "moses": "lc",
+            "img-dnn": "lc",
+            "xapian": "lc",
+            "stream": "be",
+        }
     assert document["actions"] > 0
     assert document["agent"]["rss_mib"] > 1
     assert (tmp_path / "timeline.png").read_bytes().startswith(b"\x89PNG")
@@ -63,12 +66,12 @@ def _command_line(pid: str) -> str:
     [
         (["--lc", "moses=-1"], "load of 'moses' is -1.0, expected above 0"),
         (["--lc", "moses"], "--lc 'moses' is not SERVICE=LOAD"),
-        (["--step", "nobody=0.5"], "--step names 'nobody'"),
+        (["--step", "nobody=0.5"], "--step has 'nobody'"),
         (["--speed", "nan"], "--speed is nan"),
         (["--managed-s", "1"], "--managed-s is 1, expected 20 to 3600"),
         (["--policy", "magic"], "magic"),
         (["--platform", "pdp-11"], "pdp-11"),
-        (["--agent", "/no/such"], "/no/such is no file"),
+        (["--agent", "/no/such"], "/no/such is not a file"),
     ],
 )
 def test_bad_knobs_are_one_sentence(tmp_path, arguments, words):

@@ -1,4 +1,4 @@
-"""`osml dispatch run` as a process: a real HAProxy, the real osml server, sudden deaths of both, and bad input."""
+"""`osml run dispatch` as a process: a real HAProxy, the real osml server, sudden deaths of both, and bad input."""
 
 from __future__ import annotations
 
@@ -168,9 +168,19 @@ def test_haproxy_and_the_osml_server_are_killed_and_come_back(proxy: Proxy) -> N
     reporter = Reporter(url)
     try:
         run = proxy.run(
-            "--policy", "avoid", "--server-url", url, "--node", "web1=node-1", "--node", "web2=node-2",
-            "--level", "0.2", "--max-age-s", "2",
-        )  # fmt: skip
+            "--policy",
+            "avoid",
+            "--server-url",
+            url,
+            "--node",
+            "web1=node-1",
+            "--node",
+            "web2=node-2",
+            "--level",
+            "0.2",
+            "--max-age-s",
+            "2",
+        )
         until(lambda: proxy.status() == WEB2_OUT, run, "web2 out, by the server's word")
         proxy.child.kill()
         until(lambda: proxy.lines()[-1]["mode"] == "away", run, "HAProxy missed")
@@ -204,9 +214,9 @@ def ready(url: str) -> bool:
     ("arguments", "code", "words"),
     [
         (["--backend", "nope", "--schedule", "S"], 2, "backend 'nope' is unknown to HAProxy, expected one of: farm"),
-        (["--socket", "/nowhere/s", "--schedule", "S"], 2, "--socket is /nowhere/s, which does not exist"),
-        ([], 2, "give one of --server-url, --signal-file, --schedule"),
-        (["--schedule", "S", "--signal-file", "x"], 2, "give one of --server-url, --signal-file, --schedule"),
+        (["--socket", "/nowhere/s", "--schedule", "S"], 2, "--socket /nowhere/s does not exist"),
+        ([], 2, "--server-url, --signal-file or --schedule"),
+        (["--schedule", "S", "--signal-file", "x"], 2, "--server-url, --signal-file or --schedule"),
         (["--schedule", "WRONG"], 2, "names web9, expected servers of the backend: web1, web2"),
         (["--server-url", "ftp://x"], 2, "--server-url is 'ftp://x', expected http://HOST:PORT"),
         (["--server-url", "http://x", "--node", "web1"], 2, "--node is 'web1', expected SERVER=NODE"),

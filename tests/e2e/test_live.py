@@ -41,7 +41,7 @@ def _able() -> None:
 
 
 class Trial:
-    """`osml live` as a process of its own; every process that it starts carries the marker in its environment."""
+    """`osml run live` as a process of its own; every process that it starts carries the marker in its environment."""
 
     def __init__(self, out: Path, *arguments: str) -> None:
         self.marker = uuid.uuid4().hex
@@ -141,7 +141,7 @@ def test_interrupted_trial_stops_everything(tmp_path: Path, number: signal.Signa
     finally:
         trial.process.kill()
     assert code == 130
-    assert "everything that was started is stopped again" in trial.log.read_text()
+    assert "all started processes are stopped" in trial.log.read_text()
     assert "Traceback" not in trial.log.read_text()
     assert_nothing_left(trial)
 

@@ -167,7 +167,7 @@ def test_dashboard_and_alerts_ask_for_what_is_there(monitored: Monitored) -> Non
     asked = used_names(expressions())
     assert asked - of_server - of_agent == set()
     assert len(asked) > 20
-    documented = used_names((ROOT / "docs/reference/agent-config.md").read_text())
+    documented = used_names((ROOT / "docs/reference/metrics.md").read_text())
     assert {re.sub(r"_(sum|count)$", "", name) for name in of_agent} == {
         name for name in documented if name.startswith("osml_agent_")
     }

@@ -95,8 +95,12 @@ def test_a_node_runs_obeys_and_leaves_nothing_mounted(tmp_path, fuse):
         assert {"t", "interval_s", "p99_ms", "ipc", "samples"} <= set(lines(folder, "moses")[-1])
         assert lines(folder, "stream")[-1]["p99_ms"] is None
     assert sorted(path.name for path in folder.iterdir()) == [
-        ".osml-virtual", "agent.yaml", "loads.json", "state", "telemetry",
-    ]  # fmt: skip
+        ".osml-virtual",
+        "agent.yaml",
+        "loads.json",
+        "state",
+        "telemetry",
+    ]
     assert not fuse_files.is_mounted(folder / ".kernel")
 
 
@@ -217,13 +221,13 @@ def test_the_agents_configuration_matches_the_node(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ([], "no service and no job given"),
+        ([], "expected at least one --lc"),
         (["--lc", "moses"], "expected NAME=LOAD"),
         (["--lc", "moses=nan"], "expected NAME=LOAD with a load from 0 to 2"),
         (["--lc", "moses=-1"], "expected NAME=LOAD with a load from 0 to 2"),
         (["--lc", "moses=2.5"], "expected NAME=LOAD with a load from 0 to 2"),
         (["--lc", "mosse=0.5"], "unknown LC service 'mosse', known are ads"),
-        (["--lc", "moses=0.1", "--lc", "moses=0.2"], "names a service twice"),
+        (["--lc", "moses=0.1", "--lc", "moses=0.2"], "has a service twice"),
         (["--be", "doom"], "unknown BE job 'doom', known are"),
         (["--be", "stream", "--be", "stream"], "'stream' is on the node twice"),
         (["--be", "stream", "--platform", "vax"], "unknown platform 'vax', known are"),

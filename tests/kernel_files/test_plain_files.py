@@ -54,8 +54,9 @@ class OvertakenTree(Tree):
             self.after_mkdir = None
 
     def groups(self):
-        return sorted(name for name, entry in self.root.children["resctrl"].children.items()
-                      if isinstance(entry, Directory))  # fmt: skip
+        return sorted(
+            name for name, entry in self.root.children["resctrl"].children.items() if isinstance(entry, Directory)
+        )
 
 
 @pytest.fixture

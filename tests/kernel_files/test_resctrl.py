@@ -163,9 +163,17 @@ def test_groups_can_not_be_made_everywhere(path, code):
 
 @pytest.mark.parametrize(
     ("path", "code"),
-    [("info", errno.EPERM), ("info/L3", errno.EPERM), ("mon_data", errno.EPERM), ("mon_groups", errno.EPERM),
-     ("p0/mon_data", errno.EPERM), ("", errno.EBUSY), ("none", errno.ENOENT), ("tasks", errno.ENOTDIR)],
-)  # fmt: skip
+    [
+        ("info", errno.EPERM),
+        ("info/L3", errno.EPERM),
+        ("mon_data", errno.EPERM),
+        ("mon_groups", errno.EPERM),
+        ("p0/mon_data", errno.EPERM),
+        ("", errno.EBUSY),
+        ("none", errno.ENOENT),
+        ("tasks", errno.ENOTDIR),
+    ],
+)
 def test_what_is_no_group_can_not_be_removed(path, code):
     fs = resctrl()
     fs.tree.mkdir("p0")
@@ -245,8 +253,13 @@ def test_a_monitoring_group_takes_only_its_parents_tasks():
     pid = fs.tasks.spawn("worker", 1)
     fs.tree.mkdir("p0")
     fs.tree.mkdir("p0/mon_groups/m0")
-    refused(fs, "p0/mon_groups/m0/tasks", f"{pid}\n".encode(), errno.EINVAL,
-            f"Can't move task to different control group\nError while processing task {pid}\n")  # fmt: skip
+    refused(
+        fs,
+        "p0/mon_groups/m0/tasks",
+        f"{pid}\n".encode(),
+        errno.EINVAL,
+        f"Can't move task to different control group\nError while processing task {pid}\n",
+    )
     fs.tree.write("p0/tasks", f"{pid}\n".encode())
     fs.tree.write("p0/mon_groups/m0/tasks", f"{pid}\n".encode())
     assert fs.tree.read("p0/tasks") == fs.tree.read("p0/mon_groups/m0/tasks") == f"{pid}\n".encode()

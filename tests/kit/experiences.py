@@ -13,8 +13,13 @@ def experience_of(seq: int = 0, node: str = "node-17", after_ms: float = 12.0, p
     decision: Decision = decide(before)
     moses = msgspec.structs.replace(before.services[0], latency=Latency(p99_ms=after_ms))
     after = msgspec.structs.replace(
-        before, seq=seq + 1, time_s=101.0 + seq, partition=decision.partition, assignments=decision.assignments,
-        services=[moses, *before.services[1:]], outcome=Outcome(seq=seq, status="applied"),
+        before,
+        seq=seq + 1,
+        time_s=101.0 + seq,
+        partition=decision.partition,
+        assignments=decision.assignments,
+        services=[moses, *before.services[1:]],
+        outcome=Outcome(seq=seq, status="applied"),
         policy_state=decision.policy_state,
-    )  # fmt: skip
+    )
     return Experience(before=before, decision=decision, after=after)

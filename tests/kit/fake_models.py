@@ -84,9 +84,11 @@ class Run:
         for _ in range(times):
             last = self.decision
             given = {
-                "partition": last and last.partition, "assignments": last.assignments if last else [],
-                "policy_state": last and last.policy_state, "platform": self.platform,
-            } | more  # fmt: skip
+                "partition": last and last.partition,
+                "assignments": last.assignments if last else [],
+                "policy_state": last and last.policy_state,
+                "platform": self.platform,
+            } | more
             self.decision = decide_by(self.policy, observe(*services, seq=self.seq, **given))
             self.seq += 1
         return self.decision

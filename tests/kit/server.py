@@ -72,7 +72,7 @@ def free_port() -> int:
 
 
 class Process:
-    """`osml serve` as an operator starts it."""
+    """`osml run serve` as an operator starts it."""
 
     def __init__(self, directory: Path, port: int, *flags: str) -> None:
         self.url = f"http://127.0.0.1:{port}"

@@ -39,13 +39,19 @@ def short(part: str, mix: Mix, **more: object) -> Scenario:
 
 
 SMALL = Suite(
-    "small", "A suite for tests", "none", "osml", ("even", "oracle"),
+    "small",
+    "A suite for tests",
+    "none",
+    "osml",
+    ("even", "oracle"),
     lambda: [
-        short("easy", EASY), short("hopeless", HOPELESS),
+        short("easy", EASY),
+        short("hopeless", HOPELESS),
         short("searched", Mix({"moses": 0.2}), search=Search("xapian", (0.2, 0.6, 1.0))),
     ],
-    lambda _: [Section("Own", ["of the suite"])], ask_oracle=True,
-)  # fmt: skip
+    lambda _: [Section("Own", ["of the suite"])],
+    ask_oracle=True,
+)
 
 
 class BadState(Struct, frozen=True):
@@ -135,7 +141,7 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
         yield run_unit(*tasks[0])
         raise KeyboardInterrupt
 
-    with pytest.raises(Failure, match=r"1 of 3 mixes are done and kept; --resume continues"):
+    with pytest.raises(Failure, match=r"1 of 3 mixes are done and stored; continue with --resume"):
         run(settings(tmp_path / "out"), interrupted, quiet())
     assert {row["part"] for row in Store(tmp_path / "out").results()} == {"easy"}
     run(settings(tmp_path / "out", resume=True), in_this_process, quiet())
@@ -143,8 +149,9 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 
 
 def test_a_mix_that_fails_does_not_lose_the_others(tmp_path: Path) -> None:
-    wrong = Suite("small", "", "", "osml", (), lambda: [short("unknown", Mix({"nobody": 0.1})), short("easy", EASY)],
-                  lambda _: [])  # fmt: skip
+    wrong = Suite(
+        "small", "", "", "osml", (), lambda: [short("unknown", Mix({"nobody": 0.1})), short("easy", EASY)], lambda _: []
+    )
     with pytest.raises(Failure, match=r"1 of 2 mixes failed, first unknown:nobody=0\.1"):
         run(Settings(wrong, ["even"], 1, tmp_path / "out"), in_this_process, quiet())
     assert [row["part"] for row in Store(tmp_path / "out").results()] == ["easy"]
@@ -182,23 +189,23 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
         run(settings(out), in_this_process, quiet())
     described = json.loads((out / "metadata.json").read_text())
     (out / "metadata.json").write_text(json.dumps(described | {"code": "0123"}))
-    with pytest.raises(InputError, match="was made with code '0123'"):
+    with pytest.raises(InputError, match="has code '0123'"):
         run(settings(out, resume=True), in_this_process, quiet())
     (out / "metadata.json").write_text(json.dumps(described | {"schema": "osml/bench/v0"}))
     with pytest.raises(InputError, match="schema is 'osml/bench/v0', expected 'osml/bench/v1'"):
         reports.build(out)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
-    with pytest.raises(InputError, match="is not empty and holds no results"):
+    with pytest.raises(InputError, match="is not empty and has no results"):
         run(settings(tmp_path / "other"), in_this_process, quiet())
-    with pytest.raises(InputError, match="expected a folder that `osml bench run` made"):
+    with pytest.raises(InputError, match="expected a folder of `osml lab bench run`"):
         reports.build(tmp_path / "other")
 
 
 def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for out in (tmp_path / "file", tmp_path / "file" / "deeper"):
-        with pytest.raises(InputError, match=f"--out {out} can't be made or read .*: name another folder"):
+        with pytest.raises(InputError, match=f"--out {out} can't be created or read .*: choose another folder"):
             run(settings(out, "even"), in_this_process, quiet())
 
 
@@ -213,7 +220,7 @@ def test_a_process_that_dies_fails_the_mix_that_killed_it_and_no_other(tmp_path:
     deadly = Task(0, Deadly("small", "x", EASY, "e5-2697v4"), [("even", 0)], False)
     easy = [Task(case, short("easy", EASY), [("even", 0)], False) for case in range(1, 7)]
     done = {one.index: one for one in processes(2)([deadly, *easy])}
-    assert done[0].failure == "the process that ran it died twice"
+    assert done[0].failure == "its worker process ended unexpectedly twice"
     assert [done[case].failure for case in range(1, 7)] == [None] * 6
 
 
@@ -282,8 +289,22 @@ def test_a_policy_may_set_priorities_only_where_the_scenario_has_them(monkeypatc
 
 
 def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "osml", "bench", "run", "case-a", "--policies", "even,arq", "--seeds", "500",
-               "--workers", "2", "--out", str(tmp_path / "out")]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "osml",
+        "bench",
+        "run",
+        "case-a",
+        "--policies",
+        "even,arq",
+        "--seeds",
+        "500",
+        "--workers",
+        "2",
+        "--out",
+        str(tmp_path / "out"),
+    ]
     with subprocess.Popen(command, stderr=subprocess.DEVNULL) as parent:
         children: list[str] = []
         deadline = time.monotonic() + 60
@@ -322,4 +343,4 @@ def test_whoever_compares_osml_without_its_models_is_told(monkeypatch: pytest.Mo
         (note,) = contenders.without_models(["arq", "osml"], ["e5-2697v4", "e5-2697v4"])
     finally:
         shipped_models.cache_clear()
-    assert note.startswith("on e5-2697v4 the policy osml decides by ARQ's rules: model a2: ")
+    assert note.startswith("on e5-2697v4 the policy osml uses the rules of arq: model a2: ")

@@ -49,7 +49,7 @@ def test_without_root_the_trial_says_what_it_needs(monkeypatch: pytest.MonkeyPat
 def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(machine.shutil, "which", lambda program: None if program in ("nginx", "stress-ng") else "/x")
     with pytest.raises(
-        MachineError, match="nginx, stress-ng not found: install by `apt-get install nginx-light stress-ng`"
+        MachineError, match="nginx, stress-ng not found: install with `apt-get install nginx-light stress-ng`"
     ):
         machine.require_programs()
 

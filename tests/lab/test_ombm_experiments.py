@@ -63,8 +63,10 @@ def test_adaptive_sampling_is_accurate_and_wastes_less_than_half(name):
 
 def test_the_rates_of_the_figures_are_those_at_which_the_published_needs_are_taken():
     assert {name: truth_of(name).shown_qps for name in SERVICES} == {
-        "silo": 8000.0, "masstree": 150_000.0, "img-dnn": 1500.0,
-    }  # fmt: skip
+        "silo": 8000.0,
+        "masstree": 150_000.0,
+        "img-dnn": 1500.0,
+    }
     for name, published_gbps in (("masstree", 11.0), ("img-dnn", 3.0)):
         truth = truth_of(name)
         assert truth.needed_gbps[truth.shown] == pytest.approx(published_gbps, rel=0.1)
@@ -169,8 +171,8 @@ def test_profile_predict_and_plot_from_the_command_line(tmp_path):
     assert "no bandwidth meets 1 ms" in none.stdout
     beyond = json.loads(run("predict", file, "--qps", "90000", "--slo-ms", "200", "--json").stdout)
     assert beyond["clamped"] is True and beyond["bandwidth_gbps"] == 24.8
-    assert "not known beyond" in run("predict", file, "--qps", "90000", "--slo-ms", "200").stdout
-    assert "outside of the profile" in beyond["notes"][0]
+    assert "unknown at higher rates" in run("predict", file, "--qps", "90000", "--slo-ms", "200").stdout
+    assert "outside the profile" in beyond["notes"][0]
     picture = tmp_path / "deep" / "p.png"
     assert run("plot", file, "--out", str(picture), "--slo-ms", "200").exit_code == 0
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -252,7 +254,7 @@ def test_a_live_command_must_say_where_bandwidth_and_rate_go(command):
 
 def test_an_unknown_service_of_the_experiments_is_refused():
     wrong = run("accuracy", "--service", "moses")
-    assert "the paper has silo, masstree, img-dnn" in str(wrong.exception)
+    assert "is unknown, expected one of silo, masstree, img-dnn" in str(wrong.exception)
 
 
 def test_accuracy_as_json_has_the_published_number_beside_ours():

@@ -33,7 +33,7 @@ def test_a_child_that_never_gets_ready_is_a_failure_that_names_it(tmp_path):
     with Children(tmp_path) as children:
         child = children.start("sleeper", ["sleep", "60"])
         process = rf"process {child.pid} \(sleep 60\), state \w, 0\.\d\d s of CPU"
-        said = rf"the sleeper was not ready within 0\.2 s; last words: sleeper: nothing \({process}"
+        said = rf"the sleeper was not ready within 0\.2 s; last output: sleeper: nothing \({process}"
         with pytest.raises(Failure, match=said):
             wait_until(lambda: False, "the sleeper", [child], timeout_s=0.2)
 
@@ -76,7 +76,7 @@ except Failure as failure:
     trial.send_signal(signal.SIGTERM)
     words, _ = trial.communicate(timeout=20)
     assert trial.returncode == 130
-    assert "stopped by SIGTERM; everything that was started is stopped again" in words
+    assert "stopped by SIGTERM; all started processes are stopped" in words
     assert not alive(sleeper)
 
 

@@ -35,9 +35,18 @@ def test_every_decision_is_legal_has_reasons_and_keeps_limits(
     for seq, (services, interval_s, fate) in enumerate(steps):
         time_s += interval_s
         observation = Observation(
-            "n", seq, time_s, interval_s, platform, services, policy=policy, partition=partition,
-            assignments=assignments, policy_state=state, outcome=outcome,
-        )  # fmt: skip
+            "n",
+            seq,
+            time_s,
+            interval_s,
+            platform,
+            services,
+            policy=policy,
+            partition=partition,
+            assignments=assignments,
+            policy_state=state,
+            outcome=outcome,
+        )
         decision = decide(observation, seed=seed)
         assert decide(observation, seed=seed) == decision
         names = [service.name for service in services]

@@ -53,9 +53,16 @@ class Bench:
         partition = None if self.decision is None else self.decision.partition
         state = None if self.decision is None else self.decision.policy_state
         observation = Observation(
-            "n", self.seq, self.time_s, self.interval_s, self.platform, services, policy="clite",
-            partition=partition, policy_state=state,
-        )  # fmt: skip
+            "n",
+            self.seq,
+            self.time_s,
+            self.interval_s,
+            self.platform,
+            services,
+            policy="clite",
+            partition=partition,
+            policy_state=state,
+        )
         self.decision = decide(replace(observation, **more), seed=1)
         self.time_s += self.interval_s
         self.seq += 1

@@ -257,9 +257,13 @@ def test_the_state_travels_in_the_decision_and_comes_back():
 
 
 ranges = st.sampled_from(
-    [MbaRange(10, 100, 10), MbaRange(100, 20_000, 100, "mbps"), MbaRange(5000, 18_000, 0, "mbps"),
-     MbaRange(1, 160, 1, "eighth_gbps")]
-)  # fmt: skip
+    [
+        MbaRange(10, 100, 10),
+        MbaRange(100, 20_000, 100, "mbps"),
+        MbaRange(5000, 18_000, 0, "mbps"),
+        MbaRange(1, 160, 1, "eighth_gbps"),
+    ]
+)
 intervals = st.tuples(
     st.one_of(st.none(), st.floats(0, 5000)), st.one_of(st.none(), st.floats(0, 1e5)), st.integers(0, 3), st.booleans()
 )

@@ -113,9 +113,16 @@ def test_more_services_than_parts_of_a_knob_share_it_without_a_limit() -> None:
 def test_absurdly_fine_ranges_are_moved_in_coarser_steps(policy: str) -> None:
     fine = KnobRange(0, 2**62, 1)
     platform = Platform(
-        id="p", cores=24, cpus="0-23", ways=20, frequency_ghz=1e9, frequency_mhz=fine, memory_mib=fine, disk_iops=fine,
+        id="p",
+        cores=24,
+        cpus="0-23",
+        ways=20,
+        frequency_ghz=1e9,
+        frequency_mhz=fine,
+        memory_mib=fine,
+        disk_iops=fine,
         network_mbps=fine,
-    )  # fmt: skip
+    )
     [budget] = budgets(Observation("n", 0, 1.0, 1.0, platform, LC), ("memory",))
     assert budget.total == 4096
     observed = Observation("n", 0, 1.0, 1.0, platform, [*LC, *JOBS], policy=policy)

@@ -25,10 +25,14 @@ def service(name: str, qps: float = 500.0, p99_ms: float = 15.0, **changes: obje
 
 
 def split(
-    library: ProfileLibrary | None, web: Service | None = None, cells: Partition = CELLS,
-    before: Partition | None = None, platform: Platform = NODE, gbps: dict[str, float | None] | None = None,
+    library: ProfileLibrary | None,
+    web: Service | None = None,
+    cells: Partition = CELLS,
+    before: Partition | None = None,
+    platform: Platform = NODE,
+    gbps: dict[str, float | None] | None = None,
     met: int = 0,
-) -> tuple[dict[str, int], list[str]]:  # fmt: skip
+) -> tuple[dict[str, int], list[str]]:
     services = [web or service("web"), service("db"), *JOBS]
     node = node_of(Observation("n", 0, 10.0, 1.0, platform, services, partition=before), None)
     said: list[str] = []

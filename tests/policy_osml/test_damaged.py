@@ -16,7 +16,7 @@ from osml.policies.osml import Osml
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.node import node_of
 from osml.policies.osml.remembered.outcome import stands
-from osml.policies.osml.remembered.state import PARTED, POOLED, SHARED, SOME, Barter, OsmlState, Pair, Trial
+from osml.policies.osml.remembered.state import PARTED, POOLED, SHARED, SOME, OsmlState, Pair, Trial, WaysForCores
 from tests.kit.fake_models import PLATFORM, Fake
 
 INF = float("inf")
@@ -33,30 +33,41 @@ def _known(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState:
         return state
     name, number = rng.choice(here), lambda: rng.choice(FLOATS)
     odd = replace(
-        state.known[name], used=number(), level=number(), owed=rng.choice(COUNTS), missed=rng.choice(COUNTS),
-        met=rng.choice(COUNTS), settled=rng.choice(COUNTS), before=(rng.choice(AMOUNTS), rng.choice(AMOUNTS)),
-        rate=number(), latency_ms=number(), oaa=(number(), number()), upper=(number(), number()),
-    )  # fmt: skip
+        state.known[name],
+        used=number(),
+        level=number(),
+        missed_balance=rng.choice(COUNTS),
+        missed=rng.choice(COUNTS),
+        met=rng.choice(COUNTS),
+        settled=rng.choice(COUNTS),
+        before=(rng.choice(AMOUNTS), rng.choice(AMOUNTS)),
+        rate=number(),
+        latency_ms=number(),
+        oaa=(number(), number()),
+        upper=(number(), number()),
+    )
     return replace(state, known={**state.known, name: odd})
 
 
 def _barter(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState:
     """A trial that is judged next, of this partition's cells or of any."""
-    barter = state.barter
-    name, sums = rng.choice([*names, "gone"]), {job: rng.choice(FLOATS) for job in (barter.sums or names)}
+    ways_for_cores = state.ways_for_cores
+    name, sums = rng.choice([*names, "gone"]), {job: rng.choice(FLOATS) for job in (ways_for_cores.sums or names)}
     trial = Trial(name, rng.choice((0, 1, 5, 10**6)), {job: rng.choice(FLOATS) for job in sums})
-    cells = barter.cells or {name: (rng.choice(AMOUNTS), rng.choice(AMOUNTS))}
-    return replace(state, barter=Barter(cells, 50, sums, {name: rng.choice(AMOUNTS)}, [name], trial))
+    cells = ways_for_cores.cells or {name: (rng.choice(AMOUNTS), rng.choice(AMOUNTS))}
+    return replace(state, ways_for_cores=WaysForCores(cells, 50, sums, {name: rng.choice(AMOUNTS)}, [name], trial))
 
 
 DAMAGES: dict[str, Damage] = {
     "known": _known,
-    "barter": _barter,
-    "clear": lambda s, rng, names: replace(s, clear=rng.sample([*names, *names, "gone"], 4), apart=False),
+    "ways_for_cores": _barter,
+    "clear": lambda s, rng, names: replace(
+        s, without_jobs=rng.sample([*names, *names, "gone"], 4), jobs_isolated=False
+    ),
     "kind": lambda s, rng, names: replace(
         s, kind=rng.choice((SHARED, PARTED, SOME, POOLED, "x")), age=rng.choice(COUNTS), calm=rng.choice(COUNTS)
     ),
-    "aside": lambda s, rng, names: replace(s, aside=rng.sample([*names, "gone"], 2)),
+    "aside": lambda s, rng, names: replace(s, on_leftovers=rng.sample([*names, "gone"], 2)),
     "pairs": lambda s, rng, names: replace(
         s, pairs=[Pair(rng.choice(names), rng.choice([*names, "gone"]), rng.choice((1, 2, 10, 100)))]
     ),
@@ -69,9 +80,14 @@ DAMAGES: dict[str, Damage] = {
 def _platform(rng: random.Random) -> Platform:
     quantum, cpus, ways = rng.choice((1.0, 1.0, 0.1)), rng.choice((8, 36)), rng.choice((None, 11, 20))
     return replace(
-        PLATFORM, cores=round(cpus / quantum), cpus=f"0-{cpus - 1}", core_quantum=quantum, ways=ways,
-        realtime=rng.random() < 0.7, mba=rng.choice((None, MbaRange(10, 100, 10))),
-    )  # fmt: skip
+        PLATFORM,
+        cores=round(cpus / quantum),
+        cpus=f"0-{cpus - 1}",
+        core_quantum=quantum,
+        ways=ways,
+        realtime=rng.random() < 0.7,
+        mba=rng.choice((None, MbaRange(10, 100, 10))),
+    )
 
 
 def _services(rng: random.Random) -> list[Service]:
@@ -79,12 +95,16 @@ def _services(rng: random.Random) -> list[Service]:
     limits: dict[str, Any] = {"min_cores": rng.choice((1, 1, 2)), "max_cores": rng.choice((None, None, 5))}
     found = [
         Service(
-            name, "lc", target_ms=10.0, min_ways=rng.choice((1, 1, 2)), **limits,
+            name,
+            "lc",
+            target_ms=10.0,
+            min_ways=rng.choice((1, 1, 2)),
+            **limits,
             latency=Latency(p99_ms=rng.choice(tails), requests_per_s=10.0, samples=2000),
             counters=Counters(cpu_usage_cores=rng.choice((None, 0.5, 3.0))),
         )
         for name in "abc"[: rng.randint(1, 3)]
-    ]  # fmt: skip
+    ]
     return [*found, Service("job", "be", counters=Counters(work_rate=rng.choice((None, 50.0, 50.0))))]
 
 

@@ -55,8 +55,8 @@ def test_jobs_leave_the_cpus_of_who_hovers_above_its_target_and_stay_on_the_othe
     run, said = _hovering("a")
     assert said.count(WHY) == 1
     assert _behind(run) == {"b"}
-    assert _state(run).clear == ["a"]
-    assert not _state(run).apart
+    assert _state(run).without_jobs == ["a"]
+    assert not _state(run).jobs_isolated
     assert run.decision.partition.cores_of("a") == 4  # the cell itself is what it needs
     assert set(run.decision.partition.knobs) == {"a", "b"}
 
@@ -71,7 +71,7 @@ def test_who_misses_as_often_as_it_meets_its_target_keeps_jobs_behind_it() -> No
 
 def test_where_everybody_hovers_jobs_leave_all_of_them() -> None:
     run, _ = _hovering("a", "b")
-    assert _state(run).apart
+    assert _state(run).jobs_isolated
     run(few("a"), few("b"), job())
     assert _behind(run) == set()
     assert run.decision.partition.cores_of("job") >= 1
@@ -90,16 +90,16 @@ def test_a_load_that_falls_while_a_refused_decision_waits_brings_jobs_back_too()
     applied = run(few("a"), few("b"), job()).partition
     refused = Outcome(run.decision.seq, "refused", "cpuset: busy")
     run(few("a"), few("b"), job(), partition=applied, outcome=refused)
-    assert _state(run).clear == ["a"]
+    assert _state(run).without_jobs == ["a"]
     run(few("a"), few("b", rate=500.0), job(), partition=applied)
     assert "the applied partition stays" in run.words()
-    assert _state(run).clear == []
+    assert _state(run).without_jobs == []
 
 
 def test_jobs_that_come_after_the_last_one_left_are_behind_everybody() -> None:
     run, _ = _hovering("a")
     run(few("a"), few("b"), times=3)
-    assert _state(run).clear == []
+    assert _state(run).without_jobs == []
     run(few("a"), few("b"), job(), times=2)
     assert _behind(run) == {"a", "b"}
 
@@ -108,7 +108,7 @@ def test_jobs_that_come_after_the_last_one_left_are_behind_everybody() -> None:
 def test_a_state_by_which_jobs_may_run_nowhere_is_decided_on_without_that(kind: str) -> None:
     run = Run(Osml(needs(rate_1000=18.0)), replace(PLATFORM, realtime=True))
     run(few("a"), few("b"), job(), times=3)
-    seal = seal_state(run.policy, replace(_state(run), kind=kind, clear=["b", "a", "a"]))
+    seal = seal_state(run.policy, replace(_state(run), kind=kind, without_jobs=["b", "a", "a"]))
     run(few("a"), few("b"), job(), policy_state=seal)
     assert _behind(run) == {"a", "b"}
 
@@ -116,7 +116,7 @@ def test_a_state_by_which_jobs_may_run_nowhere_is_decided_on_without_that(kind: 
 def test_a_service_that_has_gone_is_not_kept_clear_of_jobs() -> None:
     run, _ = _hovering("a")
     run(few("b"), job(), times=2)
-    assert _state(run).clear == []
+    assert _state(run).without_jobs == []
 
 
 def test_who_has_jobs_off_its_cpus_and_hovers_still_gets_more() -> None:

@@ -52,9 +52,10 @@ def test_a_model_that_raises_leaves_the_decision_to_arqs_rules() -> None:
 def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts() -> None:
     known = needs(rate_10=4.0)
     strange = metadata(features=FEATURES)
-    strange = ModelMetadata(**{f: getattr(strange, f) for f in strange.__struct_fields__ if f != "features"}, features=[
-        replace(spec, high=36.0) if spec.name == "platform_cores" else spec for spec in strange.features
-    ])  # fmt: skip
+    strange = ModelMetadata(
+        **{f: getattr(strange, f) for f in strange.__struct_fields__ if f != "features"},
+        features=[replace(spec, high=36.0) if spec.name == "platform_cores" else spec for spec in strange.features],
+    )
     fake: Any = known.a2
     fake.metadata = strange
     run = Run(Osml(known))

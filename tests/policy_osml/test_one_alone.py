@@ -64,7 +64,7 @@ def test_a_state_by_which_one_service_is_beside_all_others_where_there_is_no_oth
 def test_jobs_that_come_later_are_not_kept_apart_for_what_others_did() -> None:
     run = Run(Osml(needs(rate_10=4.0)), replace(PLATFORM, realtime=True))
     run(service("a", 1.5), service("b"), job(), times=12)
-    assert _state(run).apart
+    assert _state(run).jobs_isolated
     run(service("a"), service("b"), times=3)
     run(service("a"), service("b"), job("other"), times=2)
     assert any({"a", "other"} <= set(region.owners) for region in run.decision.partition.regions)

@@ -57,9 +57,10 @@ def test_cells_are_cut_to_fit_and_nobody_below_its_least(wanted: dict[str, Cell]
 
 
 points = st.dictionaries(
-    st.sampled_from("abcde"), st.lists(st.builds(Cell, st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=3),
+    st.sampled_from("abcde"),
+    st.lists(st.builds(Cell, st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=3),
     max_size=5,
-)  # fmt: skip
+)
 
 
 @settings(deadline=None)
@@ -216,7 +217,7 @@ def test_a_small_miss_that_lasts_is_real_and_one_that_is_noise_is_not() -> None:
     for _ in range(3):
         known = learned(known, _answer(), met, Cell(8, 4), 1.0)
     assert not really_missed(learned(known, _answer(), missed, Cell(8, 4), 1.0), missed)
-    assert learned(known, _answer(), missed, Cell(9, 4), 1.0).owed == 0  # another cell
+    assert learned(known, _answer(), missed, Cell(9, 4), 1.0).missed_balance == 0  # another cell
 
 
 def test_a_queue_drains_where_its_end_is_in_sight() -> None:
@@ -226,10 +227,15 @@ def test_a_queue_drains_where_its_end_is_in_sight() -> None:
 
 
 def test_cells_are_read_back_with_jobs_in_the_background_and_without_what_services_share() -> None:
-    partition = Partition([
-        Region(["a", "job"], 4, 0), Region(["a"], 0, 3), Region(["a", "b"], 2, 0), Region(["b"], 5, 2),
-        Region(["job"], 9, 9),
-    ])  # fmt: skip
+    partition = Partition(
+        [
+            Region(["a", "job"], 4, 0),
+            Region(["a"], 0, 3),
+            Region(["a", "b"], 2, 0),
+            Region(["b"], 5, 2),
+            Region(["job"], 9, 9),
+        ]
+    )
     assert isolated(partition, {"a", "b"}, has_ways=True) == {"a": Cell(4, 3), "b": Cell(5, 2)}
 
 
@@ -241,8 +247,12 @@ def test_limits_and_a_platform_that_change_between_two_intervals_are_seen_at_onc
     for limit, value in limits.items():
         changed = replace(seen, services=[replace(seen.services[0], **{limit: value}), seen.services[1]])
         node = node_of(changed, None)
-        found = {"min_cores": node.least("a").cores, "max_cores": node.most("a").cores,
-                 "min_ways": node.least("a").ways, "max_ways": node.most("a").ways}  # fmt: skip
+        found = {
+            "min_cores": node.least("a").cores,
+            "max_cores": node.most("a").cores,
+            "min_ways": node.least("a").ways,
+            "max_ways": node.most("a").ways,
+        }
         assert found[limit] == value
         assert node_of(seen, None).most("a") == Cell(36, 20)
     smaller = replace(seen, platform=replace(seen.platform, cores=10, cpus="0-9"))

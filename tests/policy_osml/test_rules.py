@@ -297,9 +297,17 @@ def test_every_decision_is_legal_and_repeats_itself_whatever_the_models_say(
     for seq, (services, interval_s, fate) in enumerate(steps):
         time_s += interval_s
         observation = Observation(
-            "n", seq, time_s, interval_s, platform, services, partition=partition, assignments=assignments,
-            policy_state=state, outcome=outcome,
-        )  # fmt: skip
+            "n",
+            seq,
+            time_s,
+            interval_s,
+            platform,
+            services,
+            partition=partition,
+            assignments=assignments,
+            policy_state=state,
+            outcome=outcome,
+        )
         decision = decide_by(policy, observation, seed=seed)
         assert decide_by(policy, observation, seed=seed) == decision
         names = [s.name for s in services]

@@ -77,8 +77,8 @@ def test_nothing_is_tried_while_a_service_is_close_to_its_target(ratio: float) -
 def test_a_state_that_names_another_service_or_job_is_no_trouble() -> None:
     run, _ = _history(lambda ways: 50.0, 30)
     state, _ = open_state(run.decision.policy_state, run.policy)
-    for trial in (Trial("gone", 1, dict(state.barter.sums)), Trial("a", 1, {"other": 1.0})):
-        odd = replace(state, barter=replace(state.barter, age=WARM + LOOK, trial=trial))
+    for trial in (Trial("gone", 1, dict(state.ways_for_cores.sums)), Trial("a", 1, {"other": 1.0})):
+        odd = replace(state, ways_for_cores=replace(state.ways_for_cores, age=WARM + LOOK, trial=trial))
         seen = observe(
             service("a"), service("b"), _job(50.0), seq=run.seq, platform=REALTIME, partition=run.decision.partition
         )
@@ -108,7 +108,9 @@ def test_ways_that_no_trial_can_have_begun_with_are_not_given_back(ways: int) ->
     run(service("a"), service("b"), _job(50.0))
     state, _ = open_state(run.decision.policy_state, run.policy)
     trial = Trial("a", ways, {"job": 1e9})
-    seal = seal_state(run.policy, replace(state, barter=replace(state.barter, age=WARM + LOOK, trial=trial)))
+    seal = seal_state(
+        run.policy, replace(state, ways_for_cores=replace(state.ways_for_cores, age=WARM + LOOK, trial=trial))
+    )
     run(service("a"), service("b"), _job(50.0), policy_state=seal)
     assert "ways again" in run.words()
     assert 1 <= run.decision.partition.ways_of("a") <= 2
@@ -150,7 +152,7 @@ def test_ways_that_were_worth_it_at_one_load_are_not_kept_at_another() -> None:
     assert ways[-1] == 4
     run(service("a", 1.2, rate=30.0), service("b"), _job(54.0))  # while somebody misses its target nothing is bartered
     state, _ = open_state(run.decision.policy_state, run.policy)
-    assert state.barter.kept == {}
+    assert state.ways_for_cores.kept == {}
 
 
 def test_nothing_is_tried_where_a_job_is_not_measured_or_has_cpus_of_its_own() -> None:

@@ -32,12 +32,14 @@ PLATFORM = Platform(
     "e5-2697v4", 36, "0-35", ways=20, way_mib=2.25, bandwidth_gbps=76.8, frequency_ghz=2.3, siblings=[[0, 18], [1, 19]]
 )
 MOSES = Service(
-    "moses", "lc", target_ms=10.0,
+    "moses",
+    "lc",
+    target_ms=10.0,
     latency=Latency(mean_ms=2.0, p50_ms=1.5, p99_ms=5.0, requests_per_s=1000.0),
     counters=Counters(
         cpu_usage_cores=4.0, instructions=2e9, cycles=4e9, llc_misses=3e6, bandwidth_gbps=2.0, rss_mib=100.0, threads=36
     ),
-)  # fmt: skip
+)
 XAPIAN = Service("xapian", "lc", target_ms=10.0, counters=Counters(bandwidth_gbps=1.5))
 STREAM = Service("stream", "be", counters=Counters(bandwidth_gbps=20.0))
 
@@ -205,9 +207,14 @@ def test_answers_of_small_batches_stay_and_are_those_of_a_large_one(copy: Path) 
 
 def test_a_manifest_that_leaves_its_folder_is_refused(tmp_path: Path) -> None:
     entry = {
-        "name": "../secret", "version": "1", "kind": "a", "variant": "masked", "platform": "p", "sha256": {},
+        "name": "../secret",
+        "version": "1",
+        "kind": "a",
+        "variant": "masked",
+        "platform": "p",
+        "sha256": {},
         "dataset_fingerprint": "",
-    }  # fmt: skip
+    }
     (tmp_path / "manifest.json").write_text(json.dumps({"models": [entry]}), "utf-8")
     with pytest.raises(InputError, match="not a plain name"):
         load_manifest(tmp_path)

@@ -1,4 +1,4 @@
-"""`osml doctor` on machines made of files, and on this one."""
+"""`osml look doctor` on machines made of files, and on this one."""
 
 import json
 import stat
@@ -51,7 +51,7 @@ def test_what_the_agent_can_not_do_comes_with_a_way_to_get_it(tmp_path: Path) ->
 
 
 def test_an_agent_that_answers_nonsense_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="gave no answer to read"):
+    with pytest.raises(Failure, match="gave unreadable output"):
         agent_findings(agent_that_says(tmp_path, "Segmentation fault"))
 
 

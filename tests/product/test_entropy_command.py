@@ -1,4 +1,4 @@
-"""`osml entropy`: the contract's keys, and one sentence for each kind of bad input."""
+"""`osml look entropy`: the contract's keys, and one sentence for each kind of bad input."""
 
 import json
 

@@ -30,8 +30,16 @@ def test_a_nodes_tokens_speak_for_it(guarded, token):
     assert guarded.post(EXAMPLE, authorization=f"Bearer {token}").status_code == 200
 
 
-@pytest.mark.parametrize("header", [{}, {"authorization": "Bearer "}, {"authorization": "Basic b2xk"},
-                                    {"authorization": "Bearer wrong"}, {"authorization": "Bearer \u00e9"}])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        {},
+        {"authorization": "Bearer "},
+        {"authorization": "Basic b2xk"},
+        {"authorization": "Bearer wrong"},
+        {"authorization": "Bearer \u00e9"},
+    ],
+)
 @pytest.mark.parametrize("path", ["/v1/nodes", "/v1/nodes/node-17", "/v1/events?node=node-17", "/metrics"])
 def test_without_a_known_token_there_is_nothing_to_see(guarded, header, path):
     encoded = {name: value.encode("latin-1") for name, value in header.items()}

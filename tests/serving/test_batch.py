@@ -31,8 +31,13 @@ def test_a_bad_one_does_not_spoil_the_rest(server):
     assert answer.status_code == 200
     items = answer.json()["decisions"]
     assert [item["decision"]["seq"] if "decision" in item else item["error"]["code"] for item in items] == [
-        1, "invalid_observation", "request_refused", "policy_failed", "invalid_observation", 2,
-    ]  # fmt: skip
+        1,
+        "invalid_observation",
+        "request_refused",
+        "policy_failed",
+        "invalid_observation",
+        2,
+    ]
     assert items[1]["error"]["field"] == "services[0].target_ms"
     metrics = server.client.get("/metrics").text
     assert 'osml_decisions_total{policy="turns",status="ok"} 2.0' in metrics
@@ -58,7 +63,7 @@ def test_every_node_of_a_batch_needs_its_token(serve, tmp_path):
         (b'{"observations":[{}],"more":1}', 422, None),
         (b'{"observations":[{', 400, None),
     ],
-)  # fmt: skip
+)
 def test_an_envelope_that_is_wrong_is_refused_whole(server, body, status, field):
     answer = server.client.post("/v1/decisions:batch", content=body, headers=JSON)
     assert (answer.status_code, answer.json()["error"].get("field")) == (status, field), answer.text

@@ -31,12 +31,18 @@ TAR = {"content-type": "application/x-tar"}
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory) -> Package:
-    """What `osml data contribute` sends."""
+    """What `osml learn data contribute` sends."""
     folder = tmp_path_factory.mktemp("contribution")
     sweep = Sweep(
-        platforms=("e5-2630v4",), services=("moses", "xapian"), neighbours=("moses", "xapian"), rows=2500, samples=2,
-        loads=(0.3, 0.6), threads=(1.0,), colocated=1,
-    )  # fmt: skip
+        platforms=("e5-2630v4",),
+        services=("moses", "xapian"),
+        neighbours=("moses", "xapian"),
+        rows=2500,
+        samples=2,
+        loads=(0.3, 0.6),
+        threads=(1.0,),
+        colocated=1,
+    )
     collect_labelled(folder / "set", sweep)
     return pack(folder / "set", folder, name="a-set", contributor="somebody", description="A test.")
 

@@ -115,9 +115,13 @@ def test_every_decision_is_one_log_line(server, observation):
 
 @pytest.mark.parametrize(
     ("method", "path", "status", "code"),
-    [("GET", "/nope", 404, "not_found"), ("GET", "/static/nope.js", 404, "not_found"),
-     ("GET", "/v1/decisions", 405, "method_not_allowed"), ("DELETE", "/healthz", 405, "method_not_allowed")],
-)  # fmt: skip
+    [
+        ("GET", "/nope", 404, "not_found"),
+        ("GET", "/static/nope.js", 404, "not_found"),
+        ("GET", "/v1/decisions", 405, "method_not_allowed"),
+        ("DELETE", "/healthz", 405, "method_not_allowed"),
+    ],
+)
 def test_the_frameworks_own_errors_have_the_one_shape(server, method, path, status, code):
     answer = server.client.request(method, path)
     assert answer.status_code == status

@@ -113,7 +113,7 @@ def test_what_can_not_be_is_refused_by_name_and_nothing_is_stored(kept, make_exp
         (lambda _: '{"experiences":[]}', 422, "experiences"),
         (lambda _: "[" * 100_000, 422, None),
     ],
-)  # fmt: skip
+)
 def test_a_body_that_is_no_batch_is_refused_in_one_sentence(kept, make_experience, spoil, status, field):
     answer = post(kept, spoil(body(make_experience()).decode()).encode())
     assert answer.status_code == status, answer.text
@@ -122,8 +122,9 @@ def test_a_body_that_is_no_batch_is_refused_in_one_sentence(kept, make_experienc
 
 def test_a_store_that_is_busy_or_broken_costs_no_decision(kept, make_experience, observation, monkeypatch):
     for error, code, after_s in (
-        (BusyError(), "overloaded", "2"), (StoreError("database or disk is full"), "store_unavailable", "30"),
-    ):  # fmt: skip
+        (BusyError(), "overloaded", "2"),
+        (StoreError("database or disk is full"), "store_unavailable", "30"),
+    ):
 
         async def fail(_experiences, error=error):
             raise error

@@ -107,10 +107,13 @@ def test_a_wrong_tensor_is_refused_in_the_protocols_shape(url, rows, change, wor
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/models/nobody", 404), ("GET", f"/models/{MODEL}/versions/9", 404), ("GET", "/nope", 404),
-        ("GET", f"/models/{MODEL}/infer", 405), ("POST", "/models/nobody/infer", 404),
+        ("GET", "/models/nobody", 404),
+        ("GET", f"/models/{MODEL}/versions/9", 404),
+        ("GET", "/nope", 404),
+        ("GET", f"/models/{MODEL}/infer", 405),
+        ("POST", "/models/nobody/infer", 404),
     ],
-)  # fmt: skip
+)
 def test_every_error_has_the_protocols_shape(url, method, path, status):
     answer = httpx.request(method, f"{url}{path}")
     assert (answer.status_code, list(answer.json())) == (status, ["error"])

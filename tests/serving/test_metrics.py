@@ -13,8 +13,14 @@ def test_every_series_exists_from_the_start_at_zero(server):
     for policy in ("turns", "unknown"):
         for status in ("ok", "refused", "failed"):
             assert value(server, "osml_decisions_total", policy=policy, status=status) == 0
-    for name in ("osml_decision_seconds_count", "osml_request_bytes_count", "osml_in_flight",
-                 "osml_nodes_dropped_total", "osml_event_streams", "osml_event_streams_dropped_total"):  # fmt: skip
+    for name in (
+        "osml_decision_seconds_count",
+        "osml_request_bytes_count",
+        "osml_in_flight",
+        "osml_nodes_dropped_total",
+        "osml_event_streams",
+        "osml_event_streams_dropped_total",
+    ):
         assert value(server, name) == 0
     assert value(server, "osml_ready") == 1
 

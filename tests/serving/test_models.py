@@ -118,11 +118,13 @@ def test_a_new_model_takes_the_place_of_the_old_one(folder):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (spoilt, "finite"), (narrow, "features"), (unnamed, "the manifest describes another model"),
+        (spoilt, "finite"),
+        (narrow, "features"),
+        (unnamed, "the manifest describes another model"),
         (lambda m, d: (m[: len(m) // 2], d), "not a model that onnxruntime can run"),
         (lambda m, d: (m, d | {"features": "none"}), "features"),
     ],
-)  # fmt: skip
+)
 def test_a_broken_model_is_refused_and_the_old_one_goes_on(folder, change, words):
     said = []
     shelf = ModelShelf(folder, lambda level, message: said.append((level, message)))

@@ -1,4 +1,4 @@
-"""A real `osml serve` process, real sockets, the installed policies."""
+"""A real `osml run serve` process, real sockets, the installed policies."""
 
 import contextlib
 import hashlib

@@ -42,11 +42,17 @@ def random_grant(rng: np.random.Generator, platform: PlatformModel) -> Grant:
         return float(rng.uniform(low, high)) if rng.random() < share else None
 
     return Grant(
-        frozenset(range(first, first + cpus)), ((1 << ways) - 1) << int(rng.integers(platform.ways - ways + 1)),
-        cpu_quota=often(0.2, 0.05, cpus), cpu_weight=float(rng.choice([1, 10, 100, 100, 400, 10000])),
-        mba_percent=often(0.4, 1, 100), memory_gib=often(0.2, 0.01, 8), disk_iops=often(0.1, 1, 500),
-        network_gbps=often(0.1, 0.001, 5), priority=int(rng.choice([0, 0, 0, 1, 2])), slice_ms=often(0.2, 0.1, 100),
-    )  # fmt: skip
+        frozenset(range(first, first + cpus)),
+        ((1 << ways) - 1) << int(rng.integers(platform.ways - ways + 1)),
+        cpu_quota=often(0.2, 0.05, cpus),
+        cpu_weight=float(rng.choice([1, 10, 100, 100, 400, 10000])),
+        mba_percent=often(0.4, 1, 100),
+        memory_gib=often(0.2, 0.01, 8),
+        disk_iops=often(0.1, 1, 500),
+        network_gbps=often(0.1, 0.001, 5),
+        priority=int(rng.choice([0, 0, 0, 1, 2])),
+        slice_ms=often(0.2, 0.1, 100),
+    )
 
 
 def random_steps(seed: int) -> Iterator[tuple[Node, list[Grant], tuple[Flow, ...]]]:

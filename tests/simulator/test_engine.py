@@ -293,8 +293,7 @@ def test_a_quota_limits_cpu_time():
 def test_weight_protects_a_service_from_a_job():
     node = demo_node()
     even, _ = tails(node, whole_node(node), DEMO)
-    favoured = [Grant(g.cpus, g.way_mask, cpu_weight=10000.0 if i < 3 else 1.0)
-                for i, g in enumerate(whole_node(node))]  # fmt: skip
+    favoured = [Grant(g.cpus, g.way_mask, cpu_weight=10000.0 if i < 3 else 1.0) for i, g in enumerate(whole_node(node))]
     better, flows = tails(node, favoured, DEMO)
     assert all(after < before for after, before in zip(better, even, strict=True))
     assert flows[3].cpu_s > 0
@@ -430,7 +429,7 @@ def test_a_service_twice_and_an_empty_node_are_refused():
 
 def test_more_tenants_than_a_node_can_have_are_refused():
     services = tuple(replace(catalogs.service("moses"), name=f"m{i}") for i in range(17))
-    with pytest.raises(NodeInputError, match="17 services and jobs on one node, at most 16"):
+    with pytest.raises(NodeInputError, match="17 services and jobs on one node, expected at most 16"):
         Node(PLATFORM, services)
 
 

@@ -58,7 +58,7 @@ def alone(fleet: Fleet, node: int) -> tuple[Node, list[Grant], list[int]]:
         PLATFORM,
         tuple(KINDS[present[p]] for p in places),
         tuple(on_platform(KINDS[present[p]], PLATFORM) for p in jobs),
-    )  # fmt: skip
+    )
     return inventory, [*grants, *[rest] * len(jobs)], [*places, *jobs]
 
 
@@ -142,9 +142,7 @@ def _services(fleet: Fleet, node: int) -> list[Service]:
         else:
             ipc, work = solo_speed(PLATFORM, on_platform(model, PLATFORM))
             counters = Counters(work_rate=float(seen[m.M_WORK_RATE]))
-            found.append(
-                Service(name=model.name, kind="be", ipc_solo=ipc, work_rate_solo=work, counters=counters)
-            )  # fmt: skip
+            found.append(Service(name=model.name, kind="be", ipc_solo=ipc, work_rate_solo=work, counters=counters))
     return found
 
 
@@ -181,9 +179,15 @@ def test_noise_has_the_size_and_the_centre_of_that_of_a_single_node():
             state, flows = advance(inventory, state, grants, {"moses": load}, 1.0)
         rng = np.random.default_rng(12)
         single = [measure(flows[:1], rng) for _ in range(600)]
-        for column, name in ((m.M_P50_MS, "p50_ms"), (m.M_P95_MS, "p95_ms"), (m.M_P99_MS, "p99_ms"),
-                             (m.M_MEAN_MS, "mean_ms"), (m.M_REQUESTS_PER_S, "requests_per_s"),
-                             (m.M_LLC_MISSES, "llc_misses"), (m.M_IPC, "ipc")):  # fmt: skip
+        for column, name in (
+            (m.M_P50_MS, "p50_ms"),
+            (m.M_P95_MS, "p95_ms"),
+            (m.M_P99_MS, "p99_ms"),
+            (m.M_MEAN_MS, "mean_ms"),
+            (m.M_REQUESTS_PER_S, "requests_per_s"),
+            (m.M_LLC_MISSES, "llc_misses"),
+            (m.M_IPC, "ipc"),
+        ):
             ours, theirs = fleet.nodes.measured[:, 0, column], np.array([getattr(x, name) for x in single])
             assert ours.mean() == pytest.approx(theirs.mean(), rel=0.02 if load > 0.1 else 0.06), name
             spread = 0.25 if name == "p95_ms" else 0.12

@@ -54,11 +54,13 @@ def test_bursts_take_their_share_of_time_and_last_as_long_as_they_should():
 
 
 def test_services_come_and_go_and_their_loads_count_from_their_arrival():
-    script = Churn((
-        Stay("moses", Constant(0.4)),
-        Stay("mysql", Steps(0.1, ((5.0, 0.3),)), 180.0, 200.0),
-        Stay("mysql", Constant(0.2), 300.0),
-    ))  # fmt: skip
+    script = Churn(
+        (
+            Stay("moses", Constant(0.4)),
+            Stay("mysql", Steps(0.1, ((5.0, 0.3),)), 180.0, 200.0),
+            Stay("mysql", Constant(0.2), 300.0),
+        )
+    )
     assert script.at(0.0) == {"moses": 0.4}
     assert script.at(184.0) == {"moses": 0.4, "mysql": 0.1}
     assert script.at(185.0) == {"moses": 0.4, "mysql": 0.3}
@@ -77,10 +79,10 @@ def test_services_come_and_go_and_their_loads_count_from_their_arrival():
         (lambda: Bursty(0.1, 0.2, 5.0, math.inf), "high_s is inf"),
         (lambda: sample(Constant(0.1), [-1.0]), "seconds from 0"),
         (lambda: Stay("moses", Constant(0.1), 5.0, 5.0), "expected a start from 0 and a later end"),
-        (lambda: Churn((Stay("a", Constant(0.1)), Stay("a", Constant(0.1), 9.0))), "'a' comes at 9.0 s while"),
+        (lambda: Churn((Stay("a", Constant(0.1)), Stay("a", Constant(0.1), 9.0))), "'a' arrives at 9.0 s while"),
         (lambda: random_trace("square", np.random.default_rng(0), 0.1, 0.2, 1.0), "trace is 'square', expected one of"),
     ],
-)  # fmt: skip
+)
 def test_what_makes_no_sense_is_refused_with_a_sentence(make, text):
     with pytest.raises(NodeInputError, match=text.replace("(", r"\(")):
         make()

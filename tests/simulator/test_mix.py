@@ -33,8 +33,8 @@ def test_services_and_jobs_keep_their_order() -> None:
         ("moses=0", "load of 'moses' is '0'"),
         ("moses=-0.1", "load of 'moses' is '-0.1'"),
         ("moses=2.5", "above 0 and up to 2"),
-        ("moses=0.1,moses=0.2", "'moses' is there twice"),
-        ("be:stream,be:stream", "'stream' is there twice"),
+        ("moses=0.1,moses=0.2", "'moses' occurs twice"),
+        ("be:stream,be:stream", "'stream' occurs twice"),
         ("a" * 5000, "5000 characters"),
     ],
 )

@@ -170,8 +170,11 @@ def random_queues(count, seed=3):
         utilisation = float(rng.choice([rng.uniform(0.01, 0.985), rng.uniform(0.9, 0.985)]))
         burstiness = float(rng.choice([1.0, 1.0, 2.0, 4.0]))
         service_ms = float(10 ** rng.uniform(-2, 3))
-        yield service_ms, cv2, *queue_response(service_ms, cv2, burstiness, utilisation * servers * 1000 / service_ms,
-                                               servers)  # fmt: skip
+        yield (
+            service_ms,
+            cv2,
+            *queue_response(service_ms, cv2, burstiness, utilisation * servers * 1000 / service_ms, servers),
+        )
 
 
 def test_the_table_is_within_one_percent_of_the_quantile():

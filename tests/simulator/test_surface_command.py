@@ -1,4 +1,4 @@
-"""`osml virtual surface` and `osml virtual oracle` as people and scripts meet them."""
+"""`osml lab simulator surface` and `osml lab simulator oracle` as people and scripts meet them."""
 
 from __future__ import annotations
 

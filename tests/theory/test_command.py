@@ -1,4 +1,4 @@
-"""`osml theory` as people and scripts meet it."""
+"""`osml lab theory` as people and scripts meet it."""
 
 from __future__ import annotations
 
@@ -45,10 +45,14 @@ def refused(*arguments: str) -> str:
 def log(tmp_path: Path) -> Path:
     """A log of two services on one server, first come first served."""
     found = simulate([Stream("slow", 0, 40.0, 10.0, 1.0), Stream("fast", 1, 300.0, 1.0, 1.0)], "fcfs", 1, 20.0, seed=1)
-    table = pa.table({
-        "service": [found.names[k] for k in found.stream], "arrival_ms": found.arrival_ms,
-        "start_ms": found.start_ms, "finish_ms": found.finish_ms,
-    })  # fmt: skip
+    table = pa.table(
+        {
+            "service": [found.names[k] for k in found.stream],
+            "arrival_ms": found.arrival_ms,
+            "start_ms": found.start_ms,
+            "finish_ms": found.finish_ms,
+        }
+    )
     path = tmp_path / "log.parquet"
     parquet.write_table(table, path)
     return path
@@ -84,7 +88,7 @@ def test_tlt_reads_measured_latencies(name: str, tmp_path: Path) -> None:
     assert (found["simulated"], found["requests"], found["mean_ms"]) == (False, 100, 50.5)
     assert found["outstanding"] == pytest.approx(5.05)
     assert found["little_ratio"] is None  # only one of the two was measured
-    assert "Little's law is taken for granted" in run("tlt", str(path), "--throughput", "100")
+    assert "Little's law is assumed" in run("tlt", str(path), "--throughput", "100")
     alone = document("tlt", str(path))
     assert alone["per_outstanding_request"] is True
     assert alone["throughput_per_s"] == pytest.approx(1000 / 50.5)
@@ -158,7 +162,7 @@ def test_equivalence_as_json() -> None:
         ),
         (["tlt", "--service", "doom"], "unknown LC service 'doom'"),
         (["tlt", "/nowhere/at/all.txt"], "/nowhere/at/all.txt can't be read"),
-        (["tlt", "/"], "/ is no file"),
+        (["tlt", "/"], "/ is not a file"),
         ([*TLT, "--requests", "7"], "requests is 7, expected 100"),
         (["dip", "--policies", "best"], "policy 'best' is unknown"),
         (["dip", "--applications", "mysql,mysql"], "--applications is 'mysql,mysql', expected different names"),
@@ -181,7 +185,7 @@ def test_wrong_input_is_named(arguments: list[str], said: str) -> None:
     [
         ("a.txt", "1.0\ntwo\n", "line 2 is 'two', expected one number"),
         ("a.txt", "", "no latencies, expected at least one"),
-        ("a.csv", "ms\n1\n", "column 'latency_ms' is missing, there are ms"),
+        ("a.csv", "ms\n1\n", "column 'latency_ms' is missing, the columns are ms"),
         ("a.csv", "latency_ms\none\n", "column 'latency_ms' is of type string, expected numbers"),
         ("a.csv", "latency_ms,x\n1,2\n,3\n", "row 2 has no 'latency_ms'"),
         ("a.csv", "", "can't be read as a table"),
@@ -195,7 +199,7 @@ def test_files_that_make_no_sense_are_refused(name: str, text: str, said: str, t
 
 
 def test_a_log_needs_ranks_and_services(log: Path, tmp_path: Path) -> None:
-    assert "has no column 'rank': say by --order" in refused("inversions", str(log))
+    assert "has no column 'rank': use --order" in refused("inversions", str(log))
     assert "expected each service" in refused("inversions", str(log), "--order", "slow")
     bare = tmp_path / "bare.csv"
     bare.write_text("arrival_ms,start_ms,finish_ms,rank\n0,0,1,0\n")
@@ -218,7 +222,7 @@ def test_without_matplotlib_or_pyarrow_the_commands_say_what_to_install(
         return real(name, *rest, **named)
 
     monkeypatch.setattr(builtins, "__import__", fails)
-    with pytest.raises(MachineError, match="reading Parquet and CSV needs pyarrow"):
+    with pytest.raises(MachineError, match="Parquet and CSV files need pyarrow"):
         RUNNER.invoke(app, ["tlt", str(log)], catch_exceptions=False)
     with pytest.raises(MachineError, match="--plot needs matplotlib"):
         RUNNER.invoke(app, [*TLT, "--plot", str(tmp_path / "a.png")], catch_exceptions=False)

@@ -1,4 +1,4 @@
-"""E_S over sizes of node, against the numbers that `osml virtual validate` prints."""
+"""E_S over sizes of node, against the numbers that `osml lab simulator validate` prints."""
 
 from dataclasses import replace
 
@@ -100,7 +100,7 @@ def test_a_policy_that_fails_is_left_out_with_its_reason(monkeypatch):
         "ValueError: lost",
         "ValueError: lost",
     ]
-    with pytest.raises(InputError, match="policy 'arq' has no E_S everywhere: ValueError: lost"):
+    with pytest.raises(InputError, match="policy 'arq' lacks E_S in some cells: ValueError: lost"):
         found.e_s("arq")
 
 

@@ -113,8 +113,10 @@ def test_first_come_first_served_among_equals_has_no_inversion():
 )
 def test_a_log_that_can_not_be_is_refused(change, said):
     log = {
-        "arrival_ms": np.array([0.0, 1.0]), "start_ms": np.array([0.0, 2.0]), "finish_ms": np.array([1.0, 3.0]),
-    }  # fmt: skip
+        "arrival_ms": np.array([0.0, 1.0]),
+        "start_ms": np.array([0.0, 2.0]),
+        "finish_ms": np.array([1.0, 3.0]),
+    }
     with pytest.raises(InputError, match=said):
         request_inversions(np.array([0, 1]), **{**log, **change})
 

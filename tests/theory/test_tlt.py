@@ -81,7 +81,7 @@ def test_as_a_forecast_the_bound_holds_as_long_as_latencies_stay_and_fails_when_
     ("latencies", "thetas", "said"),
     [
         ([], [0.5], "no latencies, expected at least one"),
-        ([1.0, float("nan")], [0.5], "1 of 2 latencies are no finite times above 0 ms, such as nan"),
+        ([1.0, float("nan")], [0.5], "1 of 2 latencies are not finite times above 0 ms, such as nan"),
         ([1.0, -3.0], [0.5], "such as -3.0"),
         ([1.0], [1.0], "theta is 1.0, expected a share between 0 and 1"),
     ],

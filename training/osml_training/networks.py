@@ -116,9 +116,15 @@ class Network(nn.Module):
     """
 
     def __init__(
-        self, scaling: Scaling, labels: LabelRange, *, hidden: tuple[int, ...], dropout: float, masked: bool,
+        self,
+        scaling: Scaling,
+        labels: LabelRange,
+        *,
+        hidden: tuple[int, ...],
+        dropout: float,
+        masked: bool,
         spread: bool,
-    ):  # fmt: skip
+    ):
         super().__init__()
         self.masked, self.spread = masked, spread
         self.scaler = Scaler(scaling)

@@ -63,8 +63,8 @@ def _row_limits(read: Read, p: Fingerprint) -> list[_Limit]:
     """What follows from the other columns of a row."""
     cores = read("cores")
     return [
-        _Limit("neighbour_cores", "CPUs that the service leaves", _rest(p.logical_cpus, cores), "warning"),
-        _Limit("neighbour_ways", "ways that the service leaves", _rest(p.llc_ways, read("ways")), "warning"),
+        _Limit("neighbour_cores", "CPUs that the service does not use", _rest(p.logical_cpus, cores), "warning"),
+        _Limit("neighbour_ways", "ways that the service does not use", _rest(p.llc_ways, read("ways")), "warning"),
         _Limit("cpu_usage_cores", f"CPUs allocated, times {_SLACK} and 0.05", _SLACK * cores + 0.05),
         _Limit("rss_mib", "virtual memory", 1.001 * read("vms_mib") + 1.0),
         _Limit("p50_ms", "p95_ms", read("p95_ms") * 1.0001),
@@ -89,7 +89,7 @@ def check_same(dataset: Fingerprint, file: Fingerprint, place: Place) -> Iterato
     for name in Fingerprint.__struct_fields__:
         said, found = getattr(dataset, name), getattr(file, name)
         if said is not None and found is not None and said != found:
-            yield place.error(None, f"{name} of '{file.id}' is {found} here, dataset.json says {said}")
+            yield place.error(None, f"{name} of '{file.id}' is {found} in this file, but {said} in dataset.json")
 
 
 def check_rows(table: Any, platform: Fingerprint, place: Place) -> Iterator[Finding]:
@@ -124,20 +124,21 @@ def _products(read: Read, platform: Fingerprint, place: Place) -> Iterator[Findi
 
 def _equal(
     found: Floats, wanted: Floats, column: str, what: str, relative: float, absolute: float, place: Place
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
     off: NDArray[np.int64] = np.nonzero(np.abs(found - wanted) > relative * np.abs(wanted) + absolute)[0]
     if len(off):
         first = int(off[0])
         yield place.error(
-            column, f"{len(off)} rows are not {what}, such as {found[first]:g} against {wanted[first]:g}"
+            column,
+            f"{len(off)} rows are not {what}, such as {found[first]:g} against {wanted[first]:g}"
             + unit_hint(column, float(found[first]), 0.9 * float(wanted[first]), 1.1 * float(wanted[first])),
-        )  # fmt: skip
+        )
 
 
 def check_description(platform: Fingerprint, kind: str, place: Place) -> Iterator[Finding]:
     """The description of the machine in itself."""
     if platform.logical_cpus is None:
-        yield place.error(None, f"platform '{platform.id}': logical_cpus is not known, labels need it")
+        yield place.error(None, f"platform '{platform.id}': logical_cpus is missing, labels need it")
     if platform.logical_cpus and platform.physical_cores and platform.logical_cpus < platform.physical_cores:
         yield place.error(
             None, f"platform '{platform.id}': {platform.logical_cpus} logical CPUs on {platform.physical_cores} cores"
@@ -146,10 +147,13 @@ def check_description(platform: Fingerprint, kind: str, place: Place) -> Iterato
         product = platform.llc_ways * platform.way_mib
         if abs(product - platform.llc_mib) > 0.02 * platform.llc_mib:
             yield place.error(
-                None, f"platform '{platform.id}': {platform.llc_ways} ways of {platform.way_mib:g} MiB are "
+                None,
+                f"platform '{platform.id}': {platform.llc_ways} ways of {platform.way_mib:g} MiB are "
                 f"{product:g} MiB, but llc_mib is {platform.llc_mib:g}",
-            )  # fmt: skip
+            )
     if kind == "real":
         for name in MISSING:
             if getattr(platform, name) is None:
-                yield place.warning(None, f"platform '{platform.id}': {name} is not known, others can't group by it")
+                yield place.warning(
+                    None, f"platform '{platform.id}': {name} is missing, needed to group data sets by it"
+                )

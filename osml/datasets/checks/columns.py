@@ -31,7 +31,7 @@ def check_schema(schema: Any, wanted: tuple[Column, ...], place: Place) -> Itera
     """Names, types and units of all columns."""
     expected, found = arrow_schema(wanted), set(schema.names)
     for name in sorted(found - set(expected.names)):
-        yield place.error(name, "unknown column, expected those of data/*.schema.json only")
+        yield place.error(name, "unknown column, expected only columns of data/*.schema.json")
     for field in expected:
         if field.name not in found:
             yield place.error(field.name, f"column is missing, expected {field.type}")
@@ -60,10 +60,10 @@ def unit_hint(column: str, value: float, low: float, high: float) -> str:
     """What the number may be instead: a counter that wrapped, or other units in which it would be in range."""
     for bits in _WRAPS:
         if abs(value / 2.0**bits - 1) < 1e-3:
-            return f"; close to 2^{bits}: a counter that ran backwards?"
+            return f"; close to 2^{bits}: counter overflow?"
     others = _FACTORS.get(_UNITS.get(column), {})
     fitting = [unit for unit, factor in others.items() if low <= value / factor <= high]
-    return f"; is it in {' or '.join(fitting)}?" if fitting else ""
+    return f"; is the unit {' or '.join(fitting)}?" if fitting else ""
 
 
 def check_ranges(table: Any, columns: tuple[Column, ...], place: Place) -> Iterator[Finding]:
@@ -73,7 +73,7 @@ def check_ranges(table: Any, columns: tuple[Column, ...], place: Place) -> Itera
             continue
         chunk = table.column(column.name)
         if not column.nullable and chunk.null_count:
-            yield place.error(column.name, f"{chunk.null_count} rows are null, expected a value in each")
+            yield place.error(column.name, f"{chunk.null_count} rows are null, expected a value")
         if column.type.startswith("list<") or column.type == "string" or chunk.null_count == len(chunk):
             continue
         plain = numbers(table.select([column.name]), column.name)
@@ -88,6 +88,6 @@ def check_ranges(table: Any, columns: tuple[Column, ...], place: Place) -> Itera
             worst = float(beyond[np.abs(beyond).argmax()])
             yield place.error(
                 column.name,
-                f"{len(beyond)} rows are beyond {low:g} to {high:g} {column.unit or ''}".rstrip()
+                f"{len(beyond)} rows are outside {low:g} to {high:g} {column.unit or ''}".rstrip()
                 + f", such as {worst:g}{unit_hint(column.name, worst, low, high)}",
             )

@@ -11,9 +11,16 @@ from osml.datasets.checks.columns import Floats, numbers
 from osml.datasets.checks.finding import Finding, Place
 
 VARYING = (
-    "ipc", "llc_misses_per_s", "cpu_usage_cores", "bandwidth_gbps", "mean_ms", "p50_ms", "p95_ms", "p99_ms",
+    "ipc",
+    "llc_misses_per_s",
+    "cpu_usage_cores",
+    "bandwidth_gbps",
+    "mean_ms",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
     "requests_per_s",
-)  # fmt: skip
+)
 """What no sensor reads the same in every interval. Memory and clock may stay."""
 
 _ENOUGH = 20
@@ -49,8 +56,8 @@ class Constants:
             if self._high[name] != low or self._rows[name] < _ENOUGH or len(self._cells) < 2:
                 continue
             if low == 0.0:
-                yield place.error(name, f"all {self._rows[name]} rows are 0: what was not measured is null, never 0")
-            else:
                 yield place.error(
-                    name, f"all {self._rows[name]} rows are {low:g}, whatever the allocation: a sensor that stood still"
+                    name, f"all {self._rows[name]} rows are 0, expected null for values that were not measured"
                 )
+            else:
+                yield place.error(name, f"all {self._rows[name]} rows are {low:g} for all allocations: constant sensor")

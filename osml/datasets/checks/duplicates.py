@@ -14,9 +14,17 @@ from osml.datasets.checks.finding import Finding, Place
 Hashes = NDArray[np.uint64]
 
 _MEASURED = (
-    "ipc", "llc_misses_per_s", "cpu_usage_cores", "bandwidth_gbps", "mean_ms", "p50_ms", "p95_ms", "p99_ms",
-    "requests_per_s", "frequency_ghz",
-)  # fmt: skip
+    "ipc",
+    "llc_misses_per_s",
+    "cpu_usage_cores",
+    "bandwidth_gbps",
+    "mean_ms",
+    "p50_ms",
+    "p95_ms",
+    "p99_ms",
+    "requests_per_s",
+    "frequency_ghz",
+)
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 _FEW = 0.01
 """Share of copied rows that chance and rounding may make."""
@@ -54,7 +62,7 @@ class Duplicates:
         """Look at one row group; without measurement noise samples of a cell are equal, and that is a warning only."""
         keys = _key_duplicates(table)
         if keys:
-            yield place.error("sample", f"{keys} rows have the run, allocation and sample of another row")
+            yield place.error("sample", f"{keys} rows repeat the run, allocation and sample of another row")
         new = self._kept(hashes_of(table))
         if len(new) == 0:
             return
@@ -63,9 +71,9 @@ class Duplicates:
         if copies > max(1.0, _FEW * len(new)):
             message = f"{copies} of {len(new)} rows repeat the measurements of another row of the data set"
             if noisy:
-                yield place.error(None, message + ": copied rows leak between splits, keep each once")
+                yield place.error(None, message + ": copies leak between splits, keep one of each")
             else:
-                yield place.warning(None, message + ", as measurements without noise do: keep one sample a cell")
+                yield place.warning(None, message + ", as in data without measurement noise: keep one sample per cell")
         self._remember(distinct)
 
     def _remember(self, hashes: Hashes) -> None:

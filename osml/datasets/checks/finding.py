@@ -69,6 +69,10 @@ class Place(msgspec.Struct, frozen=True):
 def document(report: Report) -> dict[str, Any]:
     """The JSON document of a report."""
     return {
-        "findings": report.findings, "rows": report.rows, "runs": report.runs, "files": report.files,
-        "bytes": report.bytes, "accepted": report.accepted,
-    }  # fmt: skip
+        "findings": report.findings,
+        "rows": report.rows,
+        "runs": report.runs,
+        "files": report.files,
+        "bytes": report.bytes,
+        "accepted": report.accepted,
+    }

@@ -42,7 +42,7 @@ def _same(given: Any, wanted: Any) -> bool:
 
 def check_labels(
     file: Path, place: Place, surfaces: Sequence[Surface] | None, about: FileDescription
-) -> Iterator[Finding]:  # fmt: skip
+) -> Iterator[Finding]:
     """Schema, ranges, runs, and the labels derived once more; the first two without surfaces (wrong traces)."""
     findings: list[Finding] = []
     try:
@@ -54,7 +54,7 @@ def check_labels(
     if any(finding.severity == "error" for finding in findings):
         return
     if surfaces is None:
-        yield place.note(None, "labels were not compared with the traces, which have errors")
+        yield place.note(None, "labels not compared with the traces, because the traces have errors")
         return
     by_run = {surface.run: surface for surface in surfaces}
     unit = core_unit(about.provenance.settings)
@@ -67,6 +67,8 @@ def check_labels(
         off = [name for name in _COMPARED if not _same(row[name], again[name])]
         if off:
             given, wanted = row[off[0]], again[off[0]]
-            yield place.error(off[0], f"run {row['run']}: {given}, but its traces give {wanted}: label it again")
+            yield place.error(
+                off[0], f"run {row['run']}: {given}, but the traces give {wanted}: run `osml learn data label` again"
+            )
     if by_run:
         yield place.warning("run", f"{len(by_run)} runs have no label, such as {next(iter(by_run))}")

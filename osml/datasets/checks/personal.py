@@ -35,4 +35,4 @@ def suspects(text: str) -> Iterator[tuple[str, str]]:
 def check_text(text: str, column: str | None, place: Place) -> Iterator[Finding]:
     """Findings in one piece of text: a file name, a value, a description."""
     for what, part in suspects(text):
-        yield place.error(column, f"'{part}' looks like {what}: name things so that nobody can be found by them")
+        yield place.error(column, f"'{part}' looks like {what}: replace it, contributions contain no personal data")

@@ -34,8 +34,9 @@ def clear_steps(surface: Surface) -> tuple[int, int, int]:
     error = np.fmax(error, (surface.spread or 0.0) * mean)
     slower = faster = steps = 0
     for axis in (0, 1):
-        (less, more), (noise, other) = ((a.take(range(a.shape[axis] - 1), axis), a.take(range(1, a.shape[axis]), axis))
-                                        for a in (mean, error))  # fmt: skip
+        (less, more), (noise, other) = (
+            (a.take(range(a.shape[axis] - 1), axis), a.take(range(1, a.shape[axis]), axis)) for a in (mean, error)
+        )
         clear = np.abs(more - less) > 4.0 * np.hypot(noise, other)
         steps += int((~np.isnan(less + more)).sum())
         slower += int((clear & (more > _RISE * less)).sum())
@@ -50,19 +51,19 @@ def check_surface(surface: Surface, place: Place) -> Iterator[Finding]:
     odd, right, steps = clear_steps(surface)
     if odd >= _ENOUGH and (odd > _WARN * steps or odd > _TIMES * right):
         message = (
-            f"run {surface.run}: {odd} of {steps} steps to one core or way more make the latency more than "
-            f"{_RISE:g} times longer, {right} shorter"
+            f"run {surface.run}: of {steps} steps to one more core or way, {odd} increase the latency more than "
+            f"{_RISE:g} times and {right} decrease it"
         )
         if odd > _TIMES * right and odd > _MANY * steps:
-            yield place.error(column, message + ": are cores, ways or latencies mixed up?")
+            yield place.error(column, message + ": check the order of cores, ways and latencies")
         else:
             yield place.warning(column, message)
     spread = surface.spread
     if spread is not None and spread > _NOISY:
         yield place.warning(
-            column, f"run {surface.run}: repeated samples of a cell disagree (standard error {spread:.0%}): measure "
-            "longer",
-        )  # fmt: skip
+            column,
+            f"run {surface.run}: repeated samples of a cell differ (standard error {spread:.0%}): use longer intervals",
+        )
     measured = int((surface.seen > 0).sum())
     if measured < 4:
-        yield place.warning("cores", f"run {surface.run}: {measured} cells only, RCliff and OAA can't be seen in them")
+        yield place.warning("cores", f"run {surface.run}: only {measured} cells, too few for RCliff and OAA")

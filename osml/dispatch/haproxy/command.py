@@ -1,4 +1,4 @@
-"""`osml dispatch run`: interference-aware dispatch in front of a running HAProxy."""
+"""`osml run dispatch`: interference-aware dispatch in front of a running HAProxy."""
 
 from __future__ import annotations
 
@@ -24,43 +24,42 @@ def run_command(
     backend: Annotated[str, typer.Option(help="Backend to control; its servers need a maxconn.")],
     policy: Annotated[
         Literal["threshold", "avoid", "round_robin", "non_idling"],
-        typer.Option(help="threshold: optimal thresholds for the rates estimated; the others are for comparison."),
+        typer.Option(help="threshold: optimal thresholds for the estimated rates; the others are for comparison."),
     ] = "threshold",
-    server_url: Annotated[str | None, typer.Option(help="Interference from this osml server's nodes.")] = None,
+    server_url: Annotated[str | None, typer.Option(help="Source of interference: URL of an osml server.")] = None,
     node: Annotated[
-        list[str] | None, typer.Option(help="BACKEND_SERVER=NODE for the osml server; without it, names are the same.")
+        list[str] | None, typer.Option(help="BACKEND_SERVER=NODE; default: the node has the name of the server.")
     ] = None,
     measure: Annotated[
-        Literal["e_s", "slowdown"], typer.Option(help="e_s: the node's entropy; slowdown: of its worst job, 1 = none.")
+        Literal["e_s", "slowdown"], typer.Option(help="e_s: entropy of the node; slowdown: of its worst job, 1 = none.")
     ] = "e_s",
     token_file: Annotated[Path | None, typer.Option(help="File with the osml server's bearer token.")] = None,
     signal_file: Annotated[
-        Path | None, typer.Option(help='Interference from a JSON file: {"web1": true, "web2": 0.1}.')
+        Path | None, typer.Option(help='Source of interference: JSON file, {"web1": true, "web2": 0.1}.')
     ] = None,
     schedule: Annotated[
         Path | None,
-        typer.Option(help='Interference at known times: [{"t": 30, "backend": "web1", "interfered": true}, ...].'),
+        typer.Option(help='Source of interference: times, [{"t": 30, "backend": "web1", "interfered": true}, ...].'),
     ] = None,
-    level: Annotated[float, typer.Option(help="A measure from here on counts as interference.")] = 0.2,
-    max_age_s: Annotated[float, typer.Option(help="An older reading is none.")] = 5.0,
+    level: Annotated[float, typer.Option(help="Lowest value of the measure that counts as interference.")] = 0.2,
+    max_age_s: Annotated[float, typer.Option(help="Oldest valid reading, in seconds.")] = 5.0,
     mu_high: Annotated[float | None, typer.Option(help="Prior: requests/s of a server without interference.")] = None,
     mu_low: Annotated[float | None, typer.Option(help="Prior: requests/s of a server under interference.")] = None,
-    alpha_high: Annotated[float, typer.Option(help="Prior: rate at which interference strikes, per s.")] = 1 / 30,
-    alpha_low: Annotated[float, typer.Option(help="Prior: rate at which interference leaves, per s.")] = 1 / 30,
-    interfered_slots: Annotated[
-        int, typer.Option(help="Requests at once at a server that is used under interference.")
-    ] = 1,
-    poll_ms: Annotated[float, typer.Option(help="Time between two looks at HAProxy.")] = 1.0,
-    duration: Annotated[float | None, typer.Option(help="Stop after so many seconds; without, at a signal.")] = None,
-    report_s: Annotated[float, typer.Option(help="Seconds between two lines of report.")] = 1.0,
+    alpha_high: Annotated[float, typer.Option(help="Prior: rate at which interference begins, per s.")] = 1 / 30,
+    alpha_low: Annotated[float, typer.Option(help="Prior: rate at which interference ends, per s.")] = 1 / 30,
+    interfered_slots: Annotated[int, typer.Option(help="Concurrent requests on a server under interference.")] = 1,
+    poll_ms: Annotated[float, typer.Option(help="Milliseconds between two queries to HAProxy.")] = 1.0,
+    duration: Annotated[float | None, typer.Option(help="Seconds to run; default: until a signal.")] = None,
+    report_s: Annotated[float, typer.Option(help="Seconds between two report lines.")] = 1.0,
     state_file: Annotated[
-        Path | None, typer.Option(help="Remembers the original state.", show_default="SOCKET.BACKEND.osml")
+        Path | None, typer.Option(help="File for the servers' original state.", show_default="SOCKET.BACKEND.osml")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
 ) -> None:
-    """Take servers of an HAProxy backend in and out, so that one under interference is used only when it pays.
+    """Enable and disable servers of an HAProxy backend by their interference.
 
-    On exit, on SIGTERM and while the signal is lost every server is as it was before.
+    A server under interference gets requests only if that lowers the mean response time. On exit, on SIGTERM and
+    without a signal of interference, every server has its original state.
     """
     _check(
         {"--level": level, "--max-age-s": max_age_s, "--poll-ms": poll_ms, "--report-s": report_s}
@@ -94,8 +93,8 @@ def run_command(
     journal.close()
     if not controller.restored:
         raise Failure(
-            f"HAProxy is gone and could not be restored: the original state is kept in {journal.path}, the next "
-            "`osml dispatch run` uses it"
+            f"HAProxy does not answer, so its servers keep their state: {journal.path} has the original state, and the "
+            "next `osml run dispatch` restores it"
         )
 
 
@@ -106,15 +105,22 @@ def _check(values: dict[str, float | None]) -> None:
 
 
 def _signal(
-    names: tuple[str, ...], server_url: str | None, node: list[str], measure: Literal["e_s", "slowdown"],
-    token_file: Path | None, signal_file: Path | None, schedule: Path | None, level: float, max_age_s: float,
-) -> Signal:  # fmt: skip
+    names: tuple[str, ...],
+    server_url: str | None,
+    node: list[str],
+    measure: Literal["e_s", "slowdown"],
+    token_file: Path | None,
+    signal_file: Path | None,
+    schedule: Path | None,
+    level: float,
+    max_age_s: float,
+) -> Signal:
     """The one source of interference that was named. Raises InputError."""
     from osml.dispatch.haproxy.interference_server import ServerSignal  # noqa: PLC0415
     from osml.dispatch.haproxy.interference_signal import FileSignal, Level, load_schedule  # noqa: PLC0415
 
     if (server_url is not None) + (signal_file is not None) + (schedule is not None) != 1:
-        raise InputError("the source of the interference signal: give one of --server-url, --signal-file, --schedule")
+        raise InputError("expected exactly one source of interference: --server-url, --signal-file or --schedule")
     if schedule is not None:
         known = load_schedule(schedule, time.monotonic())
         _known(known.names, names, f"--schedule {schedule}")

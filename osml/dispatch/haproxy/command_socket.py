@@ -38,21 +38,20 @@ class RuntimeSocket:
         try:
             if not self.path.exists():
                 raise InputError(
-                    f"--socket is {self.path}, which does not exist: expected HAProxy's runtime socket, as in "
-                    "`stats socket PATH level admin` of its configuration"
+                    f"--socket {self.path} does not exist, expected HAProxy's runtime socket (`stats socket PATH level "
+                    "admin` in its configuration)"
                 )
             level = self.ask("show cli level")
         except PermissionError:
             raise MachineError(
-                f"{self.path} may not be opened by this user: run as the owner of the socket or give its group access "
-                "(`mode 660 group NAME` behind `stats socket`)"
+                f"this user may not open {self.path}: run as its owner, or give a group access (`mode 660 group NAME` "
+                "in the line `stats socket`)"
             ) from None
         except HaproxyGoneError as error:
             raise MachineError(f"no HAProxy answers on {self.path}: {error}; start it first") from None
         if level.strip() != "admin":
             raise MachineError(
-                f"{self.path} is of level '{level.strip()}', expected admin, or servers can't be taken in and out: "
-                "write `level admin` behind `stats socket`"
+                f"{self.path} has level '{level.strip()}', expected admin: add `level admin` to the line `stats socket`"
             )
 
     def ask(self, *commands: str) -> str:
@@ -99,6 +98,6 @@ def _answers(connection: socket.socket, prompts: int) -> bytes:
     while text.count(PROMPT) < prompts:
         piece = connection.recv(65536)
         if not piece:
-            raise ConnectionResetError("HAProxy hung up")
+            raise ConnectionResetError("HAProxy closed the connection")
         text += piece
     return text.replace(PROMPT, b"\n")

@@ -1,4 +1,4 @@
-"""The control loop of `osml dispatch run`: look, estimate, decide, apply, a thousand times a second.
+"""The control loop of `osml run dispatch`: look, estimate, decide, apply, a thousand times a second.
 
 Three things can be lost, and none of them may leave a server out: HAProxy (a new one starts as it is configured, and is
 taken over from there), the interference signal (the original state is restored until it is back), this process (the
@@ -27,7 +27,7 @@ LOOKUP_EVERY_S = 0.25
 
 @dataclass(frozen=True)
 class Status:
-    """Where the loop stands; what a line of `osml dispatch run` is made of."""
+    """Where the loop stands; what a line of `osml run dispatch` is made of."""
 
     seconds: float
     mode: str  # "controlling", "released" (no fresh signal), "away" (no HAProxy)
@@ -44,9 +44,15 @@ class Controller:
     """One backend under one policy. Use in a `with` block: what it changed is put back at the end."""
 
     def __init__(
-        self, haproxy: HaproxyBackend, signal: Signal, policy: PolicyName, estimates: Estimates, *,
-        limit_interfered: int = 1, lookup: ThresholdLookup | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        haproxy: HaproxyBackend,
+        signal: Signal,
+        policy: PolicyName,
+        estimates: Estimates,
+        *,
+        limit_interfered: int = 1,
+        lookup: ThresholdLookup | None = None,
+    ) -> None:
         self._haproxy, self._signal = haproxy, signal
         self._policy, self.estimates = POLICIES[policy], estimates
         self._limit_interfered = limit_interfered
@@ -130,6 +136,13 @@ class Controller:
         rows, outages = self._haproxy.rows, self._haproxy.outages
         in_service = {name: row.in_service for name, row in rows.servers.items()}
         self.status = Status(
-            now - self._started, mode, rows.queued, in_service, interfered, slots, self._changes, outages.lost,
+            now - self._started,
+            mode,
+            rows.queued,
+            in_service,
+            interfered,
+            slots,
+            self._changes,
+            outages.lost,
             outages.restarts,
-        )  # fmt: skip
+        )

@@ -46,9 +46,13 @@ class Tally:
 
     def _sample(self, now: float) -> Sample:
         sample = Sample(
-            now - self._since, self._arrivals, _pair(self._completions), _pair(self._busy_s), _pair(self._switches),
+            now - self._since,
+            self._arrivals,
+            _pair(self._completions),
+            _pair(self._busy_s),
+            _pair(self._switches),
             _pair(self._mode_s),
-        )  # fmt: skip
+        )
         self._clear(now)
         return sample
 

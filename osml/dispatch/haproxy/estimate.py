@@ -100,8 +100,14 @@ class Estimates:
             return None
         return FarmParameters(
             # Noise may put them in the wrong order where interference hardly slows.
-            servers, max(arrival, LOWEST_LOAD * high), high, min(low, high), alpha_high, alpha_low, "anytime",
-        ).rounded()  # fmt: skip
+            servers,
+            max(arrival, LOWEST_LOAD * high),
+            high,
+            min(low, high),
+            alpha_high,
+            alpha_low,
+            "anytime",
+        ).rounded()
 
 
 def _believed(rate: DecayedRate) -> float | None:

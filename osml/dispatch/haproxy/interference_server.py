@@ -47,9 +47,15 @@ class ServerSignal:
     """
 
     def __init__(
-        self, url: str, nodes: Mapping[str, str], measure: Measure, level: Level, max_age_s: float,
-        token: str | None = None, interval_s: float = 1.0,
-    ) -> None:  # fmt: skip
+        self,
+        url: str,
+        nodes: Mapping[str, str],
+        measure: Measure,
+        level: Level,
+        max_age_s: float,
+        token: str | None = None,
+        interval_s: float = 1.0,
+    ) -> None:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._client = httpx.Client(base_url=url, headers=headers, timeout=min(2.0, max_age_s))
         self._nodes, self._measure, self._level = dict(nodes), measure, level
@@ -100,5 +106,5 @@ class ServerSignal:
         response = self._client.get(path)
         response.raise_for_status()
         if len(response.content) > MAX_ANSWER:
-            raise ValueError(f"{path} answered {len(response.content)} bytes")
+            raise ValueError(f"{path} returned {len(response.content)} bytes, expected at most {MAX_ANSWER}")
         return response.content

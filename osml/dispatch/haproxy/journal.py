@@ -34,14 +34,14 @@ class Journal:
             self._file = path.open("a+b")
         except OSError as error:
             raise MachineError(
-                f"{path}, which remembers the servers' original state, can't be written: {error.strerror}; name "
-                "another place by --state-file"
+                f"{path}, the file with the servers' original state, can't be written: {error.strerror}; choose "
+                "another one with --state-file"
             ) from None
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             self._file.close()
-            raise MachineError(f"another `osml dispatch run` controls this backend (it holds {path})") from None
+            raise MachineError(f"another `osml run dispatch` controls this backend (lock on {path})") from None
 
     def read(self) -> Mapping[str, Original]:
         """What a killed controller left; empty where the last one ended in order."""
@@ -52,9 +52,9 @@ class Journal:
         try:
             document = msgspec.json.decode(text, type=_Document)
         except msgspec.MsgspecError as error:
-            raise InputError(f"{self.path} is not what this program wrote ({error}): remove it") from None
+            raise InputError(f"{self.path} is not a state file of osml ({error}): remove it") from None
         if document.backend != self._backend:
-            raise InputError(f"{self.path} is about backend '{document.backend}', not '{self._backend}': name another")
+            raise InputError(f"{self.path} is of backend '{document.backend}', not '{self._backend}': choose another")
         return document.servers
 
     def write(self, servers: Mapping[str, Original]) -> None:

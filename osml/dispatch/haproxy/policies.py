@@ -58,8 +58,11 @@ def threshold(observation: FarmObservation, state: PolicyState) -> tuple[Dispatc
 
 
 POLICIES: Mapping[PolicyName, Policy] = {
-    "threshold": threshold, "avoid": avoid, "round_robin": round_robin, "non_idling": non_idling,
-}  # fmt: skip
+    "threshold": threshold,
+    "avoid": avoid,
+    "round_robin": round_robin,
+    "non_idling": non_idling,
+}
 
 
 def _by_table(observation: FarmObservation, state: PolicyState) -> tuple[DispatchDecision, PolicyState]:

@@ -61,8 +61,8 @@ class HaproxyBackend:
         for row in self.rows.servers.values():
             if row.limit is None:
                 raise InputError(
-                    f"server {self._backend}/{row.name} has no maxconn: without a limit HAProxy never queues, and "
-                    "there is nothing to decide; set one in its configuration"
+                    f"server {self._backend}/{row.name} has no maxconn, so HAProxy never queues requests: set maxconn "
+                    "in its configuration"
                 )
         left = self._journal.read()
         for name, row in self.rows.servers.items():
@@ -90,11 +90,15 @@ class HaproxyBackend:
         """The last rows as a policy sees them; names that the signal does not know are free of interference."""
         backends = tuple(
             Backend(
-                name, row.in_service, self._limit(name), self._usable(row), interfered.get(name, False),
+                name,
+                row.in_service,
+                self._limit(name),
+                self._usable(row),
+                interfered.get(name, False),
                 min(limit_interfered, self._limit(name)),
             )
             for name, row in self.rows.servers.items()
-        )  # fmt: skip
+        )
         return FarmObservation(backends, self.rows.queued)
 
     def apply(self, decision: DispatchDecision) -> int:

@@ -73,11 +73,21 @@ class Evaluation:
         return np.array(marginal, dtype=np.float64)
 
 
-def _chain(phases: Phases, post: IntArray) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray,
-                                                   IntArray, IntArray, IntArray]:  # fmt: skip
+def _chain(
+    phases: Phases, post: IntArray
+) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
     events = phases.events
-    return (events.first, events.unit, events.weight, events.delta, events.decides, events.target,
-            phases.n_fastest, phases.n_slow_busy, post)  # fmt: skip
+    return (
+        events.first,
+        events.unit,
+        events.weight,
+        events.delta,
+        events.decides,
+        events.target,
+        phases.n_fastest,
+        phases.n_slow_busy,
+        post,
+    )
 
 
 def evaluate(
@@ -100,7 +110,7 @@ def evaluate(
         raise InputError(
             f"thresholds up to {top} with {phases.size} states a level need "
             f"{memory_needed(phases.size, top + 1) / 2**30:.1f} GiB, limit {MEMORY_LIMIT / 2**30:g} GiB; "
-            "solve for fewer servers, or leave out servers so slow that they are of no use"
+            "solve for fewer servers, or remove servers that are too slow to help"
         )
     post = resolve(phases, policy.rows(top + 2), repeated)
     if tail is None:

@@ -16,9 +16,16 @@ TIE = 2e-13
 
 @compiled
 def improve_level(
-    level: int, size: int, values: FloatArray, n_fastest: IntArray, n_slow_busy: IntArray, gain: IntArray,
-    repeated: bool, choice: IntArray, rates: FloatArray,
-) -> float:  # fmt: skip
+    level: int,
+    size: int,
+    values: FloatArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    gain: IntArray,
+    repeated: bool,
+    choice: IntArray,
+    rates: FloatArray,
+) -> float:
     """Change `choice` (a class per phase, 0 = wait) where another decision is better; return the largest gain.
 
     gain[s, j]: phase after a job goes to class j. rates[s]: how often a decision is taken in s; the return value is
@@ -52,10 +59,23 @@ def improve_level(
 
 @compiled
 def improve_levels(
-    top: int, sizes_at: IntArray, values: FloatArray, passage: FloatArray, first_sums: FloatArray, time: FloatArray,
-    mean: float, n_fastest: IntArray, n_slow_busy: IntArray, gain: IntArray, repeated: bool, tail: IntArray,
-    quiet: int, lowest: int, rows: IntArray, rates: FloatArray,
-) -> tuple[int, float]:  # fmt: skip
+    top: int,
+    sizes_at: IntArray,
+    values: FloatArray,
+    passage: FloatArray,
+    first_sums: FloatArray,
+    time: FloatArray,
+    mean: float,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    gain: IntArray,
+    repeated: bool,
+    tail: IntArray,
+    quiet: int,
+    lowest: int,
+    rows: IntArray,
+    rates: FloatArray,
+) -> tuple[int, float]:
     """Improve every level in `rows` (levels, phases) from 0 on, until the rest agrees with the tail for long enough.
 
     Values of levels above `top` follow from the tail. quiet: levels above the last one that disagrees with the tail
@@ -80,9 +100,7 @@ def improve_levels(
             current = after
         size = sizes_at[min(level, sizes_at.shape[0] - 1)]
         row = rows[level]
-        largest = max(largest, improve_level(
-            level, size, current, n_fastest, n_slow_busy, gain, repeated, row, rates
-        ))  # fmt: skip
+        largest = max(largest, improve_level(level, size, current, n_fastest, n_slow_busy, gain, repeated, row, rates))
         for s in range(size):
             if level - n_slow_busy[s] > n_fastest[s] and row[s] != tail[s]:
                 last = level

@@ -64,8 +64,8 @@ class FarmParameters:
             )
         if not self.load < MAX_LOAD:
             raise InputError(
-                f"arrival is {self.arrival:g}, which {self.servers} such servers can't keep up with: the queue is "
-                f"stable only below {self.capacity:.6g} jobs per unit of time; lower it or add servers"
+                f"arrival is {self.arrival:g}, above the capacity of {self.servers} servers: the queue is stable only "
+                f"below {self.capacity:.6g} jobs per unit of time; reduce arrival or add servers"
             )
         return self
 

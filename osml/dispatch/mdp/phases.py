@@ -189,9 +189,15 @@ def _switches(farm: Farm, classes: tuple[tuple[int, int], ...], environment: int
 
 
 def _moves(
-    environment: int, counts: tuple[int, ...], busy: tuple[int, ...], a: int, b: int, rate: float, anytime: int,
+    environment: int,
+    counts: tuple[int, ...],
+    busy: tuple[int, ...],
+    a: int,
+    b: int,
+    rate: float,
+    anytime: int,
     index: dict[Phase, int],
-) -> list[tuple[float, int, int, int, int]]:  # fmt: skip
+) -> list[tuple[float, int, int, int, int]]:
     """A server, idle or busy, goes from class a to class b."""
     moved = _shifted(_shifted(counts, a, -1), b, 1)
     rows: list[tuple[float, int, int, int, int]] = []

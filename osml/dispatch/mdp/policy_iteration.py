@@ -75,9 +75,16 @@ def solve_farm(farm: Farm) -> Solution:
     checked_mean = evaluation.mean_by_distribution()
     overlooked = TIE * float(np.abs(evaluation.values).max()) * float(rates.max())
     return Solution(
-        farm, phases, evaluation.policy, evaluation, evaluation.mean, mean_non_idling,
-        abs(checked_mean - evaluation.mean) + overlooked, rounds, time.perf_counter() - start,
-    )  # fmt: skip
+        farm,
+        phases,
+        evaluation.policy,
+        evaluation,
+        evaluation.mean,
+        mean_non_idling,
+        abs(checked_mean - evaluation.mean) + overlooked,
+        rounds,
+        time.perf_counter() - start,
+    )
 
 
 def _iterate(evaluation: Evaluation, repeated: bool, rates: FloatArray) -> tuple[Evaluation, int]:
@@ -90,7 +97,7 @@ def _iterate(evaluation: Evaluation, repeated: bool, rates: FloatArray) -> tuple
         centre = int(np.argmax(evaluation.shares().sum(axis=1)))
         tail = evaluation.tail if same_tail else None
         evaluation = evaluate(evaluation.phases, policy, repeated=repeated, centre=centre, tail=tail)
-    raise Failure(f"policy iteration still changes decisions after {_MAX_ROUNDS} rounds; report the parameters")
+    raise Failure(f"policy iteration did not converge in {_MAX_ROUNDS} rounds; report the parameters")
 
 
 def _decision_rates(phases: Phases) -> FloatArray:
@@ -121,15 +128,28 @@ def _improve(evaluation: Evaluation, repeated: bool, rates: FloatArray) -> tuple
     while True:
         if memory_needed(phases.size, levels // 2) > MEMORY_LIMIT:
             raise InputError(
-                f"mu_low is so small that waiting is best with more than {levels // 2} jobs in system; the thresholds "
-                f"need more than {MEMORY_LIMIT / 2**30:g} GiB. Leave servers under interference out instead"
+                f"mu_low is so small that the thresholds are above {levels // 2} jobs in system and need more than "
+                f"{MEMORY_LIMIT / 2**30:g} GiB: use no servers under interference instead"
             )
         rows = np.vstack([evaluation.policy.choice, np.tile(tail, (levels - known, 1))])
         last, largest = improve_levels(
-            evaluation.top, evaluation.sizes, evaluation.values, evaluation.tail.passage, evaluation.first_sums,
-            evaluation.tail.time, evaluation.mean, phases.n_fastest, phases.n_slow_busy, phases.gain, repeated, tail,
-            _QUIET_LEVELS, phases.servers, rows, rates,
-        )  # fmt: skip
+            evaluation.top,
+            evaluation.sizes,
+            evaluation.values,
+            evaluation.tail.passage,
+            evaluation.first_sums,
+            evaluation.tail.time,
+            evaluation.mean,
+            phases.n_fastest,
+            phases.n_slow_busy,
+            phases.gain,
+            repeated,
+            tail,
+            _QUIET_LEVELS,
+            phases.servers,
+            rows,
+            rates,
+        )
         if last >= 0:
             return Policy(rows[: last + 1].copy(), tail), max(largest, new_tail)
         levels *= 2

@@ -28,12 +28,27 @@ def rate_at(level: int, unit: float, weight: int, n_fastest: int, n_slow_busy: i
 
 @compiled
 def _load(
-    level: int, up_leaves: bool, down_leaves: bool,
-    first: IntArray, unit: FloatArray, weight: IntArray, delta: IntArray, decides: IntArray, target: IntArray,
-    n_fastest: IntArray, n_slow_busy: IntArray, post: IntArray, size: int,
-    above: FloatArray, above_sums: FloatArray, below: FloatArray, below_sums: FloatArray,
-    p: FloatArray, exits: FloatArray, b: FloatArray,
-) -> None:  # fmt: skip
+    level: int,
+    up_leaves: bool,
+    down_leaves: bool,
+    first: IntArray,
+    unit: FloatArray,
+    weight: IntArray,
+    delta: IntArray,
+    decides: IntArray,
+    target: IntArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    post: IntArray,
+    size: int,
+    above: FloatArray,
+    above_sums: FloatArray,
+    below: FloatArray,
+    below_sums: FloatArray,
+    p: FloatArray,
+    exits: FloatArray,
+    b: FloatArray,
+) -> None:
     """Fill the chain on one level: neighbours are folded in by their first-passage matrices, or left for.
 
     b: columns 0..m-1 the rates of leaving by target, m the cost (jobs), m+1 the time, both with the excursions.
@@ -70,11 +85,26 @@ def _load(
 
 @compiled
 def eliminate(
-    top: int, centre: int, sizes: IntArray,
-    first: IntArray, unit: FloatArray, weight: IntArray, delta: IntArray, decides: IntArray, target: IntArray,
-    n_fastest: IntArray, n_slow_busy: IntArray, post: IntArray, passage: FloatArray, tail_sums: FloatArray,
-    lu: FloatArray, pivots: FloatArray, sums: FloatArray, middle: FloatArray, middle_sums: FloatArray,
-) -> None:  # fmt: skip
+    top: int,
+    centre: int,
+    sizes: IntArray,
+    first: IntArray,
+    unit: FloatArray,
+    weight: IntArray,
+    delta: IntArray,
+    decides: IntArray,
+    target: IntArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    post: IntArray,
+    passage: FloatArray,
+    tail_sums: FloatArray,
+    lu: FloatArray,
+    pivots: FloatArray,
+    sums: FloatArray,
+    middle: FloatArray,
+    middle_sums: FloatArray,
+) -> None:
     """Both sweeps. passage and tail_sums: G, cost and time of level top + 1.
 
     Results: lu and pivots (factors of every level but the centre), sums[n]: (cost, time) until the neighbouring level
@@ -86,8 +116,28 @@ def eliminate(
     above, above_sums = passage.copy(), tail_sums.copy()
     for level in range(top, centre, -1):
         size = sizes[level]
-        _load(level, False, True, first, unit, weight, delta, decides, target, n_fastest, n_slow_busy, post, size,
-              above, above_sums, nothing, no_sums, lu[level], exits, b)  # fmt: skip
+        _load(
+            level,
+            False,
+            True,
+            first,
+            unit,
+            weight,
+            delta,
+            decides,
+            target,
+            n_fastest,
+            n_slow_busy,
+            post,
+            size,
+            above,
+            above_sums,
+            nothing,
+            no_sums,
+            lu[level],
+            exits,
+            b,
+        )
         factor(lu[level, :size, :size], exits[:size], pivots[level, :size])
         solve(lu[level, :size, :size], pivots[level, :size], b[:size])
         above[:size] = b[:size, :m]
@@ -96,8 +146,28 @@ def eliminate(
     below, below_sums = nothing, no_sums
     for level in range(centre):
         size = sizes[level]
-        _load(level, True, False, first, unit, weight, delta, decides, target, n_fastest, n_slow_busy, post, size,
-              nothing, no_sums, below, below_sums, lu[level], exits, b)  # fmt: skip
+        _load(
+            level,
+            True,
+            False,
+            first,
+            unit,
+            weight,
+            delta,
+            decides,
+            target,
+            n_fastest,
+            n_slow_busy,
+            post,
+            size,
+            nothing,
+            no_sums,
+            below,
+            below_sums,
+            lu[level],
+            exits,
+            b,
+        )
         factor(lu[level, :size, :size], exits[:size], pivots[level, :size])
         solve(lu[level, :size, :size], pivots[level, :size], b[:size])
         if level == 0:
@@ -105,17 +175,48 @@ def eliminate(
         below[:size] = b[:size, :m]
         below_sums[:size] = b[:size, m:]
         sums[level, :size] = b[:size, m:]
-    _load(centre, False, False, first, unit, weight, delta, decides, target, n_fastest, n_slow_busy, post,
-          sizes[centre], above, above_sums, below, below_sums, middle, exits, b)  # fmt: skip
+    _load(
+        centre,
+        False,
+        False,
+        first,
+        unit,
+        weight,
+        delta,
+        decides,
+        target,
+        n_fastest,
+        n_slow_busy,
+        post,
+        sizes[centre],
+        above,
+        above_sums,
+        below,
+        below_sums,
+        middle,
+        exits,
+        b,
+    )
     middle_sums[:, :] = b[:, m:]
 
 
 @compiled
 def _step(
-    level: int, change: int, size: int, values: FloatArray,
-    first: IntArray, unit: FloatArray, weight: IntArray, delta: IntArray, decides: IntArray, target: IntArray,
-    n_fastest: IntArray, n_slow_busy: IntArray, post: IntArray, out: FloatArray,
-) -> None:  # fmt: skip
+    level: int,
+    change: int,
+    size: int,
+    values: FloatArray,
+    first: IntArray,
+    unit: FloatArray,
+    weight: IntArray,
+    delta: IntArray,
+    decides: IntArray,
+    target: IntArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    post: IntArray,
+    out: FloatArray,
+) -> None:
     """out[s, 0] = sum over the events of s that change the level so: rate times the value where they lead."""
     for s in range(size):
         total = 0.0
@@ -130,11 +231,24 @@ def _step(
 
 @compiled
 def spread_values(
-    top: int, centre: int, sizes: IntArray,
-    first: IntArray, unit: FloatArray, weight: IntArray, delta: IntArray, decides: IntArray, target: IntArray,
-    n_fastest: IntArray, n_slow_busy: IntArray, post: IntArray,
-    lu: FloatArray, pivots: FloatArray, sums: FloatArray, gain: float, h: FloatArray,
-) -> None:  # fmt: skip
+    top: int,
+    centre: int,
+    sizes: IntArray,
+    first: IntArray,
+    unit: FloatArray,
+    weight: IntArray,
+    delta: IntArray,
+    decides: IntArray,
+    target: IntArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    post: IntArray,
+    lu: FloatArray,
+    pivots: FloatArray,
+    sums: FloatArray,
+    gain: float,
+    h: FloatArray,
+) -> None:
     """From relative values at the centre to those of levels 0 to top."""
     x = np.empty((h.shape[1], 1))
     for step in range(1, top + 1):
@@ -143,8 +257,22 @@ def spread_values(
                 continue
             size = sizes[level]
             change = -1 if level > centre else 1
-            _step(level, change, size, h[level + change], first, unit, weight, delta, decides, target,
-                  n_fastest, n_slow_busy, post, x)  # fmt: skip
+            _step(
+                level,
+                change,
+                size,
+                h[level + change],
+                first,
+                unit,
+                weight,
+                delta,
+                decides,
+                target,
+                n_fastest,
+                n_slow_busy,
+                post,
+                x,
+            )
             solve(lu[level, :size, :size], pivots[level, :size], x[:size])
             for s in range(size):
                 h[level, s] = x[s, 0] + sums[level, s, 0] - gain * sums[level, s, 1]
@@ -152,10 +280,21 @@ def spread_values(
 
 @compiled
 def _flow(
-    level: int, change: int, size: int, weights: FloatArray,
-    first: IntArray, unit: FloatArray, weight: IntArray, delta: IntArray, decides: IntArray, target: IntArray,
-    n_fastest: IntArray, n_slow_busy: IntArray, post: IntArray, out: FloatArray,
-) -> None:  # fmt: skip
+    level: int,
+    change: int,
+    size: int,
+    weights: FloatArray,
+    first: IntArray,
+    unit: FloatArray,
+    weight: IntArray,
+    delta: IntArray,
+    decides: IntArray,
+    target: IntArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    post: IntArray,
+    out: FloatArray,
+) -> None:
     """Probability flow from one level to its neighbour."""
     out[:] = 0.0
     for s in range(size):
@@ -169,11 +308,22 @@ def _flow(
 
 @compiled
 def spread_probabilities(
-    top: int, centre: int, sizes: IntArray,
-    first: IntArray, unit: FloatArray, weight: IntArray, delta: IntArray, decides: IntArray, target: IntArray,
-    n_fastest: IntArray, n_slow_busy: IntArray, post: IntArray,
-    lu: FloatArray, pivots: FloatArray, shares: FloatArray,
-) -> None:  # fmt: skip
+    top: int,
+    centre: int,
+    sizes: IntArray,
+    first: IntArray,
+    unit: FloatArray,
+    weight: IntArray,
+    delta: IntArray,
+    decides: IntArray,
+    target: IntArray,
+    n_fastest: IntArray,
+    n_slow_busy: IntArray,
+    post: IntArray,
+    lu: FloatArray,
+    pivots: FloatArray,
+    shares: FloatArray,
+) -> None:
     """From stationary probabilities at the centre to those of levels 0 to top. shares: (levels, phases)."""
     out = np.empty(shares.shape[1])
     for step in range(1, top + 1):
@@ -181,8 +331,22 @@ def spread_probabilities(
             if level < 0 or level > top:
                 continue
             source, change = (level - 1, 1) if level > centre else (level + 1, -1)
-            _flow(source, change, sizes[source], shares[source], first, unit, weight, delta, decides, target,
-                  n_fastest, n_slow_busy, post, out)  # fmt: skip
+            _flow(
+                source,
+                change,
+                sizes[source],
+                shares[source],
+                first,
+                unit,
+                weight,
+                delta,
+                decides,
+                target,
+                n_fastest,
+                n_slow_busy,
+                post,
+                out,
+            )
             size = sizes[level]
             solve_left(lu[level, :size, :size], pivots[level, :size], out[:size])
             shares[level, :size] = out[:size]

@@ -55,7 +55,7 @@ def build_tail(phases: Phases, post: IntArray) -> Tail:
     """The tail in which a decision in phase s leads to post[s]. Raises InputError when the queue grows for ever."""
     up, same, down = _blocks(phases, post)
     if not _is_stable(up, same, down):
-        raise InputError("under this policy the queue grows without bound; use the slow servers from some level on")
+        raise InputError("the queue grows without bound under this policy: use the slow servers above some threshold")
     passage = _first_passage(up, same, down)
     local = same + up @ passage
     np.fill_diagonal(local, 0.0)
@@ -76,9 +76,12 @@ def _blocks(phases: Phases, post: IntArray) -> tuple[FloatArray, FloatArray, Flo
             to = int(events.target[e])
             to = int(post[to]) if events.decides[e] else to
             rate = rate_at(
-                level, float(events.unit[e]), int(events.weight[e]), int(phases.n_fastest[s]),
+                level,
+                float(events.unit[e]),
+                int(events.weight[e]),
+                int(phases.n_fastest[s]),
                 int(phases.n_slow_busy[s]),
-            )  # fmt: skip
+            )
             blocks[1 - int(events.delta[e]), s, to] += rate
     return blocks[0], blocks[1], blocks[2]
 

@@ -24,6 +24,8 @@ def without_models(policies: Iterable[str], platforms: Iterable[str]) -> list[st
         return []
     faults = {platform: shipped_models(platform).faults for platform in sorted(set(platforms))}
     return [
-        f"on {platform} the policy osml decides by ARQ's rules: {fault}"
-        for platform, found in faults.items() for fault in found if fault.startswith("model a2:")
-    ]  # fmt: skip
+        f"on {platform} the policy osml uses the rules of arq: {fault}"
+        for platform, found in faults.items()
+        for fault in found
+        if fault.startswith("model a2:")
+    ]

@@ -86,10 +86,17 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
     if policy in ORACLES:
         given = Oracle(policy, known)
     loop = ClosedLoop(
-        node, scenario.loads, given, interval_s=scenario.interval_s, seed=seed, delay_s=scenario.delay_s,
-        knobs=scenario.knobs, regulator=scenario.regulator or policy in REGULATED, realtime=scenario.realtime,
+        node,
+        scenario.loads,
+        given,
+        interval_s=scenario.interval_s,
+        seed=seed,
+        delay_s=scenario.delay_s,
+        knobs=scenario.knobs,
+        regulator=scenario.regulator or policy in REGULATED,
+        realtime=scenario.realtime,
         tolerant=True,
-    )  # fmt: skip
+    )
     judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
     intervals: list[Interval] = []
     judged: list[Judged] = []

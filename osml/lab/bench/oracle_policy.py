@@ -95,7 +95,7 @@ def _all_share(node: Node, outcome: Outcome) -> BestFor:
     cores, ways = node.platform.cpus, node.platform.ways
     region = Region([tenant.name for tenant in node.tenants], cores, ways)
     feasible = outcome.feasible
-    missing = [] if feasible else ["no isolated parts meet all targets, nor does sharing everything"]
+    missing = [] if feasible else ["no isolated partition meets all targets, and one shared region does not either"]
     return BestFor(Partition([region]), feasible, missing, outcome.e_s, cores, ways)
 
 
@@ -148,7 +148,7 @@ class Oracle:
         """The best partition."""
         names = [service.name for service in observation.services if service.kind == "lc"]
         best = self._known(frozenset(names))
-        why = "; ".join(best.missing) or "neither isolated parts nor sharing everything meets all targets"
+        why = "; ".join(best.missing) or "neither an isolated partition nor one shared region meets all targets"
         infeasible = Infeasible(names, why) if best.feasible is False else None
         missing = [s.name for s in observation.services if s.slack is not None and s.slack < 0]
         given_up = best.instead is not None and state.missed >= GAVE_UP
@@ -158,5 +158,5 @@ class Oracle:
             partition = best.instead
         elif best.feasible and missed >= DRAINS:
             partition = _lent(best.partition, frozenset(names), missing, observation.platform)
-        reason = Reason(text=f"{self.name}: the best that the node's equations know")
+        reason = Reason(text=f"{self.name}: the best partition by the equations of the node")
         return Plan(partition, [reason], infeasible), OracleState(missed)

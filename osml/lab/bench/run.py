@@ -30,7 +30,7 @@ MAX_SEEDS = 1000
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user asks for. `limit` takes only so many of the suite's mixes, spread over all of them."""
+    """What a user asks for. `part`: only the mixes of this part; `limit`: only so many, spread over all of them."""
 
     suite: Suite
     policies: Sequence[str]
@@ -38,6 +38,7 @@ class Settings:
     out: Path
     resume: bool = False
     limit: int | None = None
+    part: str | None = None
 
 
 def checked_policies(names: Sequence[str]) -> list[str]:
@@ -57,6 +58,16 @@ def checked_policies(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def of_part(scenarios: Sequence[Scenario], part: str | None) -> list[Scenario]:
+    """The scenarios of a part, or all; InputError lists the parts that exist."""
+    if part is None:
+        return list(scenarios)
+    known = list(dict.fromkeys(scenario.part for scenario in scenarios))
+    if part not in known:
+        raise InputError(f"--part is '{part}', expected one of {', '.join(known)}")
+    return [scenario for scenario in scenarios if scenario.part == part]
+
+
 def spread(scenarios: Sequence[Scenario], limit: int | None) -> list[tuple[int, Scenario]]:
     """All scenarios with their numbers, or `limit` of them at even distances."""
     if limit is None or limit >= len(scenarios):
@@ -71,10 +82,11 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     if not 1 <= settings.seeds <= MAX_SEEDS:
         raise InputError(f"--seeds is {settings.seeds}, expected 1 to {MAX_SEEDS}")
     policies = checked_policies(settings.policies)
-    scenarios = spread(settings.suite.scenarios(), settings.limit)
+    scenarios = spread(of_part(settings.suite.scenarios(), settings.part), settings.limit)
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
+        "part": settings.part,
         "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name not in ORACLES},
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
@@ -87,8 +99,14 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     ]
     began, failures, interrupted, finished = time.perf_counter(), dict[str, str](), False, len(scenarios) - len(tasks)
     names = {index: scenario.key for index, scenario in scenarios}
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-               TextColumn("ETA"), TimeRemainingColumn())  # fmt: skip
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("ETA"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
         bar = progress.add_task(f"{settings.suite.name}: mixes", total=len(scenarios), completed=finished)
         try:
@@ -107,11 +125,11 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     store.describe(said)
     store.finish(said)
     if interrupted:
-        raise Failure(f"interrupted: {finished} of {len(scenarios)} mixes are done and kept; --resume continues")
+        raise Failure(f"interrupted: {finished} of {len(scenarios)} mixes are done and stored; continue with --resume")
     if failures:
         first = next(iter(failures))
         raise Failure(
-            f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); the others are kept"
+            f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); others are stored"
         )
     return store.metadata()
 
@@ -123,8 +141,13 @@ def _commit() -> str | None:
         head = subprocess.run(
             ["git", "-C", here, "rev-parse", "HEAD"], capture_output=True, text=True, timeout=10, check=True
         )
-        state = subprocess.run(["git", "-C", here, "status", "--porcelain", "--untracked-files=no"],
-                               capture_output=True, text=True, timeout=10, check=True)  # fmt: skip
+        state = subprocess.run(
+            ["git", "-C", here, "status", "--porcelain", "--untracked-files=no"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return head.stdout.strip() + ("+" if state.stdout.strip() else "")

@@ -74,11 +74,11 @@ class Store:
         try:
             found: Any = json.loads(path.read_text("utf-8"))
         except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(f"{path}: can't be read ({error}); expected a folder that `osml bench run` made") from None
+            raise InputError(f"{path}: can't be read ({error}); expected a folder of `osml lab bench run`") from None
         schema = cast("dict[str, Any]", found).get("schema") if isinstance(found, dict) else None
         if schema != SCHEMA:
             raise InputError(
-                f"{path}: schema is {schema!r}, expected '{SCHEMA}'; run the suite again into a new folder"
+                f"{path}: schema is {schema!r}, expected '{SCHEMA}'; run the suite again with a new folder"
             )
         return cast("dict[str, Any]", found)
 
@@ -87,27 +87,28 @@ class Store:
         if (self.folder / METADATA).exists():
             before = self.metadata()
             if not resume:
-                raise InputError(f"--out {self.folder} has results already: add --resume, or name another folder")
-            for key, now in (("suite", settings["suite"]), ("code", code_fingerprint()), ("limit", settings["limit"])):
+                raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
+            wanted = {"code": code_fingerprint()} | {key: settings.get(key) for key in ("suite", "limit", "part")}
+            for key, now in wanted.items():
                 if before.get(key) != now:
                     raise InputError(
-                        f"--out {self.folder} was made with {key} '{before.get(key)}', this is '{now}': rows of both "
-                        "can't be compared; run into a new folder"
+                        f"--out {self.folder} has {key} '{before.get(key)}', this run has '{now}': their rows "
+                        "can't be compared; choose a new folder"
                     )
             known: dict[str, str] = before.get("policy_code", {})
             for name, now in settings["policy_code"].items():
                 if known.get(name, now) != now:
                     raise InputError(
-                        f"--out {self.folder} has rows of another version of policy '{name}'; run into a new folder"
+                        f"--out {self.folder} has rows of another version of policy '{name}'; choose a new folder"
                     )
             settings["policy_code"] = known | settings["policy_code"]
         try:
             if not (self.folder / METADATA).exists() and self.folder.exists() and any(self.folder.iterdir()):
-                raise InputError(f"--out {self.folder} is not empty and holds no results: name another folder")
+                raise InputError(f"--out {self.folder} is not empty and has no results: choose another folder")
             self._parts.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"--out {self.folder} can't be made or read ({error.strerror}): name another folder"
+                f"--out {self.folder} can't be created or read ({error.strerror}): choose another folder"
             ) from None
         self.describe(settings)
 
@@ -156,7 +157,7 @@ def _read(path: Path, columns: Columns) -> list[Row]:
         raise InputError(f"{path}: can't be read as Parquet ({error}); remove the file and run with --resume") from None
     lacking = [name for name in columns if name not in table.column_names]
     if lacking:
-        raise InputError(f"{path}: column '{lacking[0]}' is missing; the folder was made by another version")
+        raise InputError(f"{path}: column '{lacking[0]}' is missing; another version of osml wrote the folder")
     return cast("list[Row]", table.select(list(columns)).to_pylist())
 
 
@@ -177,6 +178,4 @@ def _put(path: Path, write: Callable[[Path], object]) -> None:
         write(partial)
         partial.replace(path)
     except OSError as error:
-        raise Failure(
-            f"{path}: can't be written ({error.strerror or error}); what was finished before is kept"
-        ) from None
+        raise Failure(f"{path}: can't be written ({error.strerror or error}); earlier results are stored") from None

@@ -47,8 +47,9 @@ def run_unit(index: int, scenario: Scenario, cases: Sequence[Case], ask_oracle: 
             episode = run_episode(scenario, policy, noise_seed(scenario, seed), answers)
             who = {"policy": policy, "seed": seed}
             rows.append(episode.row | answer | who | {"case": index})
-            timeline += [{"case": index, "mix": scenario.name, "part": scenario.part} | who | one
-                         for one in episode.timeline]  # fmt: skip
+            timeline += [
+                {"case": index, "mix": scenario.name, "part": scenario.part} | who | one for one in episode.timeline
+            ]
     except Exception as error:
         return Done(index, rows, timeline, f"{type(error).__name__}: {error}")
     return Done(index, rows, timeline)

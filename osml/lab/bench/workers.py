@@ -51,7 +51,7 @@ def processes(count: int) -> Workers:
         for task in suspects:  # each alone: who dies now has nobody else to blame
             died: list[Task] = []
             yield from _pool(1, iter([task]), died)
-            yield from (Done(one.case, failure="the process that ran it died twice") for one in died)
+            yield from (Done(one.case, failure="its worker process ended unexpectedly twice") for one in died)
 
     return run
 
@@ -110,7 +110,7 @@ def ray_cluster(address: str) -> Workers:
                     try:
                         yield ray.get(reference)
                     except ray.exceptions.RayError as error:
-                        yield Done(task.case, failure=f"the cluster lost it: {type(error).__name__}")
+                        yield Done(task.case, failure=f"the Ray cluster lost the task: {type(error).__name__}")
         finally:
             for reference in running:
                 ray.cancel(reference, force=True)

@@ -15,12 +15,17 @@ def run() -> None:
     for discipline in DISCIPLINES:
         log = simulate(_STREAMS, discipline, 4, _SECONDS, slice_ms=1.0)
         take(
-            f"theory_simulate_{discipline}", "requests/s",
+            f"theory_simulate_{discipline}",
+            "requests/s",
             rate(log.rank.size, lambda kind=discipline: simulate(_STREAMS, kind, 4, _SECONDS, slice_ms=1.0)),
-        )  # fmt: skip
+        )
         take(
-            f"theory_inversions_{discipline}", "requests/s",
-            rate(log.rank.size, lambda log=log: request_inversions(
-                log.rank, log.arrival_ms, log.start_ms, log.finish_ms, log.service_ms, by="finish", servers=4
-            )),
-        )  # fmt: skip
+            f"theory_inversions_{discipline}",
+            "requests/s",
+            rate(
+                log.rank.size,
+                lambda log=log: request_inversions(
+                    log.rank, log.arrival_ms, log.start_ms, log.finish_ms, log.service_ms, by="finish", servers=4
+                ),
+            ),
+        )

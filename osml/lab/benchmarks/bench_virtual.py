@@ -22,8 +22,20 @@ NODES, STEPS = 1000, 100
 def _step_all(platform, tenants, tables, limits, users, masks, arrivals, state, occupancy, flows, work, steps):
     for step in range(steps):
         for node in range(len(state)):
-            step_node(platform, tenants, tables, limits, users, masks, arrivals[step, node], 1.0, state[node],
-                      occupancy[node], flows[node], work)  # fmt: skip
+            step_node(
+                platform,
+                tenants,
+                tables,
+                limits,
+                users,
+                masks,
+                arrivals[step, node],
+                1.0,
+                state[node],
+                occupancy[node],
+                flows[node],
+                work,
+            )
 
 
 def _node() -> tuple[Node, list[Grant]]:
@@ -52,8 +64,20 @@ def run() -> None:
     occupancy, flows = np.zeros((NODES, 4, node.platform.ways)), np.zeros((NODES, 4, c.FLOW_COLUMNS))
 
     def many_nodes() -> None:
-        _step_all(node.platform_row, node.tenant_rows, node.tables, plan.limits, plan.users, plan.masks, arrivals, rows,
-                  occupancy, flows, room_for(node), STEPS)  # fmt: skip
+        _step_all(
+            node.platform_row,
+            node.tenant_rows,
+            node.tables,
+            plan.limits,
+            plan.users,
+            plan.masks,
+            arrivals,
+            rows,
+            occupancy,
+            flows,
+            room_for(node),
+            STEPS,
+        )
 
     take("virtual_many_nodes_new_loads_each_second", "service-intervals/s", rate(NODES * STEPS * 4, many_nodes))
 

@@ -58,9 +58,14 @@ def take_answers(name: str, inputs: int, ask: Callable[[NDArray[np.float32]], ob
 
 
 def take(
-    name: str, unit: str, sample: Callable[[], float], *, runs: int = 7, peer: Callable[[], float] | None = None,
+    name: str,
+    unit: str,
+    sample: Callable[[], float],
+    *,
+    runs: int = 7,
+    peer: Callable[[], float] | None = None,
     peer_name: str = "",
-) -> None:  # fmt: skip
+) -> None:
     """Run `sample` once to warm up and then `runs` times, in turn with a peer where there is one; print and store."""
     sample()
     if peer is not None:
@@ -72,9 +77,14 @@ def take(
         if peer is not None:
             ratios.append(values[-1] / peer())
     figure: dict[str, object] = {
-        "name": name, "unit": unit, "median": statistics.median(values), "min": min(values), "max": max(values),
-        "runs": runs, "machine": machine(),
-    }  # fmt: skip
+        "name": name,
+        "unit": unit,
+        "median": statistics.median(values),
+        "min": min(values),
+        "max": max(values),
+        "runs": runs,
+        "machine": machine(),
+    }
     if ratios:
         figure["ratio_to"] = {"peer": peer_name, "median": statistics.median(ratios)}
     OUT.mkdir(parents=True, exist_ok=True)

@@ -57,12 +57,17 @@ def cells_of(scenario: Scenario) -> list[dict[str, Any]]:
         regions = [replace(r, cores=r.cores - 1) if r.owners == [name] else r for r in partition.regions]
         now, less = _grants(loop, partition), _grants(loop, replace(partition, regions=regions))
         settled = _tails(loop, steady(loop.node, less, loop.loads_now(), 60.0))
-        found.append({
-            "used": fmean(one.counters.cpu_usage_cores or 0.0 for one in observed) / (cores - 1),
-            "level": fmean(latencies), "room": cores - 1 - forecasts[name].rcliff_upper.cores,
-            "less": _worst(loop, less)[name], "settled": settled[name],
-            "jump_before": _worst(loop, now, name)[name], "jump_after": _worst(loop, less, name)[name],
-        })  # fmt: skip
+        found.append(
+            {
+                "used": fmean(one.counters.cpu_usage_cores or 0.0 for one in observed) / (cores - 1),
+                "level": fmean(latencies),
+                "room": cores - 1 - forecasts[name].rcliff_upper.cores,
+                "less": _worst(loop, less)[name],
+                "settled": settled[name],
+                "jump_before": _worst(loop, now, name)[name],
+                "jump_after": _worst(loop, less, name)[name],
+            }
+        )
     return found
 
 
@@ -101,9 +106,7 @@ def main() -> None:
     cells = [cell for scenario in scenarios for cell in cells_of(scenario)]
     rows: list[dict[str, Any]] = []
     for bound in BOUNDS:
-        gives = [
-            c for c in cells if c["used"] <= bound and c["level"] < below_oaa.FAR_BELOW and c["room"] >= -0.5
-        ]  # fmt: skip
+        gives = [c for c in cells if c["used"] <= bound and c["level"] < below_oaa.FAR_BELOW and c["room"] >= -0.5]
         missed = {key: sum(c[key] > 1.0 for c in gives) for key in ("less", "settled", "jump_before", "jump_after")}
         rows.append({"cpu_time_at_most": bound, "cells": len(gives), "of": len(cells)} | missed)
     print(json.dumps(rows, indent=1))

@@ -1,4 +1,4 @@
-"""`osml bench`: run suites, report on them, list them."""
+"""`osml lab bench`: run suites, report on them, list them."""
 
 from __future__ import annotations
 
@@ -31,17 +31,22 @@ def _print(document: Any) -> None:
 
 @app.command("list")
 def list_suites(json: Json = False) -> None:
-    """List the suites, where each comes from, and how many mixes it has."""
+    """List the suites with their sources and numbers of mixes."""
     found = list(SUITES.values())
     if json:
         rows = [
-            {"name": one.name, "title": one.title, "source": one.source, "mixes": len(one.scenarios()),
-             "policies": one.policies}
+            {
+                "name": one.name,
+                "title": one.title,
+                "source": one.source,
+                "mixes": len(one.scenarios()),
+                "policies": one.policies,
+            }
             for one in found
-        ]  # fmt: skip
+        ]
         _print({"suites": rows})
         return
-    table = Table("suite", "what", "from", "mixes", "policies")
+    table = Table("suite", "title", "source", "mixes", "policies")
     for one in found:
         table.add_row(one.name, one.title, one.source, str(len(one.scenarios())), ", ".join(one.policies))
     Console().print(table)
@@ -49,36 +54,37 @@ def list_suites(json: Json = False) -> None:
 
 @app.command("run")
 def run_suite(
-    name: Annotated[str, typer.Argument(metavar="SUITE", help="A suite of `osml bench list`.")],
-    out: Annotated[Path, typer.Option(help="Folder for the results; it is made.")],
-    policies: Annotated[str, typer.Option(help="Names with commas between; default: those of `osml bench list`.")] = "",
-    seeds: Annotated[int, typer.Option(help="Runs of each mix and policy, with other noise.")] = 3,
-    workers: Annotated[int, typer.Option(help="Processes; 0: one a CPU.")] = 0,
+    name: Annotated[str, typer.Argument(metavar="SUITE", help="Suite, see `osml lab bench list`.")],
+    out: Annotated[Path, typer.Option(help="Folder for the results; osml creates it.")],
+    policies: Annotated[str, typer.Option(help="Names separated by commas; default: see `osml lab bench list`.")] = "",
+    seeds: Annotated[int, typer.Option(help="Runs per mix and policy, each with different noise.")] = 3,
+    workers: Annotated[int, typer.Option(help="Number of processes; 0: one per CPU.")] = 0,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Ray cluster: host:port or auto.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what the folder has.")] = False,
-    limit: Annotated[int | None, typer.Option(help="Only so many mixes, spread over the suite.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
+    limit: Annotated[int | None, typer.Option(help="Number of mixes to run, spread over the suite.")] = None,
+    part: Annotated[str | None, typer.Option(help="Only the mixes of this part of the suite.")] = None,
     json: Json = False,
 ) -> None:
-    """Run a suite: every policy on the same mixes, arrivals, noise and delays. Ctrl-C keeps what is finished."""
+    """Run a suite: every policy on the same mixes, arrivals, noise and delays. Ctrl-C keeps finished mixes."""
     chosen = suite(name)
     if workers < 0:
-        raise InputError(f"--workers is {workers}, expected 0 (one a CPU) or more")
+        raise InputError(f"--workers is {workers}, expected 0 (one per CPU) or more")
     count = workers or len(os.sched_getaffinity(0))
     who = ray_cluster(ray) if ray is not None else in_this_process if count == 1 else processes(count)
     wanted = [part.strip() for part in policies.split(",") if part.strip()] or list(chosen.policies)
     console = Console(stderr=True)
     for note in without_models(wanted, (scenario.platform for scenario in chosen.scenarios())):
         console.print(note, highlight=False)
-    metadata = run(Settings(chosen, wanted, seeds, out, resume, limit), who, console)
+    metadata = run(Settings(chosen, wanted, seeds, out, resume, limit, part), who, console)
     if json:
         _print(metadata)
     else:
-        console.print(f"{out}/results.parquet written; `osml bench report {out}` makes the report", highlight=False)
+        console.print(f"wrote {out}/results.parquet; next: osml lab bench report {out}", highlight=False)
 
 
 @app.command("report")
 def report(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="A folder that `osml bench run` made.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of `osml lab bench run`.")],
     json: Json = False,
 ) -> None:
     """Write report.html, report.md, summary.json and the plots into a results folder."""
@@ -86,4 +92,4 @@ def report(
     if json:
         _print(summary)
     else:
-        Console().print(f"{folder}/report.html written", highlight=False)
+        Console().print(f"wrote {folder}/report.html", highlight=False)

@@ -1,4 +1,4 @@
-"""`osml demo`: the main job on the virtual node."""
+"""`osml run demo`: the main job on the virtual node."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def demo(
     ] = None,
     step: Annotated[
         list[str] | None,
-        typer.Option(help="SERVICE=LOAD in the middle of each phase.", show_default=", ".join(_texts(DEFAULTS.step))),
+        typer.Option(
+            help="Load step: SERVICE=LOAD, at half of a phase.", show_default=", ".join(_texts(DEFAULTS.step))
+        ),
     ] = None,
     unmanaged_s: Annotated[int, typer.Option(help="Node seconds without management.")] = DEFAULTS.unmanaged_s,
     managed_s: Annotated[int, typer.Option(help="Node seconds under the policy.")] = DEFAULTS.managed_s,
@@ -52,7 +54,7 @@ def demo(
     out: Annotated[Path, typer.Option(help="Folder for summary.json, timeline.png and logs.")] = DEFAULTS.out,
     json: Annotated[bool, typer.Option("--json", help="Print summary.json on standard output.")] = False,
 ) -> None:
-    """Server, virtual node and real agent together: unmanaged, then managed, with a load step in each phase."""
+    """Run server, virtual node and real agent: first unmanaged, then managed, with a load step in each phase."""
     settings = DemoSettings(
         out=out,
         platform=platform,
@@ -74,4 +76,4 @@ def demo(
         return
     console = Console()
     print_report(document, console)
-    console.print(f"written: {out}/summary.json, {out}/timeline.png, {out}/logs", highlight=False)
+    console.print(f"wrote {out}/summary.json, {out}/timeline.png, {out}/logs", highlight=False)

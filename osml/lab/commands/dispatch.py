@@ -1,4 +1,4 @@
-"""`osml dispatch`: when a server under interference is still worth using."""
+"""`osml lab dispatch`: when a server under interference is still worth using."""
 
 from __future__ import annotations
 
@@ -32,24 +32,30 @@ _QUICK_SERVERS = 14
 
 EpochsOption = Annotated[
     Literal["literal", "anytime"],
-    typer.Option(help="literal: decide at arrivals and completions; anytime: also when interference comes or goes."),
+    typer.Option(help="literal: decide at arrivals and completions; anytime: also when interference begins or ends."),
 ]
 
 
 def _document(solved: FarmSolution) -> dict[str, object]:
     found = solved.solution
     return {
-        "thresholds": solved.table.named(), "queue_thresholds": solved.table.named_queues(),
-        "mean_optimal": found.mean_optimal, "mean_non_idling": found.mean_non_idling,
-        "improvement_pct": found.improvement_pct, "load": solved.parameters.load,
-        "largest_stable_arrival": solved.parameters.capacity, "truncation": found.truncation,
-        "error_bound": found.error_bound, "rounds": found.rounds, "seconds": found.seconds,
-    }  # fmt: skip
+        "thresholds": solved.table.named(),
+        "queue_thresholds": solved.table.named_queues(),
+        "mean_optimal": found.mean_optimal,
+        "mean_non_idling": found.mean_non_idling,
+        "improvement_pct": found.improvement_pct,
+        "load": solved.parameters.load,
+        "largest_stable_arrival": solved.parameters.capacity,
+        "truncation": found.truncation,
+        "error_bound": found.error_bound,
+        "rounds": found.rounds,
+        "seconds": found.seconds,
+    }
 
 
 def _show(solved: FarmSolution) -> None:
     console, found = Console(), solved.solution
-    table = Table(title="Send a job to an idle server under interference from this many on", title_justify="left")
+    table = Table(title="Lowest number at which an idle server under interference gets a job", title_justify="left")
     for heading in ("under interference", "of them busy", "jobs in system N", "jobs waiting Q"):
         table.add_column(heading, justify="right")
     states = sorted(solved.table.sizes)
@@ -71,20 +77,20 @@ def _show(solved: FarmSolution) -> None:
 
 @app.command("solve")
 def solve_command(
-    servers: Annotated[int, typer.Option(help="Number of servers k behind the one queue.")],
+    servers: Annotated[int, typer.Option(help="Number of servers k behind one queue.")],
     arrival: Annotated[float, typer.Option(help="Arrival rate lambda of the whole farm, jobs per unit of time.")],
     mu_high: Annotated[float, typer.Option(help="Service rate of a server without interference.")],
     mu_low: Annotated[float, typer.Option(help="Service rate of a server under interference.")],
-    alpha_high: Annotated[float, typer.Option(help="Rate at which interference strikes a server.")],
-    alpha_low: Annotated[float, typer.Option(help="Rate at which interference leaves a server.")],
+    alpha_high: Annotated[float, typer.Option(help="Rate at which interference begins on a server.")],
+    alpha_low: Annotated[float, typer.Option(help="Rate at which interference ends on a server.")],
     epochs: EpochsOption = "literal",
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Thresholds of the optimal policy, and the mean number in system under it and under non-idling."""
+    """Compute the optimal thresholds, and the mean number of jobs under them and under non-idling."""
     from osml.dispatch.mdp.thresholds import solve  # noqa: PLC0415
 
     if servers > _QUICK_SERVERS and sys.stderr.isatty():
-        Console(stderr=True).print(f"{servers} servers: this may take minutes")
+        Console(stderr=True).print(f"{servers} servers: the solution can take minutes")
     solved = solve(FarmParameters(servers, arrival, mu_high, mu_low, alpha_high, alpha_low, epochs))
     if json:
         sys.stdout.write(msgspec.json.encode(_document(solved)).decode() + "\n")
@@ -95,7 +101,7 @@ def solve_command(
 def _markdown(found: list[Claim], rows: list[Row], epochs: Epochs) -> str:
     lines = [f"# Figures 3 to 10, epochs {epochs}", "", "| figure | paper | computed | holds |", "|---|---|---|---|"]
     lines += [f"| {c.figure} | {c.paper} | {c.ours} | {'yes' if c.holds else 'no'} |" for c in found]
-    lines += ["", "# Beyond the paper: two-level thresholds on other farms, loss against the optimum (percent)", ""]
+    lines += ["", "# Other farms than in the paper: loss of two-level thresholds against the optimum (percent)", ""]
     lines += ["| farm | settings | median | worst | worst at | non-idling, median | worse than non-idling |"]
     lines += ["|---|---|---|---|---|---|---|"]
     lines += [
@@ -114,7 +120,7 @@ def figures_command(
     epochs: EpochsOption = "literal",
     json: Annotated[bool, typer.Option("--json", help="The tables as one JSON document on standard output.")] = False,
 ) -> None:
-    """Compute the paper's figures 3 to 10, with its claims beside, and what lies beyond (about a minute)."""
+    """Compute the paper's figures 3 to 10, check its claims, and study other farms (about a minute)."""
     start, progress = time.perf_counter(), Console(stderr=True)
     from osml.lab.dispatch.claims import claims  # noqa: PLC0415
     from osml.lab.dispatch.study import EXTENSIONS, summarise  # noqa: PLC0415
@@ -122,7 +128,7 @@ def figures_command(
     try:
         from osml.lab.dispatch.plots import draw_all  # noqa: PLC0415 - matplotlib may be missing
     except ImportError:
-        raise MachineError("matplotlib is missing: install it by `uv sync --inexact --extra report`") from None
+        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra report`") from None
     progress.print("figures 3 to 10: about 2000 farms")
     found = claims(epochs)
     try:
@@ -130,16 +136,19 @@ def figures_command(
         paths = draw_all(out, epochs)
         rows: list[Row] = []
         for name in EXTENSIONS:
-            progress.print(f"beyond the paper: {name}")
+            progress.print(f"other farms: {name}")
             rows.append(summarise(name, epochs))
         (out / "claims.md").write_text(_markdown(found, rows, epochs), "utf-8")
     except OSError as error:
-        raise Failure(f"{out} can't be written: {error.strerror}; give another folder by --out") from None
+        raise Failure(f"{out} can't be written: {error.strerror}; choose another folder with --out") from None
     if json:
         document = {
-            "epochs": epochs, "claims": found, "beyond": rows, "figures": [str(path) for path in paths],
+            "epochs": epochs,
+            "claims": found,
+            "beyond": rows,
+            "figures": [str(path) for path in paths],
             "seconds": time.perf_counter() - start,
-        }  # fmt: skip
+        }
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     table = Table(title="Claims of the paper, section V", title_justify="left")

@@ -1,4 +1,4 @@
-"""`osml dispatch testbed`: figure 11 on this machine."""
+"""`osml lab dispatch testbed`: figure 11 on this machine."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def testbed_command(
     run_s: Annotated[float | None, typer.Option(help="Seconds of a run at constant load.", show_default="6")] = None,
     trace_s: Annotated[float | None, typer.Option(help="Seconds of a trace.", show_default="9")] = None,
     compress: Annotated[
-        float, typer.Option(help="Interference comes and goes at this many times 1/30 per second; 1 as in the paper.")
+        float, typer.Option(help="Factor on the paper's rates at which interference begins and ends (1/30 per second).")
     ] = 20.0,
     load: Annotated[
         list[float] | None, typer.Option(help="Utilisations to run.", show_default="0.4, 0.5, 0.6, 0.7")
     ] = None,
-    intensity: Annotated[list[str] | None, typer.Option(help="Of low, medium, high.", show_default="all three")] = None,
-    trace: Annotated[list[str] | None, typer.Option(help="Of app, etc, none.", show_default="both")] = None,
+    intensity: Annotated[list[str] | None, typer.Option(help="low, medium, high.", show_default="all three")] = None,
+    trace: Annotated[list[str] | None, typer.Option(help="app, etc, none.", show_default="both")] = None,
     policy: Annotated[list[str] | None, typer.Option(help="Policies to compare.", show_default="all four")] = None,
     seed: Annotated[int, typer.Option(help="Seed of arrivals, interference and traces.")] = 0,
     loadgen: Annotated[
@@ -37,22 +37,28 @@ def testbed_command(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print summary.json on standard output.")] = False,
 ) -> None:
-    """A real HAProxy before two real web servers, one under a real burner: response times by policy (15 minutes, root).
+    """Compare response times by policy: HAProxy, two web servers, a CPU burner on one of them (15 minutes, root).
 
-    Everything that is started is stopped again, also on Ctrl-C.
+    The command stops every process that it starts, also on Ctrl-C.
     """
     from osml.lab.testbed.run import run_testbed  # noqa: PLC0415
     from osml.lab.testbed.settings import INTENSITIES, LOADS, POLICIES, TRACES, DispatchTrialSettings  # noqa: PLC0415
 
     settings = DispatchTrialSettings(
-        out=out, runs=runs or (1 if quick else 2), run_s=run_s or 6.0, trace_s=trace_s or 9.0, compress=compress,
+        out=out,
+        runs=runs or (1 if quick else 2),
+        run_s=run_s or 6.0,
+        trace_s=trace_s or 9.0,
+        compress=compress,
         loads=tuple(load or ((0.5,) if quick else LOADS)),
         intensities=_chosen("--intensity", intensity, tuple(INTENSITIES)),
         traces=() if trace == ["none"] else _chosen("--trace", trace, ("etc",) if quick else TRACES, TRACES),
-        policies=_chosen("--policy", policy, POLICIES), seed=seed, loadgen=loadgen,
-    )  # fmt: skip
+        policies=_chosen("--policy", policy, POLICIES),
+        seed=seed,
+        loadgen=loadgen,
+    )
     if "threshold" not in settings.policies:
-        raise InputError("--policy leaves threshold out, which the others are compared with: add it")
+        raise InputError("--policy has no 'threshold', the reference of the comparison: add it")
     console = Console(stderr=True)
     console.print(f"about {settings.expected_s / 60:.0f} minutes")
     summary = run_testbed(settings, lambda text: console.print(text, highlight=False))
@@ -84,12 +90,10 @@ def _show(summary: dict[str, object], policies: tuple[str, ...], out: Path) -> N
         )
         table.add_row(str(row["setting"]), *cells)
     console.print(table)
-    claims = Table(title="how much lower the threshold policy is", title_justify="left")
+    claims = Table(title="reduction by the threshold policy", title_justify="left")
     for heading in ("claim", "paper", "ours"):
         claims.add_column(heading)
     for claim in comparison["claims"]:
         claims.add_row(str(claim["claim"]), str(claim["paper"]), str(claim["ours"]))
     console.print(claims)
-    console.print(
-        f"{summary['seconds']:.0f} s; written: {out}/figure-11.png, summary.json, testbed.md", highlight=False
-    )
+    console.print(f"{summary['seconds']:.0f} s; wrote {out}/figure-11.png, summary.json, testbed.md", highlight=False)

@@ -1,4 +1,4 @@
-"""`osml live`: the main job on real services of this machine."""
+"""`osml run live`: the main job on real services of this machine."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def live(
     ] = DEFAULTS.out,
     seed: Annotated[int, typer.Option(help="Seed of all arrival times and request mixes.")] = DEFAULTS.seed,
     baseline_s: Annotated[
-        int, typer.Option(help="Seconds in which each side is measured alone.")
+        int, typer.Option(help="Seconds for measuring the services alone, and the job alone.")
     ] = DEFAULTS.baseline_s,
     workers: Annotated[
         int | None, typer.Option(help="Computing workers of stress-ng.", show_default="6 for each CPU")
@@ -41,9 +41,9 @@ def live(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print summary.json on standard output.")] = False,
 ) -> None:
-    """Real redis, nginx and memcached beside stress-ng, with server and real agent: unmanaged, then managed.
+    """Run real redis, nginx and memcached with stress-ng, server and agent: first unmanaged, then managed.
 
-    Needs root. Everything that is started is stopped again, also on Ctrl-C.
+    Needs root. The command stops every process that it starts, also on Ctrl-C.
     """
     settings = LiveSettings(
         out=out,
@@ -63,7 +63,7 @@ def live(
         return
     console = Console()
     print_report(document, console)
-    table = Table("", "unmanaged", "managed", title="load generator's own lateness, p99 ms", title_justify="left")
+    table = Table("", "unmanaged", "managed", title="lateness of the load generator, p99 ms", title_justify="left")
     before, after = (document["phases"][phase]["services"] for phase in ("unmanaged", "managed"))
     for one, other in zip(before, after, strict=True):
         if one["class"] == "lc":
@@ -75,9 +75,9 @@ def live(
     late = document["baseline"]["missed_alone"]
     if late:
         console.print(
-            f"[bold red]{', '.join(late)} missed the target even before the best-effort job started: other work on "
-            "this machine disturbs the trial, repeat it when that is done[/]"
+            f"[bold red]{', '.join(late)} missed the target before the best-effort job started: other processes "
+            "disturb the trial. Stop them and repeat it[/]"
         )
     console.print(f"mechanisms: {', '.join(document['mechanisms']) or 'none'}; not on this machine: ", end="")
     console.print("; ".join(f"{lack['mechanism']} ({lack['reason']})" for lack in document["missing"]), highlight=False)
-    console.print(f"written: {out}/summary.json, {out}/traces.parquet, {out}/timeline.png, {out}/logs", highlight=False)
+    console.print(f"wrote {out}/summary.json, {out}/traces.parquet, {out}/timeline.png, {out}/logs", highlight=False)

@@ -1,4 +1,4 @@
-"""`osml ombm`: profile a service under the worst memory contention, and predict the bandwidth that it needs."""
+"""`osml lab ombm`: profile a service under the worst memory contention, and predict the bandwidth that it needs."""
 
 from __future__ import annotations
 
@@ -46,32 +46,34 @@ def _numbers(option: str, text: str, count: int | None = None) -> list[float]:
 
 @app.command("profile")
 def profile_command(
-    service: Annotated[str, typer.Argument(help="LC service: of the catalog, or any name with --measure.")],
+    service: Annotated[str, typer.Argument(help="LC service of the catalog; with --measure any name.")],
     out: Annotated[Path, typer.Option(metavar="FILE", help="Where to write the profile.")],
-    platform: Annotated[str, typer.Option(help="Platform of the catalog; with --measure the agent's platform id.")]
-    = "i7-4770k",
-    classic: Annotated[bool, typer.Option("--classic", help="Sample as the paper does, predict by straight lines.")]
-    = False,
-    profilings: Annotated[int, typer.Option(help="How many measurements (not --classic).")] = PROFILINGS,
-    bandwidths: Annotated[str, typer.Option(help="GB/s to sample (--classic); the least of them otherwise.")]
-    = ",".join(map(str, SAMPLES_GBPS)),
-    exit_threshold: Annotated[float, typer.Option(help="Least interval of rates, as a share (--classic).")]
-    = EXIT_SHARE,
-    rates: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="Requests/s; default: the paper's.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Noise of the virtual node.")] = 0,
+    platform: Annotated[
+        str, typer.Option(help="Platform of the catalog; with --measure the platform id of the agent.")
+    ] = "i7-4770k",
+    classic: Annotated[bool, typer.Option("--classic", help="Use the paper's samples and straight lines.")] = False,
+    profilings: Annotated[int, typer.Option(help="Number of measurements (without --classic).")] = PROFILINGS,
+    bandwidths: Annotated[
+        str, typer.Option(help="GB/s to sample; without --classic only the lowest (--measure).")
+    ] = ",".join(map(str, SAMPLES_GBPS)),
+    exit_threshold: Annotated[
+        float, typer.Option(help="Narrowest interval, as a share of the range (--classic).")
+    ] = EXIT_SHARE,
+    rates: Annotated[str | None, typer.Option(metavar="LOW,HIGH", help="Requests/s; default: as in the paper.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the virtual node's noise.")] = 0,
     measure: Annotated[
-        str | None, typer.Option(metavar="COMMAND", help="Live: run this with {gbps} and {qps}; it prints the tail.")
+        str | None, typer.Option(metavar="COMMAND", help="Live: command with {gbps} and {qps}; it prints the tail.")
     ] = None,
     run_s: Annotated[float, typer.Option(help="Seconds of one live measurement.")] = 60.0,
     peak_gbps: Annotated[float | None, typer.Option(help="Bandwidth of the live machine.")] = None,
-    cores: Annotated[int, typer.Option(min=1, help="Core units that the service has.")] = 1,
+    cores: Annotated[int, typer.Option(min=1, help="Core units of the service.")] = 1,
     ways: Annotated[
-        int | None, typer.Option(min=0, help="Cache ways that it has; default: half of them, live 0 (not divided).")
+        int | None, typer.Option(min=0, help="Cache ways of the service; default: half of all, live 0 (not divided).")
     ] = None,
-    percentile: Annotated[Literal["p50", "p95", "p99"], typer.Option(help="Of the live tail.")] = "p99",
+    percentile: Annotated[Literal["p50", "p95", "p99"], typer.Option(help="Percentile of the live tail.")] = "p99",
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
-    """Profile a service beside STREAM on the virtual node, or a live one by a command of yours."""
+) -> None:
+    """Profile a service beside STREAM, on the virtual node or live with your own command (--measure)."""
     method: Literal["classic", "adaptive"] = "classic" if classic else "adaptive"
     samples = _numbers("--bandwidths", bandwidths)
     low_high = None if rates is None else cast(tuple[float, float], tuple(_numbers("--rates", rates, 2)))
@@ -89,24 +91,34 @@ def profile_command(
             )
         else:
             if low_high is None or peak_gbps is None or not (math.isfinite(peak_gbps) and peak_gbps > 0):
-                raise InputError("--measure needs --rates LOW,HIGH and --peak-gbps above 0: osml can't know them")
+                raise InputError("--measure needs --rates LOW,HIGH and --peak-gbps above 0")
             setting = LiveSetting(service, platform, peak_gbps, low_high, cores, ways or 0, percentile)
             profile = profile_live(
-                CommandProfiler(measure, run_s, each), setting, method, samples_gbps=samples,
-                exit_share=exit_threshold, profilings=profilings,
-            )  # fmt: skip
+                CommandProfiler(measure, run_s, each),
+                setting,
+                method,
+                samples_gbps=samples,
+                exit_share=exit_threshold,
+                profilings=profilings,
+            )
     save_profile(profile, out)
     notes = Predictor(profile).notes
     if as_json:
         document = {
-            "file": str(out), "service": profile.service, "platform": profile.platform, "method": method,
-            "profilings": profile.profilings, "bandwidths_gbps": [line.bandwidth_gbps for line in profile.lines],
-            "rates_per_s": [profile.least_qps, profile.most_qps], "simulated": profile.simulated, "notes": notes,
-        }  # fmt: skip
+            "file": str(out),
+            "service": profile.service,
+            "platform": profile.platform,
+            "method": method,
+            "profilings": profile.profilings,
+            "bandwidths_gbps": [line.bandwidth_gbps for line in profile.lines],
+            "rates_per_s": [profile.least_qps, profile.most_qps],
+            "simulated": profile.simulated,
+            "notes": notes,
+        }
         sys.stdout.write(json.dumps(document) + "\n")
     else:
         _show_profile(profile)
-        typer.echo(f"{out}: {profile.profilings} profilings, {'simulated' if profile.simulated else 'measured'}")
+        typer.echo(f"{out}: {profile.profilings} measurements, {'simulated' if profile.simulated else 'live'}")
     for note in notes:
         typer.echo(f"note: {note}", err=True)
 
@@ -124,14 +136,15 @@ def _show_profile(profile: Profile) -> None:
 
 @app.command("predict")
 def predict_command(
-    file: Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile, from `osml ombm profile`.")],
+    file: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile of `osml lab ombm profile`.")],
     qps: Annotated[float, typer.Option(help="Current rate, requests/s.")],
     slo_ms: Annotated[float, typer.Option(help="Tail latency that must be met, ms.")],
-    platform: Annotated[str | None, typer.Option(help="Where this will be used; a profile of another is refused.")]
-    = None,
+    platform: Annotated[
+        str | None, typer.Option(help="Platform of use; refuses a profile of another platform.")
+    ] = None,
     as_json: JsonOption = False,
-) -> None:  # fmt: skip
-    """The least bandwidth that meets an SLO at a request rate, and the line it was read from."""
+) -> None:
+    """Predict the lowest bandwidth that meets an SLO at a request rate, and print its line."""
     if not (math.isfinite(slo_ms) and slo_ms > 0):
         raise InputError(f"--slo-ms is {slo_ms:g}, expected ms above 0")
     if not (math.isfinite(qps) and qps > 0):
@@ -139,8 +152,8 @@ def predict_command(
     profile = load_profile(file)
     if platform is not None and platform != profile.platform:
         raise InputError(
-            f"{file} is a profile of '{profile.platform}', not of '{platform}': bandwidth needs differ between "
-            "machines; profile the service there"
+            f"{file} is a profile of '{profile.platform}', not of '{platform}': the need differs between "
+            "platforms; profile the service on that platform"
         )
     predictor = Predictor(profile)
     found = predictor.predict(qps, slo_ms)
@@ -164,7 +177,7 @@ def predict_command(
     elif found.clamped and qps > found.qps:
         typer.echo(
             f"all {found.bandwidth_gbps:.3f} GB/s for {profile.service} at {qps:,.6g} requests/s: {profile.percentile} "
-            f"{found.predicted_ms:.4g} ms at {found.qps:,.6g} requests/s, not known beyond"
+            f"{found.predicted_ms:.4g} ms at {found.qps:,.6g} requests/s, unknown at higher rates"
         )
     else:
         typer.echo(
@@ -178,10 +191,10 @@ def predict_command(
 def _clamped(found: Prediction, qps: float, predictor: Predictor) -> list[str]:
     if not found.clamped:
         return []
-    where = f"{qps:g} requests/s is outside of the profile ({predictor.least_qps:g} to {predictor.most_qps:g})"
+    where = f"{qps:g} requests/s is outside the profile ({predictor.least_qps:g} to {predictor.most_qps:g})"
     if qps < found.qps:
-        return [f"{where}: the line of its lowest rate is used, which is on the safe side"]
-    return [f"{where}: nothing is known beyond its highest rate, so all bandwidth is named; it may not be enough"]
+        return [f"{where}: the line of the lowest rate applies, which is on the safe side"]
+    return [f"{where}: the need above the highest rate is unknown; the prediction is all bandwidth and can be too low"]
 
 
 def _thinned(line: tuple[tuple[float, float], ...], most: int = 9) -> list[tuple[float, float]]:
@@ -192,9 +205,9 @@ def _thinned(line: tuple[tuple[float, float], ...], most: int = 9) -> list[tuple
 
 @app.command("plot")
 def plot_command(
-    file: Annotated[Path, typer.Argument(metavar="PROFILE", help="A profile, from `osml ombm profile`.")],
-    out: Annotated[Path, typer.Option(metavar="PNG", help="Where to draw.")] = Path("out/ombm/profile.png"),
-    slo_ms: Annotated[float | None, typer.Option(help="Draw this SLO, too.")] = None,
+    file: Annotated[Path, typer.Argument(metavar="PROFILE", help="Profile of `osml lab ombm profile`.")],
+    out: Annotated[Path, typer.Option(metavar="PNG", help="PNG file to write.")] = Path("out/ombm/profile.png"),
+    slo_ms: Annotated[float | None, typer.Option(help="SLO in ms to draw.")] = None,
 ) -> None:
     """Draw both prediction graphs of a profile (figures 5 and 6)."""
     if slo_ms is not None and not (math.isfinite(slo_ms) and slo_ms > 0):

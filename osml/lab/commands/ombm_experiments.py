@@ -1,4 +1,4 @@
-"""`osml ombm accuracy`, `assurance`, `split` and `figures`: the experiments of the paper on the virtual node."""
+"""`osml lab ombm accuracy`, `assurance`, `split` and `figures`: the experiments of the paper on the virtual node."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from osml.lab.ombm.assurance import COMBINATIONS, KINDS, Assurance, assurances
 from osml.lab.ombm.split import BESIDE, SPLIT_KINDS, WAYS, splits
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
-SeedOption = Annotated[int, typer.Option(min=0, help="Noise of measurements and of rates.")]
+SeedOption = Annotated[int, typer.Option(min=0, help="Seed of the noise of measurements and rates.")]
 ServiceOption = Annotated[list[str] | None, typer.Option(help="Only this service; repeatable.")]
 _ACCURACIES, _ASSURANCES = 11, 2  # of a service; of a service, combination and kind of load
 T = TypeVar("T")
@@ -35,12 +35,12 @@ def _followed(rows: Iterable[T], total: int, what: str) -> list[T]:
 def _checked(services: Sequence[str] | None) -> list[str]:
     for name in services or []:
         if name not in SERVICES:
-            raise InputError(f"--service '{name}': the paper has {', '.join(SERVICES)}")
+            raise InputError(f"--service '{name}' is unknown, expected one of {', '.join(SERVICES)}")
     return list(services or SERVICES)
 
 
 def accuracy_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
-    """Predicted against real tails, classic beside adaptive (figures 7 to 10); simulated."""
+    """Compare predicted and real tails, classic and adaptive (figures 7 to 10); simulated."""
     names = _checked(service)
     rows = _followed(accuracies(seed, names), _ACCURACIES * len(names), "Profiling")
     if as_json:
@@ -58,10 +58,16 @@ def _show_accuracies(rows: Sequence[Accuracy]) -> None:
         table.add_column(heading, justify="right")
     for row in rows:
         table.add_row(
-            row.service, row.label, str(row.profilings), f"{row.accuracy_pct:.1f}",
-            "" if row.published_pct is None else f"{row.published_pct:g}", f"{row.mean_accuracy_pct:.1f}",
-            f"{row.log_accuracy_pct:.1f}", f"{row.wasted_gbps:.2f}", f"{row.short_gbps:.2f}",
-        )  # fmt: skip
+            row.service,
+            row.label,
+            str(row.profilings),
+            f"{row.accuracy_pct:.1f}",
+            "" if row.published_pct is None else f"{row.published_pct:g}",
+            f"{row.mean_accuracy_pct:.1f}",
+            f"{row.log_accuracy_pct:.1f}",
+            f"{row.wasted_gbps:.2f}",
+            f"{row.short_gbps:.2f}",
+        )
     Console().print(table)
 
 
@@ -70,11 +76,11 @@ def assurance_command(
     seed: SeedOption = 0,
     interval_s: Annotated[float, typer.Option(min=0.05, max=10.0, help="Seconds between two decisions.")] = 1.0,
     told: Annotated[
-        bool, typer.Option("--told", help="The policy is told the coming rate, as the paper's is.")
+        bool, typer.Option("--told", help="Give the policy the rate of the next interval, as in the paper.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """The policy beside batch jobs: SLO held, bandwidth given, server used (figure 12, table 3); simulated."""
+    """Run the policy beside batch jobs: SLO, bandwidth and server use (figure 12, table 3); simulated."""
     names = _checked(service)
     total = _ASSURANCES * len(names) * len(COMBINATIONS) * len(KINDS)
     rows = _followed(assurances(seed, names, interval_s=interval_s, told=told), total, "Running")
@@ -95,15 +101,24 @@ def _show_assurances(rows: Sequence[Assurance]) -> None:
     for row in rows:
         alone, used = row.published_cpu_pct
         table.add_row(
-            row.service, row.combination, row.load, row.policy, f"{row.slo_pct:.2f}", f"{row.given_gbps or 0.0:.2f}",
-            f"{row.needed_gbps:.2f}", f"{row.wasted_gbps or 0.0:.2f}", f"{row.cpu_alone_pct:.1f}", f"{row.cpu_pct:.1f}",
-            f"{row.gain:.1f}", f"{used / alone:.1f}",
-        )  # fmt: skip
+            row.service,
+            row.combination,
+            row.load,
+            row.policy,
+            f"{row.slo_pct:.2f}",
+            f"{row.given_gbps or 0.0:.2f}",
+            f"{row.needed_gbps:.2f}",
+            f"{row.wasted_gbps or 0.0:.2f}",
+            f"{row.cpu_alone_pct:.1f}",
+            f"{row.cpu_pct:.1f}",
+            f"{row.gain:.1f}",
+            f"{used / alone:.1f}",
+        )
     Console().print(table)
 
 
 def split_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: JsonOption = False) -> None:
-    """The policy osml where bandwidth is short: no throttles, Model-A's split, the profiles' split; simulated."""
+    """Compare splits of scarce bandwidth in the policy osml: no throttles, Model-A, profiles; simulated."""
     names = _checked(service)
     rows = _followed(splits(seed, names), len(names) * len(BESIDE) * len(SPLIT_KINDS) * len(WAYS), "Running")
     if as_json:
@@ -121,7 +136,7 @@ def split_command(service: ServiceOption = None, seed: SeedOption = 0, as_json: 
 
 
 def figures_command(
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder of the pictures.")] = Path("out/ombm"),
+    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the pictures.")] = Path("out/ombm"),
     seed: SeedOption = 0,
 ) -> None:
     """Draw figures 5 to 12 with our numbers (simulated)."""

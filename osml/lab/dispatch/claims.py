@@ -93,8 +93,14 @@ def over_mu_low(load: float | None, epochs: Epochs = "literal") -> tuple[Point, 
 
 def claims(epochs: Epochs = "literal") -> list[Claim]:
     """Every claim of section V that has a number or an order in it."""
-    return [*_claims_1(epochs), *_claims_2(epochs), *_claims_3(epochs), *_claims_4(epochs), *_claims_trends(epochs),
-            *_claims_10(epochs)]  # fmt: skip
+    return [
+        *_claims_1(epochs),
+        *_claims_2(epochs),
+        *_claims_3(epochs),
+        *_claims_4(epochs),
+        *_claims_trends(epochs),
+        *_claims_10(epochs),
+    ]
 
 
 def _at_load(farm: FarmParameters, load: float) -> FarmParameters:
@@ -113,44 +119,75 @@ def _claims_1(epochs: Epochs) -> Iterable[Claim]:
     highest = max(_size(p) for p in points)
     at = [int(p.x) for p in points if _size(p) == highest]
     where = f"{at[0]}" if len(at) == 1 else f"{at[0]} to {at[-1]}"
-    yield Claim("3", "N_i peaks at 31, at lambda 4 and 5", f"peaks at {highest}, at lambda {where}",
-                highest == 31 and at == [4, 5])  # fmt: skip
+    yield Claim(
+        "3",
+        "N_i peaks at 31, at lambda 4 and 5",
+        f"peaks at {highest}, at lambda {where}",
+        highest == 31 and at == [4, 5],
+    )
     lows = {(_size(p, 1), _size(p, 2)) for p in points}
     yield Claim("3", "N_ib = 1, N_ii = 0 throughout", f"(N_ib, N_ii): {sorted(lows)}", lows == {(1, 0)})
     first, fifth, last = (points[i].improvement_pct for i in (0, 4, 49))
     yield Claim("4", "improvement about 3 % at lambda 1", f"{first:.3f} %", round(first) == 3)
     best = max(points, key=lambda p: p.improvement_pct)
-    yield Claim("4", "peak of over 6 % at lambda 5", f"{fifth:.3f} % there; peak {best.improvement_pct:.3f} % at "
-                f"lambda {best.x:g}", fifth > 6 and best.x == 5)  # fmt: skip
+    yield Claim(
+        "4",
+        "peak of over 6 % at lambda 5",
+        f"{fifth:.3f} % there; peak {best.improvement_pct:.3f} % at lambda {best.x:g}",
+        fifth > 6 and best.x == 5,
+    )
     yield Claim("4", "about 1 % at lambda 50", f"{last:.3f} %", 0.5 <= last < 1.5)
 
 
 def _claims_2(epochs: Epochs) -> Iterable[Claim]:
     slow, middle, fast = ([p.improvement_pct for p in environment_1_and_2(alpha, epochs)] for alpha in ALPHAS)
     above = all(m > max(s, f) for s, m, f in zip(slow, middle, fast, strict=True))
-    yield Claim("5", "alpha = 3 is above the other two at every lambda",
-                f"at lambda 1: {slow[0]:.2f} / {middle[0]:.2f} / {fast[0]:.2f} %; above at "
-                f"{sum(m > max(s, f) for s, m, f in zip(slow, middle, fast, strict=True))} of 50", above)  # fmt: skip
+    yield Claim(
+        "5",
+        "alpha = 3 is above the other two at every lambda",
+        f"at lambda 1: {slow[0]:.2f} / {middle[0]:.2f} / {fast[0]:.2f} %; above at "
+        f"{sum(m > max(s, f) for s, m, f in zip(slow, middle, fast, strict=True))} of 50",
+        above,
+    )
     vanish = slow[0] < middle[0] / 2 and slow[0] < fast[0]
-    yield Claim("5", "only alpha = 0.3 falls off in light traffic",
-                f"{slow[0]:.2f} % at lambda 1, peak {max(slow):.2f} %",
-                vanish and max(middle) == middle[0] and max(fast) == fast[0])  # fmt: skip
+    yield Claim(
+        "5",
+        "only alpha = 0.3 falls off in light traffic",
+        f"{slow[0]:.2f} % at lambda 1, peak {max(slow):.2f} %",
+        vanish and max(middle) == middle[0] and max(fast) == fast[0],
+    )
 
 
 def _claims_3(epochs: Epochs) -> Iterable[Claim]:
     points = environment_3(epochs)
     best = max(points, key=lambda p: p.improvement_pct)
-    yield Claim("6", "peak of around 14 % at x = 2.2", f"{best.improvement_pct:.2f} % at x = {best.x:g}, thresholds "
-                f"{best.sizes}", round(best.improvement_pct) == 14 and best.x == 2.2)  # fmt: skip
+    yield Claim(
+        "6",
+        "peak of around 14 % at x = 2.2",
+        f"{best.improvement_pct:.2f} % at x = {best.x:g}, thresholds {best.sizes}",
+        round(best.improvement_pct) == 14 and best.x == 2.2,
+    )
     low = points[0]
-    yield Claim("7", "slow switching: N_ib = 1, N_ii = 0, N_i high", f"x = 0: {low.sizes}",
-                low.sizes[1:] == (1, 0) and _size(low) > 10)  # fmt: skip
+    yield Claim(
+        "7",
+        "slow switching: N_ib = 1, N_ii = 0, N_i high",
+        f"x = 0: {low.sizes}",
+        low.sizes[1:] == (1, 0) and _size(low) > 10,
+    )
     nontrivial = [p.x for p in points if _size(p, 1) > 1]
-    yield Claim("7", "N_ib, N_ii nontrivial at higher alpha", f"N_ib > 1 from x = {nontrivial[0]:g} on",
-                bool(nontrivial) and nontrivial[0] > 0)  # fmt: skip
+    yield Claim(
+        "7",
+        "N_ib, N_ii nontrivial at higher alpha",
+        f"N_ib > 1 from x = {nontrivial[0]:g} on",
+        bool(nontrivial) and nontrivial[0] > 0,
+    )
     falls = all(b.mean_optimal < a.mean_optimal for a, b in pairwise(points))
-    yield Claim("8", "system size very large at low alpha", f"{points[0].mean_optimal:.2f} at x = 0, "
-                f"{points[-1].mean_optimal:.3f} at x = 4, falling throughout: {falls}", falls)  # fmt: skip
+    yield Claim(
+        "8",
+        "system size very large at low alpha",
+        f"{points[0].mean_optimal:.2f} at x = 0, {points[-1].mean_optimal:.3f} at x = 4, falling throughout: {falls}",
+        falls,
+    )
 
 
 def _trend(values: Sequence[int]) -> str:
@@ -184,8 +221,12 @@ def _claims_trends(epochs: Epochs) -> Iterable[Claim]:
     yield Claim("V-E", "more load never raises thresholds or improvement", text, rises == (0, 0))
     for fixed, load in (("rho", 0.2), ("lambda", None)):
         sizes = [_size(p) for p in over_mu_low(load, epochs)]
-        yield Claim("V-E", f"a higher mu_L never raises thresholds, {fixed} fixed",
-                    f"N_i {sizes[0]} to {sizes[-1]}, {_trend(sizes)}", _trend(sizes) == "falls")  # fmt: skip
+        yield Claim(
+            "V-E",
+            f"a higher mu_L never raises thresholds, {fixed} fixed",
+            f"N_i {sizes[0]} to {sizes[-1]}, {_trend(sizes)}",
+            _trend(sizes) == "falls",
+        )
 
 
 def _claims_10(epochs: Epochs) -> Iterable[Claim]:
@@ -194,5 +235,6 @@ def _claims_10(epochs: Epochs) -> Iterable[Claim]:
             max(p.improvement_pct for m in SLOW_RATES for p in figure_10(k, m, swapped, epochs)) for k in FARM_SIZES
         ]
         text = " / ".join(f"{peak:.2f}" for peak in peaks)
-        yield Claim("10", "more servers, more improvement (k = 2 / 3 / 5)", f"{label}: peaks {text} %",
-                    peaks == sorted(peaks))  # fmt: skip
+        yield Claim(
+            "10", "more servers, more improvement (k = 2 / 3 / 5)", f"{label}: peaks {text} %", peaks == sorted(peaks)
+        )

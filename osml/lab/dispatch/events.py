@@ -42,9 +42,16 @@ def _start(kinds: IntArray, modes: IntArray, busy: IntArray, classes: IntArray, 
 
 @compiled
 def _happen(
-    place: float, environment: int, kinds: IntArray, modes: IntArray, busy: IntArray, rates: FloatArray,
-    switching: FloatArray, environments: FloatArray, classes: IntArray,
-) -> tuple[int, bool, int]:  # fmt: skip
+    place: float,
+    environment: int,
+    kinds: IntArray,
+    modes: IntArray,
+    busy: IntArray,
+    rates: FloatArray,
+    switching: FloatArray,
+    environments: FloatArray,
+    classes: IntArray,
+) -> tuple[int, bool, int]:
     """The event at `mark` on the line of all rates but arrivals: (jobs completed, whether to decide, environment).
 
     Decided is after a completion on a server not of the fastest class, and when an idle server gets faster.
@@ -72,9 +79,18 @@ def _happen(
 
 @compiled
 def _dispatch(
-    waiting: int, in_service: int, asked: bool, anytime: bool, environment: int, kinds: IntArray, modes: IntArray,
-    busy: IntArray, classes: IntArray, codes: IntArray, choice: IntArray,
-) -> int:  # fmt: skip
+    waiting: int,
+    in_service: int,
+    asked: bool,
+    anytime: bool,
+    environment: int,
+    kinds: IntArray,
+    modes: IntArray,
+    busy: IntArray,
+    classes: IntArray,
+    codes: IntArray,
+    choice: IntArray,
+) -> int:
     """Send waiting jobs to servers; return how many. The fastest class is never asked about."""
     sent = 0
     while waiting > sent and _start(kinds, modes, busy, classes, 0):
@@ -91,10 +107,20 @@ def _dispatch(
 
 @compiled
 def run(
-    arrival: float, kinds: IntArray, rates: FloatArray, switching: FloatArray, environments: FloatArray,
-    classes: IntArray, codes: IntArray, choice: IntArray, anytime: bool, batch: float, batches: int, warm_up: int,
+    arrival: float,
+    kinds: IntArray,
+    rates: FloatArray,
+    switching: FloatArray,
+    environments: FloatArray,
+    classes: IntArray,
+    codes: IntArray,
+    choice: IntArray,
+    anytime: bool,
+    batch: float,
+    batches: int,
+    warm_up: int,
     seed: int,
-) -> FloatArray:  # fmt: skip
+) -> FloatArray:
     """Jobs x time in each batch of length `batch`, after `warm_up` batches that aren't counted.
 
     kinds: (servers,). rates: (kinds, modes). switching: (environments, kinds, modes, modes). classes: (kinds, modes).
@@ -127,11 +153,9 @@ def run(
         else:
             done, decides, environment = _happen(
                 mark - arrival, environment, kinds, modes, busy, rates, switching, environments, classes
-            )  # fmt: skip
+            )
             in_service -= done
             asked = anytime or decides
-        sent = _dispatch(
-            waiting, in_service, asked, anytime, environment, kinds, modes, busy, classes, codes, choice
-        )  # fmt: skip
+        sent = _dispatch(waiting, in_service, asked, anytime, environment, kinds, modes, busy, classes, codes, choice)
         waiting -= sent
         in_service += sent

@@ -60,9 +60,20 @@ def simulate(farm: Farm, phases: Phases, policy: Policy, *, time: float, seed: i
     np.fill_diagonal(environment, 0.0)
     choice = np.vstack([policy.choice, policy.tail])
     areas = run(
-        farm.arrival, kinds, rates, switching, environment, classes, _codes(farm, phases), choice,
-        farm.epochs == "anytime", time / BATCHES, BATCHES, _WARM_UP, seed,
-    )  # fmt: skip
+        farm.arrival,
+        kinds,
+        rates,
+        switching,
+        environment,
+        classes,
+        _codes(farm, phases),
+        choice,
+        farm.epochs == "anytime",
+        time / BATCHES,
+        BATCHES,
+        _WARM_UP,
+        seed,
+    )
     means = areas / (time / BATCHES)
     return Simulated(float(means.mean()), float(STUDENT_95 * means.std(ddof=1) / np.sqrt(BATCHES)), means)
 

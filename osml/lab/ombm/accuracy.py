@@ -160,9 +160,13 @@ def _log_accuracy_pct(predicted_ms: FloatArray, real_ms: FloatArray) -> float:
 
 
 def profile_of(
-    service: str, method: Method, seed: int = 0, samples_gbps: Sequence[float] = SAMPLES_GBPS,
-    exit_share: float = EXIT_SHARE, platform: str = PLATFORM,
-) -> Profile:  # fmt: skip
+    service: str,
+    method: Method,
+    seed: int = 0,
+    samples_gbps: Sequence[float] = SAMPLES_GBPS,
+    exit_share: float = EXIT_SHARE,
+    platform: str = PLATFORM,
+) -> Profile:
     """A fresh profile from the virtual node."""
     profiler = VirtualProfiler(*deployed(service, platform), seed=seed)
     return profile_virtual(profiler, method, samples_gbps=samples_gbps, exit_share=exit_share)

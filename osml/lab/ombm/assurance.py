@@ -127,9 +127,16 @@ class Told:
 
 
 def run_policy(
-    service: str, combination: str, trace: Trace, *, classic: bool, seconds: int, seed: int, interval_s: float = 1.0,
+    service: str,
+    combination: str,
+    trace: Trace,
+    *,
+    classic: bool,
+    seconds: int,
+    seed: int,
+    interval_s: float = 1.0,
     told: bool = False,
-) -> list[Interval]:  # fmt: skip
+) -> list[Interval]:
     """Intervals of one run, the warm-up left out."""
     platform, model = deployed(service, PLATFORM)
     policy = OmbmClassic() if classic else Ombm()
@@ -141,9 +148,15 @@ def run_policy(
 
 
 def assure(
-    service: str, combination: str, kind: str, *, classic: bool, seed: int = 0, interval_s: float = 1.0,
+    service: str,
+    combination: str,
+    kind: str,
+    *,
+    classic: bool,
+    seed: int = 0,
+    interval_s: float = 1.0,
     told: bool = False,
-) -> Assurance:  # fmt: skip
+) -> Assurance:
     """All runs of one kind of load together; `told`: the policy is told the rate of the coming interval."""
     platform, model = deployed(service, PLATFORM)
     seen: list[Seen] = []

@@ -56,8 +56,12 @@ def draw_profile(profile: Profile, path: Path, slo_ms: float | None = None) -> P
     rates = np.linspace(profile.least_qps, profile.most_qps, _GRID)
     shades = plt.get_cmap("viridis")(np.linspace(0.0, 0.9, len(profile.lines)))
     for line, shade in zip(profile.lines, shades, strict=True):
-        first.plot(rates, [predictor.tail_ms(q, line.bandwidth_gbps) for q in rates], color=shade,
-                   label=f"{line.bandwidth_gbps:.3g} GB/s")  # fmt: skip
+        first.plot(
+            rates,
+            [predictor.tail_ms(q, line.bandwidth_gbps) for q in rates],
+            color=shade,
+            label=f"{line.bandwidth_gbps:.3g} GB/s",
+        )
         measured = [point for point in line.points if point.measured]
         first.plot([p.qps for p in measured], [p.latency_ms for p in measured], "o", color=shade, markersize=4)
     first.set(xlabel="requests/s", ylabel=f"{profile.percentile} in ms", yscale="log", title="figure 5: first graph")
@@ -65,8 +69,9 @@ def draw_profile(profile: Profile, path: Path, slo_ms: float | None = None) -> P
     for share, colour in zip(_SHOWN_RATES, COLOURS, strict=False):
         qps = profile.least_qps + (profile.most_qps - profile.least_qps) * share
         second.plot(gbps, [predictor.tail_ms(qps, b) for b in gbps], color=colour, label=f"{qps:,.0f}/s")
-    second.set(xlabel="reserved GB/s", ylabel=f"{profile.percentile} in ms", yscale="log",
-               title="figure 6: second graph")  # fmt: skip
+    second.set(
+        xlabel="reserved GB/s", ylabel=f"{profile.percentile} in ms", yscale="log", title="figure 6: second graph"
+    )
     for axis in (first, second):
         if slo_ms is not None:
             axis.axhline(slo_ms, color="red", linewidth=1, label=f"SLO {slo_ms:g} ms")
@@ -113,7 +118,7 @@ def figure_7(path: Path, seed: int = 0) -> Path:
 
 def figure_8(path: Path, seed: int = 0) -> Path:
     """Two samples of bandwidths."""
-    figure, axes = _panels(1, 2, "figure 8: which bandwidths are sampled (simulated)")
+    figure, axes = _panels(1, 2, "figure 8: accuracy by sampled bandwidths (simulated)")
     said = {"masstree": "paper: the second sample is better", "img-dnn": "paper: the first sample is better"}
     for axis, (name, claim) in zip(axes[0], said.items(), strict=True):
         profiles = [
@@ -128,7 +133,7 @@ def figure_8(path: Path, seed: int = 0) -> Path:
 
 def figures_9_and_10(path: Path, seed: int = 0) -> Path:
     """How many bandwidths and how many rates."""
-    figure, axes = _panels(2, 3, "figures 9 and 10: how many bandwidths, how fine the rates (simulated)")
+    figure, axes = _panels(2, 3, "figures 9 and 10: accuracy by number of bandwidths and by exit threshold (simulated)")
     for column, name in enumerate(accuracy.SERVICES):
         counts = [(f"{n} bandwidths", profile_of(name, "classic", seed, s)) for n, s in accuracy.COUNTS_GBPS.items()]
         shares = [(f"threshold {s:.1%}", profile_of(name, "classic", seed, exit_share=s)) for s in accuracy.EXIT_SHARES]

@@ -43,7 +43,7 @@ class CommandProfiler:
             raise InputError(f"--measure '{self.command}': {error}") from None
         if not any("{gbps}" in word for word in self._words) or not any("{qps}" in word for word in self._words):
             raise InputError(
-                f"--measure '{self.command}' must say where the bandwidth {{gbps}} and the rate {{qps}} go, as in "
+                f"--measure '{self.command}' must contain {{gbps}} (bandwidth) and {{qps}} (rate), as in "
                 "'measure.sh --gbps {gbps} --qps {qps}'"
             )
 
@@ -94,9 +94,14 @@ class LiveSetting:
 
 
 def profile_live(
-    profiler: CommandProfiler, setting: LiveSetting, method: Method = "adaptive", *,
-    samples_gbps: Sequence[float] = SAMPLES_GBPS, exit_share: float = EXIT_SHARE, profilings: int,
-) -> Profile:  # fmt: skip
+    profiler: CommandProfiler,
+    setting: LiveSetting,
+    method: Method = "adaptive",
+    *,
+    samples_gbps: Sequence[float] = SAMPLES_GBPS,
+    exit_share: float = EXIT_SHARE,
+    profilings: int,
+) -> Profile:
     """A profile measured by the operator's command."""
     low, high = setting.rates
     if method == "classic":

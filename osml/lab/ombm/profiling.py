@@ -64,13 +64,13 @@ class VirtualProfiler:
     def __post_init__(self) -> None:
         if not 1 <= self.cpus < self.platform.cpus:
             raise InputError(
-                f"--cores is {self.cpus}, expected 1 to {self.platform.cpus - 1}: STREAM has the others of "
-                f"{self.platform.id}'s {self.platform.cpus}"
+                f"--cores is {self.cpus}, expected 1 to {self.platform.cpus - 1}: {self.platform.id} has "
+                f"{self.platform.cpus}, and STREAM needs at least one"
             )
         if self.ways is not None and not 1 <= self.ways < self.platform.ways:
             raise InputError(
-                f"--ways is {self.ways}, expected 1 to {self.platform.ways - 1}: STREAM has the others of "
-                f"{self.platform.id}'s {self.platform.ways}"
+                f"--ways is {self.ways}, expected 1 to {self.platform.ways - 1}: {self.platform.id} has "
+                f"{self.platform.ways}, and STREAM needs at least one"
             )
 
     def __call__(self, bandwidth_gbps: float, qps: float) -> float:
@@ -102,9 +102,14 @@ class VirtualProfiler:
 
 
 def profile_virtual(
-    profiler: VirtualProfiler, method: Method = "adaptive", *, samples_gbps: Sequence[float] = SAMPLES_GBPS,
-    exit_share: float = EXIT_SHARE, profilings: int = PROFILINGS, rates: tuple[float, float] | None = None,
-) -> Profile:  # fmt: skip
+    profiler: VirtualProfiler,
+    method: Method = "adaptive",
+    *,
+    samples_gbps: Sequence[float] = SAMPLES_GBPS,
+    exit_share: float = EXIT_SHARE,
+    profilings: int = PROFILINGS,
+    rates: tuple[float, float] | None = None,
+) -> Profile:
     """A profile of a service on the virtual node.
 
     `samples_gbps` and `exit_share` steer the classic method, `profilings` the adaptive one.

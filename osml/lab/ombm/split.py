@@ -46,11 +46,22 @@ class ExactModel:
         self._ways = platform.ways // 2
         none = Margin([0.0] * len(_ANSWERS), [0.0] * len(_ANSWERS))
         self.metadata = ModelMetadata(
-            name="exact", version="1", kind="a", variant="exact", platforms=[PLATFORM], services=[service],
+            name="exact",
+            version="1",
+            kind="a",
+            variant="exact",
+            platforms=[PLATFORM],
+            services=[service],
             features=[FeatureSpec("requests_per_s", None, 0.0, 1e9)],
-            outputs=[OutputSpec(answer, None) for answer in _ANSWERS], margins={"0.9": none, "0.95": none},
-            simulated=True, dataset_fingerprint="", commit="", seed=0, command="", licence="",
-        )  # fmt: skip
+            outputs=[OutputSpec(answer, None) for answer in _ANSWERS],
+            margins={"0.9": none, "0.95": none},
+            simulated=True,
+            dataset_fingerprint="",
+            commit="",
+            seed=0,
+            command="",
+            licence="",
+        )
 
     def predict(self, features: NDArray[Any]) -> Prediction:
         """OAA and its bandwidth at the rates (rows); RCliff is one way less."""

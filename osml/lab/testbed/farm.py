@@ -83,7 +83,7 @@ class Farm:
         finally:
             generator.stop()
         if not measured["requests_per_s"]:
-            raise Failure("a web server of the testbed answered nothing while it was calibrated")
+            raise Failure("a web server of the testbed answered no request during its calibration")
         return float(measured["requests_per_s"])
 
 
@@ -91,10 +91,10 @@ class Farm:
 def running_farm(directory: Path, loadgen: Path) -> Iterator[Farm]:
     """The farm, ready; nothing of it is left afterwards. Raises MachineError where the machine lacks something."""
     if os.geteuid() != 0:
-        raise MachineError("the testbed needs root, to hold web servers to their share of CPU by cgroups: use sudo")
+        raise MachineError("the testbed needs root to limit the CPU time of its web servers with cgroups: use sudo")
     cpus = sorted(os.sched_getaffinity(0))
     if len(cpus) < CORES_NEEDED:
-        raise MachineError(f"this machine lets us use {len(cpus)} CPU, the testbed needs {CORES_NEEDED}")
+        raise MachineError(f"this process may use {len(cpus)} CPU, the testbed needs {CORES_NEEDED}")
     find_haproxy()
     groups = ServerGroups(find_hierarchies(Path("/proc/mounts").read_text()))
     groups.remove()
@@ -140,6 +140,6 @@ def with_precedence(pid: int, cpu: int, *, required: bool = False) -> None:
     except PermissionError:
         if required:
             raise MachineError(
-                "real-time priority is refused, without which interference has no exact strength: run the testbed "
-                "outside of a container, from the root of the cpu cgroup"
+                "real-time priority is not permitted, but exact interference needs it: run the testbed outside a "
+                "container, from the root of the cpu cgroup"
             ) from None

@@ -36,7 +36,7 @@ def find_haproxy() -> str:
     # It is in /usr/sbin, which is not in everybody's PATH.
     found = shutil.which("haproxy", path=os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin")
     if found is None:
-        raise MachineError("haproxy not found: install it by `scripts/setup dispatch` (Debian's package haproxy)")
+        raise MachineError("haproxy not found: install it with `scripts/setup dispatch` (Debian's package haproxy)")
     return found
 
 
@@ -46,9 +46,7 @@ def write_config(
     """haproxy.cfg for servers (name to port); the runtime socket is `<directory>/haproxy.sock`."""
     limit = "" if maxconn is None else f" maxconn {maxconn}"
     lines = "".join(f"  server {name} 127.0.0.1:{target}{limit}\n" for name, target in servers.items())
-    text = _CONFIG.format(
-        socket=directory / "haproxy.sock", port=port, backend=BACKEND, servers=lines, level=level
-    )  # fmt: skip
+    text = _CONFIG.format(socket=directory / "haproxy.sock", port=port, backend=BACKEND, servers=lines, level=level)
     path = directory / "haproxy.cfg"
     path.write_text(text)
     return path

@@ -86,17 +86,29 @@ def measure(
         raise Failure(f"{setting.name} under {policy}: no request was answered")
     names = ("mean_ms", "p50_ms", "p95_ms", "p99_ms", "samples", "errors", "lateness_p99_ms")
     return Run(
-        setting.name, policy, run, interfered_fraction=_fraction(events, length), changes=controller.status.changes,
-        requests_per_s=measured["samples"] / length, looks_per_s=looks, controller_cpu=cpu, thresholds=table,
+        setting.name,
+        policy,
+        run,
+        interfered_fraction=_fraction(events, length),
+        changes=controller.status.changes,
+        requests_per_s=measured["samples"] / length,
+        looks_per_s=looks,
+        controller_cpu=cpu,
+        thresholds=table,
         rates={rate: getattr(estimates, rate).value for rate in ("arrival", "mu_high", "mu_low")},
         **{name: measured[name] for name in names},
-    )  # fmt: skip
+    )
 
 
 def _drive(
-    farm: Farm, controller: Controller, generator: Generator, rates: list[float], length: float, poll_s: float,
+    farm: Farm,
+    controller: Controller,
+    generator: Generator,
+    rates: list[float],
+    length: float,
+    poll_s: float,
     signal: ScheduleSignal,
-) -> tuple[float, float]:  # fmt: skip
+) -> tuple[float, float]:
     """The run itself, then until nothing waits. Returns looks per second and the controller's share of a CPU."""
     began, step, looks, burning, cpu = time.monotonic(), 0, 0, False, _cpu_s()
     while True:
@@ -128,9 +140,10 @@ def _utilisation(setting: Setting, seed: int) -> list[float]:
 def _fraction(events: list[Switch], until_s: float) -> float:
     """Share of the run with interference."""
     ends = [*(event.t for event in events[1:]), float("inf")]
-    return sum(
-        max(0.0, min(end, until_s) - event.t) for event, end in zip(events, ends, strict=True) if event.interfered
-    ) / until_s  # fmt: skip
+    return (
+        sum(max(0.0, min(end, until_s) - event.t) for event, end in zip(events, ends, strict=True) if event.interfered)
+        / until_s
+    )
 
 
 def _cpu_s() -> float:

@@ -33,12 +33,12 @@ def run_testbed(settings: DispatchTrialSettings, say: Callable[[str], None]) -> 
     """
     settings.check()
     if importlib.util.find_spec("matplotlib") is None:
-        raise MachineError("matplotlib is missing: install it by `uv sync --inexact --extra report`")
+        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra report`")
     loadgen = find_generator(settings.loadgen)
     try:
         settings.out.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(f"{settings.out} can't be written: {error.strerror}; give another folder by --out") from None
+        raise Failure(f"{settings.out} can't be written: {error.strerror}; choose another folder with --out") from None
     interrupt_on_signals()
     began, load_before = time.monotonic(), os.getloadavg()[0]
     with tempfile.TemporaryDirectory(prefix="osml-dispatch-") as name, running_farm(Path(name), loadgen) as farm:
@@ -104,6 +104,6 @@ def markdown(summary: dict[str, Any]) -> str:
                 for key in ("mean_ms", "p95_ms")
             )
             lines.append(f"| {row['setting']} | {policy} | {' | '.join(cells)} |")
-    lines += ["", "| threshold policy's gain | paper | ours |", "|---|---|---|"]
+    lines += ["", "| reduction by the threshold policy | paper | ours |", "|---|---|---|"]
     lines += [f"| {claim['claim']} | {claim['paper']} | {claim['ours']} |" for claim in comparison["claims"]]
     return "\n".join(lines) + "\n"

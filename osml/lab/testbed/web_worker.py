@@ -57,7 +57,7 @@ def main() -> None:
     """Listen until killed."""
     parser = argparse.ArgumentParser(prog="web_worker")
     parser.add_argument("--port", type=int, required=True)
-    parser.add_argument("--work", type=int, required=True, help="hashes a request")
+    parser.add_argument("--work", type=int, required=True, help="hashes per request")
     given = parser.parse_args()
     with socket.create_server(("127.0.0.1", given.port), backlog=1024) as listener:
         while True:

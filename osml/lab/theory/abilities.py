@@ -55,7 +55,7 @@ def abilities(partition: Partition, resource: Divisible, available: int, critica
     and count as isolated. The operating system orders tasks on cores only, so ways never count as ordered.
     """
     if available < 1:
-        raise InputError(f"{resource} available are {available}, expected at least 1")
+        raise InputError(f"available {resource} are {available}, expected at least 1")
     told_apart = isolated = ordered = 0.0
     left = float(available)
     for region in partition.regions:

@@ -93,7 +93,7 @@ def checked_latencies(latencies_ms: FloatArray | Sequence[float]) -> FloatArray:
         raise InputError("no latencies, expected at least one")
     if not np.isfinite(values).all() or values[0] <= 0:
         wrong = values[~(np.isfinite(values) & (values > 0))]
-        raise InputError(f"{wrong.size} of {values.size} latencies are no finite times above 0 ms, such as {wrong[0]}")
+        raise InputError(f"{wrong.size} of {values.size} latencies are not finite times above 0 ms, such as {wrong[0]}")
     return values
 
 

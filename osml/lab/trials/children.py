@@ -61,7 +61,7 @@ class Child:
     def check(self) -> None:
         """Raise Failure, with its last words, when the process has ended."""
         if not self.running:
-            raise Failure(f"{self.name} ended with exit code {self.exit_code}: {self.log_tail() or 'it said nothing'}")
+            raise Failure(f"{self.name} ended with exit code {self.exit_code}: {self.log_tail() or 'no output'}")
 
     def last_words(self, lines: int = LOG_TAIL) -> str:
         """The end of its log, and what the kernel says of the process: one that is stuck may say nothing."""
@@ -142,7 +142,7 @@ def wait_until(ready: Callable[[], bool], what: str, children: Sequence[Child], 
             child.check()
         if time.monotonic() > deadline:
             last = "; ".join(f"{child.name}: {child.last_words()}" for child in children)
-            raise Failure(f"{what} was not ready within {timeout_s:g} s; last words: {last}")
+            raise Failure(f"{what} was not ready within {timeout_s:g} s; last output: {last}")
         time.sleep(0.05)
 
 
@@ -169,7 +169,7 @@ def interrupt_on_signals() -> None:
         # A second signal must not break the clean-up that the first one started.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Interrupted(f"stopped by {signal.Signals(number).name}; everything that was started is stopped again")
+        raise Interrupted(f"stopped by {signal.Signals(number).name}; all started processes are stopped")
 
     signal.signal(signal.SIGINT, raise_interrupted)
     signal.signal(signal.SIGTERM, raise_interrupted)

@@ -35,7 +35,7 @@ def decode_record(line: bytes) -> Record | None:
         parsed = msgspec.json.decode(line, type=_Line)
         return None if parsed.decision is None else Record(parsed.observation, parsed.decision)
     except msgspec.MsgspecError as error:
-        raise Failure(f"the agent's record can't be read ({error}): agent and osml are of different versions") from None
+        raise Failure(f"the agent's record can't be read ({error}): agent and osml have different versions") from None
 
 
 class RecordReader:

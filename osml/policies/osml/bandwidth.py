@@ -50,9 +50,13 @@ class _Profiled(NamedTuple):
 
 
 def with_bandwidth(
-    node: Node, partition: Partition, gbps: Mapping[str, float | None], profiles: ProfileLibrary | None = None,
-    say: Say | None = None, met: int = 0,
-) -> Partition:  # fmt: skip
+    node: Node,
+    partition: Partition,
+    gbps: Mapping[str, float | None],
+    profiles: ProfileLibrary | None = None,
+    say: Say | None = None,
+    met: int = 0,
+) -> Partition:
     """The partition with a throttle for everybody, where the platform has them and all needs are known.
 
     Services get the platform's bandwidth in proportion to their needs in GB/s, profiled ones no less than that; BE jobs

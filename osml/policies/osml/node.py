@@ -31,7 +31,7 @@ class Node(NamedTuple):
     With `background` BE jobs may also run on the services' CPUs, behind them: real-time priorities keep them away.
     `obstacle` says why nothing can be isolated here. `taken` is what pairs of services share beside their cells.
     `total` is everything, `most_minimum` the largest of the BE jobs' minimums. `leasts` and `mosts` are the operator's
-    limits, or the smallest part that there is and everything. `clear` are services on whose CPUs no BE job runs though
+    limits, or the smallest part that there is and everything. `without_jobs`: no BE job runs on their CPUs, though
     they are in the background.
     """
 
@@ -48,7 +48,7 @@ class Node(NamedTuple):
     leasts: dict[str, Cell]
     mosts: dict[str, Cell]
     taken: Cell = NOTHING
-    clear: frozenset[str] = frozenset()
+    without_jobs: frozenset[str] = frozenset()
 
     @property
     def least_be(self) -> Cell:
@@ -119,12 +119,19 @@ def _undivided(observation: Observation) -> Node:
     leasts = {name: Cell(limit.least, of_ways[name].least) for name, limit in cores.limits.items()}
     mosts = {name: Cell(limit.most, of_ways[name].most) for name, limit in cores.limits.items()}
     return Node(
-        observation, [], {}, be, cores, ways,
+        observation,
+        [],
+        {},
+        be,
+        cores,
+        ways,
         total=Cell(cores.total, 0 if ways is None else ways.total),
         most_minimum=Cell(max(leasts[n].cores for n in be), max(leasts[n].ways for n in be)) if be else NOTHING,
         background=bool(be) and platform.realtime and all(cores.limits[n].most >= platform.cores for n in be),
-        obstacle=_obstacle(lc, be, cores, ways, platform.max_groups), leasts=leasts, mosts=mosts,
-    )  # fmt: skip
+        obstacle=_obstacle(lc, be, cores, ways, platform.max_groups),
+        leasts=leasts,
+        mosts=mosts,
+    )
 
 
 def isolated(partition: Partition, names: set[str], *, has_ways: bool) -> dict[str, Cell]:
@@ -143,7 +150,7 @@ def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str
     """Every LC service in its cell, BE jobs in what is left; `pairs` share a cell besides (algorithm 4)."""
     regions: list[Region] = []
     for name, cell in cells.items():
-        if node.background and name not in node.clear:
+        if node.background and name not in node.without_jobs:
             regions += [Region([name, *node.be], cell.cores, 0), Region([name], 0, cell.ways)]
         else:
             regions.append(Region([name], cell.cores, cell.ways))
@@ -160,10 +167,10 @@ def parted(node: Node, cells: Mapping[str, Cell], pairs: Sequence[tuple[str, str
     return _prioritised(node, Partition(regions))
 
 
-def shared_by_services(node: Node, *, narrow: bool) -> Partition:
+def shared_by_services(node: Node, *, few_job_ways: bool) -> Partition:
     """LC services share everything; BE jobs stay behind them, or aside where a node has no priorities.
 
-    `narrow`: BE jobs in the background have a few ways of their own, else they share the cache, too.
+    `few_job_ways`: BE jobs in the background have a few ways of their own, else they share the cache, too.
     """
     names = [service.name for service in node.lc]
     total = node.total
@@ -171,12 +178,14 @@ def shared_by_services(node: Node, *, narrow: bool) -> Partition:
         return Partition([Region(names, total.cores, total.ways)])
     if not node.background:
         least = node.least_be
-        return Partition([
-            Region(names, total.cores - least.cores, total.ways - least.ways),
-            Region(list(node.be), least.cores, least.ways),
-        ])  # fmt: skip
+        return Partition(
+            [
+                Region(names, total.cores - least.cores, total.ways - least.ways),
+                Region(list(node.be), least.cores, least.ways),
+            ]
+        )
     most = total.ways if node.ways is None else min(node.ways.limits[name].most for name in node.be)
-    if not narrow and most == total.ways:
+    if not few_job_ways and most == total.ways:
         return _prioritised(node, Partition([Region([*names, *node.be], total.cores, total.ways)]))
     ways = min(max(BACKGROUND_WAYS, node.least_be.ways), max(total.ways - 1, 0), most)
     regions = [Region([*names, *node.be], total.cores, 0)]
@@ -185,7 +194,7 @@ def shared_by_services(node: Node, *, narrow: bool) -> Partition:
     return _prioritised(node, Partition(regions))
 
 
-def pooled_beside(node: Node, name: str, cell: Cell) -> Partition:
+def one_beside_the_rest(node: Node, name: str, cell: Cell) -> Partition:
     """One LC service in a cell, the others together on the rest, BE jobs aside."""
     others = [service.name for service in node.lc if service.name != name]
     least = node.least_be

@@ -1,17 +1,17 @@
-"""OSML (FAST'23, section 5): models say where the good allocation is, so that nobody has to grope for it.
+"""OSML (FAST'23, section 5): models say where the good allocation is, so that no search is needed.
 
 | here | the paper |
 |---|---|
-| `forecast.ask` | Model-A and A': RCliff, OAA, bandwidth of the OAA |
-| `place.place` | algorithm 1: a service comes |
-| `relieve.relieve` | algorithm 2: a target is missed |
-| `reclaim.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
-| `relieve._pair` | algorithm 4: two services share across RCliff |
-| `overcommit.overcommit` | beyond the paper: not everybody's need fits |
-| `barter.barter` | beyond the paper: more ways for a service where the jobs behind it do more for it |
-| `pool.pool` | beyond the paper: one in a cell, the others share the rest |
-| `spare.without_a_core` | beyond the paper: a core less than the OAA where what is measured allows it |
-| `hover.clear_who_hovers` | beyond the paper: BE jobs leave the CPUs of one service |
+| `answers.forecast.ask` | Model-A and A': RCliff, OAA, bandwidth of the OAA |
+| `steps.place` | algorithm 1: a service arrives |
+| `steps.relieve` | algorithm 2: a target is missed |
+| `steps.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
+| `steps.relieve._pair` | algorithm 4: two services share across RCliff |
+| `steps.overcommit` | beyond the paper: the needs exceed the node |
+| `steps.ways_for_cores` | beyond the paper: more ways for a service whose jobs gain by it |
+| `steps.one_alone` | beyond the paper: one service in a cell, the others share the rest |
+| `steps.below_oaa` | beyond the paper: one core below the OAA where measurements allow it |
+| `steps.leave_be_cores` | beyond the paper: BE jobs leave the CPUs of one service |
 
 Deviations are numbered in docs/reference/policies.md.
 """
@@ -19,6 +19,7 @@ Deviations are numbered in docs/reference/policies.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -33,7 +34,7 @@ from osml.policies.osml.choose import chosen
 from osml.policies.osml.node import Node, node_of
 from osml.policies.osml.remembered.outcome import after_outcome, in_words, stands, why_held
 from osml.policies.osml.remembered.state import OsmlState, at_this_time, sound
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.working_plan import WorkingPlan
 
 
 class Osml:
@@ -44,13 +45,17 @@ class Osml:
     """
 
     name = "osml"
-    version = 3
+    version = 4
     State = OsmlState
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""
 
     def __init__(self, models: Models | Callable[[str], Models] | None = None) -> None:
         self._given = models
+
+    def with_models(self, models_of: Callable[[str], Models]) -> Self:
+        """The same policy with the models that `models_of` has for a platform id."""
+        return type(self)(models_of)
 
     def initial(self, observation: Observation, seed: int) -> OsmlState:
         """Nothing done yet. Nothing in OSML is random once its models are trained."""
@@ -68,7 +73,7 @@ class Osml:
                     node = node_of(observation, None)
                 elif stands(state.wanted, node):
                     return _same_again(node, state)
-        if state.apart:
+        if state.jobs_isolated:
             node = node._replace(background=False)
         if node.obstacle is not None:
             return _by_arq(observation, state, node.obstacle)
@@ -138,7 +143,7 @@ def _by_models(
     lc = {service.name: service for service in node.lc}
     since_s = violated_since(lc, state.violated_since_s, observation.time_s)
     used = {**answers, **stand_ins(node, state.unfamiliar)} if state.unfamiliar else answers
-    turn = Round(node, replace(state, arq=None, violated_since_s=since_s), used, models)
+    turn = WorkingPlan(node, replace(state, arq=None, violated_since_s=since_s), used, models)
     for text in why:
         turn.say(f"{text}: it keeps its resources and gets fixed steps")
     turn.say_hidden()
@@ -159,7 +164,7 @@ def _same_again(node: Node, state: OsmlState) -> tuple[Plan, OsmlState]:
     assert state.wanted is not None  # noqa: S101 - the caller looked
     observation, lc = node.observation, {service.name: service for service in node.lc}
     since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-    lack = state.lack or migration(lc, since_s, observation.time_s)
+    lack = state.shortage or migration(lc, since_s, observation.time_s)
     plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same request is repeated")], lack)
     refused = state.refused and replace(state.refused, asked=True)
     return plan, replace(
@@ -176,6 +181,11 @@ def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan,
     names = {service.name for service in observation.services}
     known = {name: memory for name, memory in state.known.items() if name in names}
     return plan, OsmlState(
-        known=known, wanted=plan.partition, arq=after, time_s=observation.time_s, seq=observation.seq,
-        violated_since_s=after.violated_since_s, unfamiliar=state.unfamiliar,
-    )  # fmt: skip
+        known=known,
+        wanted=plan.partition,
+        arq=after,
+        time_s=observation.time_s,
+        seq=observation.seq,
+        violated_since_s=after.violated_since_s,
+        unfamiliar=state.unfamiliar,
+    )

@@ -19,14 +19,14 @@ from osml.policies.osml.node import NOTHING, Cell, Node, left_over, parted
 from osml.policies.osml.remembered.backoff import is_banned
 from osml.policies.osml.remembered.misses import CALM, SETTLE, over, really_missed
 from osml.policies.osml.remembered.service_memory import Known, learned, without_prediction
-from osml.policies.osml.remembered.state import PARTED, SOME, Barter, OsmlState, Pair
+from osml.policies.osml.remembered.state import PARTED, SOME, OsmlState, Pair, WaysForCores
 from osml.policies.osml.whole_units import cut_down, fits, spread_out
 
 LONG_S = 8.0
 """After so many seconds with a missed target BE jobs are no longer in the background."""
 
 
-class Round:
+class WorkingPlan:
     """What a decision starts from, and what its steps write to."""
 
     def __init__(self, node: Node, state: OsmlState, answers: dict[str, Answer], models: Models) -> None:
@@ -39,11 +39,11 @@ class Round:
         self.cells = node.cells
         self.reasons: list[Reason] = []
         self.unsatisfied: list[str] = []
-        self.lack = ""
+        self.shortage = ""
         self.actions: dict[str, Action] = {}
         self.kind, self.age = state.kind, state.age + 1
-        self.barter = state.barter
-        self.aside = [name for name in state.aside if name in self.services]
+        self.ways_for_cores = state.ways_for_cores
+        self.on_leftovers = [name for name in state.on_leftovers if name in self.services]
         interval_s = node.observation.interval_s
         blank = node.observation.partition is None and state.wanted is not None  # what is in force nobody knows
         self.known: dict[str, Known] = {}
@@ -55,31 +55,33 @@ class Round:
         self.new = [name for name in self.services if name not in self.cells]
         here, there = set(self.services), set(state.known)
         self.moved = [n for n, k in self.known.items() if n in there and k.loads != state.known[n].loads]
-        self.narrow = state.narrow and not self.moved
+        self.few_job_ways = state.few_job_ways and not self.moved
         if self.moved:
-            self.barter = Barter()  # what ways are worth at other loads nobody knows
+            self.ways_for_cores = WaysForCores()  # what ways are worth at other loads nobody knows
         if here != there:
             for name in sorted(there - here):
                 self.say(f"{name} is no longer on the node: its resources are free")
             for name in sorted(here - there) if there else []:
                 self.say(f"{name} is new on the node", name)
         self.violated = [name for name, known in self.known.items() if really_missed(known, self.services[name])]
-        served = [name for name in self.violated if name not in self.aside]
+        served = [name for name in self.violated if name not in self.on_leftovers]
         self.slacks = {name: service.slack for name, service in self.services.items()}
         measured = any(slack is not None for slack in self.slacks.values())
         self.calm = 0 if served or self.new else state.calm + measured
         restart = here != there or bool(self.moved)
         self._score(restart=restart)
         eased = bool(there - here) or any(self._less_load(name) for name in self.moved)
-        self.apart = self._jobs_apart(state.apart and not eased and bool(node.be))  # other jobs may be harmless
-        behind = node.background and not self.apart and not eased
-        self.clear = [name for name in self.cells if name in state.clear] if behind else []
-        if len(self.clear) == len(self.services):  # jobs have to be somewhere
-            self.clear = []
+        self.jobs_isolated = self._jobs_isolated(
+            state.jobs_isolated and not eased and bool(node.be)
+        )  # other jobs may be harmless
+        behind = node.background and not self.jobs_isolated and not eased
+        self.without_jobs = [name for name in self.cells if name in state.without_jobs] if behind else []
+        if len(self.without_jobs) == len(self.services):  # jobs have to be somewhere
+            self.without_jobs = []
         self.pairs = self._pairs(state.pairs)
-        if self.pairs or self.clear:
+        if self.pairs or self.without_jobs:
             taken = Cell(sum(pair.cores for pair in self.pairs), 0)
-            self.node = node._replace(clear=frozenset(self.clear), taken=taken)
+            self.node = node._replace(without_jobs=frozenset(self.without_jobs), taken=taken)
         self._make_room()
         self.wants = {name: self.want(name) for name in self.services}
 
@@ -88,7 +90,7 @@ class Round:
         now, before = self.known[name], self.before.known[name]
         return (now.rate or 0.0) < (before.rate or 0.0) or (now.target_ms or 0.0) > (before.target_ms or 0.0)
 
-    def _jobs_apart(self, before: bool) -> bool:
+    def _jobs_isolated(self, before: bool) -> bool:
         """Whether BE jobs leave the services' CPUs: behind them they still take of the clock and of memory traffic."""
         if before or not self.node.background:
             return before
@@ -106,13 +108,13 @@ class Round:
         missed = [math.log(max(1.0, ratio)) for name, ratio in ratios.items() if name in self.violated]
         behind = sum(missed) if missed else None  # queues drain one after the other: all count, not the worst
         falls = behind is None or (state.lowest is not None and behind < state.lowest - 0.01)
-        self.stuck = 0 if falls else state.stuck + 1
+        self.no_progress = 0 if falls else state.no_progress + 1
         self.lowest = behind if behind is None or state.lowest is None else min(behind, state.lowest)
         slow = [one.slowdown for one in self.node.observation.services if one.kind == "be"]
         known = [slowdown for slowdown in slow if slowdown is not None]
         e_lc = lc_entropy([intolerable(ratio, 1.0) for ratio in ratios.values()]) if ratios else None
         e_s = None if e_lc is None else combine(e_lc, be_entropy(known) if known else None)
-        if e_s is not None and self.age > SETTLE and (self.stuck == 0 or self.stuck > SETTLE):
+        if e_s is not None and self.age > SETTLE and (self.no_progress == 0 or self.no_progress > SETTLE):
             old = self.scores.get(self.kind)
             self.scores[self.kind] = e_s if old is None else 0.5 * (old + e_s)
 
@@ -147,8 +149,9 @@ class Round:
                 self.say(
                     f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
                     "the limits or the BE jobs changed",
-                    name, cell.cores - old.cores,
-                )  # fmt: skip
+                    name,
+                    cell.cores - old.cores,
+                )
         self.cells = cells
 
     def want(self, name: str) -> Cell:
@@ -176,8 +179,10 @@ class Round:
 
     def part(self, cells: dict[str, Cell], to: Sequence[str]) -> Partition:
         """Cells, and what is left of the node for those in `to` until all is calm."""
-        self.aside = [name for name in self.aside if name in cells and cells[name].cores < self.wants[name].cores]
-        self.go(SOME if self.aside else PARTED)
+        self.on_leftovers = [
+            name for name in self.on_leftovers if name in cells and cells[name].cores < self.wants[name].cores
+        ]
+        self.go(SOME if self.on_leftovers else PARTED)
         known_needs = [name for name in to if name not in self.unpredicted]
         found = spread_out(self.node, {name: cells[name] for name in self.services}, known_needs or to)
         for name, cell in found.items():
@@ -189,8 +194,9 @@ class Round:
                     f"{name} gets {cell.cores} cores and {cell.ways} ways, it needs {need.cores} and {need.ways} "
                     f"(OAA {known.oaa[0]:.1f}, {known.oaa[1]:.1f}; RCliff {known.cliff[0]:.1f}, {known.cliff[1]:.1f}); "
                     f"{latency_text(self.services[name])}",
-                    name, cell.cores,
-                )  # fmt: skip
+                    name,
+                    cell.cores,
+                )
         return self.write(found)
 
     def changed(self, cells: dict[str, Cell]) -> Partition:
@@ -203,9 +209,10 @@ class Round:
             self.say(
                 f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
                 f"{latency_text(self.services[name])}; OAA {known.oaa[0]:.1f} cores, {known.oaa[1]:.1f} ways{by}",
-                name, cell.cores - old.cores,
-            )  # fmt: skip
-        self.go(SOME if self.aside else PARTED)
+                name,
+                cell.cores - old.cores,
+            )
+        self.go(SOME if self.on_leftovers else PARTED)
         return self.write(cells)
 
     def hold(self) -> Partition:
@@ -225,9 +232,9 @@ class Round:
     def go(self, kind: str) -> None:
         """Run the node in that way from now on."""
         if kind != self.kind:
-            self.kind, self.age, self.stuck, self.lowest = kind, 0, 0, None
+            self.kind, self.age, self.no_progress, self.lowest = kind, 0, 0, None
         if kind != SOME:
-            self.aside = []
+            self.on_leftovers = []
 
     def say(self, text: str, service: str | None = None, change: int = 0) -> None:
         """Add a reason."""
@@ -245,17 +252,17 @@ class Round:
 
     def infeasible(self) -> Infeasible | None:
         """What the scheduler above is told, in every decision until those targets have been met for a while."""
-        if self.lack:
-            return Infeasible(self.unsatisfied, self.lack)
-        if self.aside:
-            names = ", ".join(self.aside)
-            return Infeasible(list(self.aside), f"these services only have what the others leave: {names}")
+        if self.shortage:
+            return Infeasible(self.unsatisfied, self.shortage)
+        if self.on_leftovers:
+            names = ", ".join(self.on_leftovers)
+            return Infeasible(list(self.on_leftovers), f"these services only have what the others leave: {names}")
         if self.pairs:
             words = "; ".join(f"{p.taker} shares {p.cores} cores with {p.giver}" for p in self.pairs)
             return Infeasible(
                 [pair.taker for pair in self.pairs], f"{words}; a node with more free resources is needed"
             )
-        told = self.before.lack
+        told = self.before.shortage
         late = [] if told is None else [name for name in told.services if name in self.known]
         if told is None or all(self.known[name].met >= CALM for name in late):
             return None
@@ -279,17 +286,42 @@ class Round:
         if asked is not None:
             asked = replace(asked, asked=wanted != seen.partition)
         return OsmlState(
-            known=self.known, kind=self.kind, age=self.age, scores=self.scores, aside=self.aside, pairs=self.pairs,
-            calm=self.calm, stuck=self.stuck, lowest=self.lowest, narrow=self.narrow, wanted=wanted, apart=self.apart,
-            clear=self.clear, barter=self.barter, unfamiliar=before.unfamiliar, lack=lack, refused=asked, seq=seen.seq,
-            violated_since_s=before.violated_since_s, time_s=seen.time_s,
-        )  # fmt: skip
+            known=self.known,
+            kind=self.kind,
+            age=self.age,
+            scores=self.scores,
+            on_leftovers=self.on_leftovers,
+            pairs=self.pairs,
+            calm=self.calm,
+            no_progress=self.no_progress,
+            lowest=self.lowest,
+            few_job_ways=self.few_job_ways,
+            wanted=wanted,
+            jobs_isolated=self.jobs_isolated,
+            without_jobs=self.without_jobs,
+            ways_for_cores=self.ways_for_cores,
+            unfamiliar=before.unfamiliar,
+            shortage=lack,
+            refused=asked,
+            seq=seen.seq,
+            violated_since_s=before.violated_since_s,
+            time_s=seen.time_s,
+        )
 
     def waiting(self, applied: Partition) -> OsmlState:
         """The same where nothing is asked for: what was learned of the services or is over, and nothing decided."""
         before, seen = self.before, self.node.observation
         refused = before.refused and replace(before.refused, wait=before.refused.wait - 1, asked=False)
         return replace(
-            before, known=self.known, calm=self.calm, wanted=applied, lack=self.infeasible(), refused=refused,
-            apart=before.apart and self.apart, clear=self.clear, barter=self.barter, seq=seen.seq, time_s=seen.time_s,
-        )  # fmt: skip
+            before,
+            known=self.known,
+            calm=self.calm,
+            wanted=applied,
+            shortage=self.infeasible(),
+            refused=refused,
+            jobs_isolated=before.jobs_isolated and self.jobs_isolated,
+            without_jobs=self.without_jobs,
+            ways_for_cores=self.ways_for_cores,
+            seq=seen.seq,
+            time_s=seen.time_s,
+        )

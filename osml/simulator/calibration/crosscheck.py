@@ -146,9 +146,15 @@ def workload_of(service: ServiceModel, cores: int, flow: Flow, arrivals: float) 
         raise ValueError(f"{service.name} on {cores} cores completed nothing, expected a load above 0")
     cpu_ms = flow.cpu_s / flow.requests * 1000.0
     return Workload(
-        response.service_ms, service.cv2, arrivals, min(service.threads, cores), service.burstiness,
-        response.delay_probability, response.delay_ms, cpu_ms / service.usable / response.service_ms,
-    )  # fmt: skip
+        response.service_ms,
+        service.cv2,
+        arrivals,
+        min(service.threads, cores),
+        service.burstiness,
+        response.delay_probability,
+        response.delay_ms,
+        cpu_ms / service.usable / response.service_ms,
+    )
 
 
 def requests_for(variability: float, utilisation: float) -> int:
@@ -169,9 +175,13 @@ class _LongRuns:
         arrivals = round(workload.utilisation, 4) * workload.servers / hold * 1000.0
         delay = float(f"{workload.delay_ms / unit:.2g}") if workload.delay_probability > 0 else 0.0
         key = replace(
-            workload, service_ms=1.0, arrivals_per_s=arrivals, hold=hold, delay_ms=delay,
+            workload,
+            service_ms=1.0,
+            arrivals_per_s=arrivals,
+            hold=hold,
+            delay_ms=delay,
             delay_probability=round(workload.delay_probability, 3),
-        )  # fmt: skip
+        )
         if key not in self._done:
             requests = min(requests_for(key.burstiness + key.cv2, key.utilisation), _MOST_REQUESTS)
             found = long_run(key, requests, self._seed + len(self._done))
@@ -235,10 +245,21 @@ def crosscheck(
             backlog = (flow.backlog_ms[1] / 1000.0 * flow.requests / flow.dt, left)
         else:
             simulated, error = runs(workload)
-        cells.append(Cell(
-            service.name, n_cores, n_ways, utilisation, workload.service_ms, arrivals, workload.servers,
-            _analytic(flow), simulated, error, backlog,
-        ))  # fmt: skip
+        cells.append(
+            Cell(
+                service.name,
+                n_cores,
+                n_ways,
+                utilisation,
+                workload.service_ms,
+                arrivals,
+                workload.servers,
+                _analytic(flow),
+                simulated,
+                error,
+                backlog,
+            )
+        )
     return Report(cells, unreached, too_long)
 
 

@@ -52,10 +52,33 @@ FEATURES: dict[str, tuple[str, str]] = {
 
 N_FEATURES = len(FEATURES)
 (
-    O_PRESENT, O_MEASURED, O_CORES, O_WAYS, O_CACHE, O_IPC, O_MISSES, O_BANDWIDTH, O_CPUS, O_CLOCK, O_OCCUPANCY,
-    O_RESIDENT, O_LATENCY, O_MEAN, O_TARGET, O_REQUESTS, O_SLACK, O_OTHER_CORES, O_OTHER_WAYS, O_OTHER_BANDWIDTH,
-    O_FREE_CORES, O_FREE_WAYS, O_SERVICES, O_JOBS, O_SLOWDOWN, O_E_S,
-) = range(N_FEATURES)  # fmt: skip
+    O_PRESENT,
+    O_MEASURED,
+    O_CORES,
+    O_WAYS,
+    O_CACHE,
+    O_IPC,
+    O_MISSES,
+    O_BANDWIDTH,
+    O_CPUS,
+    O_CLOCK,
+    O_OCCUPANCY,
+    O_RESIDENT,
+    O_LATENCY,
+    O_MEAN,
+    O_TARGET,
+    O_REQUESTS,
+    O_SLACK,
+    O_OTHER_CORES,
+    O_OTHER_WAYS,
+    O_OTHER_BANDWIDTH,
+    O_FREE_CORES,
+    O_FREE_WAYS,
+    O_SERVICES,
+    O_JOBS,
+    O_SLOWDOWN,
+    O_E_S,
+) = range(N_FEATURES)
 
 _MIB, _MS, _PER_S, _SLOWDOWN, _SLACK = 1e7, 1e7, 1e8, 1000.0, -100.0
 
@@ -92,9 +115,15 @@ def _own(kind: FloatArray, seen: FloatArray, dt: float, row: Features) -> None:
 
 @lean
 def fill_features(
-    terms: Terms, nodes: Nodes, e_s: FloatArray, dt: float, low: Features, high: Features, which: IntArray,
+    terms: Terms,
+    nodes: Nodes,
+    e_s: FloatArray,
+    dt: float,
+    low: Features,
+    high: Features,
+    which: IntArray,
     features: Features,
-) -> None:  # fmt: skip
+) -> None:
     """Observations of the nodes `which` after an interval of `dt` seconds into `features` (nodes, n, N_FEATURES)."""
     services = features.shape[1]
     for at in range(len(which)):

@@ -37,9 +37,13 @@ class ColocationNodes:
             *(catalogs.job(name) for name in config.jobs),
         ]
         self.fleet = Fleet(
-            self.platform, kinds, size, config.places, noise=config.noise,
+            self.platform,
+            kinds,
+            size,
+            config.places,
+            noise=config.noise,
             relative_importance=config.relative_importance,
-        )  # fmt: skip
+        )
         n, places = config.max_services, config.places
         self.low, self.high = bounds(self.platform)
         self.features: Features = np.zeros((size, n, N_FEATURES), np.float32)

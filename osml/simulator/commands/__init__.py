@@ -1,4 +1,4 @@
-"""`osml virtual`: the node made of equations."""
+"""`osml lab simulator`: the node made of equations."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from osml.simulator.commands.oracle import oracle
 from osml.simulator.commands.surface import surface
 from osml.simulator.commands.validate import validate
 
-app = typer.Typer(
-    help="A virtual node: a machine made of equations, calibrated on published facts.", no_args_is_help=True
-)
+app = typer.Typer(help="The virtual node: a simulated machine, calibrated on published facts.", no_args_is_help=True)
 
 app.command("crosscheck")(crosscheck)
 app.command("fit")(fit)

@@ -1,4 +1,4 @@
-"""`osml virtual crosscheck`: the analytic engine against a simulation of every request."""
+"""`osml lab simulator crosscheck`: the analytic engine against a simulation of every request."""
 
 from __future__ import annotations
 
@@ -26,9 +26,14 @@ def _document(report: Report, platform: PlatformModel, seed: int) -> dict[str, o
     cells: list[dict[str, object]] = []
     for cell in report.cells:
         entry: dict[str, object] = {
-            "service": cell.service, "cores": cell.cores, "ways": cell.ways, "utilisation": cell.utilisation,
-            "service_time_ms": cell.service_ms, "arrival_rate_per_s": cell.arrivals_per_s, "servers": cell.servers,
-        }  # fmt: skip
+            "service": cell.service,
+            "cores": cell.cores,
+            "ways": cell.ways,
+            "utilisation": cell.utilisation,
+            "service_time_ms": cell.service_ms,
+            "arrival_rate_per_s": cell.arrivals_per_s,
+            "servers": cell.servers,
+        }
         for kind, latencies in (("analytic", cell.analytic), ("simulated", cell.simulated)):
             entry |= {f"{name.removesuffix('_ms')}_{kind}_ms": value for name, value in asdict(latencies).items()}
         entry["rel_error"] = cell.rel_error
@@ -36,10 +41,16 @@ def _document(report: Report, platform: PlatformModel, seed: int) -> dict[str, o
         entry["backlog_analytic"], entry["backlog_simulated"] = cell.backlog or (None, None)
         cells.append(entry)
     return {
-        "simulated": True, "platform": platform.id, "seed": seed, "distribution": DISTRIBUTION, "cells": cells,
-        "median_rel_error": report.median_rel_error, "worst_rel_error": report.worst_rel_error,
-        "unreached": report.unreached, "too_long": report.too_long,
-    }  # fmt: skip
+        "simulated": True,
+        "platform": platform.id,
+        "seed": seed,
+        "distribution": DISTRIBUTION,
+        "cells": cells,
+        "median_rel_error": report.median_rel_error,
+        "worst_rel_error": report.worst_rel_error,
+        "unreached": report.unreached,
+        "too_long": report.too_long,
+    }
 
 
 def _errors(cells: list[Cell], name: str) -> str:
@@ -66,9 +77,13 @@ def _worst(report: Report) -> Table:
     for cell in sorted(report.cells, key=lambda cell: -abs(cell.rel_error))[:_WORST]:
         pairs = zip(asdict(cell.analytic).values(), asdict(cell.simulated).values(), strict=True)
         table.add_row(
-            cell.service, str(cell.cores), str(cell.ways), f"{cell.utilisation:.0%}",
-            *(f"{ours:.4g} | {theirs:.4g}" for ours, theirs in pairs), f"{cell.rel_error:+.1%}",
-        )  # fmt: skip
+            cell.service,
+            str(cell.cores),
+            str(cell.ways),
+            f"{cell.utilisation:.0%}",
+            *(f"{ours:.4g} | {theirs:.4g}" for ours, theirs in pairs),
+            f"{cell.rel_error:+.1%}",
+        )
     return table
 
 
@@ -102,7 +117,7 @@ def crosscheck(
     out = Console()
     out.print(_by_utilisation(report), _worst(report))
     out.print(
-        f"{len(report.cells)} cells on {platform}: relative error of p99 {report.median_rel_error:.1%} in the median, "
-        f"{report.worst_rel_error:.1%} at worst. Left out: {report.unreached} cells whose "
-        f"utilisation the engine shows at no load, {report.too_long} where no affordable simulation is precise."
+        f"{len(report.cells)} cells on {platform}: relative error of p99 {report.median_rel_error:.1%} (median) and "
+        f"{report.worst_rel_error:.1%} (worst). Not compared: {report.unreached} cells whose utilisation the engine "
+        f"reaches at no load, and {report.too_long} cells that need too long a simulation."
     )

@@ -1,4 +1,4 @@
-"""`osml virtual fit`: the free parameters of the services, from the published facts."""
+"""`osml lab simulator fit`: the free parameters of the services, from the published facts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def fit(
     service: Annotated[list[str] | None, typer.Option(help="Fit only this service; repeatable.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the fitted parameters as JSON.")] = False,
 ) -> None:
-    """Fit the services to the facts that a fit may see, and write their catalog.
+    """Fit the services to the published facts that are not held back, and write their catalog.
 
     No step is random: the same facts give the same catalog. The shipped catalog is the output of this command.
     """
@@ -46,11 +46,17 @@ def fit(
         raise InputError(f"--out {out}: cannot be written ({error.strerror})") from None
     if as_json:
         rows = [
-            {"service": name, "platform": platform, "instructions": model.instructions, "cv2": model.cv2,
-             "usable": model.usable, "disk_ios": model.disk_ios}
+            {
+                "service": name,
+                "platform": platform,
+                "instructions": model.instructions,
+                "cv2": model.cv2,
+                "usable": model.usable,
+                "disk_ios": model.disk_ios,
+            }
             for name, models in fitted.items()
             for platform, model in models.items()
-        ]  # fmt: skip
+        ]
         typer.echo(json.dumps({"file": str(out), "deployments": rows}, indent=2))
     else:
         typer.echo(f"{out}: {sum(len(models) for models in fitted.values())} deployments of {len(fitted)} services")

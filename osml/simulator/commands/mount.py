@@ -1,4 +1,4 @@
-"""`osml virtual mount`: the node behind the files of a real kernel."""
+"""`osml lab simulator mount`: the node behind the files of a real kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osml.simulator.mount.node_process import MountOptions, parse_load, run_unti
 
 
 def mount(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to put the node's files (made if missing).")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder for the node's files; osml creates it.")],
     platform: Annotated[str, typer.Option(help="Platform of the catalog.")] = "e5-2697v4",
     lc: Annotated[
         list[str] | None,
@@ -24,25 +24,23 @@ def mount(
     interval: Annotated[float, typer.Option(help="Telemetry interval in node seconds.")] = 1.0,
     fuse: Annotated[
         Literal["auto", "on", "off"],
-        typer.Option(help="FUSE gives the kernel's own errors; off exports plain files that are watched."),
+        typer.Option(help="on, auto: FUSE with the kernel's errors; off: plain files that osml watches."),
     ] = "auto",
-    duration: Annotated[float | None, typer.Option(help="End after so many wall seconds.")] = None,
-    server_url: Annotated[str, typer.Option(help="Server that the agent's configuration names.")] = (
-        "http://127.0.0.1:8080"
-    ),
-    policy: Annotated[str | None, typer.Option(help="Policy that the agent's configuration asks for.")] = None,
+    duration: Annotated[float | None, typer.Option(help="Wall-clock seconds until the node stops.")] = None,
+    server_url: Annotated[str, typer.Option(help="Server in the agent's configuration.")] = ("http://127.0.0.1:8080"),
+    policy: Annotated[str | None, typer.Option(help="Policy in the agent's configuration.")] = None,
 ) -> None:
     """Run a virtual node in DIR until SIGTERM or Ctrl-C.
 
     DIR gets resctrl/, cgroup/, sys/ and proc/ as on a real machine, telemetry/, agent.yaml for osml-agent, loads.json
-    (write there to change loads) and, when all is ready, node.json. All measurements are simulated.
+    (edit it to change loads) and, when the node is ready, node.json. All measurements are simulated.
     """
     if not lc and not be:
-        raise InputError("no service and no job given, use --lc NAME=LOAD or --be NAME at least once")
+        raise InputError("expected at least one --lc NAME=LOAD or --be NAME")
     pairs = [parse_load(text) for text in lc or []]
     loads = dict(pairs)
     if len(loads) != len(pairs):
-        raise InputError("--lc names a service twice, every service may be there once")
+        raise InputError("--lc has a service twice, expected each service once")
     options = MountOptions(
         folder, platform, loads, tuple(be or []), speed, seed, interval, fuse, duration, server_url, policy
     )

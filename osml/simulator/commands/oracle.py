@@ -1,4 +1,4 @@
-"""`osml virtual oracle`: the exact best partition of a mix."""
+"""`osml lab simulator oracle`: the exact best partition of a mix."""
 
 from __future__ import annotations
 
@@ -56,27 +56,35 @@ def _show(node: Node, mix: str, answer: Answer) -> None:
     for i, service in enumerate(node.services):
         tail = reached.tails_ms[i]
         table.add_row(
-            service.name, str(answer.partition[i, 0]), str(answer.partition[i, 1]), f"{tail:.4g}",
-            f"{service.target_ms:g} ({service.percentile})", "yes" if tail <= service.target_ms else "NO",
-        )  # fmt: skip
+            service.name,
+            str(answer.partition[i, 0]),
+            str(answer.partition[i, 1]),
+            f"{tail:.4g}",
+            f"{service.target_ms:g} ({service.percentile})",
+            "yes" if tail <= service.target_ms else "NO",
+        )
     for job, slow in zip(node.jobs, reached.slowdowns, strict=True):
         shared = " shared" if len(node.jobs) > 1 else ""
         table.add_row(
-            job.name, f"{answer.partition[n, 0]}{shared}", f"{answer.partition[n, 1]}{shared}",
-            f"{slow:.2f} times slower than alone", "", "",
-        )  # fmt: skip
+            job.name,
+            f"{answer.partition[n, 0]}{shared}",
+            f"{answer.partition[n, 1]}{shared}",
+            f"{slow:.2f} times slower than alone",
+            "",
+            "",
+        )
     console.print(table)
     if reached.feasible:
         console.print(
             f"all targets are met with {answer.cost:.3f} of 2 (share of cores + share of ways)", highlight=False
         )
     else:
-        what = "infeasible: this is the partition of the least E_S"
-        console.print(what if answer.proven else "no feasible partition found; the least E_S so far", highlight=False)
+        what = "infeasible: this is the partition with the lowest E_S"
+        console.print(what if answer.proven else "no feasible partition found; lowest E_S so far", highlight=False)
         for sentence in answer.missing:
             console.print(f"  {sentence}", highlight=False, soft_wrap=True)
     if not answer.proven:
-        console.print("the time was up before the search had ended: a better partition may exist", highlight=False)
+        console.print("the time limit ended the search: a better partition can exist", highlight=False)
     console.print(f"E_S {reached.e_s:.4f}", highlight=False)
     console.print(
         f"{answer.nodes} whole nodes and {answer.cells} bounds evaluated in {answer.seconds:.2f} s", highlight=False
@@ -87,11 +95,11 @@ def oracle(
     mix: Annotated[str, typer.Argument(metavar="MIX", help="NAME=LOAD,NAME=LOAD[,be:NAME], loads as shares of max.")],
     platform: Annotated[str, typer.Option(help="Platform of the catalog.")],
     limit_s: Annotated[
-        float | None, typer.Option("--limit-s", min=0.0, help="Seconds after which the best so far is the answer.")
+        float | None, typer.Option("--limit-s", min=0.0, help="Time limit in s; the best result so far counts.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Find the exact best partition of a mix: the fewest resources that meet all targets, else the least E_S."""
+    """Find the exact best partition of a mix: fewest resources that meet all targets, else lowest E_S."""
     parsed = parse_mix(mix)
     node = node_of(parsed, platform)
     for note in scaling_notes(node):

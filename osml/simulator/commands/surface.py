@@ -1,4 +1,4 @@
-"""`osml virtual surface`: tail latency over cores and ways, with cliff and optimal area."""
+"""`osml lab simulator surface`: tail latency over cores and ways, with cliff and optimal area."""
 
 from __future__ import annotations
 
@@ -115,8 +115,12 @@ def surface(
         _show(node, fraction, latency, labels)
     if plot is not None:
         draw_surface(
-            latency, model.target_ms, _pair(labels.rcliff), _pair(labels.oaa),
+            latency,
+            model.target_ms,
+            _pair(labels.rcliff),
+            _pair(labels.oaa),
             f"{service} at {fraction:.0%} load alone on {platform} (simulated), target {model.target_ms:g} ms",
-            f"{model.percentile} in ms", plot,
-        )  # fmt: skip
+            f"{model.percentile} in ms",
+            plot,
+        )
         typer.echo(f"wrote {plot}", err=True)

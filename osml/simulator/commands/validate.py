@@ -1,4 +1,4 @@
-"""`osml virtual validate`: the virtual node beside what was published."""
+"""`osml lab simulator validate`: the virtual node beside what was published."""
 
 from __future__ import annotations
 
@@ -31,35 +31,45 @@ def _table(results: list[Checked], *, misses_only: bool) -> Table:
             continue
         fact = result.fact
         table.add_row(
-            escape(fact.id), "held" if fact.held_back else "fit", f"{fact.published:g}", f"{result.ours:.4g}",
-            fact.tolerance, "pass" if result.passed else "[red]miss[/red]",
-        )  # fmt: skip
+            escape(fact.id),
+            "held" if fact.held_back else "fit",
+            f"{fact.published:g}",
+            f"{result.ours:.4g}",
+            fact.tolerance,
+            "pass" if result.passed else "[red]miss[/red]",
+        )
     return table
 
 
 def validate(
     only: Annotated[list[str] | None, typer.Option(help="Only facts whose id contains this; repeatable.")] = None,
-    misses: Annotated[bool, typer.Option("--misses", help="Show only what the model misses.")] = False,
+    misses: Annotated[bool, typer.Option("--misses", help="Show only facts outside their tolerance.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Compute every published fact that a model of one node can show, and compare.
+    """Compare simulated values with every published fact that a model of one node can show.
 
-    Facts marked `fitted` were used by `osml virtual fit`; those held back never were. Ours are simulated.
+    `osml lab simulator fit` uses the facts marked `fitted`, and never those that are held back.
     """
     facts = [fact for fact in shipped_facts() if not only or any(part in fact.id for part in only)]
     if not facts:
-        raise InputError(f"--only {', '.join(only or [])}: no fact has that in its id, see them without --only")
+        raise InputError(f"--only {', '.join(only or [])} matches no fact; run without --only to list all ids")
     console = Console(stderr=True)
     results = list(track(check(facts), "Checking", total=len(facts), console=console, disable=not console.is_terminal))
     passed = sum(result.passed for result in results)
     if as_json:
         rows = [
             {
-                "id": r.fact.id, "source": r.fact.source, "fitted": not r.fact.held_back, "published": r.fact.published,
-                "ours": r.ours, "tolerance": r.fact.tolerance, "pass": r.passed, "note": r.fact.note,
+                "id": r.fact.id,
+                "source": r.fact.source,
+                "fitted": not r.fact.held_back,
+                "published": r.fact.published,
+                "ours": r.ours,
+                "tolerance": r.fact.tolerance,
+                "pass": r.passed,
+                "note": r.fact.note,
             }
             for r in results
-        ]  # fmt: skip
+        ]
         document = {"simulated": True, "facts": rows, "passed": passed, "total": len(results)}
         typer.echo(json.dumps(document, indent=2))
         return

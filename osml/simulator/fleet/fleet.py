@@ -61,26 +61,37 @@ class Fleet:
     """
 
     def __init__(
-        self, platform: PlatformModel, kinds: Sequence[Kind], size: int, places: int, *, noise: bool = True,
+        self,
+        platform: PlatformModel,
+        kinds: Sequence[Kind],
+        size: int,
+        places: int,
+        *,
+        noise: bool = True,
         relative_importance: float = RELATIVE_IMPORTANCE,
-    ):  # fmt: skip
+    ):
         if size < 1:
             raise NodeInputError(f"the fleet has {size} nodes, expected at least 1")
         if not 1 <= places <= c.MAX_TENANTS:
             raise NodeInputError(f"places is {places}, expected 1 to {c.MAX_TENANTS} tenants on a node")
         if not kinds:
-            raise NodeInputError("the fleet has no kind of service or job, give at least one")
+            raise NodeInputError("the fleet has no kind of service or job, expected at least one")
         self.platform, self.kinds = platform, tuple(kinds)
         self.size, self.places, self.noise, self.relative_importance = size, places, noise, relative_importance
         self.terms = terms_of(platform, kinds)
         shape = (size, places)
         self.nodes = Nodes(
-            np.full(shape, EMPTY, np.int64), np.zeros(shape, np.int64), np.zeros(shape, np.int64),
-            np.tile(c.no_limits(places, self.terms.platform), (size, 1, 1)), np.zeros((*shape, c.STATE_COLUMNS)),
-            np.zeros((*shape, platform.ways)), np.zeros((*shape, c.FLOW_COLUMNS)),
-            np.full((*shape, m.MEASURED_COLUMNS), np.nan), np.full((size, m.ENTROPY_COLUMNS), np.nan),
+            np.full(shape, EMPTY, np.int64),
+            np.zeros(shape, np.int64),
+            np.zeros(shape, np.int64),
+            np.tile(c.no_limits(places, self.terms.platform), (size, 1, 1)),
+            np.zeros((*shape, c.STATE_COLUMNS)),
+            np.zeros((*shape, platform.ways)),
+            np.zeros((*shape, c.FLOW_COLUMNS)),
+            np.full((*shape, m.MEASURED_COLUMNS), np.nan),
+            np.full((size, m.ENTROPY_COLUMNS), np.nan),
             np.zeros(size, np.uint64),
-        )  # fmt: skip
+        )
         self._all = np.arange(size)
         self._idle = c.initial_rows(1, self.terms.platform)[0]
         self._rooms: dict[int, Room] = {}
@@ -141,9 +152,7 @@ class Fleet:
                 continue
             if n not in self._rooms:
                 self._rooms[n] = room_for(n, self.platform.cpus, self.platform.ways)
-            step_nodes(
-                chosen, self.terms, nodes, loads, dt, self.noise, self.relative_importance, self._rooms[n]
-            )  # fmt: skip
+            step_nodes(chosen, self.terms, nodes, loads, dt, self.noise, self.relative_importance, self._rooms[n])
 
     def _chosen(self, which: ArrayLike | None) -> IntArray:
         return self._all if which is None else np.asarray(which, np.int64)

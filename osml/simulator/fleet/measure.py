@@ -32,10 +32,24 @@ from osml.simulator.queueing.distribution import normal_quantile
 
 # -- what is measured: one row a tenant. NaN: there was nothing to measure --------------------------------------------
 (
-    M_MEAN_MS, M_P50_MS, M_P95_MS, M_P99_MS, M_REQUESTS_PER_S, M_SAMPLES, M_IPC, M_INSTRUCTIONS, M_CYCLES,
-    M_LLC_MISSES, M_CLOCK, M_CPUS, M_WORK_RATE, M_BANDWIDTH_GBPS, M_OCCUPANCY_MIB, M_RESIDENT_MIB,
+    M_MEAN_MS,
+    M_P50_MS,
+    M_P95_MS,
+    M_P99_MS,
+    M_REQUESTS_PER_S,
+    M_SAMPLES,
+    M_IPC,
+    M_INSTRUCTIONS,
+    M_CYCLES,
+    M_LLC_MISSES,
+    M_CLOCK,
+    M_CPUS,
+    M_WORK_RATE,
+    M_BANDWIDTH_GBPS,
+    M_OCCUPANCY_MIB,
+    M_RESIDENT_MIB,
     MEASURED_COLUMNS,
-) = range(17)  # fmt: skip
+) = range(17)
 
 E_LC, E_BE, E_S, ENTROPY_COLUMNS = range(4)
 """Columns of the entropy of a node; NaN where it is not defined."""
@@ -85,9 +99,16 @@ def _latencies(
 
 @lean
 def measure_tenant(
-    flows: FloatArray, i: int, is_service: bool, dt: float, noise: bool, streams: Streams, measured: FloatArray,
-    node: int, place: int,
-) -> None:  # fmt: skip
+    flows: FloatArray,
+    i: int,
+    is_service: bool,
+    dt: float,
+    noise: bool,
+    streams: Streams,
+    measured: FloatArray,
+    node: int,
+    place: int,
+) -> None:
     """Measure one tenant: row i of `flows`, of an interval of `dt` seconds, into `measured` (nodes, places, columns).
 
     Plain indices: a view of an array costs as much as a random number.

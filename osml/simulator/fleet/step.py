@@ -179,9 +179,15 @@ def forget(node: int, nodes: Nodes) -> None:
 
 @lean
 def step_nodes(
-    which: IntArray, terms: Terms, nodes: Nodes, loads: FloatArray, dt: float, noise: bool, importance: float,
+    which: IntArray,
+    terms: Terms,
+    nodes: Nodes,
+    loads: FloatArray,
+    dt: float,
+    noise: bool,
+    importance: float,
     room: Room,
-) -> None:  # fmt: skip
+) -> None:
     """Let `dt` seconds pass on the nodes `which`, all with as many tenants as `room` has rows.
 
     `loads` (nodes, places) are fractions of max load. State, flows, measurements and entropy of these nodes move on.
@@ -193,13 +199,21 @@ def step_nodes(
             _gather(node, terms, nodes, loads, room)
             _lay_out(node, terms, nodes, room)
             step_node(
-                terms.platform, room.rows, terms.tables, room.limits, room.users, room.masks, room.arrivals, dt,
-                room.state, room.occupancy, room.flows, room.work,
-            )  # fmt: skip
+                terms.platform,
+                room.rows,
+                terms.tables,
+                room.limits,
+                room.users,
+                room.masks,
+                room.arrivals,
+                dt,
+                room.state,
+                room.occupancy,
+                room.flows,
+                room.work,
+            )
             _scatter(node, nodes, room)
         for i in range(len(room.rows)):
             is_service = room.rows[i, c.T_LC] > 0.0
-            measure_tenant(
-                room.flows, i, is_service, dt, noise, nodes.streams, nodes.measured, node, room.places[i]
-            )  # fmt: skip
+            measure_tenant(room.flows, i, is_service, dt, noise, nodes.streams, nodes.measured, node, room.places[i])
         node_entropy(terms.kinds, nodes.present, nodes.measured, importance, node, nodes.entropy)

@@ -99,9 +99,13 @@ def _mark_removed(entry: Entry) -> None:
 
 
 def file(
-    show: Callable[[], str], store: Callable[[str, Caller], None] | None = None, *, live: bool = False,
-    strict: bool = True, mode: int | None = None,
-) -> File:  # fmt: skip
+    show: Callable[[], str],
+    store: Callable[[str, Caller], None] | None = None,
+    *,
+    live: bool = False,
+    strict: bool = True,
+    mode: int | None = None,
+) -> File:
     """A file: 0644 where it can be written, else 0444."""
     permissions = mode if mode is not None else (0o644 if store else 0o444)
     return File(stat.S_IFREG | permissions, show=show, store=store, live=live, strict=strict)

@@ -49,9 +49,13 @@ class Machine:
             group.memory_bytes = round(tenant.memory.footprint_mib * 2**20)
             resident = group.memory_bytes
             facts = ProcessFacts(
-                pid, tenant.name[:15], tenant.threads, lambda g=group: g.usage_us.value() / 1e6, resident,
+                pid,
+                tenant.name[:15],
+                tenant.threads,
+                lambda g=group: g.usage_us.value() / 1e6,
+                resident,
                 round(resident / _RESIDENT_SHARE),
-            )  # fmt: skip
+            )
             proc.add(str(pid), process_directory(facts, self.cgroup, self.resctrl))
         root.add("resctrl", self.resctrl.root.directory)
         root.add("cgroup", self.cgroup.root.directory)

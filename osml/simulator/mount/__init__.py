@@ -1,1 +1,1 @@
-"""The process behind `osml virtual mount`: drives the engine and exports the node's files."""
+"""The process behind `osml lab simulator mount`: drives the engine and exports the node's files."""

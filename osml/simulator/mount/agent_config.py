@@ -30,9 +30,15 @@ def _tenant(machine: Machine, folder: Path, tenant: int, load: float) -> dict[st
 
 
 def agent_config(
-    machine: Machine, folder: Path, loads: Mapping[str, float], *, speed: float, interval_s: float,
-    server_url: str, policy: str | None,
-) -> str:  # fmt: skip
+    machine: Machine,
+    folder: Path,
+    loads: Mapping[str, float],
+    *,
+    speed: float,
+    interval_s: float,
+    server_url: str,
+    policy: str | None,
+) -> str:
     """agent.yaml as text. Solo speeds and ideal latencies come from the model itself, alone on the whole node."""
     platform = machine.node.platform
     document = {
@@ -55,6 +61,6 @@ def agent_config(
             _tenant(machine, folder, i, loads.get(name, 0.0)) for i, name in enumerate(machine.node.names)
         ],
     }  # fmt: skip
-    return "# Written by `osml virtual mount`: drives this virtual node, nothing else.\n" + yaml.safe_dump(
+    return "# Written by `osml lab simulator mount`: for this virtual node only.\n" + yaml.safe_dump(
         document, sort_keys=False
     )

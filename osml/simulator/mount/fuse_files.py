@@ -214,7 +214,7 @@ def why_not() -> str | None:
     if not Path("/dev/fuse").exists():
         return "there is no /dev/fuse"
     if not os.access("/dev/fuse", os.R_OK | os.W_OK):
-        return "/dev/fuse is not open to this user"
+        return "this user may not open /dev/fuse"
     if shutil.which("fusermount3") is None:
         return "fusermount3 is not installed (Debian: fuse3)"
     return None
@@ -249,10 +249,20 @@ class FuseExport:
         options: dict[str, Any] = {"allow_other": True} if os.geteuid() == 0 else {}
         try:
             mfusepy.FUSE(
-                self._operations, str(self._point), foreground=True, nothreads=True, direct_io=True, hard_remove=True,
-                fsname="osml-virtual", subtype="osml", default_permissions=True, attr_timeout=0, entry_timeout=0,
-                negative_timeout=0, **options,
-            )  # fmt: skip
+                self._operations,
+                str(self._point),
+                foreground=True,
+                nothreads=True,
+                direct_io=True,
+                hard_remove=True,
+                fsname="osml-virtual",
+                subtype="osml",
+                default_permissions=True,
+                attr_timeout=0,
+                entry_timeout=0,
+                negative_timeout=0,
+                **options,
+            )
         except BaseException as failure:  # told to whoever waits for the mount
             self._failure = failure
 

@@ -1,4 +1,4 @@
-"""`osml virtual mount`: lays out the directory of a node, runs it in compressed or real time, cleans up."""
+"""`osml lab simulator mount`: lays out the directory of a node, runs it in compressed or real time, cleans up."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _MARKER = ".osml-virtual"
 
 @dataclass(frozen=True)
 class MountOptions:
-    """What `osml virtual mount` was asked for. `loads` are fractions of max load by service."""
+    """What `osml lab simulator mount` was asked for. `loads` are fractions of max load by service."""
 
     folder: Path
     platform: str
@@ -121,7 +121,7 @@ class NodeProcess:
                 fuse_files.unmount(self._folder / _KERNEL)
             self._folder.mkdir(parents=True, exist_ok=True)
             if any(self._folder.iterdir()) and not (self._folder / _MARKER).exists():
-                raise InputError(f"{self._folder} is not empty and not of a virtual node, choose another directory")
+                raise InputError(f"{self._folder} is not empty and not of a virtual node: choose another folder")
             (self._folder / _MARKER).write_text("osml virtual mount\n", encoding="utf-8")
             (self._folder / "node.json").unlink(missing_ok=True)
             (self._folder / "state").mkdir(exist_ok=True, mode=0o700)
@@ -147,9 +147,9 @@ class NodeProcess:
                     (self._folder / name).symlink_to(Path(_KERNEL) / name)
                 return "fuse"
         if wanted == "on":
-            raise MachineError(f"FUSE is not possible: {reason}; use --fuse off for plain files")
+            raise MachineError(f"FUSE is not available: {reason}; use --fuse off for plain files")
         if wanted == "auto":
-            self._log(f"FUSE is not possible ({reason}): exporting plain files that are watched")
+            self._log(f"FUSE is not available ({reason}): the node uses plain files and watches them")
         self._plain = PlainExport(self._machine.tree, self._folder)
         self._plain.start()
         return "files"
@@ -206,7 +206,7 @@ class NodeProcess:
             self._loads_seen = stamp
             loads = msgspec.json.decode(path.read_bytes())
             if not isinstance(loads, dict):
-                raise NodeInputError("expected an object of service names to loads")
+                raise NodeInputError("expected an object with a load for each service name")
             self._simulation.set_loads(cast(dict[str, float], loads))
         except FileNotFoundError:
             return
@@ -224,9 +224,14 @@ class NodeProcess:
             _write_whole(self._folder / "loads.json", json.dumps(loads) + "\n")
             options = self.options
             config = agent_config(
-                self._machine, self._folder, loads, speed=options.speed, interval_s=options.interval_s,
-                server_url=options.server_url, policy=options.policy,
-            )  # fmt: skip
+                self._machine,
+                self._folder,
+                loads,
+                speed=options.speed,
+                interval_s=options.interval_s,
+                server_url=options.server_url,
+                policy=options.policy,
+            )
             _write_whole(self._folder / "agent.yaml", config)
             (self._folder / "agent.yaml").chmod(0o600)
             self._read_loads()

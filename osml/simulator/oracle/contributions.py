@@ -16,9 +16,13 @@ from osml.simulator.state import Node
 
 @compiled
 def _add_services(
-    partitions: IntArray, times_s: FloatArray, keys_s: FloatArray, values: FloatArray, alone: FloatArray,
+    partitions: IntArray,
+    times_s: FloatArray,
+    keys_s: FloatArray,
+    values: FloatArray,
+    alone: FloatArray,
     found: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
     """Add to `found` what the services contribute: the greater of `alone` and the curve's value at the service time."""
     for k in range(len(partitions)):
         for i in range(times_s.shape[1]):

@@ -66,13 +66,24 @@ def demands(node: Node, rates: FloatArray, answered: bool) -> Demands:
     paired = cores // 2 * 2 / cores if platform.cpus > platform.physical_cores else np.zeros(len(cores))
     n = len(node.services)
     return Demands(
-        platform=node.platform_row, compute=compute, stall=stall, misses=misses, rates=rates, most=most, paired=paired,
+        platform=node.platform_row,
+        compute=compute,
+        stall=stall,
+        misses=misses,
+        rates=rates,
+        most=most,
+        paired=paired,
         traffic=served * (accesses * per_access)[:, None, :],
         reads=served * accesses[:, :, None] * 64.0 * float(can_read),
-        power=own[:, c.T_POWER].copy(), job_power=shares @ np.array([job.memory.power for job in node.jobs]),
-        job_cpus=shares, jobs=jobs.reshape(len(ways), len(node.jobs), TRAFFIC_COLUMNS), rows=rows,
-        siblings=np.zeros(n), busy=np.zeros(n + 1), beside=np.zeros(n + 1, np.int64),
-    )  # fmt: skip
+        power=own[:, c.T_POWER].copy(),
+        job_power=shares @ np.array([job.memory.power for job in node.jobs]),
+        job_cpus=shares,
+        jobs=jobs.reshape(len(ways), len(node.jobs), TRAFFIC_COLUMNS),
+        rows=rows,
+        siblings=np.zeros(n),
+        busy=np.zeros(n + 1),
+        beside=np.zeros(n + 1, np.int64),
+    )
 
 
 def _missed(row: FloatArray, mib: float, platform: PlatformModel) -> float:

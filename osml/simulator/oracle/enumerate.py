@@ -11,7 +11,7 @@ from osml.simulator.columns import FloatArray, IntArray
 @compiled
 def _of_cost(
     cells: IntArray, counts: IntArray, least: IntArray, wanted: int, cores: int, ways: int, found: IntArray
-) -> int:  # fmt: skip
+) -> int:
     """Choose one cell (cores, ways, cost) for each service, of `wanted` cost together, within cores and ways.
 
     `cells` is (services, cells, 3) in lexicographic order, `least` (services + 1, 3) the least that the services from i
@@ -73,7 +73,7 @@ def of_cost(cells: list[IntArray], wanted: int, cores: int, ways: int) -> IntArr
 @compiled
 def _between(
     values: FloatArray, suffix: FloatArray, low: float, high: float, cores: int, ways: int, found: IntArray
-) -> int:  # fmt: skip
+) -> int:
     """Hand out all cores and ways so that the sum of values is at least `low` and less than `high`.
 
     `values` is (rows, cores, ways): what a row of a partition costs at least; the last row takes what is left.

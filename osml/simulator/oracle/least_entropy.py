@@ -43,7 +43,7 @@ def least_entropy(node: Node, evaluate: Evaluator, contributions: Contributions,
     while best is None or low <= best[0][0]:
         if deadline.passed:
             break
-        deadline.say(f"searching the least E_S, {low:.4f} at least")
+        deadline.say(f"searching the lowest E_S (lower bound {low:.4f})")
         high = low + step if best is None else min(low + step, math.nextafter(best[0][0], math.inf))
         listed = between(values, low, high, room)
         if listed is None:  # too many at once: a narrower band, or, where they are all alike, more room

@@ -32,7 +32,7 @@ _TRIES = 32
 _FIRST_PART = 0.6
 """Of the time: how long a feasible partition is sought before it goes to the least E_S."""
 
-_TOGETHER = "no partition meets all targets; the services slow each other down by clock and memory"
+_TOGETHER = "no partition meets all targets; the services contend for clock frequency and memory"
 
 
 class Answer(NamedTuple):
@@ -63,7 +63,7 @@ class Search:
         rows = self.n + self.jobs
         for what, total in (("cores", platform.cpus), ("ways", platform.ways), ("cache groups", platform.max_groups)):
             if rows > total:
-                raise InputError(f"{rows} isolated parts are wanted, {platform.id} has {total} {what}")
+                raise InputError(f"the mix needs {rows} isolated parts, {platform.id} has only {total} {what}")
         if not self.n:
             raise InputError("the mix has no LC service, expected at least one NAME=LOAD")
         self.total = np.array([platform.cpus, platform.ways], np.int64)
@@ -178,7 +178,7 @@ class Search:
 
     def _first(self, cells: list[IntArray]) -> tuple[IntArray, Outcome] | None:
         """A feasible partition to begin with; None where none is found or, then `missing` says so, there is none."""
-        self.deadline.say("looking for a first feasible partition")
+        self.deadline.say("searching for a first feasible partition")
         found = self._climb(cells)
         if found is not None:
             return found
@@ -195,7 +195,7 @@ class Search:
 
     def cheapest(self) -> tuple[IntArray, Outcome] | None:
         """The feasible partition of the least cost, then E_S, then lexicographically first; None without any."""
-        self.deadline.say("bounding what each service needs")
+        self.deadline.say("computing bounds on the need of each service")
         cells = self._candidates(None)
         if cells is None:
             return None
@@ -281,11 +281,17 @@ def best_partition(
     partition, reached = found
     if not reached.feasible:
         if not search.proven:
-            search.missing.append(f"no feasible partition was found in {deadline.elapsed_s:.3g} s; not all were tried")
+            search.missing.append(f"no feasible partition was found in {deadline.elapsed_s:.3g} s; search incomplete")
         elif not search.missing:
             search.missing.append(_TOGETHER)
     held = partition[: search.n].sum(0) / search.total
     return Answer(
-        partition, reached, float(held.sum()), search.missing, search.evaluate.nodes, search.bounds.cells,
-        deadline.elapsed_s, proven,
-    )  # fmt: skip
+        partition,
+        reached,
+        float(held.sum()),
+        search.missing,
+        search.evaluate.nodes,
+        search.bounds.cells,
+        deadline.elapsed_s,
+        proven,
+    )

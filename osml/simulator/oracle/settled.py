@@ -26,9 +26,7 @@ _TAIL = {"p50": c.F_P50_MS, "p95": c.F_P95_MS, "p99": c.F_P99_MS}
 
 
 @compiled
-def place_first(
-    users: IntArray, masks: IntArray, order: IntArray, cores: int, ways: int, last_way: int
-) -> None:  # fmt: skip
+def place_first(users: IntArray, masks: IntArray, order: IntArray, cores: int, ways: int, last_way: int) -> None:
     """Tenant 0 on the first cores and ways, all others together on the last CPU and the last way."""
     n = len(masks)
     users[:] = 0
@@ -42,10 +40,19 @@ def place_first(
 
 @compiled
 def _grid(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
-    flows: FloatArray, work: Work, found: FloatArray,
-) -> None:  # fmt: skip
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    limits: FloatArray,
+    order: IntArray,
+    arrivals: FloatArray,
+    seconds: float,
+    state: FloatArray,
+    occupancy: FloatArray,
+    flows: FloatArray,
+    work: Work,
+    found: FloatArray,
+) -> None:
     users, masks = np.zeros(len(order), np.int64), np.zeros(len(tenants), np.int64)
     last_way = int(platform[c.P_WAYS]) - 1
     for row in range(found.shape[0]):
@@ -59,10 +66,23 @@ def _grid(
 
 @compiled
 def _staircase(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray,
-    flows: FloatArray, work: Work, column: int, limit_ms: float, times_s: FloatArray, most_cores: int, need: IntArray,
-) -> int:  # fmt: skip
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    limits: FloatArray,
+    order: IntArray,
+    arrivals: FloatArray,
+    seconds: float,
+    state: FloatArray,
+    occupancy: FloatArray,
+    flows: FloatArray,
+    work: Work,
+    column: int,
+    limit_ms: float,
+    times_s: FloatArray,
+    most_cores: int,
+    need: IntArray,
+) -> int:
     """need[w - 1] = the fewest cores (0: none) with which tenant 0 may meet limit_ms on w ways. Returns evaluations.
 
     It may where it does, or where its service time is below times_s[cores - 1].
@@ -113,9 +133,18 @@ class SettledNode:
     def arguments(
         self,
     ) -> tuple[
-        FloatArray, FloatArray, FloatArray, FloatArray, IntArray, FloatArray, float, FloatArray, FloatArray, FloatArray,
+        FloatArray,
+        FloatArray,
+        FloatArray,
+        FloatArray,
+        IntArray,
+        FloatArray,
+        float,
+        FloatArray,
+        FloatArray,
+        FloatArray,
         Work,
-    ]:  # fmt: skip
+    ]:
         """What compiled functions over many allocations need: the node, limits, CPUs in order, loads, time, room."""
         return *self._given, self.limits, self._order, self._arrivals, self.seconds, *self._room
 

@@ -60,10 +60,23 @@ class Curve(NamedTuple):
 
 @compiled
 def _at_clocks(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, limits: FloatArray, order: IntArray,
-    arrivals: FloatArray, seconds: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
-    column: int, cores: IntArray, clocks: FloatArray, times_s: FloatArray, tails_ms: FloatArray,
-) -> None:  # fmt: skip
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    limits: FloatArray,
+    order: IntArray,
+    arrivals: FloatArray,
+    seconds: float,
+    state: FloatArray,
+    occupancy: FloatArray,
+    flows: FloatArray,
+    work: Work,
+    column: int,
+    cores: IntArray,
+    clocks: FloatArray,
+    times_s: FloatArray,
+    tails_ms: FloatArray,
+) -> None:
     """Service times and tails of tenant 0, (rows, columns), on cores[row] at clocks[row, column]."""
     users, masks = np.zeros(len(order), np.int64), np.zeros(len(tenants), np.int64)
     last_way = int(platform[c.P_WAYS]) - 1
@@ -137,9 +150,10 @@ class Slowness:
         last = self.first_above(target_ms / (1.0 - _CLOSELY)).clocks_ghz
         beyond = np.linspace(0.0, 1.0, POINTS - _CLOSE_POINTS)[1:]
         clocks = [
-            np.full_like(first, self._turbo), self._spread(first, last, _CLOSE_POINTS),
+            np.full_like(first, self._turbo),
+            self._spread(first, last, _CLOSE_POINTS),
             last * (self._slowest / last) ** beyond,
-        ]  # fmt: skip
+        ]
         found = self._lowest_beyond(self.at(self.cores, np.concatenate(clocks, 1)))
         found.times_s[:, 0] = 0.0
         return found

@@ -29,18 +29,27 @@ def _shrunk(
     least = platform.physical_cores / platform.cpus
     missed = miss_ratio(memory.miss_min, memory.working_set_mib, memory.steepness, held)
     return replace(
-        memory, cpi=memory.cpi * slower, apki=memory.apki * cpu_scale, mlp=memory.mlp * cpu_scale / slower,
-        miss_min=missed, working_set_mib=1e-9, steepness=1.0, power=memory.power * cpu_scale * least,
-    )  # fmt: skip
+        memory,
+        cpi=memory.cpi * slower,
+        apki=memory.apki * cpu_scale,
+        mlp=memory.mlp * cpu_scale / slower,
+        miss_min=missed,
+        working_set_mib=1e-9,
+        steepness=1.0,
+        power=memory.power * cpu_scale * least,
+    )
 
 
 def of_service(service: ServiceModel, platform: PlatformModel, cores: int, ways: int) -> ServiceModel:
     """The stand-in of a service that gets at most so many cores and ways."""
     switching = 1.0 + service.switch_cost * max(0.0, math.log2(service.threads / cores))
     return replace(
-        service, threads=1, instructions=service.instructions / SCALE, switch_cost=0.0,
+        service,
+        threads=1,
+        instructions=service.instructions / SCALE,
+        switch_cost=0.0,
         memory=_shrunk(service.memory, ways, platform, SCALE, switching),
-    )  # fmt: skip
+    )
 
 
 def least_share_served(target_ms: float, seconds: float) -> float:

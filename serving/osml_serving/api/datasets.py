@@ -1,5 +1,7 @@
-"""`/v1/datasets`: data sets of contributors (`osml data contribute --server`), taken in, checked, kept."""
+"""`/v1/datasets`: data sets of contributors (`osml learn data contribute --server`), taken in, checked, kept."""
 
+# pyright: reportUnusedFunction=false
+# FastAPI calls the routes.
 from __future__ import annotations
 
 import asyncio
@@ -38,8 +40,8 @@ def router(runtime: Runtime) -> APIRouter:
     places = asyncio.Semaphore(AT_ONCE)
 
     @routes.post(PATH, openapi_extra=NEW_DATASET, response_class=Response, status_code=202)
-    async def contribute(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
-        """Take a package of `osml data contribute` in, and check it; `GET /v1/datasets/{id}` says what came of it.
+    async def contribute(request: Request) -> Response:
+        """Store and check a package of `osml learn data contribute`; `GET /v1/datasets/{id}` has the result.
 
         The package is read as data only: plain files with plain names, JSON and Parquet, in a process with limits.
         """
@@ -48,7 +50,7 @@ def router(runtime: Runtime) -> APIRouter:
         declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if declared != MEDIA_TYPE:
             message = f"the body is declared as '{declared[:100]}'"
-            hint = f"send a package of `osml data contribute` with 'Content-Type: {MEDIA_TYPE}'"
+            hint = f"send a package of `osml learn data contribute` with 'Content-Type: {MEDIA_TYPE}'"
             raise ApiError(415, "unsupported_media_type", message, hint=hint, headers=CLOSE)
         limit = runtime.settings.max_dataset_mib * 2**20
         length = request.headers.get("content-length", "0")
@@ -73,7 +75,7 @@ def router(runtime: Runtime) -> APIRouter:
         return Response(msgspec.json.encode(record), 202, media_type="application/json")
 
     @routes.get(PATH, openapi_extra=DATASETS, response_class=Response)
-    async def datasets(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def datasets(request: Request) -> Response:
         """List the contributions, newest first."""
         require_any(request.scope)
         records = await asyncio.to_thread(_shelf(runtime).records)
@@ -81,7 +83,7 @@ def router(runtime: Runtime) -> APIRouter:
         return Response(msgspec.json.encode(DatasetList(short)), media_type="application/json")
 
     @routes.get(f"{PATH}/{{identity}}", openapi_extra=DATASET, response_class=Response)
-    async def dataset(request: Request, identity: Identity) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def dataset(request: Request, identity: Identity) -> Response:
         """Show one contribution with what the checks found."""
         require_any(request.scope)
         record = await asyncio.to_thread(_shelf(runtime).find, identity)
@@ -106,9 +108,7 @@ async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[P
     """Write the body into a file of the folder as it comes, and onto the disk: its path, checksum and length."""
     digest, size, looked_at = hashlib.sha256(), 0, 0
     try:
-        file = await asyncio.to_thread(
-            tempfile.NamedTemporaryFile, dir=shelf.folder, prefix=".incoming-", delete=False
-        )  # fmt: skip
+        file = await asyncio.to_thread(tempfile.NamedTemporaryFile, dir=shelf.folder, prefix=".incoming-", delete=False)
     except OSError as error:
         raise _unavailable(f"the package can't be kept: {error.strerror}") from None
     with file:

@@ -1,5 +1,7 @@
 """`POST /v1/decisions`: one observation in, one decision out."""
 
+# pyright: reportUnusedFunction=false
+# FastAPI calls the routes.
 from __future__ import annotations
 
 import asyncio
@@ -31,7 +33,7 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
 
     @routes.post("/v1/decisions", name="decide", openapi_extra=DECISIONS, response_class=Response)
-    async def decide(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def decide(request: Request) -> Response:
         """Decide what a node does until its next observation.
 
         The answer depends on nothing but the request (and the server's default policy and seed): `policy_state` of the
@@ -44,7 +46,7 @@ def router(runtime: Runtime) -> APIRouter:
         return Response(answer, media_type="application/json")
 
     @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
-    async def batch(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def batch(request: Request) -> Response:
         """Decide for up to 32 observations at once, each by itself: a bad one gets its own error, the others decisions.
 
         Three times as many nodes a second as one by one, at the price of waiting for each other.

@@ -1,5 +1,7 @@
 """`POST /v1/experiences`: what came of decisions, kept for learning. Decisions never wait for it."""
 
+# pyright: reportUnusedFunction=false
+# FastAPI calls the routes.
 from __future__ import annotations
 
 import asyncio
@@ -34,7 +36,7 @@ def router(runtime: Runtime) -> APIRouter:
     rate = NodeRate(runtime.settings.max_node_rate)  # of its own: who reports much is still decided for
 
     @routes.post("/v1/experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202)
-    async def add(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def add(request: Request) -> Response:
         """Store what came of decisions: pairs of observations with the decision between them.
 
         The answer comes when they are stored, so a batch that got none can be sent again: the same node, number and
@@ -67,9 +69,7 @@ def router(runtime: Runtime) -> APIRouter:
         return Response(msgspec.json.encode(Receipt(*added)), 202, media_type="application/json")
 
     @routes.get("/v1/experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
-    async def show(  # pyright: ignore[reportUnusedFunction]
-        request: Request, node: WatchedNode, limit: Limit = 10
-    ) -> Response:
+    async def show(request: Request, node: WatchedNode, limit: Limit = 10) -> Response:
         """Show the newest experiences of a node. Rows that can't be read are left out; a header says how many."""
         require(request.scope, node)
         runtime.share.check(request.scope)

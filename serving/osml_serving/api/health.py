@@ -1,5 +1,7 @@
 """Probes and metrics, for orchestrators and Prometheus."""
 
+# pyright: reportUnusedFunction=false
+# FastAPI calls the routes.
 from __future__ import annotations
 
 import re
@@ -55,12 +57,12 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/healthz")
-    async def healthz() -> Health:  # pyright: ignore[reportUnusedFunction]
+    async def healthz() -> Health:
         """Answer: the process lives. It depends on nothing, so that load never gets a server killed."""
         return Health()
 
     @routes.get("/readyz", openapi_extra=READY)
-    async def readyz() -> Ready:  # pyright: ignore[reportUnusedFunction]
+    async def readyz() -> Ready:
         """Answer whether decisions are taken: every policy is warmed up, and nobody has said stop."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
@@ -75,7 +77,7 @@ def router(runtime: Runtime) -> APIRouter:
         )
 
     @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
-    async def metrics(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def metrics(request: Request) -> Response:
         """Counters in Prometheus' text format."""
         require_any(request.scope)
         return Response(runtime.metrics.text(), media_type=CONTENT_TYPE_LATEST)

@@ -1,5 +1,7 @@
 """`/v2`: the models by themselves, for clients of the Open Inference Protocol (KServe, Triton)."""
 
+# pyright: reportUnusedFunction=false
+# FastAPI calls the routes.
 from __future__ import annotations
 
 import asyncio
@@ -43,17 +45,17 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/v2", openapi_extra=V2, response_class=Response)
-    async def server() -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def server() -> Response:
         """Say who answers."""
         return _json(ServerMetadata("osml", __version__, []))
 
     @routes.get("/v2/health/live")
-    async def live() -> dict[str, bool]:  # pyright: ignore[reportUnusedFunction]
+    async def live() -> dict[str, bool]:
         """Answer: the process lives."""
         return {"live": True}
 
     @routes.get("/v2/health/ready", openapi_extra=V2_READY)
-    async def ready() -> dict[str, bool]:  # pyright: ignore[reportUnusedFunction]
+    async def ready() -> dict[str, bool]:
         """Answer whether questions are taken."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
@@ -61,25 +63,19 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/v2/models/{name}", openapi_extra=V2_MODEL, response_class=Response)
     @routes.get("/v2/models/{name}/versions/{version}", openapi_extra=V2_MODEL, response_class=Response)
-    async def model(  # pyright: ignore[reportUnusedFunction]
-        name: Name, version: Version | None = None
-    ) -> Response:
+    async def model(name: Name, version: Version | None = None) -> Response:
         """Describe a model: raw features in, raw units out."""
         return _json(_describe(_find(runtime, name, version)))
 
     @routes.get("/v2/models/{name}/ready", openapi_extra=V2_MODEL_READY, response_class=Response)
     @routes.get("/v2/models/{name}/versions/{version}/ready", openapi_extra=V2_MODEL_READY, response_class=Response)
-    async def model_ready(  # pyright: ignore[reportUnusedFunction]
-        name: Name, version: Version | None = None
-    ) -> Response:
+    async def model_ready(name: Name, version: Version | None = None) -> Response:
         """Answer whether a model takes questions: all that the server has do."""
         return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
 
     @routes.post("/v2/models/{name}/infer", openapi_extra=INFER, response_class=Response)
     @routes.post("/v2/models/{name}/versions/{version}/infer", openapi_extra=INFER, response_class=Response)
-    async def infer(  # pyright: ignore[reportUnusedFunction]
-        request: Request, name: Name, version: Version | None = None
-    ) -> Response:
+    async def infer(request: Request, name: Name, version: Version | None = None) -> Response:
         """Ask a model: one tensor `features` of rows in the order of its inputs, null where not measured.
 
         Tensors are JSON; the binary extension is not there.

@@ -1,5 +1,7 @@
 """The live view: which nodes report, what happened on one lately, and what happens now."""
 
+# pyright: reportUnusedFunction=false
+# FastAPI calls the routes.
 from __future__ import annotations
 
 import time
@@ -33,23 +35,19 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
 
     @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
-    async def nodes(request: Request) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def nodes(request: Request) -> Response:
         """List the nodes that reported since the server started, as far as the token may see them."""
         seen = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
         return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=seen)))
 
     @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
-    async def node(  # pyright: ignore[reportUnusedFunction]
-        request: Request, node: NodeName, points: Points = MAX_POINTS
-    ) -> Response:
+    async def node(request: Request, node: NodeName, points: Points = MAX_POINTS) -> Response:
         """Show the last intervals of one node: at most 600, kept in memory only."""
         require(request.scope, node)
         return _json(_history(runtime, node).document(node, points))
 
     @routes.get("/v1/nodes/{node}/explain", openapi_extra=EXPLAIN, response_class=Response)
-    async def explain_(  # pyright: ignore[reportUnusedFunction]
-        request: Request, node: NodeName, points: Steps = 120
-    ) -> Response:
+    async def explain_(request: Request, node: NodeName, points: Steps = 120) -> Response:
         """Explain the node's last decision: reasons, predictions, and each LC service's way over cores and ways."""
         require(request.scope, node)
         with runtime.share.of(request.scope):
@@ -57,7 +55,7 @@ def router(runtime: Runtime) -> APIRouter:
         return _json(msgspec.json.encode(explained))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
-    async def events(request: Request, node: WatchedNode) -> Response:  # pyright: ignore[reportUnusedFunction]
+    async def events(request: Request, node: WatchedNode) -> Response:
         """Follow one node by server-sent events: `hello`, then an `observation` an interval, and `heartbeat`s."""
         require(request.scope, node)
         try:

@@ -21,15 +21,27 @@ from osml_serving.log import Log
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
-WORKER_VARIABLES = frozenset({
-    "PATH", "HOME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH",
-    "XDG_CACHE_HOME", "CACHE_DIRECTORY",
-})  # fmt: skip
+WORKER_VARIABLES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "LD_LIBRARY_PATH",
+        "XDG_CACHE_HOME",
+        "CACHE_DIRECTORY",
+    }
+)
 State = Literal["checking", "accepted", "refused", "failed"]
 
 
 class DatasetRecord(msgspec.Struct):
-    """What is known of a contribution. `findings` are those of `osml data validate`; `received` is since 1970."""
+    """What is known of a contribution. `findings` are those of `osml learn data validate`; `received` is since 1970."""
 
     id: str
     state: State

@@ -20,7 +20,7 @@ from osml.base.failure import Failure, InputError
 MEMORY = 4 * 2**30  # of addresses, most of which nobody uses
 CPU_S = 900
 MAX_FILES = 10_000
-EXPECTED = "expected what `osml data contribute` packs"
+EXPECTED = "expected what `osml learn data contribute` packs"
 PART = r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,127}"
 NAME = re.compile(
     rf"(dataset\.json|README\.md|checksums\.sha256|croissant\.json|(traces|labels[a-z-]*)/{PART}/{PART}/{PART}\.parquet)\Z"
@@ -57,7 +57,7 @@ def unpack(package: Path, folder: Path) -> None:
 
 
 def check(package: Path, folder: Path) -> dict[str, Any]:
-    """`{"accepted", "rows", "runs", "files", "bytes", "findings"}`, as `osml data validate` says it."""
+    """`{"accepted", "rows", "runs", "files", "bytes", "findings"}`, as `osml learn data validate` says it."""
     from osml.datasets.checks.finding import document  # noqa: PLC0415 - not where pyarrow is not installed
     from osml.datasets.contribute import unpack_check  # noqa: PLC0415
     from osml.datasets.validate import validate  # noqa: PLC0415

@@ -27,9 +27,14 @@ def interval(seq: int, last: Decision | None, latency_ms: float | None, **fields
     moses = replace(EXAMPLE.services[0], latency=None if latency_ms is None else Latency(p99_ms=latency_ms))
     state = last and last.policy_state
     return replace(
-        EXAMPLE, seq=seq, time_s=12.0 + seq, services=[moses, *EXAMPLE.services[1:]], policy_state=state,
-        partition=last and last.partition, **fields,
-    )  # fmt: skip
+        EXAMPLE,
+        seq=seq,
+        time_s=12.0 + seq,
+        services=[moses, *EXAMPLE.services[1:]],
+        policy_state=state,
+        partition=last and last.partition,
+        **fields,
+    )
 
 
 def play(server, latencies, **fields) -> list[Decision]:

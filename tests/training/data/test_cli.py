@@ -1,4 +1,4 @@
-"""`osml data`: JSON that scripts hang on, sentences for people, exit codes."""
+"""`osml learn data`: JSON that scripts hang on, sentences for people, exit codes."""
 
 from __future__ import annotations
 

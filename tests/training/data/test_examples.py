@@ -47,9 +47,10 @@ def test_shapes_are_the_papers(made: Path, model: str) -> None:
 def test_every_row_of_a_labelled_run_is_there_once_with_its_label(made: Path, model: str, alone: bool) -> None:
     known = labels(made)
     wanted = [
-        row for row in traces(made)
+        row
+        for row in traces(made)
         if (row["neighbours"] == 0) == alone and known[row["run"]]["rcliff_cores"] is not None
-    ]  # fmt: skip
+    ]
     source = ExampleSource(made, model)
     found = source.table()
     assert len(found.x) == len(wanted) > 0
@@ -149,7 +150,7 @@ def test_fold_of_a_run_never_changes() -> None:
     [
         ({"model": "c"}, "model is 'c', expected one of a, a2, b, b2"),
         ({"model": "a", "services": ("word",)}, "has no traces for word, expected"),
-        ({"model": "a", "labels": "nowhere"}, "no labels in 'nowhere/', run `osml data label"),
+        ({"model": "a", "labels": "nowhere"}, "no labels in 'nowhere/', run `osml learn data label"),
     ],
 )
 def test_wrong_sources_are_refused_with_a_sentence(made: Path, arguments: dict[str, Any], said: str) -> None:
@@ -218,7 +219,7 @@ def test_traces_of_another_machine_than_the_one_described_are_not_learned(
 @pytest.mark.parametrize(
     ("column", "factor", "said"),
     [
-        ("rss_mib", 2.0**20, r"column 'rss_mib': .*contradict each other; `osml data"),
+        ("rss_mib", 2.0**20, r"column 'rss_mib': .*contradict each other; `osml learn data"),
         ("frequency_ghz", 1000.0, r"column 'frequency_ghz': .*, expected 0\.1 to 7; is it in MHz\?"),
         ("llc_misses_per_s", 1e9, r"column 'llc_misses_per_s': .*, expected 0 to 2e\+10"),
     ],

@@ -130,8 +130,9 @@ def test_columns_without_names_and_in_another_order(tmp_path: Path) -> None:
     other.write_text(",".join(["", *names]) + "\n0," + ",".join(str(cell(4, 3)[name]) for name in names) + "\n")
     rows = imported(tmp_path / "in", tmp_path / "out")[1]
     assert [(row["cores"], row["ipc"], row["p99_ms"]) for row in rows] == [
-        (4, pytest.approx(0.83), 6.5), (5, pytest.approx(0.83), 6.5),
-    ]  # fmt: skip
+        (4, pytest.approx(0.83), 6.5),
+        (5, pytest.approx(0.83), 6.5),
+    ]
 
 
 @pytest.mark.parametrize(

@@ -137,7 +137,7 @@ def test_cells_that_were_not_measured_are_unknown(tmp_path: Path) -> None:
         (np.full((3, 1, 1), 5.0), {}, "too_few_cells"),
         (np.where(np.arange(1, CORES + 1)[:, None, None] >= CORES, 5.0, 50.0) * np.ones((1, WAYS, 1)), {}, "no_oaa"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_labelled_says_why(
     tmp_path: Path, latency: np.ndarray[Any, Any], constants: dict[str, Any], outcome: str
 ) -> None:

@@ -1,4 +1,4 @@
-"""Live nodes: records of the agent and traces of `osml live` become cases; what was not measured is null."""
+"""Live nodes: records of the agent and traces of `osml run live` become cases; what was not measured is null."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ def observation(seq: int, quota: float, platform: Platform, mask: str | None = N
         Service("stress", "be", counters=Counters(work_rate=1.0, bandwidth_gbps=2.0)),
     ]  # fmt: skip
     assignments = [
-        Assignment("redis", cpu_quota=quota, way_mask=mask), Assignment("nginx", cpus="0-1", cpu_quota=1.5),
-    ]  # fmt: skip
+        Assignment("redis", cpu_quota=quota, way_mask=mask),
+        Assignment("nginx", cpus="0-1", cpu_quota=1.5),
+    ]
     return Observation("n1", seq, float(seq), 2.0, platform, services, assignments=assignments)
 
 

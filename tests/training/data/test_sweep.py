@@ -18,8 +18,11 @@ sweep_module = pytest.importorskip("osml_training.collect.sweep")
 simulate_module = pytest.importorskip("osml_training.collect.simulate")
 
 Sweep, parts_of, runs_of, splits = (
-    sweep_module.Sweep, sweep_module.parts_of, sweep_module.runs_of, simulate_module.splits,
-)  # fmt: skip
+    sweep_module.Sweep,
+    sweep_module.parts_of,
+    sweep_module.runs_of,
+    simulate_module.splits,
+)
 
 
 Sweeps = Callable[..., Any]

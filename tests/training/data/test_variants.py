@@ -88,7 +88,7 @@ def test_wrong_names_are_refused_with_a_sentence(name: str, platform: str, said:
 def test_they_are_swept_as_others_are(small_sweep: Callable[..., Any], tmp_path: Path) -> None:
     sweep = small_sweep(
         platforms=("e5-2630v4", "e5-2630v4@6x8"), services=("moses", *variants_of(("moses",), 2)), rows=6000
-    )  # fmt: skip
+    )
     folder = collecting.collect_labelled(tmp_path / "set", sweep)
     source = examples.ExampleSource(folder, "a2")
     assert source.services == ("moses", "moses~1", "moses~2")
@@ -96,7 +96,8 @@ def test_they_are_swept_as_others_are(small_sweep: Callable[..., Any], tmp_path:
     found = source.table()
     cores = found.context[:, source.context.index("platform_cores")]
     assert {(source.platforms[p], float(c)) for p, c in zip(found.platform, cores, strict=True)} == {
-        ("e5-2630v4", 10.0), ("e5-2630v4@6x8", 6.0),
-    }  # fmt: skip
+        ("e5-2630v4", 10.0),
+        ("e5-2630v4@6x8", 6.0),
+    }
     small = found.x[found.platform == 1]
     assert small[:, source.inputs.index("cores")].max() <= 6

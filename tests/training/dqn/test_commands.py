@@ -1,4 +1,4 @@
-"""`osml data transitions`, `osml train c` and `osml train evaluate` from the command line to the folder of a model."""
+"""Model-C from the command line: transitions, training, evaluation, the folder of a model."""
 
 from __future__ import annotations
 

@@ -38,9 +38,7 @@ def world(beyond: float = 0.5) -> Transitions:
     states[:, STATE.index("latency_over_target")] = 1 / (1 - q_i)
     states[:, STATE.index("mean_ms")] = 1 / (1 - q_i)
     run = np.zeros(len(cells), np.int32)
-    return Transitions(
-        states, next_rows(cells), q_i, run, (RunKey("p", "s", "r", 0.5, 1, 0),), (SIZE, SIZE)
-    )  # fmt: skip
+    return Transitions(states, next_rows(cells), q_i, run, (RunKey("p", "s", "r", 0.5, 1, 0),), (SIZE, SIZE))
 
 
 def exact(found: Transitions, reward: Reward, gamma: float) -> np.ndarray[Any, Any]:

@@ -72,9 +72,7 @@ def _observed(job: bool) -> np.ndarray[Any, Any]:
         for known, flow in zip(describe(node, LOADS), flows, strict=True)
     ]
     regions = [Region([name], cores[name], ways[name]) for name in node.names]
-    observation = Observation(
-        "n", 0, 0.0, 1.0, domain_platform(platform), services, partition=Partition(regions)
-    )  # fmt: skip
+    observation = Observation("n", 0, 0.0, 1.0, domain_platform(platform), services, partition=Partition(regions))
     return feature_row(observation, "moses", STATE)
 
 
@@ -101,8 +99,16 @@ def _in_traces(job: bool) -> np.ndarray[Any, Any]:
     spare = [platform.cpus - CORES["moses"] - 1 - job, CORES["xapian"] - 1]
     shares = (float(spare[1]), float(spare[0] - spare[1]))
     shares = (*shares, 0.0) if job else shares
-    run = Run(PLATFORM, "moses", catalogs.service("moses", PLATFORM).threads, LOADS["moses"], (("xapian", 0.4),), jobs,
-              shares, 0)  # fmt: skip
+    run = Run(
+        PLATFORM,
+        "moses",
+        catalogs.service("moses", PLATFORM).threads,
+        LOADS["moses"],
+        (("xapian", 0.4),),
+        jobs,
+        shares,
+        0,
+    )
     table = table_of(run, sweep, schema_of(sweep, PLATFORM))
     column = TraceColumns(table)
     rows = trace_state(column, column.latency())
@@ -132,9 +138,13 @@ def test_what_was_not_measured_is_missing() -> None:
     assert np.isnan(nothing[[STATE.index(n) for n in ("latency_ms", "mean_ms", "requests_per_s", "ipc")]]).all()
     assert nothing[STATE.index("cores")] == 0
     observation = Observation(
-        "n", 0, 0.0, 1.0, domain_platform(catalogs.platform(PLATFORM)), describe(Node(
-            catalogs.platform(PLATFORM), (catalogs.service("moses", PLATFORM),)), LOADS)
-    )  # fmt: skip
+        "n",
+        0,
+        0.0,
+        1.0,
+        domain_platform(catalogs.platform(PLATFORM)),
+        describe(Node(catalogs.platform(PLATFORM), (catalogs.service("moses", PLATFORM),)), LOADS),
+    )
     unmeasured = feature_row(observation, "moses", STATE)
     latencies = [STATE.index(name) for name in ("latency_ms", "mean_ms", "latency_over_target", "requests_per_s")]
     assert np.isnan(unmeasured[latencies]).all()

@@ -52,12 +52,24 @@ def models(tmp_path: Path, champion_net: Any) -> Path:
 
     folder = tmp_path / "models"
     metadata = ModelMetadata(
-        name=CHAMPION, version="1", kind="c", variant="masked", platforms=[PLATFORM], services=["moses"],
+        name=CHAMPION,
+        version="1",
+        kind="c",
+        variant="masked",
+        platforms=[PLATFORM],
+        services=["moses"],
         features=[FeatureSpec(name, None, 0.0, 10.0) for name in STATE],
-        outputs=[OutputSpec(action, None) for action in ACTION_NAMES], margins={}, simulated=True,
-        dataset_fingerprint="f" * 64, commit="c" * 40, seed=1, command="osml train c", licence="Apache-2.0",
-        training={"reward": {"kind": "entropy", "price": 0.1, "cliff": 0.2}, "gamma": 0.9}, metrics={"rows": []},
-    )  # fmt: skip
+        outputs=[OutputSpec(action, None) for action in ACTION_NAMES],
+        margins={},
+        simulated=True,
+        dataset_fingerprint="f" * 64,
+        commit="c" * 40,
+        seed=1,
+        command="osml train c",
+        licence="Apache-2.0",
+        training={"reward": {"kind": "entropy", "price": 0.1, "cliff": 0.2}, "gamma": 0.9},
+        metrics={"rows": []},
+    )
     write_q_bundle(champion_net, metadata, folder / CHAMPION)
     add_to_manifest(folder, entry_of(folder / CHAMPION, metadata))
     return folder

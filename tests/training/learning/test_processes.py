@@ -33,7 +33,7 @@ def run(*arguments: str) -> dict[str, Any]:
 
 @pytest.fixture
 def server(models: Path, tmp_path: Path) -> Iterator[str]:
-    """`osml serve` on these models, with a store of its own; its address."""
+    """`osml run serve` on these models, with a store of its own; its address."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]

@@ -89,9 +89,12 @@ def everything_in(folder: Path) -> dict[str, bytes | None]:
 
 
 def test_a_dry_run_judges_and_writes_nothing(
-    experiences: list[Experience], models: Path, fill: Callable[..., str], tmp_path: Path,
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    tmp_path: Path,
     job_of: Callable[..., LearnJob],
-) -> None:  # fmt: skip
+) -> None:
     before = everything_in(models)
     track = tmp_path / "tracked" / "mlflow.db"
     document = learn(job_of(fill(experiences), models, dry_run=True, track=f"sqlite:///{track}"))
@@ -102,9 +105,12 @@ def test_a_dry_run_judges_and_writes_nothing(
 
 
 def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
-    experiences: list[Experience], models: Path, fill: Callable[..., str], job_of: Callable[..., LearnJob],
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """While the candidate was judged somebody trained another champion and gave it the name of the one before."""
     real = promotion.write_q_bundle
 
@@ -127,9 +133,12 @@ def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
 
 @pytest.mark.usefixtures("impatient_mlflow")
 def test_no_password_is_kept_of_an_address(
-    experiences: list[Experience], models: Path, fill: Callable[..., str], job_of: Callable[..., LearnJob],
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Neither in the record of the promotion, nor in the model's metadata, nor in what is said."""
     store = fill(experiences)
     secret = "http://me:s3cret@127.0.0.1:9"  # noqa: S105 - that is the point

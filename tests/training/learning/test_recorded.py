@@ -23,9 +23,10 @@ def test_a_tuple_is_what_happened_to_one_service(experiences: list[Experience]) 
         return old is not None and 0 < abs(new.cores_of("moses") - old.cores_of("moses")) < 3
 
     experience = next(
-        e for e in experiences
+        e
+        for e in experiences
         if moves(e) and all(s.latency_ms for o in (e.before, e.after) for s in o.services if s.name == "moses")
-    )  # fmt: skip
+    )
     found = recorded([experience], STATE, Reward(price=0.1))
     place = [s.name for s in experience.before.services if s.kind == "lc"].index("moses")
     old, new = experience.before.partition, experience.decision.partition
@@ -76,9 +77,10 @@ USELESS: dict[str, tuple[Callable[[Experience], Experience], str]] = {
 def test_what_teaches_nothing_true_is_left_out(experiences: list[Experience], name: str) -> None:
     spoil, words = USELESS[name]
     good = next(
-        e for e in experiences[30:]
+        e
+        for e in experiences[30:]
         if recorded([e], STATE, Reward()).left_out == {} and e.before.partition != e.decision.partition
-    )  # fmt: skip
+    )
     found = recorded([spoil(good)], STATE, Reward())
     assert any(words in why for why in found.left_out), found.left_out
     assert len(found.block) < 2

@@ -141,10 +141,14 @@ def poisoned(experiences: list[Experience], how: str) -> list[Experience]:
             return told
 
         old, new = before.partition, decision.partition
-        took = {} if old is None else {
-            s.name: new.cores_of(s.name) - old.cores_of(s.name) + new.ways_of(s.name) - old.ways_of(s.name)
-            for s in before.services
-        }  # fmt: skip
+        took = (
+            {}
+            if old is None
+            else {
+                s.name: new.cores_of(s.name) - old.cores_of(s.name) + new.ways_of(s.name) - old.ways_of(s.name)
+                for s in before.services
+            }
+        )
         out.append(
             replace(
                 e,

@@ -114,9 +114,12 @@ def test_a_promotion_that_was_cut_off_changes_nothing_and_can_be_taken_back(
 
 
 def test_an_alias_that_somebody_moved_since_stays_where_it_is(
-    experiences: list[Experience], models: Path, fill: Callable[..., str], tmp_path: Path,
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    tmp_path: Path,
     job_of: Callable[..., LearnJob],
-) -> None:  # fmt: skip
+) -> None:
     pytest.importorskip("mlflow")
     from osml_training.learning.champion_alias import champion_version, move_champion
 

@@ -21,9 +21,16 @@ from osml.base.failure import InputError
 from osml.predictors import load_manifest, load_predictor
 
 NAMES = (
-    "CPU_Utilization", "Frequency", "IPC", "Misses", "MBL", "Virt_Memory", "Res_Memory", "Allocated_Cache",
+    "CPU_Utilization",
+    "Frequency",
+    "IPC",
+    "Misses",
+    "MBL",
+    "Virt_Memory",
+    "Res_Memory",
+    "Allocated_Cache",
     "Allocated_Core",
-)  # fmt: skip
+)
 HIGHEST = (3600.0, 3791.0, 9.17, 645360.0, 1.759e14, 2.7e11, 1.05e11, 45.0, 36.0)
 
 

@@ -53,12 +53,24 @@ def bundle(tmp_path_factory: pytest.TempPathFactory) -> tuple[Trained, ModelMeta
 
     trained = _trained()
     metadata = ModelMetadata(
-        name="b2-masked-p", version="1", kind="b2", variant="masked", platforms=["p"], services=["one"],
+        name="b2-masked-p",
+        version="1",
+        kind="b2",
+        variant="masked",
+        platforms=["p"],
+        services=["one"],
         features=[FeatureSpec(name, None, 0, 1) for name in trained.config.inputs],
-        outputs=[OutputSpec("qos_reduction_pct", "percent points")], margins=trained.margins, simulated=True,
-        dataset_fingerprint="f" * 64, commit="c" * 40, seed=0, command="osml train b2", licence="Apache-2.0",
-        training=msgspec.to_builtins(trained.config), metrics={"rows": [ROW], "coverage": {"0.95": 0.951}},
-    )  # fmt: skip
+        outputs=[OutputSpec("qos_reduction_pct", "percent points")],
+        margins=trained.margins,
+        simulated=True,
+        dataset_fingerprint="f" * 64,
+        commit="c" * 40,
+        seed=0,
+        command="osml train b2",
+        licence="Apache-2.0",
+        training=msgspec.to_builtins(trained.config),
+        metrics={"rows": [ROW], "coverage": {"0.95": 0.951}},
+    )
     return trained, metadata, write_bundle(trained, metadata, tmp_path_factory.mktemp("bundle") / metadata.name)
 
 
@@ -134,7 +146,7 @@ def test_a_server_that_is_gone_loses_nothing(bundle: tuple[Trained, ModelMetadat
     pending = tmp_path / "pending"
     told = tracking.track("http://127.0.0.1:9", *bundle, pending=pending)
     assert len(told) == 1
-    assert "store it by `osml models sync" in told[0]
+    assert "store it by `osml learn models sync" in told[0]
     where = f"sqlite:///{tmp_path}/back/mlflow.db"
     assert tracking.synchronise(where, pending) == ["b2-masked-p"]
     assert [row["version"] for row in versions(where)] == ["1"]

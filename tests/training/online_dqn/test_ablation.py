@@ -40,10 +40,14 @@ def test_the_table_has_a_line_for_each_start():
 def test_the_gate_takes_only_what_is_better_beyond_noise(monkeypatch):
     rng = np.random.default_rng(0)
     noise = rng.normal(0, 0.05, 50)
-    worths = iter([
-        evaluation(0.3 + noise), evaluation(0.3 + noise + rng.normal(-0.001, 0.05, 50)), evaluation(0.2 + noise),
-        evaluation(0.25 + noise),
-    ])  # fmt: skip
+    worths = iter(
+        [
+            evaluation(0.3 + noise),
+            evaluation(0.3 + noise + rng.normal(-0.001, 0.05, 50)),
+            evaluation(0.2 + noise),
+            evaluation(0.25 + noise),
+        ]
+    )
     monkeypatch.setattr(ablation, "evaluate_greedy", lambda *_: next(worths))
     net = {"version": 0}  # anything that can be copied
     champion = Champion(net, "e5-2697v4")

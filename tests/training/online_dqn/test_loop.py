@@ -53,10 +53,12 @@ def weights(net: QNet) -> torch.Tensor:
 def tuples_of(rows: int, inputs: int = len(STATE), seed: int = 0) -> Tuples:
     rng = np.random.default_rng(seed)
     return Tuples(
-        rng.random((rows, inputs), np.float32), rng.integers(0, N_ACTIONS, rows),
-        rng.random(rows, np.float32), rng.random((rows, inputs), np.float32),
+        rng.random((rows, inputs), np.float32),
+        rng.integers(0, N_ACTIONS, rows),
+        rng.random(rows, np.float32),
+        rng.random((rows, inputs), np.float32),
         np.ones((rows, N_ACTIONS), np.int8),
-    )  # fmt: skip
+    )
 
 
 # -- the loop --------------------------------------------------------------------------------------------------------
@@ -126,9 +128,16 @@ def test_tuples_never_span_two_episodes(monkeypatch):
 def test_it_learns_that_nothing_is_worth_more_than_its_price():
     # Targets are never missed here: all that counts is the price, so the best policy gives everything back.
     config = changed(
-        steps=40_000, envs=64, credit="own", max_services=1, learning_starts=500, epsilon=((0, 1.0), (20_000, 0.1)),
-        capacity=40_000, learning_rate=2e-3, replay_ratio=4.0,
-    )  # fmt: skip
+        steps=40_000,
+        envs=64,
+        credit="own",
+        max_services=1,
+        learning_starts=500,
+        epsilon=((0, 1.0), (20_000, 0.1)),
+        capacity=40_000,
+        learning_rate=2e-3,
+        replay_ratio=4.0,
+    )
     config = msgspec.structs.replace(config, reward=msgspec.structs.replace(config.reward, price=10.0))
     env = ServiceSteps(64, **config.environment())
     seen, _ = env.reset(seed=1)
@@ -162,9 +171,12 @@ def test_an_update_by_hand():
     legal = np.zeros((1, N_ACTIONS), np.int8)
     legal[0, [3, 7, 20]] = 1
     one = Tuples(
-        np.array([[0.2, np.nan]], np.float32), np.array([5]), np.array([0.3], np.float32),
-        np.array([[0.4, 0.1]], np.float32), legal,
-    )  # fmt: skip
+        np.array([[0.2, np.nan]], np.float32),
+        np.array([5]),
+        np.array([0.3], np.float32),
+        np.array([[0.4, 0.1]], np.float32),
+        legal,
+    )
     with torch.no_grad():
         before = net(torch.from_numpy(one.before))[0, 5].item()
         double = 0.3 + 0.5 * learner.target(torch.from_numpy(one.after))[0, 7].item()

@@ -69,13 +69,20 @@ def told(tmp_path: Path, config: OnlineConfig, code: str) -> dict:
     (home / "ray_results").mkdir(parents=True, exist_ok=True)
     cache = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     env = os.environ | {
-        "HOME": str(home), "XDG_CACHE_HOME": cache, "RAY_AUTH_MODE": "disabled", "OMP_NUM_THREADS": "1",
+        "HOME": str(home),
+        "XDG_CACHE_HOME": cache,
+        "RAY_AUTH_MODE": "disabled",
+        "OMP_NUM_THREADS": "1",
         "RAY_worker_niceness": "0",  # at Ray's 15 a worker's imports take minutes where others work
-    }  # fmt: skip
+    }
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", PRELUDE + code, msgspec.json.encode(config).decode()],
-        env=env, capture_output=True, text=True, timeout=600, check=False,
-    )  # fmt: skip
+        env=env,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads(done.stdout.strip().splitlines()[-1])
 
@@ -84,7 +91,8 @@ def told(tmp_path: Path, config: OnlineConfig, code: str) -> dict:
 @pytest.mark.timeout(900)
 def test_the_net_is_handed_over_and_taken_back_bit_by_bit_and_both_act_alike(tmp_path):
     found = told(
-        tmp_path, CONFIG,
+        tmp_path,
+        CONFIG,
         """
 cluster = start_ray("local", 1)
 net = net_of(3)
@@ -112,7 +120,7 @@ print(json.dumps({
     "warm": buffer.get_num_timesteps(),
 }))
 """,
-    )  # fmt: skip
+    )
     assert found["weights"] == found["sampler"] == found["target"] == 0.0
     assert found["illegal"]
     assert found["same_actions"]
@@ -123,7 +131,8 @@ print(json.dumps({
 @pytest.mark.timeout(900)
 def test_the_same_seed_gives_the_same_weights_with_offline_tuples_in_the_buffer(tmp_path):
     found = told(
-        tmp_path, CONFIG,
+        tmp_path,
+        CONFIG,
         """
 nets = [net_of(1), net_of(1), net_of(1)]
 ends = [learn_on_rllib(net, msgspec.structs.replace(CONFIG, seed=seed), offline=tuples_of(300))
@@ -135,7 +144,7 @@ print(json.dumps({
     "steps": [end.steps for end in ends],
 }))
 """,
-    )  # fmt: skip
+    )
     assert found["same"] == 0.0
     assert found["other"] > 0
     assert found["learned"] > 0
@@ -146,14 +155,15 @@ print(json.dumps({
 @pytest.mark.timeout(900)
 def test_a_remote_runner_samples_for_the_learner(tmp_path):
     found = told(
-        tmp_path, msgspec.structs.replace(CONFIG, num_env_runners=1),
+        tmp_path,
+        msgspec.structs.replace(CONFIG, num_env_runners=1),
         """
 net = net_of(1)
 end = learn_on_rllib(net, CONFIG)
 print(json.dumps({"steps": end.steps, "learned": float((weights(net) - weights(net_of(1))).abs().max()),
                   "finite": bool(torch.isfinite(weights(net)).all())}))
 """,
-    )  # fmt: skip
+    )
     assert found["steps"] >= 2000
     assert found["learned"] > 0
     assert found["finite"]
@@ -169,9 +179,12 @@ def test_the_replay_ratio_says_how_long_a_round_is():
 
 def test_the_offline_share_says_how_many_tuples_are_put_in():
     many = Tuples(
-        np.zeros((10_000, 2), np.float32), np.zeros(10_000, np.int64), np.zeros(10_000, np.float32),
-        np.zeros((10_000, 2), np.float32), np.ones((10_000, N_ACTIONS), np.int8),
-    )  # fmt: skip
+        np.zeros((10_000, 2), np.float32),
+        np.zeros(10_000, np.int64),
+        np.zeros(10_000, np.float32),
+        np.zeros((10_000, 2), np.float32),
+        np.ones((10_000, N_ACTIONS), np.int8),
+    )
     assert warm_rows(many, msgspec.structs.replace(CONFIG, offline_share=0.2)) == 500
     assert warm_rows(many, msgspec.structs.replace(CONFIG, offline_share=0.0)) == 0
     assert warm_rows(None, CONFIG) == 0

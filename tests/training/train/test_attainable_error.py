@@ -42,9 +42,7 @@ def _rows(runs: int, seed: int, noise: float) -> Rows:
     x[:, inputs.index("cores")] = rng.uniform(1, 36, runs)
     y = np.repeat(x[:, [inputs.index("cores")]], 5, axis=1) + noise * rng.choice([-1.0, 1.0], (runs, 5))
     none = np.zeros(runs, np.int32)
-    return Rows(
-        x, y.astype(np.float32), none, none, np.arange(runs), np.zeros(runs, np.float32), ("one",), ("p",)
-    )  # fmt: skip
+    return Rows(x, y.astype(np.float32), none, none, np.arange(runs), np.zeros(runs, np.float32), ("one",), ("p",))
 
 
 def test_nearest_neighbours_come_down_with_runs_and_stay_above_the_noise() -> None:

@@ -1,4 +1,4 @@
-"""`osml train` and `osml models` from the command line to the folder of a model, on a data set of seconds."""
+"""Training and models from the command line to the folder of a model, on a data set of seconds."""
 
 from __future__ import annotations
 
@@ -107,9 +107,19 @@ def test_evaluation_of_a_stored_model_repeats_the_training_s(
     name = f"a-masked-{PLATFORM}"
     picture = tmp_path / "c.png"
     found = _run(
-        train.app, "evaluate", "--model", name, "--models", str(out), "--dataset", str(sweep), "--baselines",
-        "--importance", "--plot", str(picture),
-    )  # fmt: skip
+        train.app,
+        "evaluate",
+        "--model",
+        name,
+        "--models",
+        str(out),
+        "--dataset",
+        str(sweep),
+        "--baselines",
+        "--importance",
+        "--plot",
+        str(picture),
+    )
     assert found["rows"] == document["rows"]
     assert set(found["baselines"]) == {"linear", "boosted_trees", "nearest_neighbours"}
     assert found["baselines"]["nearest_neighbours"]["bytes"] > 0
@@ -140,7 +150,7 @@ def test_variants_of_unseen_services_tell_whether_margins_hold_for_strangers(
     assert 0 <= strangers["coverage"]["0.9"] <= strangers["coverage"]["0.95"] <= 1
     shown = CliRunner().invoke(
         train.app, ["evaluate", "--model", name, "--models", str(out), "--dataset", str(dataset)]
-    )  # fmt: skip
+    )
     assert "2 variants of unseen services: 90% margin holds" in shown.stdout.replace("\n", " ")
 
 
@@ -152,9 +162,21 @@ def test_transfer_keeps_the_first_layer_and_says_its_parent(
     out, _ = trained
     parent = out / f"a-masked-{PLATFORM}"
     found = _run(
-        train.app, "transfer", "--from", str(parent), "--traces", str(sweep), "--share", "0.5", "--epochs", "2",
-        "--rows", "3000", "--out", str(tmp_path),
-    )  # fmt: skip
+        train.app,
+        "transfer",
+        "--from",
+        str(parent),
+        "--traces",
+        str(sweep),
+        "--share",
+        "0.5",
+        "--epochs",
+        "2",
+        "--rows",
+        "3000",
+        "--out",
+        str(tmp_path),
+    )
     assert {row["split"] for row in found["rows"]} == {"transfer", "unseen"}
     before, after = load_network(parent), load_network(Path(found["folder"]))
     assert np.array_equal(before.linears()[0].weight.detach(), after.linears()[0].weight.detach())
@@ -168,22 +190,38 @@ def test_transfer_keeps_the_first_layer_and_says_its_parent(
     again = from_nothing(how)  # who learns without the parent learns as its kind does
     shipped = shipped_config("a", "masked")
     assert (again.learning_rate, again.hidden_learning_rate, again.anchor) == (
-        shipped.learning_rate, shipped.hidden_learning_rate, 0.0,
-    )  # fmt: skip
+        shipped.learning_rate,
+        shipped.hidden_learning_rate,
+        0.0,
+    )
     assert again.split == shipped.split
     assert from_nothing(shipped) == shipped
     with pytest.raises(InputError, match=r"would take the place of .*, from which it learns: give --name or --out"):
         CliRunner().invoke(
-            train.app, ["transfer", "--from", str(parent), "--traces", str(sweep), "--out", str(out)],
+            train.app,
+            ["transfer", "--from", str(parent), "--traces", str(sweep), "--out", str(out)],
             catch_exceptions=False,
-        )  # fmt: skip
+        )
 
 
 def test_the_curve_has_all_shares(sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
     found = _run(
-        train.app, "transfer", "--from", str(trained[0] / f"a-masked-{PLATFORM}"), "--traces", str(sweep), "--curve",
-        "--shares", "0.1,1", "--epochs", "1", "--rows", "2000", "--plot", str(tmp_path / "t.png"),
-    )  # fmt: skip
+        train.app,
+        "transfer",
+        "--from",
+        str(trained[0] / f"a-masked-{PLATFORM}"),
+        "--traces",
+        str(sweep),
+        "--curve",
+        "--shares",
+        "0.1,1",
+        "--epochs",
+        "1",
+        "--rows",
+        "2000",
+        "--plot",
+        str(tmp_path / "t.png"),
+    )
     assert [point["share"] for point in found["curve"]] == [0.1, 1.0]
     assert found["curve"][0]["runs"] < found["curve"][1]["runs"]
     assert (tmp_path / "t.png").stat().st_size > 10_000
@@ -273,9 +311,18 @@ def test_people_see_importance_correlation_and_the_size_of_the_table(
     sweep: Path, trained: tuple[Path, dict[str, Any]]
 ) -> None:
     shown = CliRunner().invoke(
-        train.app, ["evaluate", "--model", str(trained[0] / f"a-masked-{PLATFORM}"), "--dataset", str(sweep),
-                    "--importance", "--baselines"], env={"COLUMNS": "200"},
-    )  # fmt: skip
+        train.app,
+        [
+            "evaluate",
+            "--model",
+            str(trained[0] / f"a-masked-{PLATFORM}"),
+            "--dataset",
+            str(sweep),
+            "--importance",
+            "--baselines",
+        ],
+        env={"COLUMNS": "200"},
+    )
     assert shown.exit_code == 0, shown.output
     for told in ("when one input is shuffled", "latency_over_target", "rank correlation", "-0.457", " MB"):
         assert told in shown.stdout

@@ -49,9 +49,7 @@ def _rows(count: int = 6000, seed: int = 0, noise: float = 0.0) -> Rows:
     run = (np.arange(count) // 10).astype(np.int64)
     load_share = rng.uniform(0, 1, count).astype(np.float32)
     services = ("one", "two", "three", "four")
-    return Rows(
-        x, y.astype(np.float32)[:, None], service, np.zeros(count, np.int32), run, load_share, services, ("p",)
-    )  # fmt: skip
+    return Rows(x, y.astype(np.float32)[:, None], service, np.zeros(count, np.int32), run, load_share, services, ("p",))
 
 
 def test_a_range_holds_every_machine_but_no_outlier_of_a_sensor() -> None:

@@ -48,11 +48,22 @@ def _folder(network: Network, tmp_path: Path) -> Path:
     from osml.predictors import FeatureSpec, ModelMetadata, OutputSpec
 
     metadata = ModelMetadata(
-        name="t", version="1", kind="a", variant="v", platforms=["p"], services=[],
+        name="t",
+        version="1",
+        kind="a",
+        variant="v",
+        platforms=["p"],
+        services=[],
         features=[FeatureSpec(n, None, 0, 1) for n in ("x", "y", "z")],
         outputs=[OutputSpec(n, None) for n in ("u", "v")],
-        margins={}, simulated=True, dataset_fingerprint="", commit="", seed=0, command="", licence="",
-    )  # fmt: skip
+        margins={},
+        simulated=True,
+        dataset_fingerprint="",
+        commit="",
+        seed=0,
+        command="",
+        licence="",
+    )
     (tmp_path / "metadata.json").write_bytes(msgspec.json.encode(metadata))
     (tmp_path / "model.onnx").write_bytes(onnx_model(network, {"osml.features": "x,y,z"}).SerializeToString())
     return tmp_path

@@ -214,9 +214,19 @@ def test_a_transferred_model_has_no_margins_for_unknown_services(sweep: Path, tm
     trained = _run("a", str(sweep), "--out", str(out), "--epochs", "1", "--rows", "2000", "--json")
     assert trained.exit_code == 0, trained.output
     moved = _run(
-        "transfer", "--from", json.loads(trained.stdout)["folder"], "--traces", str(sweep), "--epochs", "1",
-        "--rows", "2000", "--out", str(tmp_path / "moved"), "--json",
-    )  # fmt: skip
+        "transfer",
+        "--from",
+        json.loads(trained.stdout)["folder"],
+        "--traces",
+        str(sweep),
+        "--epochs",
+        "1",
+        "--rows",
+        "2000",
+        "--out",
+        str(tmp_path / "moved"),
+        "--json",
+    )
     assert moved.exit_code == 0, moved.output
     found = _run("calibrate", json.loads(moved.stdout)["folder"], "--dataset", str(sweep), "--folds", "2")
     assert isinstance(found.exception, InputError)

@@ -1,4 +1,4 @@
-"""Rows per second of `osml data`: collected, labelled, checked, and read as examples. Simulated; one process.
+"""Rows per second of `osml learn data`: collected, labelled, checked, and read as examples. Simulated; one process.
 
 The aim of collecting (1,000,000 rows in 60 s on 2 cores) is 16,700 rows/s and 8,300 rows/s for each of two processes.
 """

@@ -20,7 +20,8 @@ def _learning() -> None:
     import numpy as np
 
     from osml_training.dqn import offline
-    from osml_training.dqn.config import read_offline_config, shipped_offline_config
+    from osml_training.dqn.config import OfflineConfig, read_offline_config, shipped_offline_config
+    from osml_training.dqn.qnet import QNet
     from osml_training.dqn.rewards import intolerable
     from osml_training.dqn.state import STATE
     from osml_training.dqn.transitions import Transitions, next_rows
@@ -36,16 +37,20 @@ def _learning() -> None:
     following = np.concatenate([np.where(one >= 0, one + len(cells) * run, -1) for run in range(_RUNS)])
     over = rng.lognormal(-0.5, 0.5, rows).astype(np.float32)
     found = Transitions(
-        states, following.astype(np.int32), intolerable(over), np.repeat(np.arange(_RUNS, dtype=np.int32), len(cells)),
-        tuple(RunKey("p", "s", str(run), 0.5, 1, 0) for run in range(_RUNS)), (_CORES, _WAYS),
-    )  # fmt: skip
+        states,
+        following.astype(np.int32),
+        intolerable(over),
+        np.repeat(np.arange(_RUNS, dtype=np.int32), len(cells)),
+        tuple(RunKey("p", "s", str(run), 0.5, 1, 0) for run in range(_RUNS)),
+        (_CORES, _WAYS),
+    )
     for variant in ("masked", "paper"):
         shipped = read_offline_config(shipped_offline_config(variant))
         config = msgspec.structs.replace(shipped, updates=_UPDATES, sync=_UPDATES)
         net = offline.new_qnet(found, config)
         learned = sum(progress.tuples for progress in offline.fit(net, found, config))  # the same every time
 
-        def again(net: offline.QNet = net, config: offline.OfflineConfig = config) -> None:
+        def again(net: QNet = net, config: OfflineConfig = config) -> None:
             offline.fit(net, found, config)
 
         take(f"learning_c_{variant}", "tuples/s", rate(learned, again), runs=5)

@@ -33,7 +33,7 @@ def _training() -> None:
         none = np.zeros(_ROWS, np.int32)
         rows = Rows(x, y, none, none, none.astype(np.int64), none.astype(np.float32), ("s",), ("p",))
         few = rows.taken(np.arange(1000))
-        loop.deterministic()  # one thread, as `osml train` does
+        loop.deterministic()  # one thread, as `osml learn train` does
         network = new_network(config, scaling_of(few.x, config), few)
         batches = loop.from_memory(network, rows, config)
 

@@ -1,4 +1,4 @@
-"""What `osml train` and `osml models` need beside the package."""
+"""What `osml learn train` and `osml learn models` need beside the package."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def need(*packages: str) -> None:
     missing = [name for name in packages or _PACKAGES if find_spec(name) is None]
     if missing:
         raise MachineError(
-            f"this command needs {', '.join(missing)}: "
-            "install by `uv sync --inexact --package osml-training --extra train`"
+            f"this command needs {', '.join(missing)}; install it with "
+            "`uv sync --inexact --package osml-training --extra train`"
         )

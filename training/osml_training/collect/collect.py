@@ -79,8 +79,8 @@ def describe(folder: Path, sweep: Sweep, name: str) -> None:
         known = read_description(folder).provenance
         if known != wanted.provenance:
             raise InputError(
-                f"'{folder}' holds another collection ({_difference(known, wanted.provenance)}): "
-                "give the same options to carry on, or another folder"
+                f"'{folder}' contains another collection ({_difference(known, wanted.provenance)}): "
+                "use the same options to continue, or another folder"
             )
     write_description(folder, same_collection(folder, wanted))
 
@@ -89,7 +89,7 @@ def _difference(known: Provenance, wanted: Provenance) -> str:
     before, now = known.settings | {"seed": known.seed}, wanted.settings | {"seed": wanted.seed}
     for key in sorted({*before, *now}):
         if before.get(key) != now.get(key):
-            return f"{key} was {before.get(key)}, now {now.get(key)}"
+            return f"{key}: {before.get(key)}, now {now.get(key)}"
     return f"made by {known.program} {known.version}"
 
 
@@ -113,12 +113,12 @@ def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Itera
         ray: Any = importlib.import_module("ray")
     except ImportError:
         raise Failure(
-            "--ray needs Ray: install it by `uv sync --inexact --package osml-training --extra ray`"
+            "--ray needs Ray; install it with `uv sync --inexact --package osml-training --extra ray`"
         ) from None
     try:
         ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise Failure(f"no Ray cluster at '{address}' ({error})") from None
+        raise Failure(f"cannot reach a Ray cluster at '{address}' ({error})") from None
     try:
         remote = ray.remote(part_bytes)
         waiting: dict[Any, Part] = {}
@@ -138,9 +138,15 @@ def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Itera
 
 
 def collect(
-    folder: Path, sweep: Sweep, *, name: str | None = None, workers: int = 1, ray: str | None = None,
-    part_rows: int = 200_000, done: Callable[[Done], None] | None = None,
-) -> int:  # fmt: skip
+    folder: Path,
+    sweep: Sweep,
+    *,
+    name: str | None = None,
+    workers: int = 1,
+    ray: str | None = None,
+    part_rows: int = 200_000,
+    done: Callable[[Done], None] | None = None,
+) -> int:
     """Collect a sweep into `folder`/traces; returns the rows that are there at the end.
 
     Parts that are there already are kept, so an interrupted collection carries on, and one with more `rows` grows.

@@ -33,9 +33,17 @@ from osml_training.collect.fingerprint import virtual_fingerprint
 Floats = NDArray[np.float64]
 
 SINGLE = (
-    "CPU_Utilization", "Frequency", "IPC", "Misses", "MBL", "Virt_Memory", "Res_Memory", "Allocated_Cache",
-    "Allocated_Core", "Latency",
-)  # fmt: skip
+    "CPU_Utilization",
+    "Frequency",
+    "IPC",
+    "Misses",
+    "MBL",
+    "Virt_Memory",
+    "Res_Memory",
+    "Allocated_Cache",
+    "Allocated_Core",
+    "Latency",
+)
 BESIDE = ("MBL_N", "Allocated_Cache_N", "Allocated_Core_N")
 MULTIPLE = (*SINGLE[:-1], *BESIDE, "Latency")
 
@@ -95,13 +103,13 @@ def _read_csv(file: Path, columns: tuple[str, ...]) -> dict[str, Floats]:
     else:
         if len(head) != len(columns):
             raise InputError(
-                f"{file}: {len(head)} columns without names, expected {len(columns)}: {', '.join(columns)}"
+                f"{file}: {len(head)} columns without a header, expected {len(columns)}: {', '.join(columns)}"
             )
         body, places = lines, list(range(len(columns)))
     try:
         table = np.array([[float(row[place] or "nan") for place in places] for row in body], np.float64)
     except (ValueError, IndexError) as error:
-        raise InputError(f"{file}: a row is not {len(places)} numbers ({error})") from None
+        raise InputError(f"{file}: a row does not have {len(places)} numbers ({error})") from None
     table = table.reshape(-1, len(columns))
     return {name: table[:, k] for k, name in enumerate(columns)}
 
@@ -133,7 +141,7 @@ def _root(folder: Path) -> Path:
     for root in (folder, folder / "data_collection", folder / "data" / "data_collection"):
         if (root / "single").is_dir() or (root / "multiple").is_dir():
             return root
-    raise InputError(f"'{folder}' has neither single/ nor multiple/ (nor data_collection/ with them) in it")
+    raise InputError(f"'{folder}' contains neither single/ nor multiple/ (nor data_collection/ with them)")
 
 
 def _columns(
@@ -164,16 +172,21 @@ def _columns(
 
 
 def _cell_table(
-    cell: _Cell, kind: str, constants: dict[str, Any], platform: PlatformModel, neighbours: int | None, schema: Any,
+    cell: _Cell,
+    kind: str,
+    constants: dict[str, Any],
+    platform: PlatformModel,
+    neighbours: int | None,
+    schema: Any,
     report: Imported,
-) -> Any:  # fmt: skip
+) -> Any:
     """Rows of one cell, or None where it is left out (the report says why)."""
     cores, ways = cell.core + 1, cell.way + 1  # quirk 7: indices from 0
     if cores > platform.cpus or ways > platform.ways:
         message = f"cell of {cores} cores and {ways} ways, but {platform.id} has {platform.cpus} and {platform.ways}"
-        raise InputError(f"{cell.path}: {message}: name the platform on which it was taken")
+        raise InputError(f"{cell.path}: {message}; --platform must be the platform of the traces")
     if kind == "multiple" and (cores == platform.cpus or ways == platform.ways):
-        report.skipped.append(Skipped(str(cell.path), "at all cores or all ways no neighbour ran (quirk 8)"))
+        report.skipped.append(Skipped(str(cell.path), "all cores or all ways: no neighbour ran (quirk 8)"))
         return None
     try:
         raw = _read_csv(cell.path, MULTIPLE if kind == "multiple" else SINGLE)
@@ -183,7 +196,7 @@ def _cell_table(
     given_ways = units.ways(raw["Allocated_Cache"], platform.way_mib)
     matches = (np.rint(raw["Allocated_Core"]) == cores) & (given_ways == ways)
     if not matches.all():
-        message = f"{int((~matches).sum())} rows of another allocation than the file's name says"
+        message = f"{int((~matches).sum())} rows have another allocation than the file name"
         report.skipped.append(Skipped(str(cell.path), message))
     values = {name: array[matches] for name, array in _columns(raw, platform, neighbours, report).items()}
     count = int(matches.sum())
@@ -245,9 +258,9 @@ def import_osml(
         if kind == "single":
             constants |= dict.fromkeys(
                 ("neighbour_cores", "neighbour_ways", "neighbour_cache_mib", "neighbour_bandwidth_gbps"), 0
-            )  # fmt: skip
+            )
         if service is None:
-            report.skipped.append(Skipped(app, "service without a known target: its runs can't be labelled"))
+            report.skipped.append(Skipped(app, "the target of the service is unknown, so its runs cannot be labelled"))
         tables = [_cell_table(cell, kind, constants, platform, beside, schema, report) for cell in cells]
         tables = [table for table in tables if table is not None]
         if not tables:
@@ -261,5 +274,5 @@ def import_osml(
         if done is not None:
             done(f"{kind} {app} {threads} threads {rps}/s", len(whole))
     if report.runs == 0:
-        raise InputError(f"'{root}': no case in it, expected {{single,multiple}}/APP/THREADS/RPS/APP+THREADS+RPS+C+W")
+        raise InputError(f"'{root}' contains no case, expected {{single,multiple}}/APP/THREADS/RPS/APP+THREADS+RPS+C+W")
     return report

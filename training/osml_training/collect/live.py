@@ -1,4 +1,4 @@
-"""What a live node observed, as allocation cases: `osml live` traces, or the record of `osml-agent run --record`."""
+"""What a live node observed, as allocation cases: traces of `osml run live`, or records of `osml-agent run`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Line(msgspec.Struct, frozen=True):
 
 @dataclass
 class LiveFile:
-    """Intervals of one node: each a list of rows, one for each service and job, in the columns of `osml live`."""
+    """Intervals of one node: each a list of rows, one for each service and job, in the columns of `osml run live`."""
 
     platform: Fingerprint
     quantum: float
@@ -48,7 +48,7 @@ class LiveFile:
 
 
 def _flat(observation: Observation, service: Service) -> Row:
-    """One service of an observation in the columns of `osml live`, as far as they are used here."""
+    """One service of an observation in the columns of `osml run live`, as far as they are used here."""
     own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
     latency = service.latency or Latency()
     found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
@@ -73,16 +73,21 @@ def _read_record(file: Path) -> LiveFile:
         except msgspec.MsgspecError as error:
             if number == len(lines) > 1 and not content.endswith(b"\n"):
                 break  # the agent still writes it, or was killed as it did
-            raise InputError(f"{file}: line {number} is no record of `osml-agent run --record` ({error})") from None
+            raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
         platform = observation.platform
         intervals.append([_flat(observation, service) for service in observation.services])
     if platform is None:
-        raise InputError(f"{file}: no observation in it, expected a record of `osml-agent run --record`")
+        raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
     fingerprint = Fingerprint(
-        id=platform.id, logical_cpus=round(platform.cores * platform.core_quantum), llc_ways=platform.ways,
-        way_mib=platform.way_mib, bandwidth_gbps=platform.bandwidth_gbps, memory_gib=platform.memory_gib,
-        base_ghz=platform.frequency_ghz, mba=platform.mba is not None,
-    )  # fmt: skip
+        id=platform.id,
+        logical_cpus=round(platform.cores * platform.core_quantum),
+        llc_ways=platform.ways,
+        way_mib=platform.way_mib,
+        bandwidth_gbps=platform.bandwidth_gbps,
+        memory_gib=platform.memory_gib,
+        base_ghz=platform.frequency_ghz,
+        mba=platform.mba is not None,
+    )
     return LiveFile(fingerprint, platform.core_quantum, Provenance("real", "osml-agent run --record"), intervals)
 
 
@@ -90,25 +95,29 @@ def _read_traces(file: Path) -> LiveFile:
     parquet = open_parquet(file)
     keys: dict[bytes, bytes] = parquet.schema_arrow.metadata or {}
     if keys.get(b"osml.schema", b"").decode() != LIVE_SCHEMA:
-        raise InputError(f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml live`")
+        raise InputError(
+            f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml run live`"
+        )
     said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
     rows: list[Row] = parquet.read().to_pylist()
     if not rows:
-        raise InputError(f"{file}: no row in it")
+        raise InputError(f"{file}: contains no row")
     first = rows[0]
     whole: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         whole.setdefault((row["phase"], row["seq"]), []).append(row)
     fingerprint = Fingerprint(
-        id=first["platform"], logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
-        llc_ways=first["platform_ways"], kernel=said.get("kernel"),
-    )  # fmt: skip
+        id=first["platform"],
+        logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
+        llc_ways=first["platform_ways"],
+        kernel=said.get("kernel"),
+    )
     provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
     return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
 
 
 def read_live(file: Path) -> LiveFile:
-    """A Parquet file of `osml live`, or else a record of the agent (JSON lines). InputError says what is wrong."""
+    """A Parquet file of `osml run live`, or else a record of the agent (JSON lines). InputError says what is wrong."""
     try:
         with file.open("rb") as stream:
             magic = stream.read(4)

@@ -84,8 +84,8 @@ def agreed(rows: Fingerprint, machine: Fingerprint) -> Fingerprint:
         said, found = getattr(rows, field), getattr(machine, field)
         if said is not None and found is not None and said > found:
             raise InputError(
-                f"platform '{rows.id}': the traces speak of {said} ({field}), this machine has {found}: describe the "
-                "machine on which they were taken"
+                f"platform '{rows.id}': the traces have {said} ({field}), this machine has {found}; use --here on the "
+                "machine of the traces"
             )
     known = {name: getattr(rows, name) for name in rows.__struct_fields__ if getattr(rows, name) is not None}
     return replace(machine, **known)

@@ -23,19 +23,34 @@ RESIDENT_SHARE = 0.8
 Ints = NDArray[np.int64]
 
 _MEASURED = {
-    "ipc": m.M_IPC, "bandwidth_gbps": m.M_BANDWIDTH_GBPS, "cpu_usage_cores": m.M_CPUS, "rss_mib": m.M_RESIDENT_MIB,
-    "frequency_ghz": m.M_CLOCK, "llc_occupancy_mib": m.M_OCCUPANCY_MIB, "mean_ms": m.M_MEAN_MS, "p50_ms": m.M_P50_MS,
-    "p95_ms": m.M_P95_MS, "p99_ms": m.M_P99_MS, "requests_per_s": m.M_REQUESTS_PER_S, "requests": m.M_SAMPLES,
-}  # fmt: skip
+    "ipc": m.M_IPC,
+    "bandwidth_gbps": m.M_BANDWIDTH_GBPS,
+    "cpu_usage_cores": m.M_CPUS,
+    "rss_mib": m.M_RESIDENT_MIB,
+    "frequency_ghz": m.M_CLOCK,
+    "llc_occupancy_mib": m.M_OCCUPANCY_MIB,
+    "mean_ms": m.M_MEAN_MS,
+    "p50_ms": m.M_P50_MS,
+    "p95_ms": m.M_P95_MS,
+    "p99_ms": m.M_P99_MS,
+    "requests_per_s": m.M_REQUESTS_PER_S,
+    "requests": m.M_SAMPLES,
+}
 
 
 def provenance_of(sweep: Sweep) -> Provenance:
     """Where the rows of a sweep come from: what made them, without what chose how many there are."""
     settings: dict[str, Any] = {
-        "samples": sweep.samples, "interval_s": sweep.interval_s, "warmup_s": sweep.warmup_s, "noise": sweep.noise,
-        "loads": list(sweep.loads), "threads": list(sweep.threads), "neighbours": list(sweep.neighbours),
-        "jobs": list(sweep.jobs), "colocated": sweep.colocated,
-    }  # fmt: skip
+        "samples": sweep.samples,
+        "interval_s": sweep.interval_s,
+        "warmup_s": sweep.warmup_s,
+        "noise": sweep.noise,
+        "loads": list(sweep.loads),
+        "threads": list(sweep.threads),
+        "neighbours": list(sweep.neighbours),
+        "jobs": list(sweep.jobs),
+        "colocated": sweep.colocated,
+    }
     if sweep.unconfined:
         settings["unconfined"] = sweep.unconfined
     if sweep.most_neighbours != MAX_NEIGHBOURS:

@@ -56,11 +56,26 @@ def splits(total: int, shares: tuple[float, ...], neighbours: int) -> IntArray:
 
 @compiled
 def _sweep(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, order: IntArray,
-    cores: IntArray, ways: IntArray, arrivals: FloatArray, warmup_s: float, interval_s: float, noise: bool,
-    streams: Streams, state: FloatArray, occupancy: FloatArray, flows: FloatArray, measured: FloatArray, work: Work,
-    own: FloatArray, beside: FloatArray,
-) -> None:  # fmt: skip
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    grants: FloatArray,
+    order: IntArray,
+    cores: IntArray,
+    ways: IntArray,
+    arrivals: FloatArray,
+    warmup_s: float,
+    interval_s: float,
+    noise: bool,
+    streams: Streams,
+    state: FloatArray,
+    occupancy: FloatArray,
+    flows: FloatArray,
+    measured: FloatArray,
+    work: Work,
+    own: FloatArray,
+    beside: FloatArray,
+) -> None:
     """Fill `own` and `beside`; `cores` (rows, neighbours) and `ways` (columns, neighbours) are what the others have."""
     n = len(tenants)
     users, masks = np.zeros(len(order), np.int64), np.zeros(n, np.int64)
@@ -115,12 +130,26 @@ def simulate(run: Run, sweep: Sweep) -> Measured:
     own = np.empty((rows, columns, sweep.samples, m.MEASURED_COLUMNS))
     beside = np.empty((rows, columns, sweep.samples))
     _sweep(
-        node.platform_row, node.tenant_rows, node.tables, c.no_limits(n, node.platform_row),
-        np.array(platform.cpu_order(), np.int64), cores, ways, np.array(loads) * np.array(rates), sweep.warmup_s,
-        sweep.interval_s, sweep.noise, np.array([run.seed], np.uint64), np.empty((n, c.STATE_COLUMNS)),
-        np.empty((n, platform.ways)), np.empty((n, c.FLOW_COLUMNS)), np.empty((1, n, m.MEASURED_COLUMNS)),
-        empty_work(n, platform.ways), own, beside,
-    )  # fmt: skip
+        node.platform_row,
+        node.tenant_rows,
+        node.tables,
+        c.no_limits(n, node.platform_row),
+        np.array(platform.cpu_order(), np.int64),
+        cores,
+        ways,
+        np.array(loads) * np.array(rates),
+        sweep.warmup_s,
+        sweep.interval_s,
+        sweep.noise,
+        np.array([run.seed], np.uint64),
+        np.empty((n, c.STATE_COLUMNS)),
+        np.empty((n, platform.ways)),
+        np.empty((n, c.FLOW_COLUMNS)),
+        np.empty((1, n, m.MEASURED_COLUMNS)),
+        empty_work(n, platform.ways),
+        own,
+        beside,
+    )
     others = np.empty((rows, columns, 2), np.int64)
     others[:, :, 0], others[:, :, 1] = cores.sum(1)[:, None], ways.sum(1)[None, :]
     return Measured(own, beside, others)

@@ -93,16 +93,18 @@ class Sweep:
     def checked(self) -> Sweep:
         """This sweep, or InputError for one that cannot be collected."""
         if not self.platforms or not self.services:
-            raise InputError("the sweep has no platform or no service, name at least one of each")
+            raise InputError("the sweep has no platform or no service, expected at least one of each")
         _known(platform_of, self.platforms)
         _known(lambda name: service_of(name, self.platforms[0]), (*self.services, *self.neighbours))
         _known(catalogs.job, self.jobs)
         if not self.loads or not all(0 < load <= MAX_LOAD for load in self.loads):
             raise InputError(
-                f"loads are {list(self.loads)}, expected shares of max load above 0 and up to {MAX_LOAD:g}"
+                f"loads are {list(self.loads)}, expected shares of the maximum load, above 0 and at most {MAX_LOAD:g}"
             )
         if not self.threads or not all(0 < share <= 8 for share in self.threads):
-            raise InputError(f"threads are {list(self.threads)}, expected multiples of the usual number, up to 8")
+            raise InputError(
+                f"threads are {list(self.threads)}, expected multiples of the usual number, above 0 and at most 8"
+            )
         limits = {"rows": (self.rows, 1, 10**11), "samples": (self.samples, 1, 10**5), "seed": (self.seed, 0, 2**63)}
         limits |= {"interval_s": (self.interval_s, 0.01, 3600), "warmup_s": (self.warmup_s, 1, 3600)}
         limits |= {"colocated": (self.colocated, 0, 1000), "unconfined": (self.unconfined, 0, 10**5)}
@@ -111,7 +113,7 @@ class Sweep:
             if not (math.isfinite(value) and low <= value <= high):
                 raise InputError(f"{field} is {value}, expected {low} to {high}")
         if self.colocated and not (self.neighbours or self.jobs):
-            raise InputError("colocated runs need neighbours or jobs, name some or set colocated to 0")
+            raise InputError("colocated runs have no neighbours and no jobs, expected some, or colocated 0")
         return self
 
     def rows_of(self, run: Run) -> int:

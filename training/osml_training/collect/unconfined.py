@@ -37,11 +37,25 @@ class Unconfined(NamedTuple):
 
 @compiled
 def _observe(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, users: IntArray,
-    masks: IntArray, arrivals: FloatArray, interval_s: float, intervals: int, noise: bool, streams: Streams,
-    state: FloatArray, occupancy: FloatArray, flows: FloatArray, measured: FloatArray, work: Work, own: FloatArray,
+    platform: FloatArray,
+    tenants: FloatArray,
+    tables: FloatArray,
+    grants: FloatArray,
+    users: IntArray,
+    masks: IntArray,
+    arrivals: FloatArray,
+    interval_s: float,
+    intervals: int,
+    noise: bool,
+    streams: Streams,
+    state: FloatArray,
+    occupancy: FloatArray,
+    flows: FloatArray,
+    measured: FloatArray,
+    work: Work,
+    own: FloatArray,
     beside: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
     """Fill `own` and `beside` from an idle node on: row k is interval k % intervals."""
     c.make_idle(platform, state)
     occupancy[:, :] = 0.0
@@ -83,11 +97,25 @@ def unconfined(run: Run, sweep: Sweep, node: Node) -> Unconfined:
             others = (cpu, way)
         own, beside = np.empty((rows, m.MEASURED_COLUMNS)), np.empty(rows)
         _observe(
-            node.platform_row, node.tenant_rows, node.tables, c.no_limits(n, node.platform_row), users, masks,
-            np.array(loads) * np.array(rates), sweep.interval_s, INTERVALS, sweep.noise, streams,
-            np.empty((n, c.STATE_COLUMNS)), np.empty((n, platform.ways)), np.empty((n, c.FLOW_COLUMNS)),
-            np.empty((1, n, m.MEASURED_COLUMNS)), empty_work(n, platform.ways), own, beside,
-        )  # fmt: skip
+            node.platform_row,
+            node.tenant_rows,
+            node.tables,
+            c.no_limits(n, node.platform_row),
+            users,
+            masks,
+            np.array(loads) * np.array(rates),
+            sweep.interval_s,
+            INTERVALS,
+            sweep.noise,
+            streams,
+            np.empty((n, c.STATE_COLUMNS)),
+            np.empty((n, platform.ways)),
+            np.empty((n, c.FLOW_COLUMNS)),
+            np.empty((1, n, m.MEASURED_COLUMNS)),
+            empty_work(n, platform.ways),
+            own,
+            beside,
+        )
         parts.append(Unconfined(own, beside, np.tile(np.array(others, np.int64), (rows, 1))))
     return Unconfined(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 

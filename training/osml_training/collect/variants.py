@@ -67,7 +67,9 @@ def _number_of(kind: str, name: str) -> int:
     """The number of a variant; InputError where the name has none."""
     parent, _, number = name.partition(VARIANT)
     if not (number.isdecimal() and 1 <= int(number) <= MOST_VARIANTS):
-        raise InputError(f"{kind} is '{name}', expected {parent}{VARIANT} and the number of a variant from 1 on")
+        raise InputError(
+            f"{kind} is '{name}', expected {parent}{VARIANT}NUMBER with a number from 1 to {MOST_VARIANTS}"
+        )
     return int(number)
 
 
@@ -178,5 +180,7 @@ def _bearing(service: ServiceModel, machine: PlatformModel) -> ServiceModel:
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if meets(middle) else (low, middle)
     return replace(
-        service, max_load=low, scaled=f"a variant of {parent_of(service.name)}, with what {machine.id} bears"
+        service,
+        max_load=low,
+        scaled=f"a variant of {parent_of(service.name)}, with the maximum load that {machine.id} sustains",
     )

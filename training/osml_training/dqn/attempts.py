@@ -29,9 +29,11 @@ class Attempt(NamedTuple):
 
 
 def attempts_of(
-    found: Transitions, validation: Transitions | None, config: OfflineConfig,
+    found: Transitions,
+    validation: Transitions | None,
+    config: OfflineConfig,
     heard: Callable[[Progress], None] | None = None,
-) -> list[Attempt]:  # fmt: skip
+) -> list[Attempt]:
     """`config.attempts` networks, the best first. Same seed, same networks.
 
     `heard` is told of the updates of all of them together. A single one is not judged, so it needs no `validation`.

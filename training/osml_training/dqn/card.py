@@ -13,16 +13,36 @@ def _rows(metadata: ModelMetadata) -> str:
     rows: list[dict[str, Any]] = metadata.metrics.get("rows", [])
     if not rows:
         return "Not evaluated."
-    head = ["policy", "hold-out", "target met after", "possible", "falls in 10,000", "at OAA", "steps", "ends met",
-            "cores over OAA", "ways over OAA"]  # fmt: skip
-    return markdown_table([head] + [
-        [
-            row["policy"], row["split"], f"{row['met']:.2%}", f"{row['could']:.2%}", number(row["crossings"]),
-            f"{row['arrived']:.0%}", number(row["steps"]), f"{row['ended_met']:.1%}", f"{row['cores']:+.1f}",
-            f"{row['ways']:+.1f}",
+    head = [
+        "policy",
+        "hold-out",
+        "target met after",
+        "possible",
+        "falls in 10,000",
+        "at OAA",
+        "steps",
+        "ends met",
+        "cores over OAA",
+        "ways over OAA",
+    ]
+    return markdown_table(
+        [head]
+        + [
+            [
+                row["policy"],
+                row["split"],
+                f"{row['met']:.2%}",
+                f"{row['could']:.2%}",
+                number(row["crossings"]),
+                f"{row['arrived']:.0%}",
+                number(row["steps"]),
+                f"{row['ended_met']:.1%}",
+                f"{row['cores']:+.1f}",
+                f"{row['ways']:+.1f}",
+            ]
+            for row in rows
         ]
-        for row in rows
-    ])  # fmt: skip
+    )
 
 
 def _kept(metadata: ModelMetadata) -> str:

@@ -15,7 +15,7 @@ from osml_training.train.config import CONFIGS, Split
 
 
 class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A training. `osml train c --config FILE` overrides the shipped one of the variant."""
+    """A training. `osml learn train c --config FILE` overrides the shipped one of the variant."""
 
     model: Literal["c"]
     """OSML's Model-C."""
@@ -66,7 +66,7 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             if name not in STATE:
                 raise InputError(f"inputs has '{name}', expected names of {', '.join(STATE)}")
         if len(set(self.inputs)) != len(self.inputs) or not self.inputs:
-            raise InputError(f"inputs are {list(self.inputs)}, expected different names, at least one")
+            raise InputError(f"inputs are {list(self.inputs)}, expected at least one name, all different")
         limits: dict[str, tuple[float, float, float]] = {
             "gamma": (self.gamma, 0, 0.999), "conservative": (self.conservative, 0, 1e6), "known": (self.known, 0, 1),
             "learning_rate": (self.learning_rate, 1e-8, 1), "batch": (self.batch, 1, 10**7),
@@ -79,7 +79,7 @@ class OfflineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }  # fmt: skip
         check_limits(limits)
         if self.drop_counters and not self.masked:
-            raise InputError("drop_counters needs masked: other networks can't tell missing from 0")
+            raise InputError("drop_counters needs masked: other networks cannot distinguish a missing value from 0")
         if not self.hidden or not all(1 <= size <= 4096 for size in self.hidden):
             raise InputError(f"hidden is {self.hidden}, expected layers of 1 to 4096 neurons")
         return self
@@ -90,7 +90,7 @@ def shipped_offline_config(variant: str) -> Path:
     file = CONFIGS / f"c-{variant}.yaml"
     if not file.is_file():
         known = sorted(found.stem.removeprefix("c-") for found in CONFIGS.glob("c-*.yaml"))
-        raise InputError(f"variant is '{variant}', expected one of {', '.join(known)}, or give a --config")
+        raise InputError(f"variant is '{variant}', expected one of {', '.join(known)}, or a --config")
     return file
 
 

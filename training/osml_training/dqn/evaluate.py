@@ -52,7 +52,7 @@ def values(opened: QFunction, found: Transitions, without: Sequence[str] = ()) -
 def evaluate(
     opened: QFunction, datasets: Sequence[Path], *, platform: str | None = None, statuses: int = STATUSES, seed: int = 0
 ) -> dict[str, Any]:
-    """The document of `osml train evaluate` for a Model-C.
+    """The document of `osml learn train evaluate` for a Model-C.
 
     `rows`: for each policy (model, with a margin, without PMU and LLC counters, random, straight to OAA) and hold-out
     (seen, unseen) what `greedy.one_step` and `greedy.walks` say; `falls_refused`: `greedy.refused`. Raises InputError
@@ -65,24 +65,30 @@ def evaluate(
     for part, split in parts:
         try:
             found = transitions_of(
-                datasets, lambda key, part=part: part_of(key, config.split) == part, platform=platform,
-                statuses=statuses, seed=seed,
-            )  # fmt: skip
+                datasets,
+                lambda key, part=part: part_of(key, config.split) == part,
+                platform=platform,
+                statuses=statuses,
+                seed=seed,
+            )
         except InputError:
             continue  # a data set without unseen services is one, too
         q = values(opened, found)
         falls_refused[split] = refused(q, found)
         rows += _rows(opened, q, config, found, optimal_areas(datasets, found), split, seed)
     if not rows:
-        raise InputError(
-            f"the data sets have no run that model '{opened.metadata.name}' was not taught on, or none on its platform"
-        )
+        raise InputError(f"the data sets have no held-out run for model '{opened.metadata.name}' on its platform")
     about = opened.metadata
     return {
-        "model": about.name, "version": about.version, "kind": about.kind, "variant": about.variant,
-        "simulated": about.simulated, "limit": LIMIT, "rows": rows,
+        "model": about.name,
+        "version": about.version,
+        "kind": about.kind,
+        "variant": about.variant,
+        "simulated": about.simulated,
+        "limit": LIMIT,
+        "rows": rows,
         "falls_refused": falls_refused,
-    }  # fmt: skip
+    }
 
 
 def fresh_surfaces(platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
@@ -111,9 +117,14 @@ def evaluation_of(
 
 
 def _rows(
-    opened: QFunction, q: NDArray[np.float32], config: OfflineConfig, found: Transitions, oaa: NDArray[np.float64],
-    split: str, seed: int,
-) -> list[dict[str, Any]]:  # fmt: skip
+    opened: QFunction,
+    q: NDArray[np.float32],
+    config: OfflineConfig,
+    found: Transitions,
+    oaa: NDArray[np.float64],
+    split: str,
+    seed: int,
+) -> list[dict[str, Any]]:
     policies = {
         "model": greedy(q, found),
         f"margin {MARGIN:g}": greedy(q, found, MARGIN),

@@ -52,7 +52,9 @@ def write_q_bundle(net: QNet, metadata: ModelMetadata, folder: Path) -> Path:
     low, high = (np.array([getattr(one, side) for one in metadata.features]) for side in ("low", "high"))
     worst = largest_difference(net, load_q_function(folder), probes(low, high, 4096, 0, missing=net.masked))
     if not worst <= TOLERANCE:
-        raise Failure(f"{folder / ONNX}: answers differ from the network's by {worst:.2g}, expected {TOLERANCE:g}")
+        raise Failure(
+            f"{folder / ONNX}: answers differ from those of the network by {worst:.2g}, expected at most {TOLERANCE:g}"
+        )
     return folder
 
 
@@ -65,13 +67,13 @@ def load_qnet(folder: Path) -> QNet:
         weights = [(found[f"weight{k}"], found[f"bias{k}"]) for k in range(sum("weight" in name for name in found))]
         scaling = scaling_in(found)
         if weights[-1][0].shape[1] != N_ACTIONS or [out.name for out in model.graph.output] != ["q"]:
-            raise InputError(f"{file} has no {N_ACTIONS} values 'q', expected a Model-C")
+            raise InputError(f"{file} does not have {N_ACTIONS} values 'q', expected a Model-C")
     except InputError:
         raise
     except (OSError, KeyError, ValueError, IndexError) as error:
-        raise InputError(f"{file} is no network of `osml train c` ({error})") from None
+        raise InputError(f"{file} is not a network of `osml learn train c` ({error})") from None
     except Exception as error:  # protobuf's own class, which moves between its versions
-        raise InputError(f"{file} is no ONNX file ({error})") from None
+        raise InputError(f"{file} is not an ONNX file ({error})") from None
     hidden = tuple(int(weight.shape[1]) for weight, _ in weights[:-1])
     net = QNet(scaling, hidden=hidden, masked=weights[0][0].shape[0] == 2 * len(scaling.low))
     with torch.no_grad():

@@ -93,9 +93,12 @@ def one_step(found: Transitions, actions: Ints) -> dict[str, float]:
     down = met_before & (MOVES[actions] < 0).any(axis=1)
     fell = down & (found.q_i[after] > 0)
     return {
-        "met": float(met.mean()), "could": float(could.mean()), "kept": float(met[met_before].mean()),
-        "crossings": 1e4 * float(fell.sum() / max(down.sum(), 1)), "downward": float(down.sum()),
-    }  # fmt: skip
+        "met": float(met.mean()),
+        "could": float(could.mean()),
+        "kept": float(met[met_before].mean()),
+        "crossings": 1e4 * float(fell.sum() / max(down.sum(), 1)),
+        "downward": float(down.sum()),
+    }
 
 
 def walks(

@@ -1,4 +1,4 @@
-"""`osml train c` without its command line: tuples, fitted Q, export, evaluation of what was exported, registry."""
+"""`osml learn train c` without its command line: tuples, fitted Q, export, evaluation, registry."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from osml_training.train.splits import Part, chooses
 
 @dataclass(frozen=True)
 class CJob:
-    """One training from the command line. `data`: data sets, or one file of `osml data transitions`."""
+    """One training from the command line. `data`: data sets, or one file of `osml learn data transitions`."""
 
     data: tuple[Path, ...]
     variant: str
@@ -61,9 +61,7 @@ def tuples_of(job: CJob, config: OfflineConfig, part: Part = "train") -> Transit
     keep: Keep = chooses(part, config.split)
     if job.from_file:
         return read_transitions(job.data[0], keep)
-    return transitions_of(
-        job.data, keep, platform=job.platform, statuses=config.statuses, seed=config.seed
-    )  # fmt: skip
+    return transitions_of(job.data, keep, platform=job.platform, statuses=config.statuses, seed=config.seed)
 
 
 def _judged(job: CJob, config: OfflineConfig, found: Transitions, warnings: list[str]) -> Transitions:
@@ -72,8 +70,8 @@ def _judged(job: CJob, config: OfflineConfig, found: Transitions, warnings: list
         return tuples_of(job, config, "validation")
     except InputError:
         warnings.append(
-            f"no run is of the part validation (split.validation is {config.split.validation:g}), so the "
-            f"{config.attempts} networks were judged by what they learned from"
+            f"the validation part has no run (split.validation is {config.split.validation:g}), so the choice among "
+            f"{config.attempts} networks uses their training runs"
         )
         return found
 
@@ -91,11 +89,15 @@ def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None
     seconds = sum(progress.seconds for one in attempts for progress in one.done)
     learned = sum(progress.tuples for one in attempts for progress in one.done)
     told: dict[str, Any] = {
-        "statuses": len(found.states), "tuples": found.tuples, "learned_tuples": learned,
-        "tuples_per_s": round(learned / max(seconds, 1e-9)), "read_s": round(read_s, 2), "fit_s": round(seconds, 2),
+        "statuses": len(found.states),
+        "tuples": found.tuples,
+        "learned_tuples": learned,
+        "tuples_per_s": round(learned / max(seconds, 1e-9)),
+        "read_s": round(read_s, 2),
+        "fit_s": round(seconds, 2),
         "earned_by_seed": {str(one.seed): one.earned for one in attempts if one.earned is not None},
         "variants": len({key.service for key in found.runs if is_variant(key.service)}),
-    }  # fmt: skip
+    }
     name = job.name or f"c-{config.variant}-{found.runs[0].platform}"
     first = describe(net, found, job.data, config, name=name, version=job.version)
     folder = write_q_bundle(net, first, job.out / name)
@@ -116,9 +118,15 @@ def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None
 
 
 def describe(
-    net: QNet, found: Transitions, data: Sequence[Path], config: OfflineConfig, *, name: str, version: str,
+    net: QNet,
+    found: Transitions,
+    data: Sequence[Path],
+    config: OfflineConfig,
+    *,
+    name: str,
+    version: str,
     parent: str | None = None,
-) -> ModelMetadata:  # fmt: skip
+) -> ModelMetadata:
     """What is to be said of a Model-C."""
     features: list[FeatureSpec] = []
     for feature in config.inputs:
@@ -127,13 +135,24 @@ def describe(
         low, high = np.percentile(known, (1, 99)) if len(known) else (0.0, 0.0)
         features.append(FeatureSpec(feature, unit_of(feature), rounded(low), rounded(high), net.masked))
     return ModelMetadata(
-        name=name, version=version, kind="c", variant=config.variant, platforms=[found.runs[0].platform],
-        services=sorted({key.service for key in found.runs if not is_variant(key.service)}), features=features,
-        outputs=[OutputSpec(action, None) for action in ACTION_NAMES], margins={},
-        simulated=_about(data).provenance.kind == "virtual", dataset_fingerprint=fingerprint(data), commit=commit(),
-        seed=config.seed, command=command_line(), licence="Apache-2.0", parent=parent,
+        name=name,
+        version=version,
+        kind="c",
+        variant=config.variant,
+        platforms=[found.runs[0].platform],
+        services=sorted({key.service for key in found.runs if not is_variant(key.service)}),
+        features=features,
+        outputs=[OutputSpec(action, None) for action in ACTION_NAMES],
+        margins={},
+        simulated=_about(data).provenance.kind == "virtual",
+        dataset_fingerprint=fingerprint(data),
+        commit=commit(),
+        seed=config.seed,
+        command=command_line(),
+        licence="Apache-2.0",
+        parent=parent,
         training=msgspec.to_builtins(config),
-    )  # fmt: skip
+    )
 
 
 def _about(data: Sequence[Path]) -> FileDescription:

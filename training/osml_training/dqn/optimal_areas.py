@@ -24,7 +24,7 @@ def optimal_areas(datasets: Sequence[Path], found: Transitions, labels: str = "l
         for traces in trace_files(folder, platforms):
             file = labels_file(folder, traces, labels)
             if not file.exists():
-                raise InputError(f"{traces}: no labels in '{labels}/', run `osml data label {folder}` first")
+                raise InputError(f"{traces}: no labels in '{labels}/'; run `osml learn data label {folder}` first")
             for row in read_whole(file).select(["run", "oaa_cores", "oaa_ways"]).to_pylist():
                 if row["oaa_cores"] is not None and row["oaa_ways"] is not None:
                     known[row["run"]] = (float(row["oaa_cores"]), float(row["oaa_ways"]))

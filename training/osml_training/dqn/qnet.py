@@ -21,8 +21,13 @@ class QNet(nn.Module):
     """Raw features (rows, inputs), NaN where missing -> Q (rows, 49). `masked`: what was measured is an input, too."""
 
     def __init__(
-        self, scaling: Scaling, *, hidden: tuple[int, ...] = HIDDEN, masked: bool = True, seed: int = 0,
-    ):  # fmt: skip
+        self,
+        scaling: Scaling,
+        *,
+        hidden: tuple[int, ...] = HIDDEN,
+        masked: bool = True,
+        seed: int = 0,
+    ):
         super().__init__()
         self.masked, self.hidden = masked, hidden
         self.scaler = Scaler(scaling)

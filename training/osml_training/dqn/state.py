@@ -17,14 +17,29 @@ from osml.simulator.colocation import features as e
 Floats32 = NDArray[np.float32]
 
 PAPER = (
-    "ipc", "llc_misses_per_s", "bandwidth_gbps", "cpu_usage_cores", "cores", "cache_mib", "frequency_ghz", "mean_ms",
-)  # fmt: skip
+    "ipc",
+    "llc_misses_per_s",
+    "bandwidth_gbps",
+    "cpu_usage_cores",
+    "cores",
+    "cache_mib",
+    "frequency_ghz",
+    "mean_ms",
+)
 """Inputs of OSML's Model-C (table 3); its response latency is the mean."""
 
 STATE = (
-    *PAPER, "latency_ms", "target_ms", "latency_over_target", "requests_per_s", "ways", "llc_occupancy_mib",
-    "neighbour_cores", "neighbour_ways", "neighbour_bandwidth_gbps",
-)  # fmt: skip
+    *PAPER,
+    "latency_ms",
+    "target_ms",
+    "latency_over_target",
+    "requests_per_s",
+    "ways",
+    "llc_occupancy_mib",
+    "neighbour_cores",
+    "neighbour_ways",
+    "neighbour_bandwidth_gbps",
+)
 """Inputs of the shipped Model-C, names of `osml.predictors.features.FEATURES`. No memory use: it names the service."""
 
 LATENCIES = ("latency_ms", "mean_ms", "latency_over_target", "requests_per_s")

@@ -138,9 +138,14 @@ def _runs_of(file: Path, chosen: set[str]) -> list[_Run]:
 
 
 def transitions_of(
-    datasets: Sequence[Path], keep: Keep | None = None, *, platform: str | None = None, statuses: int | None = None,
-    seed: int = 0, heard: Callable[[Path], None] | None = None,
-) -> Transitions:  # fmt: skip
+    datasets: Sequence[Path],
+    keep: Keep | None = None,
+    *,
+    platform: str | None = None,
+    statuses: int | None = None,
+    seed: int = 0,
+    heard: Callable[[Path], None] | None = None,
+) -> Transitions:
     """The tuples of data sets of one platform: of the runs that `keep` says, and of so many of them that there are at
     most `statuses` statuses, chosen by `seed`. Raises InputError where there is none, or the platforms are several.
     """
@@ -180,16 +185,18 @@ def about_of(files: Sequence[Path]) -> FileDescription:
     all_of = [described(open_parquet(file).schema_arrow.metadata, str(file)) for file in files]
     names = sorted({one.platform.id for one in all_of})
     if len(names) > 1:
-        raise InputError(f"data sets have platforms {', '.join(names)}, Model-C is of one: name it by --platform")
+        raise InputError(
+            f"the data sets have platforms {', '.join(names)}, Model-C needs one; choose it with --platform"
+        )
     return all_of[0]
 
 
 def _joined(found: list[_Run], about: FileDescription) -> Transitions:
     machine = about.platform
     if machine.logical_cpus is None or machine.llc_ways is None:
-        raise InputError(f"platform '{machine.id}' has no number of CPUs or of ways: Model-C moves both")
+        raise InputError(f"platform '{machine.id}' has no number of CPUs or no number of ways; Model-C needs both")
     if not found:
-        raise InputError("no run of the data sets was chosen: collect more, or hold out less")
+        raise InputError("no run of the data sets is left; collect more runs, or hold out fewer")
     sizes = [len(run.states) for run in found]
     starts = np.concatenate([[0], np.cumsum(sizes)[:-1]])
     following = [
@@ -197,10 +204,13 @@ def _joined(found: list[_Run], about: FileDescription) -> Transitions:
         for run, start in zip(found, starts, strict=True)
     ]
     return Transitions(
-        np.concatenate([run.states for run in found]), np.concatenate(following),
-        np.concatenate([run.q_i for run in found]), np.repeat(np.arange(len(found), dtype=np.int32), sizes),
-        tuple(run.key for run in found), (machine.logical_cpus, machine.llc_ways),
-    )  # fmt: skip
+        np.concatenate([run.states for run in found]),
+        np.concatenate(following),
+        np.concatenate([run.q_i for run in found]),
+        np.repeat(np.arange(len(found), dtype=np.int32), sizes),
+        tuple(run.key for run in found),
+        (machine.logical_cpus, machine.llc_ways),
+    )
 
 
 def rewards_of(found: Transitions, rows: Ints, actions: Ints, reward: Reward) -> Floats32:
@@ -224,9 +234,7 @@ def sample_tuples(found: Transitions, count: int, reward: Reward, rng: np.random
     given = rewards_of(found, rows, actions, reward)
     rows, actions, given = (values[~np.isnan(given)] for values in (rows, actions, given))
     after = found.next[rows, actions]
-    return Tuples(
-        found.states[rows], actions, given, found.states[after], (found.next[after] >= 0).astype(np.int8)
-    )  # fmt: skip
+    return Tuples(found.states[rows], actions, given, found.states[after], (found.next[after] >= 0).astype(np.int8))
 
 
 def write_transitions(file: Path, found: Transitions, about: FileDescription) -> None:
@@ -252,7 +260,7 @@ def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
     if about.schema != TRANSITIONS_SCHEMA or missing:
         raise InputError(
             f"{file}: schema '{about.schema}'{f', column {missing[0]!r} is missing' if missing else ''}, expected "
-            f"'{TRANSITIONS_SCHEMA}' of `osml data transitions`"
+            f"'{TRANSITIONS_SCHEMA}' of `osml learn data transitions`"
         )
     groups = [read_group(parquet, file, group, names) for group in range(parquet.metadata.num_row_groups)]
     table = pa.concat_tables(groups)
@@ -266,23 +274,30 @@ def read_transitions(file: Path, keep: Keep | None = None) -> Transitions:
         raise InputError(f"{file}, column 'next': expected {len(MOVES)} rows of this file in each row")
     machine = about.platform
     if machine.logical_cpus is None or machine.llc_ways is None:
-        raise InputError(f"platform '{machine.id}' has no number of CPUs or of ways: Model-C moves both")
+        raise InputError(f"platform '{machine.id}' has no number of CPUs or no number of ways; Model-C needs both")
     whole = Transitions(
-        np.stack([column(name) for name in STATE], axis=1), following, column("q_i"), run, keys,
+        np.stack([column(name) for name in STATE], axis=1),
+        following,
+        column("q_i"),
+        run,
+        keys,
         (machine.logical_cpus, machine.llc_ways),
-    )  # fmt: skip
+    )
     return whole if keep is None else of_runs(whole, np.array([keep(key) for key in keys]))
 
 
 def of_runs(found: Transitions, chosen: NDArray[np.bool_]) -> Transitions:
     """Those of the runs for which `chosen` (runs,) is true; tuples never leave a run."""
     if not chosen.any():
-        raise InputError("no run of the transitions was chosen: collect more, or hold out less")
+        raise InputError("no run of the transitions is left; collect more runs, or hold out fewer")
     rows = chosen[found.run]
     number = np.cumsum(rows, dtype=np.int32) - 1
     following = found.next[rows]
     return Transitions(
-        found.states[rows], np.where(following >= 0, number[following], np.int32(NONE)), found.q_i[rows],
+        found.states[rows],
+        np.where(following >= 0, number[following], np.int32(NONE)),
+        found.q_i[rows],
         (np.cumsum(chosen, dtype=np.int32) - 1)[found.run[rows]],
-        tuple(key for key, mine in zip(found.runs, chosen.tolist(), strict=True) if mine), found.platform,
-    )  # fmt: skip
+        tuple(key for key, mine in zip(found.runs, chosen.tolist(), strict=True) if mine),
+        found.platform,
+    )

@@ -95,7 +95,7 @@ def network_errors(config: Config, train: Rows, validation: Rows, test: Rows, sp
 
 def reachable(
     config: Config, dataset: Path, platform: str, split: str, rows: int, epochs: int | None = None
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Both on the seen services of a data set, with `rows` to learn from: `nearest` (3,000 rows tested), `larger`.
 
     Beside the larger network stands one of the model's own size that learned from the same rows, `same_size`. The table

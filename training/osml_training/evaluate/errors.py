@@ -41,9 +41,14 @@ def _off_cliff(
 
 
 def table_rows(
-    model: Model, split: str, points: Floats32, rows: Rows, inputs: tuple[str, ...],
-    grids: dict[int, Grid] | None = None, upper: Floats32 | None = None,
-) -> list[dict[str, Any]]:  # fmt: skip
+    model: Model,
+    split: str,
+    points: Floats32,
+    rows: Rows,
+    inputs: tuple[str, ...],
+    grids: dict[int, Grid] | None = None,
+    upper: Floats32 | None = None,
+) -> list[dict[str, Any]]:
     """One row an output of the model: errors in cores and ways, the paper's, the share that falls off the cliff.
 
     `split` is seen, unseen or transfer. For B' the error in percent points is in `core_mae`. With `upper` (the upper

@@ -39,10 +39,14 @@ def _held_out(dataset: Path, config: Config, part: Part, platforms: tuple[str, .
 
 
 def evaluate(
-    predictor: Predictor, dataset: Path, *, platforms: tuple[str, ...] | None = None, rows: int = EVALUATED_ROWS,
+    predictor: Predictor,
+    dataset: Path,
+    *,
+    platforms: tuple[str, ...] | None = None,
+    rows: int = EVALUATED_ROWS,
     transferred: bool = False,
-) -> dict[str, Any]:  # fmt: skip
-    """The document of `osml train evaluate` without its baselines: rows of table 5, coverage, hidden counters.
+) -> dict[str, Any]:
+    """The document of `osml learn train evaluate` without its baselines: rows of table 5, coverage, hidden counters.
 
     Seen and unseen as the model's own split says; on a machine that is new to a model of many its margins are those for
     unseen services, as the policy takes them. `strangers`, where the data set has variants of unseen services: errors
@@ -54,10 +58,17 @@ def evaluate(
     model = config.model
     grids = read_grids(dataset, platforms)
     document: dict[str, Any] = {
-        "model": predictor.metadata.name, "version": predictor.metadata.version, "kind": model,
-        "variant": config.variant, "simulated": predictor.metadata.simulated, "rows": [], "coverage": {},
-        "coverage_unseen": {}, "hidden_counters": [], "by_service": {},
-    }  # fmt: skip
+        "model": predictor.metadata.name,
+        "version": predictor.metadata.version,
+        "kind": model,
+        "variant": config.variant,
+        "simulated": predictor.metadata.simulated,
+        "rows": [],
+        "coverage": {},
+        "coverage_unseen": {},
+        "hidden_counters": [],
+        "by_service": {},
+    }
     parts: tuple[tuple[Part, str], ...] = (("test", "transfer" if transferred else "seen"), ("unseen", "unseen"))
     for part, split in parts:
         found = _held_out(dataset, config, part, platforms, rows)
@@ -81,7 +92,7 @@ def evaluate(
     if strangers is not None:
         document["strangers"] = _of_strangers(predictor, strangers, model)
     if not document["rows"] and strangers is None:
-        raise InputError(f"data set '{dataset}' has no run that model '{predictor.metadata.name}' was not trained on")
+        raise InputError(f"data set '{dataset}' has no held-out run for model '{predictor.metadata.name}'")
     return document
 
 
@@ -98,10 +109,11 @@ def _of_strangers(predictor: Predictor, rows: Rows, model: Model) -> dict[str, A
     answers = predictor.predict(rows.x)
     errors = np.nanmean(absolute(answers.points, rows.y, model), axis=0)
     return {
-        "services": len(np.unique(rows.service)), "runs": len(np.unique(rows.run)),
+        "services": len(np.unique(rows.service)),
+        "runs": len(np.unique(rows.run)),
         "mae": dict(zip(OUTPUTS[model], errors.tolist(), strict=True)),
         "coverage": {key: float(np.mean(shares)) for key, shares in _held(answers, rows, seen=False).items()},
-    }  # fmt: skip
+    }
 
 
 def _strange(predictor: Predictor, rows: Rows) -> bool:
@@ -111,8 +123,11 @@ def _strange(predictor: Predictor, rows: Rows) -> bool:
 
 
 def all_rows(
-    dataset: Path, config: Config, platforms: tuple[str, ...] | None = None, rows: int = EVALUATED_ROWS,
+    dataset: Path,
+    config: Config,
+    platforms: tuple[str, ...] | None = None,
+    rows: int = EVALUATED_ROWS,
     labels: str = "labels",
-) -> Rows:  # fmt: skip
+) -> Rows:
     """Rows of all runs, for models that know no split."""
     return load(source_of(dataset, config, None, platforms=platforms, labels=labels), config, rows)

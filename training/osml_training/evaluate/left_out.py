@@ -39,16 +39,14 @@ def shares_of(train: Rows, validation: Rows, config: Config) -> dict[str, Any]:
     there = sorted({int(group) for group in groups.group[groups.real]})
     if len(there) < 3:
         raise InputError(
-            f"services of the training are in {len(there)} groups, expected at least 3 to leave two out: collect more "
-            f"services, or set service_folds (now {config.service_folds}) higher"
+            f"the services of the training form {len(there)} groups, expected at least 3: collect more services, "
+            f"or set a higher service_folds (now {config.service_folds})"
         )
     pairs = {pair: answers_without(groups, pair, config) for pair in combinations(there, 2)}
     services: dict[str, dict[str, float]] = {}
     for group in there:
         judged = answers_without(groups, (group,), config)
-        parts = [
-            _without(found, groups, group) for pair, found in pairs.items() if group in pair and found is not None
-        ]  # fmt: skip
+        parts = [_without(found, groups, group) for pair, found in pairs.items() if group in pair and found is not None]
         if judged is None or not parts:
             continue
         known = together(parts)
@@ -56,11 +54,13 @@ def shares_of(train: Rows, validation: Rows, config: Config) -> dict[str, Any]:
         for service in np.unique(judged.service):
             mine = judged.taken(judged.service == service)
             services[train.services[int(service)]] = {
-                coverage: float(np.mean(covered(
-                    np.array(margin.two_sided, np.float32) * mine.spread, mine.points, mine.y, mine.run
-                )))
+                coverage: float(
+                    np.mean(
+                        covered(np.array(margin.two_sided, np.float32) * mine.spread, mine.points, mine.y, mine.run)
+                    )
+                )
                 for coverage, margin in margins.items()
-            }  # fmt: skip
+            }
     shares = {f"{c:g}": [found[f"{c:g}"] for found in services.values()] for c in COVERAGES}
     return {
         "services": dict(sorted(services.items())),

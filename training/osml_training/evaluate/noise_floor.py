@@ -29,18 +29,28 @@ def twin_sweep(dataset: Path, platform: str) -> Sweep:
     files = trace_files(dataset, (platform,))
     provenance = read_description(dataset).provenance
     if provenance.kind != "virtual" or provenance.seed is None:
-        raise InputError(f"data set '{dataset}' was not simulated: its noise-free twin is not known")
+        raise InputError(f"data set '{dataset}' is not simulated, so the same runs without noise do not exist")
     services = tuple(sorted({file.parent.name.removeprefix("service=") for file in files}))
     rows = sum(open_parquet(file).metadata.num_rows for file in files)
     settings = provenance.settings
     samples = int(settings["samples"])
     sweep = Sweep(
-        (platform,), services, tuple(settings["neighbours"]), tuple(settings["jobs"]), tuple(settings["loads"]),
-        tuple(settings["threads"]), int(settings["colocated"]), rows, samples, interval_s=float(settings["interval_s"]),
-        warmup_s=float(settings["warmup_s"]), noise=False, seed=provenance.seed,
+        (platform,),
+        services,
+        tuple(settings["neighbours"]),
+        tuple(settings["jobs"]),
+        tuple(settings["loads"]),
+        tuple(settings["threads"]),
+        int(settings["colocated"]),
+        rows,
+        samples,
+        interval_s=float(settings["interval_s"]),
+        warmup_s=float(settings["warmup_s"]),
+        noise=False,
+        seed=provenance.seed,
         most_neighbours=int(settings.get("most_neighbours", MAX_NEIGHBOURS)),
         unconfined=int(settings.get("unconfined", 0)),
-    )  # fmt: skip
+    )
     return replace(sweep, samples=1, rows=max(1, rows // samples))
 
 
@@ -56,7 +66,7 @@ def label_noise(dataset: Path, platform: str, into: Path, model: Model = "a") ->
     both = [(noisy[run], clean[run]) for run in noisy if run in clean]
     pairs = [(a, b) for a, b in both if a.oaa is not None and b.oaa is not None]
     if not pairs:
-        raise InputError(f"data set '{dataset}' and its noise-free twin have no labelled run in common")
+        raise InputError(f"data set '{dataset}' and its noise-free copy have no common labelled run")
     differences = np.concatenate([label_differences(model, a, b) for a, b in pairs])
     return {
         "runs": len(pairs),
@@ -64,9 +74,10 @@ def label_noise(dataset: Path, platform: str, into: Path, model: Model = "a") ->
         "only_clean": sum(a.oaa is None and b.oaa is not None for a, b in both),
         "mae": {
             name: round(float(np.nanmean(differences[:, k])), 4)
-            for k, name in enumerate(OUTPUTS[model]) if np.isfinite(differences[:, k]).any()
+            for k, name in enumerate(OUTPUTS[model])
+            if np.isfinite(differences[:, k]).any()
         },
-    }  # fmt: skip
+    }
 
 
 def _labels(dataset: Path, platform: str) -> dict[str, RunLabels]:
@@ -80,11 +91,16 @@ def label_differences(model: Model, noisy: RunLabels, clean: RunLabels) -> Float
     window = WINDOWS[model]
     cells = np.argwhere(noisy.start_cells(window) & clean.start_cells(window)) + 1  # (cells, 2), from 1
     if model == "b":
-        found = [
-            b_points(np.broadcast_to(run.latency_ms, (len(cells), *run.latency_ms.shape)), cells, noisy.slowdowns)
-            .reshape(-1, len(OUTPUTS["b"])).astype(np.float64)
-            for run in (noisy, clean)
-        ] if len(cells) else [np.empty((0, len(OUTPUTS["b"])))] * 2  # fmt: skip
+        found = (
+            [
+                b_points(np.broadcast_to(run.latency_ms, (len(cells), *run.latency_ms.shape)), cells, noisy.slowdowns)
+                .reshape(-1, len(OUTPUTS["b"]))
+                .astype(np.float64)
+                for run in (noisy, clean)
+            ]
+            if len(cells)
+            else [np.empty((0, len(OUTPUTS["b"])))] * 2
+        )
         unit = np.where(np.arange(len(OUTPUTS["b"])) % 2 == 0, noisy.unit, 1.0)  # core units to CPUs
         return np.where(found[0] == 0, np.nan, np.abs(found[0] - found[1]) * unit)
     taken = np.array(list(product(range(DEPRIVED + 1), repeat=2))[1:])

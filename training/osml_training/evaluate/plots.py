@@ -40,9 +40,12 @@ def plot_calibration(predictor: Predictor, calibration: Rows, test: Rows, file: 
         lowest = min(min(shares) for shares in found.values())
         kind = "simulated" if predictor.metadata.simulated else "measured"
         axes.set(
-            xlabel="promised coverage", ylabel="coverage on held-out runs", xlim=(0.5, 1), ylim=(min(0.5, lowest), 1),
+            xlabel="promised coverage",
+            ylabel="coverage on held-out runs",
+            xlim=(0.5, 1),
+            ylim=(min(0.5, lowest), 1),
             title=f"{predictor.metadata.name} ({kind})",
-        )  # fmt: skip
+        )
         axes.legend(frameon=False)
         axes.grid(alpha=0.3)
         file.parent.mkdir(parents=True, exist_ok=True)

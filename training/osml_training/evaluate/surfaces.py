@@ -37,7 +37,7 @@ def read_labels(
             continue
         file = labels_file(dataset, traces, labels)
         if not file.exists():
-            raise InputError(f"{traces}: no labels in '{labels}/', run `osml data label {dataset}` first")
+            raise InputError(f"{traces}: no labels in '{labels}/'; run `osml learn data label {dataset}` first")
         parquet = open_parquet(file)
         machine = described(parquet.schema_arrow.metadata, str(file)).platform
         for row in parquet.read().to_pylist():

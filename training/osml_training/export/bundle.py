@@ -48,9 +48,15 @@ def unit_of(name: str) -> str | None:
 
 
 def describe(
-    trained: Trained, dataset: Path, *, name: str, version: str, command: str, metrics: dict[str, Any],
+    trained: Trained,
+    dataset: Path,
+    *,
+    name: str,
+    version: str,
+    command: str,
+    metrics: dict[str, Any],
     parent: str | None = None,
-) -> ModelMetadata:  # fmt: skip
+) -> ModelMetadata:
     """What is to be said of a trained model."""
     config = trained.config
     masked = config.variant == "masked"
@@ -61,15 +67,26 @@ def describe(
     about = described(open_parquet(trace_files(dataset)[0]).schema_arrow.metadata, str(dataset))
     variants = {"variants": trained.variants} if trained.variants else {}
     return ModelMetadata(
-        name=name, version=version, kind=config.model, variant=config.variant, platforms=list(trained.platforms),
-        services=list(trained.services), features=features,
-        outputs=[OutputSpec(output, unit_of(output)) for output in OUTPUTS[config.model]], margins=trained.margins,
+        name=name,
+        version=version,
+        kind=config.model,
+        variant=config.variant,
+        platforms=list(trained.platforms),
+        services=list(trained.services),
+        features=features,
+        outputs=[OutputSpec(output, unit_of(output)) for output in OUTPUTS[config.model]],
+        margins=trained.margins,
         margins_unseen=trained.margins_unseen,
-        simulated=about.provenance.kind == "virtual", dataset_fingerprint=dataset_fingerprint(dataset),
-        commit=commit(), seed=config.seed, command=command, licence="Apache-2.0", parent=parent,
+        simulated=about.provenance.kind == "virtual",
+        dataset_fingerprint=dataset_fingerprint(dataset),
+        commit=commit(),
+        seed=config.seed,
+        command=command,
+        licence="Apache-2.0",
+        parent=parent,
         metrics=metrics | {"service_fold_mae": trained.service_fold_errors} | variants,
         training=msgspec.to_builtins(config),
-    )  # fmt: skip
+    )
 
 
 def rounded(value: float) -> float:
@@ -104,7 +121,9 @@ def write_bundle(trained: Trained, metadata: ModelMetadata, folder: Path) -> Pat
     rows = probes(trained.low, trained.high, PROBES, 0, missing=metadata.variant == "masked")
     worst = largest_difference(trained.network, load_predictor(folder), rows)
     if not worst <= TOLERANCE:
-        raise Failure(f"{folder / ONNX}: answers differ from the network's by {worst:.2g}, expected {TOLERANCE:g}")
+        raise Failure(
+            f"{folder / ONNX}: answers differ from those of the network by {worst:.2g}, expected at most {TOLERANCE:g}"
+        )
     return folder
 
 
@@ -112,9 +131,14 @@ def entry_of(folder: Path, metadata: ModelMetadata) -> ManifestEntry:
     """The manifest's line on a folder."""
     sums = {name: sha256(folder / name) for name in (ONNX, METADATA, CARD)}
     return ManifestEntry(
-        metadata.name, metadata.version, metadata.kind, metadata.variant, metadata.platform, sums,
+        metadata.name,
+        metadata.version,
+        metadata.kind,
+        metadata.variant,
+        metadata.platform,
+        sums,
         metadata.dataset_fingerprint,
-    )  # fmt: skip
+    )
 
 
 def add_to_manifest(models: Path, entry: ManifestEntry) -> None:

@@ -36,11 +36,16 @@ def _errors(metadata: ModelMetadata) -> str:
     lines = [["output", "hold-out", "cores", "ways", "paper: cores", "paper: ways", "off the cliff"]]
     lines += [
         [
-            row["output"], row["split"], number(row["core_mae"]), number(row["way_mae"]),
-            number(row["published_core"]), number(row["published_way"]), number(row["off_cliff_share"]),
+            row["output"],
+            row["split"],
+            number(row["core_mae"]),
+            number(row["way_mae"]),
+            number(row["published_core"]),
+            number(row["published_way"]),
+            number(row["off_cliff_share"]),
         ]
         for row in rows
-    ]  # fmt: skip
+    ]
     return markdown_table(lines)
 
 
@@ -56,7 +61,7 @@ def _platform(m: ModelMetadata) -> str:
 
 def _limit(m: ModelMetadata) -> str:
     if m.platform != ANY_PLATFORM:
-        return "It knows the platform above; for another one it has to be transferred (`osml train transfer`)."
+        return "It knows the platform above; for another one it has to be transferred (`osml learn train transfer`)."
     return (
         "It answers for machines that it has never seen, within the ranges above. There the margins to use are those "
         "for unseen services, for all services; the errors above are of a machine that it knows."

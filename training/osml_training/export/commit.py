@@ -13,7 +13,7 @@ _OWN = Path(__file__)
 def _git(*arguments: str) -> str:
     return subprocess.run(
         ["git", *arguments], cwd=_OWN.parent, capture_output=True, text=True, check=True
-    ).stdout.strip()  # fmt: skip
+    ).stdout.strip()
 
 
 def commit() -> str:

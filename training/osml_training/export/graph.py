@@ -43,14 +43,15 @@ class GraphParts:
     ) -> Any:
         """The checked ONNX model: `features` (batch, inputs) -> each of `answers` (batch, outputs)."""
         made = helper.make_graph(
-            self.nodes, "osml",
+            self.nodes,
+            "osml",
             [helper.make_tensor_value_info("features", TensorProto.FLOAT, ["batch", inputs])],
             [helper.make_tensor_value_info(name, TensorProto.FLOAT, ["batch", outputs]) for name in answers],
             self.constants,
-        )  # fmt: skip
+        )
         model = helper.make_model(
             made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION, producer_name="osml"
-        )  # fmt: skip
+        )
         helper.set_model_props(model, metadata)
         onnx.checker.check_model(model, full_check=True)
         return model

@@ -36,9 +36,9 @@ def load_network(folder: Path, *, dropout: float = 0.0) -> Network:
         scaling = scaling_in(found)
         labels = LabelRange(*(found[name].astype(np.float64) for name in ("y_mean", "y_std", "y_low", "y_high")))
     except (OSError, KeyError, ValueError) as error:
-        raise InputError(f"{file} is no network of `osml train` ({error})") from None
+        raise InputError(f"{file} is not a network of `osml learn train` ({error})") from None
     except Exception as error:  # protobuf's own class, which moves between its versions
-        raise InputError(f"{file} is no ONNX file ({error})") from None
+        raise InputError(f"{file} is not an ONNX file ({error})") from None
     inputs, outputs = len(scaling.low), len(labels.mean)
     masked, spread = weights[0][0].shape[0] == 2 * inputs, weights[-1][1].shape[0] == 2 * outputs
     hidden = tuple(int(weight.shape[1]) for weight, _ in weights[:-1])

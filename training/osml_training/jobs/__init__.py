@@ -1,1 +1,1 @@
-"""What the commands of `osml train` do, without their command lines."""
+"""What the commands of `osml learn train` do, without their command lines."""

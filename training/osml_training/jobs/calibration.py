@@ -1,4 +1,4 @@
-"""`osml train calibrate` without its command line: new margins for unknown services of a model, the same weights."""
+"""`osml learn train calibrate` without its command line: new margins for unknown services, the same weights."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from osml_training.train.unseen import unseen_margins
 
 def calibrate(
     model: str, dataset: Path, models: Path | None = None, *, folds: int | None = None, workers: int = 1
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Make `margins_unseen` of a model in its folder anew, from the rows of its training; returns its evaluation.
 
     `folds` replaces the number of groups of services that its training left out in turn: with more of them each network
@@ -40,27 +40,29 @@ def calibrate(
     predictor = load_predictor(folder)
     old = predictor.metadata
     if old.kind == "c":
-        raise InputError(f"model '{old.name}' is a C, expected A, A', B or B': a Model-C has no margins")
+        raise InputError(f"model '{old.name}' is a Model-C, expected A, A', B or B': a Model-C has no margins")
     if old.parent is not None:
         raise InputError(
-            f"model '{old.name}' was transferred from '{old.parent}', expected one that learned from a data set alone: "
-            "groups of services would learn without the parent"
+            f"model '{old.name}' is a transfer of '{old.parent}', expected a model without a parent: "
+            "the networks of the groups would learn without it"
         )
     config, platforms = config_of(predictor), tuple(old.platforms)
     if folds is not None:
         if folds > len(old.services):
-            raise InputError(f"--folds is {folds}, expected at most {len(old.services)}: the services of the training")
+            raise InputError(
+                f"--folds is {folds}, expected at most {len(old.services)}, the number of services in the training"
+            )
         config = msgspec.structs.replace(config, service_folds=folds).checked()
     if config.service_folds < 2:
         raise InputError(
-            f"model '{old.name}': service_folds is {config.service_folds}, expected 2 or more: less leave no group of "
-            "services out; give --folds"
+            f"model '{old.name}': service_folds is {config.service_folds}, expected at least 2 to leave groups of "
+            "services out; set --folds"
         )
     found = dataset_fingerprint(dataset)
     if found != old.dataset_fingerprint:
         raise InputError(
-            f"data set '{dataset}' has fingerprint {found[:12]}..., model '{old.name}' was trained on "
-            f"{old.dataset_fingerprint[:12]}...: who is unknown to it can only be told with its own data set"
+            f"data set '{dataset}' has fingerprint {found[:12]}..., expected {old.dataset_fingerprint[:12]}..., "
+            f"the data set of the training of model '{old.name}'"
         )
     loop.deterministic()
     train = load_part(dataset, config, "train", platforms=platforms)
@@ -68,9 +70,11 @@ def calibrate(
     margins, errors = unseen_margins(train, validation, config, workers=workers)
     made = {"command": command_line(), "commit": commit()}
     first = msgspec.structs.replace(
-        old, margins_unseen=margins, training=old.training | {"service_folds": config.service_folds},
+        old,
+        margins_unseen=margins,
+        training=old.training | {"service_folds": config.service_folds},
         metrics=old.metrics | {"service_fold_mae": errors, "calibrated": made},
-    )  # fmt: skip
+    )
     with TemporaryDirectory() as beside:  # a model that others load stays whole until all is known
         shutil.copy(folder / ONNX, beside)
         (Path(beside) / METADATA).write_bytes(encoded(first))

@@ -1,4 +1,4 @@
-"""`osml train evaluate` without its command line."""
+"""`osml learn train evaluate` without its command line."""
 
 from __future__ import annotations
 
@@ -21,9 +21,7 @@ def folder_of(model: str, models: Path | None = None) -> Path:
     for folder in (Path(model), (models or models_folder()) / model):
         if (folder / METADATA).is_file():
             return folder
-    raise InputError(
-        f"model '{model}' is no folder with a {METADATA}, and none of that name is in {models or models_folder()}"
-    )
+    raise InputError(f"model '{model}' is neither a folder with a {METADATA} nor a name in {models or models_folder()}")
 
 
 def fresh_dataset(config: Config, platform: str, seed: int, rows: int = FRESH_ROWS) -> Path:
@@ -39,11 +37,20 @@ def fresh_dataset(config: Config, platform: str, seed: int, rows: int = FRESH_RO
 
 
 def evaluation(
-    model: str, *, platform: str | None = None, dataset: Path | None = None, rows: int = 200_000,
-    with_baselines: bool = False, with_importance: bool = False, with_floor: bool = False,
-    with_reachable: bool = False, with_left_out: bool = False, models: Path | None = None,
-    seed: int = 1001, plot: Path | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    model: str,
+    *,
+    platform: str | None = None,
+    dataset: Path | None = None,
+    rows: int = 200_000,
+    with_baselines: bool = False,
+    with_importance: bool = False,
+    with_floor: bool = False,
+    with_reachable: bool = False,
+    with_left_out: bool = False,
+    models: Path | None = None,
+    seed: int = 1001,
+    plot: Path | None = None,
+) -> dict[str, Any]:
     """Evaluate a model; with a platform that it was not trained for, its answers there."""
     predictor = load_predictor(folder_of(model, models))
     config = config_of(predictor)

@@ -1,4 +1,4 @@
-"""`osml train MODEL` without its command line: train, export, evaluate what was exported, store, track."""
+"""`osml learn train MODEL` without its command line: train, export, evaluate what was exported, store, track."""
 
 from __future__ import annotations
 
@@ -60,9 +60,14 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load
 
         trained = train_on_ray(
-            job.dataset, config, platforms=platforms, workers=job.workers or 2, address=job.ray,
-            storage=job.out / ".ray", graph=graph_limit,
-        )  # fmt: skip
+            job.dataset,
+            config,
+            platforms=platforms,
+            workers=job.workers or 2,
+            address=job.ray,
+            storage=job.out / ".ray",
+            graph=graph_limit,
+        )
     else:
         trained = train(
             job.dataset, config, platforms=platforms, heard=heard, graph=graph_limit, workers=job.workers or 1

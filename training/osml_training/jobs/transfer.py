@@ -1,4 +1,4 @@
-"""`osml train transfer` without its command line."""
+"""`osml learn train transfer` without its command line."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def _platform(traces: Path, platform: str | None) -> str:
     found = {keys_of(file)["platform"] for file in trace_files(traces)}
     if platform is not None:
         if platform not in found:
-            raise InputError(f"--platform is '{platform}', but the traces are of {', '.join(sorted(found))}")
+            raise InputError(f"--platform is '{platform}', but the traces have {', '.join(sorted(found))}")
         return platform
     if len(found) > 1:
-        raise InputError(f"the traces are of {', '.join(sorted(found))}: name one by --platform")
+        raise InputError(f"the traces have platforms {', '.join(sorted(found))}; choose one with --platform")
     return found.pop()
 
 
@@ -35,23 +35,32 @@ def _changed(changes: dict[str, Any]) -> Callable[[Config], Config]:
 
 
 def transfer_job(
-    source: str, traces: Path, platform: str | None, share: float, changes: dict[str, Any], models: Path | None,
-    out: Path, name: str | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    source: str,
+    traces: Path,
+    platform: str | None,
+    share: float,
+    changes: dict[str, Any],
+    models: Path | None,
+    out: Path,
+    name: str | None = None,
+) -> dict[str, Any]:
     """Transfer, export, evaluate; returns the document with `folder`. InputError where that would be the parent's."""
     where = _platform(traces, platform)
     parent = folder_of(source, models)
     about = load_predictor(parent).metadata
     name = name or f"{about.kind}-{about.variant}-{where}"
     if (out / name).resolve() == parent.resolve():
-        raise InputError(
-            f"the new model would take the place of '{parent}', from which it learns: give --name or --out"
-        )
+        raise InputError(f"the new model would replace its parent '{parent}'; set --name or --out")
     trained = transfer(parent, traces, where, share=share, changes=_changed(changes))
     metadata = describe(
-        trained, traces, name=name, version="1", command=command_line(), metrics={},
+        trained,
+        traces,
+        name=name,
+        version="1",
+        command=command_line(),
+        metrics={},
         parent=about.name,
-    )  # fmt: skip
+    )
     folder = write_bundle(trained, metadata, out / name)
     document = evaluate(load_predictor(folder), traces, platforms=(where,), transferred=True)
     metrics = metadata.metrics | {
@@ -64,9 +73,15 @@ def transfer_job(
 
 
 def draw_curve(
-    source: str, traces: Path, platform: str | None, shares: list[float], changes: dict[str, Any],
-    models: Path | None, plot: Path | None, heard: Callable[[float], None] | None,
-) -> dict[str, Any]:  # fmt: skip
+    source: str,
+    traces: Path,
+    platform: str | None,
+    shares: list[float],
+    changes: dict[str, Any],
+    models: Path | None,
+    plot: Path | None,
+    heard: Callable[[float], None] | None,
+) -> dict[str, Any]:
     """The curve of a transfer, and its picture where one is wanted."""
     where = _platform(traces, platform)
     document = curve(folder_of(source, models), traces, where, shares=shares, changes=_changed(changes), heard=heard)

@@ -145,21 +145,22 @@ def judge(held: HeldOut, virtual: Virtual, config: LearningConfig) -> Verdict:
     e_s, error = virtual.e_s, held.error
     if not e_s.high <= config.margin:
         against.append(
-            f"E_S on the virtual node may rise by {e_s.high:.4f} ({e_s.text('.4f')}), allowed is {config.margin:g}"
+            f"E_S on the virtual node may rise by {e_s.high:.4f} ({e_s.text('.4f')}), expected at most "
+            f"{config.margin:g}"
         )
     since = virtual.e_s_since_first
     if since != e_s and not since.high <= config.margin:
         against.append(
             f"E_S on the virtual node may have risen by {since.high:.4f} since the first champion "
-            f"({since.text('.4f')}), allowed is {config.margin:g}"
+            f"({since.text('.4f')}), expected at most {config.margin:g}"
         )
     if virtual.falls.low > 0 and not e_s.high < 0:  # who meets targets at last can miss them again: E_S weighs both
-        against.append(f"falls off the cliff more often on the virtual node, by {virtual.falls.text()} an episode")
+        against.append(f"more falls off the cliff on the virtual node, by {virtual.falls.text()} per episode")
     if not error.high >= 0:
-        against.append(f"predicts held-out experiences worse, by {error.text()}")
+        against.append(f"larger error on held-out experiences, by {error.text()}")
     for found, words in (
-        (held.falls, "would repeat more of the held-out decisions after which a target was missed"),
-        (held.neglect, "would more often take from services that miss their target"),
+        (held.falls, "more repetitions of held-out decisions after which a target was missed"),
+        (held.neglect, "more actions that take resources from services below target"),
     ):
         if found.n and found.low > 0:
             against.append(f"{words}, by {found.text()}")
@@ -168,18 +169,18 @@ def judge(held: HeldOut, virtual: Virtual, config: LearningConfig) -> Verdict:
     better_at: list[str] = []
     if error.low > config.least_gain * held.champion_error:
         better_at.append(
-            f"the squared error of Q on {held.tuples} held-out tuples falls by {error.text()} of "
+            f"the squared error of Q on {held.tuples} held-out tuples decreases by {error.text()} of "
             f"{held.champion_error:.3g}"
         )
     if e_s.high < 0:
-        better_at.append(f"E_S on the virtual node falls by {-e_s.value:.4f} ({e_s.text('.4f')})")
+        better_at.append(f"E_S on the virtual node decreases by {-e_s.value:.4f} ({e_s.text('.4f')})")
     if not better_at:
         return Verdict(
             False,
             [
-                f"not better beyond noise: the squared error on held-out experiences falls by {error.text()} of "
-                f"{held.champion_error:.3g} (wanted: {config.least_gain:.0%}), E_S on the virtual node changes by "
-                f"{e_s.text('.4f')}"
+                f"not significantly better: the squared error on held-out experiences decreases by {error.text()} "
+                f"of {held.champion_error:.3g} (expected at least {config.least_gain:.0%}), E_S on the virtual node "
+                f"changes by {e_s.text('.4f')}"
             ],
         )
     return Verdict(True, better_at)

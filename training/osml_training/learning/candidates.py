@@ -35,9 +35,13 @@ def candidates_of(
     for rate in config.learning_rates:
         losses: Losses = []
         learned = continue_online(
-            champion, recorded, config.online(metadata, rate), offline=offline, passes=config.passes,
+            champion,
+            recorded,
+            config.online(metadata, rate),
+            offline=offline,
+            passes=config.passes,
             heard=lambda update, loss, losses=losses: losses.append((update, loss)),
-        )  # fmt: skip
+        )
         found += [Candidate(blended(champion, learned, share), rate, share, losses) for share in config.blends]
     return found
 

@@ -15,7 +15,7 @@ from osml_training.online_dqn.config import OnlineConfig
 
 
 class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One run of `osml train c --online`."""
+    """One run of `osml learn train c --online`."""
 
     limit: int = 50_000
     """Newest experiences of the platform that are read."""
@@ -68,10 +68,16 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def online(self, champion: ModelMetadata, learning_rate: float) -> OnlineConfig:
         """How a candidate learns: with the reward and the discount that the champion was trained for."""
         return OnlineConfig(
-            platform=champion.platforms[0], reward=reward_of(champion), gamma=gamma_of(champion),
-            learning_rate=learning_rate, conservative=self.conservative, offline_share=self.offline_share,
-            batch=256, target_sync=256 * 100, seed=self.seed,
-        ).checked()  # fmt: skip
+            platform=champion.platforms[0],
+            reward=reward_of(champion),
+            gamma=gamma_of(champion),
+            learning_rate=learning_rate,
+            conservative=self.conservative,
+            offline_share=self.offline_share,
+            batch=256,
+            target_sync=256 * 100,
+            seed=self.seed,
+        ).checked()
 
 
 def reward_of(champion: ModelMetadata) -> Reward:

@@ -51,7 +51,7 @@ class Promotion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def locked(models: Path) -> Generator[None]:
     """One promotion or rollback at a time in a folder. Raises InputError, Failure where it can't be written."""
     if not models.is_dir():
-        raise InputError(f"{models} is no folder of models")
+        raise InputError(f"{models} is not a folder of models")
     try:
         (models / HISTORY).mkdir(exist_ok=True)
         lock = (models / HISTORY / "lock").open("w")
@@ -91,11 +91,13 @@ def check_champion(models: Path, judged: ManifestEntry) -> None:
     """Raise Failure where the model that a candidate was judged against is gone, or another one has its name."""
     now = next((found for found in load_manifest(models).models if found.name == judged.name), None)
     if now is None:
-        raise Failure(f"'{judged.name}' is no longer in {models / MANIFEST}: somebody else exchanged it, learn again")
+        raise Failure(
+            f"'{judged.name}' is no longer in {models / MANIFEST}: another process replaced it; run the command again"
+        )
     if now != judged:
         raise Failure(
-            f"'{judged.name}' in {models / MANIFEST} is another model than the one that the candidate was judged "
-            f"against (sha256 {_short(now)}, it was {_short(judged)}): learn again"
+            f"'{judged.name}' in {models / MANIFEST} changed during the test of the candidate "
+            f"(sha256 {_short(now)}, before {_short(judged)}); run the command again"
         )
 
 
@@ -111,13 +113,17 @@ def exchange(models: Path, entry: ManifestEntry, judged: ManifestEntry, promotio
         before = file.read_bytes()
     listed = load_manifest(models).models
     if entry.sha256.get(ONNX) == judged.sha256.get(ONNX):
-        raise Failure(f"'{entry.name}' is '{judged.name}', byte for byte: there is nothing to promote")
+        raise Failure(f"'{entry.name}' is identical to '{judged.name}', so it was not promoted")
     manifest = Manifest([entry if found.name == judged.name else found for found in listed])
     after = msgspec.json.format(msgspec.json.encode(manifest), indent=1) + b"\n"
     done = msgspec.structs.replace(
-        promotion, replaced=judged.name, before=_sum(before), after=_sum(after),
-        replaced_sha256=judged.sha256.get(ONNX, ""), sha256=entry.sha256.get(ONNX, ""),
-    )  # fmt: skip
+        promotion,
+        replaced=judged.name,
+        before=_sum(before),
+        after=_sum(after),
+        replaced_sha256=judged.sha256.get(ONNX, ""),
+        sha256=entry.sha256.get(ONNX, ""),
+    )
     number = _last(models) + 1
     history = models / HISTORY
     for part in (*(models / entry.name / name for name in entry.sha256), models / entry.name):
@@ -133,7 +139,7 @@ def last_promotion(models: Path, kind: str, platform: str | None) -> Promotion:
     """The newest record. InputError where there is none, or it is of another model: those are undone in order."""
     number = _last(models)
     if number == 0:
-        raise InputError(f"{models} has no promotion to take back")
+        raise InputError(f"{models} has no promotion to roll back")
     file = models / HISTORY / f"{number:04}.json"
     try:
         found = msgspec.json.decode(file.read_bytes(), type=Promotion)
@@ -141,8 +147,8 @@ def last_promotion(models: Path, kind: str, platform: str | None) -> Promotion:
         raise InputError(f"{file} can't be read ({error})") from None
     if found.kind != kind or platform not in (None, found.platform):
         raise InputError(
-            f"the last promotion was of '{found.name}' (kind {found.kind}, platform {found.platform}), "
-            f"expected kind {kind}{'' if platform is None else f', platform {platform}'}: take that back first"
+            f"the last promotion was '{found.name}' (kind {found.kind}, platform {found.platform}), "
+            f"expected kind {kind}{'' if platform is None else f', platform {platform}'}; roll it back first"
         )
     return found
 
@@ -183,9 +189,9 @@ def take_back(models: Path) -> None:
     except (OSError, msgspec.MsgspecError) as error:
         raise Failure(f"promotion {number} of {models} can't be read ({error}): edit {MANIFEST} by hand") from None
     if now not in (promotion.before, promotion.after):
-        raise Failure(f"{models / MANIFEST} was changed after '{promotion.name}' was promoted: edit it by hand")
+        raise Failure(f"{models / MANIFEST} changed after the promotion of '{promotion.name}'; edit it by hand")
     if _sum(before) != promotion.before:
-        raise Failure(f"{kept} is not the manifest that it was: edit {models / MANIFEST} by hand")
+        raise Failure(f"{kept} changed since it was saved; edit {models / MANIFEST} by hand")
     if now == promotion.after:
         _check_replaced(models, _manifest(kept), promotion)
         write_through(models / MANIFEST, before)
@@ -200,7 +206,7 @@ def _check_replaced(models: Path, manifest: Manifest, promotion: Promotion) -> N
             try:
                 verify_entry(models, entry)
             except InputError as error:
-                raise Failure(f"'{promotion.name}' stays, '{entry.name}' can't take its place again: {error}") from None
+                raise Failure(f"'{promotion.name}' stays, because '{entry.name}' cannot replace it: {error}") from None
 
 
 def _last(models: Path) -> int:
@@ -223,7 +229,7 @@ def write_through(file: Path, content: bytes) -> None:
     try:
         _sync(file.parent)
     except OSError as error:
-        raise Failure(f"{file} is written, but may not outlive a power cut ({error.strerror})") from None
+        raise Failure(f"{file} is written, but a power failure may lose it ({error.strerror})") from None
 
 
 def _sync(path: Path) -> None:

@@ -1,4 +1,4 @@
-"""`osml train c --online` without its command line."""
+"""`osml learn train c --online` without its command line."""
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # torch's own annotations have gaps.
@@ -67,9 +67,11 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     told_of |= learned | {"fingerprint": _fingerprint(train.tuples)}
     document |= learned
     document |= {
-        "better": verdict.promote, "reasons": verdict.reasons, "held_out": told_of["held_out"],
+        "better": verdict.promote,
+        "reasons": verdict.reasons,
+        "held_out": told_of["held_out"],
         "virtual_node": told_of["virtual_node"],
-    }  # fmt: skip
+    }
     judged = Judged(entry, metadata, chosen.net, verdict, told_of, chosen.losses)
     return document | hand_over(job, judged, warnings, heard)
 
@@ -89,7 +91,7 @@ def _first(job: LearnJob, champion: ManifestEntry, warnings: list[str]) -> QNet 
     try:
         verify_entry(job.models, first)
     except InputError as error:
-        warnings.append(f"what was lost since the first champion was not judged ({error})")
+        warnings.append(f"the candidate was not compared with the first champion ({error})")
         return None
     return load_qnet(job.models / first.name).eval()
 
@@ -111,7 +113,7 @@ def _rng(config: LearningConfig) -> Any:
 def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, Any]]:
     url = store_url(job.store)
     if url is None:
-        raise InputError("--store is 'none', expected the store that the server writes")
+        raise InputError("--store is 'none', expected the experience store of the server")
     store = Store(open_engine(url, writes=False))
     since_s = taken_back_at(job.models, "c", job.platform)
     count = old = 0
@@ -140,11 +142,11 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
 def _lack(found: Recorded, held: Recorded, config: LearningConfig) -> str | None:
     """What is missing for learning anything; None where there is enough."""
     if len(found.block) < config.least:
-        dropped = ", ".join(f"{count} {why}" for why, count in found.left_out.items()) or "nothing was left out"
+        dropped = ", ".join(f"{count} {why}" for why, count in found.left_out.items()) or "no experience was left out"
         return f"{len(found.block)} usable tuples, expected at least {config.least} ({dropped})"
     blocks = len(set(held.block.tolist()))
     if blocks < config.least_blocks:
-        return f"{blocks} minutes of services are held out, expected at least {config.least_blocks}"
+        return f"{blocks} blocks of one minute and one service are held out, expected at least {config.least_blocks}"
     return None
 
 

@@ -34,7 +34,7 @@ Heard = Callable[[str], None]
 
 @dataclass(frozen=True)
 class LearnJob:
-    """One run. `track` is MLflow's address, None without it; `offline` a file of `osml data transitions`.
+    """One run. `track` is MLflow's address, None without it; `offline` a file of `osml learn data transitions`.
 
     A dry run reads, learns and judges, and writes nothing anywhere.
     """
@@ -65,9 +65,16 @@ def hand_over(job: LearnJob, judged: Judged, warnings: list[str], heard: Heard) 
     with tempfile.TemporaryDirectory() as scratch, contextlib.nullcontext() if job.dry_run else locked(job.models):
         name, version = _next(job.models, old)
         metadata = msgspec.structs.replace(
-            old, name=name, version=version, parent=old.name, command=command_line(), commit=commit(),
-            seed=job.config.seed, dataset_fingerprint=metrics["fingerprint"], metrics={"rows": [], "online": metrics},
-        )  # fmt: skip
+            old,
+            name=name,
+            version=version,
+            parent=old.name,
+            command=command_line(),
+            commit=commit(),
+            seed=job.config.seed,
+            dataset_fingerprint=metrics["fingerprint"],
+            metrics={"rows": [], "online": metrics},
+        )
         folder = write_q_bundle(judged.candidate, metadata, Path(scratch) / name)
         open_checked(folder.parent, entry_of(folder, metadata))
         told_of: dict[str, Any] = {"candidate": name, "version": version, "warnings": warnings}
@@ -86,19 +93,23 @@ def hand_over(job: LearnJob, judged: Judged, warnings: list[str], heard: Heard) 
             try:
                 move_champion(job.track, done.registered, done.version)
             except Failure as failure:
-                warnings.append(f"the alias champion was not moved ({failure})")
+                warnings.append(f"the alias champion did not move ({failure})")
     return told_of | {"promoted": True, "folder": str(job.models / name)}
 
 
 def _register(
-    uri: str, promotion: Promotion, metadata: ModelMetadata, losses: Losses, folder: Path,
+    uri: str,
+    promotion: Promotion,
+    metadata: ModelMetadata,
+    losses: Losses,
+    folder: Path,
     warnings: list[str],
-) -> Promotion:  # fmt: skip
+) -> Promotion:
     try:
         before = champion_version(uri, registered_name(metadata))
         version = register(uri, metadata, losses, folder)
     except Failure as failure:
-        warnings.append(f"not stored in MLflow ({failure})")
+        warnings.append(f"the run is not stored in MLflow ({failure})")
         return promotion
     return msgspec.structs.replace(
         promotion, uri=masked(uri), registered=registered_name(metadata), version=version, champion_before=before

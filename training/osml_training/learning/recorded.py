@@ -117,13 +117,20 @@ def _stacked(rows: list[_Row], inputs: int, left_out: dict[str, int]) -> Recorde
         return np.asarray(values, kind).reshape(len(rows), *shape)
 
     tuples = Tuples(
-        stack("before", np.float32, inputs), stack("action", np.int64), stack("reward", np.float32),
-        stack("after", np.float32, inputs), stack("legal_after", np.int8, 49),
-    )  # fmt: skip
+        stack("before", np.float32, inputs),
+        stack("action", np.int64),
+        stack("reward", np.float32),
+        stack("after", np.float32, inputs),
+        stack("legal_after", np.int8, 49),
+    )
     return Recorded(
-        tuples, stack("legal_before", np.int8, 49), stack("before_met", np.bool_), stack("after_met", np.bool_),
-        stack("block", np.int64), left_out,
-    )  # fmt: skip
+        tuples,
+        stack("legal_before", np.int8, 49),
+        stack("before_met", np.bool_),
+        stack("after_met", np.bool_),
+        stack("block", np.int64),
+        left_out,
+    )
 
 
 def _unusable(experience: Experience) -> str | None:
@@ -177,9 +184,15 @@ def _row(experience: Experience, service: Service, names: Sequence[str], reward:
         gain = entropy_gain(q_i[:1], q_i[1:], reward.cliff)
     costs = costs_of(before.platform.cores, before.platform.ways or 1, reward)
     return _Row(
-        states[0], action, float(gain[0] - costs[action]), states[1], _legal(after, new, then),
-        _legal(before, old, service), bool(ratio[0] <= 1), bool(ratio[1] <= 1),
-    )  # fmt: skip
+        states[0],
+        action,
+        float(gain[0] - costs[action]),
+        states[1],
+        _legal(after, new, then),
+        _legal(before, old, service),
+        bool(ratio[0] <= 1),
+        bool(ratio[1] <= 1),
+    )
 
 
 def implausible(state: Floats32, names: Sequence[str]) -> str | None:

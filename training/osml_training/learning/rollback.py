@@ -1,4 +1,4 @@
-"""`osml models rollback c` without its command line."""
+"""`osml learn models rollback c` without its command line."""
 
 from __future__ import annotations
 
@@ -28,22 +28,28 @@ def roll_back(models: Path, kind: str, platform: str | None, track: str | None =
         try:
             note_rollback(models, kind, promotion.platform, time.time())
         except Failure as failure:
-            warnings.append(f"the next run may learn the same from the same store ({failure})")
+            warnings.append(f"the next run may promote the same model again from this store ({failure})")
     if promotion.uri is not None and promotion.registered is not None:
         _move_alias_back(track or promotion.uri, promotion, warnings)
     manifest: Manifest = load_manifest(models)
     now = next((e.name for e in manifest.models if (e.kind, e.platform) == (kind, promotion.platform)), None)
     return {
-        "taken_back": promotion.name, "champion": now, "platform": promotion.platform, "models": str(models),
-        "manifest_sha256": promotion.before, "warnings": warnings,
-    }  # fmt: skip
+        "taken_back": promotion.name,
+        "champion": now,
+        "platform": promotion.platform,
+        "models": str(models),
+        "manifest_sha256": promotion.before,
+        "warnings": warnings,
+    }
 
 
 def _move_alias_back(uri: str, promotion: Promotion, warnings: list[str]) -> None:
     """Where it still is at the version that was promoted: somebody may have moved it since."""
     name = promotion.registered or ""
     if is_masked(uri):
-        warnings.append(f"the alias champion was not moved back: the password of {uri} is not kept, give it by --track")
+        warnings.append(
+            f"the alias champion did not move back: the password of {uri} is not stored; give it with --track"
+        )
         return
     try:
         now = champion_version(uri, name)
@@ -51,8 +57,8 @@ def _move_alias_back(uri: str, promotion: Promotion, warnings: list[str]) -> Non
             move_champion(uri, name, promotion.champion_before)
         else:
             warnings.append(
-                f"the alias champion of {name} is at version {now}, not at {promotion.version}, which is taken back: "
-                "it stays there"
+                f"the alias champion of {name} is at version {now}, not at the rolled-back version "
+                f"{promotion.version}, so it did not move"
             )
     except Failure as failure:
-        warnings.append(f"the alias champion was not moved back ({failure})")
+        warnings.append(f"the alias champion did not move back ({failure})")

@@ -31,4 +31,6 @@ def _read(models: Path) -> dict[str, float]:
     except FileNotFoundError:
         return {}
     except (OSError, msgspec.MsgspecError) as error:
-        raise InputError(f"{file} can't be read ({error}); without it all of the store is learned from again") from None
+        raise InputError(
+            f"{file} can't be read ({error}); without it, training would use the whole store again"
+        ) from None

@@ -96,7 +96,7 @@ def some_mix(seed: int) -> str:
 
 
 def trial(platform: str, champion_of: str, nodes: int, seconds: int, seed: int) -> dict[str, Any]:
-    """Let the Model-C of one platform learn on from experiences of another; the document of `osml train c --online`."""
+    """Let the Model-C of one platform learn from experiences of another, as `osml learn train c --online` does."""
     from osml.experiences.address import open_engine, store_url  # noqa: PLC0415
     from osml.experiences.store import Store  # noqa: PLC0415
     from osml.predictors import find_model, models_folder, read_metadata  # noqa: PLC0415 - torch takes seconds
@@ -124,12 +124,12 @@ def trial(platform: str, champion_of: str, nodes: int, seconds: int, seed: int) 
 
 def main(
     platform: Annotated[str, typer.Option(help="Platform of the nodes.")] = "e5-2630v4",
-    champion_of: Annotated[str, typer.Option(help="Platform whose shipped Model-C learns on.")] = "e5-2697v4",
-    nodes: Annotated[int, typer.Option(help="Nodes, each with services of its own.")] = 24,
-    seconds: Annotated[int, typer.Option(help="How long they report.")] = 600,
-    seed: Annotated[int, typer.Option(help="Same seed, same result.")] = 10,
+    champion_of: Annotated[str, typer.Option(help="Platform of the shipped Model-C to train further.")] = "e5-2697v4",
+    nodes: Annotated[int, typer.Option(help="Number of nodes, each with its own services.")] = 24,
+    seconds: Annotated[int, typer.Option(help="Simulated seconds of reports.")] = 600,
+    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same result.")] = 10,
 ) -> None:
-    """Let a Model-C learn on from an explorer's experiences (simulated); prints what `osml train c --online` would."""
+    """Train a Model-C further on simulated experiences; prints the document of `osml learn train c --online`."""
     document = trial(platform, champion_of, nodes, seconds, seed)
     sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=1).decode() + "\n")
 

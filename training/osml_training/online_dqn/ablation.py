@@ -98,9 +98,16 @@ class Ablation:
     """Learns and evaluates, one row after the other."""
 
     def __init__(
-        self, data: Sequence[Path], config: OnlineConfig, *, seeds: int, episodes: int, updates: int, statuses: int,
+        self,
+        data: Sequence[Path],
+        config: OnlineConfig,
+        *,
+        seeds: int,
+        episodes: int,
+        updates: int,
+        statuses: int,
         say: Callable[[str], None],
-    ):  # fmt: skip
+    ):
         self.config, self.seeds, self.updates, self.say = config, range(seeds), updates, say
         self.episodes = range(episodes)
         folder = models_folder()
@@ -135,9 +142,15 @@ class Ablation:
         return sample_tuples(self.found, 500_000, reward, np.random.default_rng(0))
 
     def online(
-        self, begin: QNet | None, reward: Reward, *, seeds: int | None = None, keep: bool = True, gate: bool = False,
+        self,
+        begin: QNet | None,
+        reward: Reward,
+        *,
+        seeds: int | None = None,
+        keep: bool = True,
+        gate: bool = False,
         **changes: Any,
-    ) -> list[QNet]:  # fmt: skip
+    ) -> list[QNet]:
         """A network for each seed that has learned online, from `begin` or from nothing.
 
         `keep`: the offline tuples stay in the batches. `gate`: of what it is on the way the last is taken that was
@@ -191,27 +204,39 @@ class Champion:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m osml_training.online_dqn.ablation", description=__doc__)
-    parser.add_argument("data", nargs="+", type=Path, help="labelled data sets of one platform, for the offline part")
-    parser.add_argument("--config", type=Path, help="YAML file in the place of the shipped config online-c")
-    parser.add_argument("--seeds", type=int, default=3, help="online trainings a row (default 3)")
-    parser.add_argument("--episodes", type=int, default=300, help="episodes of an evaluation (default 300)")
-    parser.add_argument("--steps", type=int, help="decisions that are learned from online")
-    parser.add_argument("--updates", type=int, default=4000, help="updates offline (default 4000)")
-    parser.add_argument("--statuses", type=int, default=600_000, help="statuses offline (default 600,000)")
+    parser.add_argument(
+        "data", nargs="+", type=Path, help="labelled data sets of one platform, for the offline training"
+    )
+    parser.add_argument("--config", type=Path, help="YAML config that replaces the shipped online-c")
+    parser.add_argument("--seeds", type=int, default=3, help="online trainings per row (default 3)")
+    parser.add_argument("--episodes", type=int, default=300, help="episodes per evaluation (default 300)")
+    parser.add_argument("--steps", type=int, help="online decisions to learn from")
+    parser.add_argument("--updates", type=int, default=4000, help="offline updates (default 4000)")
+    parser.add_argument("--statuses", type=int, default=600_000, help="offline statuses (default 600,000)")
     parser.add_argument("--out", type=Path, default=Path("out/c-ablation.json"), help="figures (out/c-ablation.json)")
     told = parser.parse_args(arguments)
     changes = {} if told.steps is None else {"steps": told.steps}
     config = read_online_config(told.config, changes) if told.config else read_online_config(changes=changes)
     ablation = Ablation(
-        told.data, config, seeds=told.seeds, episodes=told.episodes, updates=told.updates, statuses=told.statuses,
+        told.data,
+        config,
+        seeds=told.seeds,
+        episodes=told.episodes,
+        updates=told.updates,
+        statuses=told.statuses,
         say=lambda line: print(line, file=sys.stderr, flush=True),
-    )  # fmt: skip
+    )
     ablation.run()
     told.out.parent.mkdir(parents=True, exist_ok=True)
     document = {
-        "simulated": True, "config": msgspec.to_builtins(config), "seeds": told.seeds, "episodes": told.episodes,
-        "updates": told.updates, "statuses": len(ablation.found.states), "rows": figures(ablation.rows),
-    }  # fmt: skip
+        "simulated": True,
+        "config": msgspec.to_builtins(config),
+        "seeds": told.seeds,
+        "episodes": told.episodes,
+        "updates": told.updates,
+        "statuses": len(ablation.found.states),
+        "rows": figures(ablation.rows),
+    }
     told.out.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=1) + b"\n")
     print(table(ablation.rows))
     return 0

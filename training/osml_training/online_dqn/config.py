@@ -124,10 +124,17 @@ class OnlineConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def environment(self) -> dict[str, Any]:
         """Settings of `osml/ServiceSteps-v0`."""
         return {
-            "platform": self.platform, "reward": self.reward.kind, "price": self.reward.price, "credit": self.credit,
-            "cliff": self.reward.cliff, "move": self.reward.move, "min_services": self.min_services,
-            "max_services": self.max_services, "horizon": self.horizon, "interval_s": self.interval_s,
-        }  # fmt: skip
+            "platform": self.platform,
+            "reward": self.reward.kind,
+            "price": self.reward.price,
+            "credit": self.credit,
+            "cliff": self.reward.cliff,
+            "move": self.reward.move,
+            "min_services": self.min_services,
+            "max_services": self.max_services,
+            "horizon": self.horizon,
+            "interval_s": self.interval_s,
+        }
 
     def bound(self) -> Bound | None:
         """What holds estimates down; None where nothing does."""

@@ -53,15 +53,20 @@ class ServiceSteps(VectorEnv[Any, Any, Any]):
     metadata: ClassVar[dict[str, Any]] = {"render_modes": [], "autoreset_mode": AutoresetMode.NEXT_STEP}  # pyright: ignore[reportIncompatibleVariableOverride]
 
     def __init__(
-        self, num_envs: int = 4, render_mode: str | None = None, credit: Credit = "node", cliff: float = 0.0,
-        move: float = 0.0, **settings: Any,
-    ):  # fmt: skip
+        self,
+        num_envs: int = 4,
+        render_mode: str | None = None,
+        credit: Credit = "node",
+        cliff: float = 0.0,
+        move: float = 0.0,
+        **settings: Any,
+    ):
         for name in ("turns", "mask_in_observation"):
             if name in settings:
-                raise InputError(f"{name} is given, but here all services act in every step and see their masks")
+                raise InputError(f"{name} is not supported here: all services act in each step and see their masks")
         n = int(settings.get("max_services", 4))
         if num_envs < n or num_envs % n:
-            raise InputError(f"num_envs is {num_envs}, expected a multiple of max_services ({n}): one for each place")
+            raise InputError(f"num_envs is {num_envs}, expected a multiple of max_services ({n})")
         if credit not in ("node", "own"):
             raise InputError(f"credit is '{credit}', expected node or own")
         self.nodes = ColocationVectorEnv(num_envs // n, **settings)

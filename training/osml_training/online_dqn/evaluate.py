@@ -36,7 +36,7 @@ _TAILS = {m.M_P50_MS: c.F_P50_MS, m.M_P95_MS: c.F_P95_MS, m.M_P99_MS: c.F_P99_MS
 class Evaluation(NamedTuple):
     """By episode, (episodes,): mean E_S; share of intervals in which all targets were met, of all and of the last
     third; cores and ways that the services owned, as shares of the node; sum of the rewards; decisions
-    that took from a service that met its target, and those of them that were falls off the cliff (`osml bench`).
+    that took from a service that met its target, and those of them that were falls off the cliff (`osml lab bench`).
     """
 
     e_s: Floats
@@ -63,7 +63,7 @@ def better(candidate: Evaluation, champion: Evaluation, name: str = "e_s") -> Es
     """
     ours, theirs = getattr(candidate, name), getattr(champion, name)
     if ours.shape != theirs.shape:
-        raise InputError(f"evaluations have {len(ours)} and {len(theirs)} episodes, expected those of the same seeds")
+        raise InputError(f"the evaluations have {len(ours)} and {len(theirs)} episodes, expected the same seeds")
     return mean((ours - theirs).tolist())
 
 
@@ -78,7 +78,7 @@ def evaluate_greedy(
     deterministic()
     config = config_of({"platform": platform, "start": "even", "horizon": 60} | settings)
     if config.turns or config.churn:
-        raise InputError("turns or churn is given, but in an evaluation everybody acts in every interval and stays")
+        raise InputError("turns or churn is not supported in an evaluation: all services act in each interval and stay")
     policy = greedy(net) if isinstance(net, QNet) else net
     nodes, every = ColocationNodes(config, len(seeds)), np.arange(len(seeds))
     episodes = [draw_episode(config, nodes.platform, np.random.default_rng([seed, 7])) for seed in seeds]
@@ -150,7 +150,12 @@ class _Seen:
         worst[:-1] = np.where(steady[1:], np.maximum(worst[:-1], tails[2:]), worst[:-1])
         falls = downward & (worst > target) & (worst >= CLIFF_TIMES * tails[:-1])
         return Evaluation(
-            np.stack(self._e_s)[1:].mean(axis=0), met.mean(axis=0), met[-(len(met) // 3 or 1) :].mean(axis=0),
-            owned[:, 0].mean(axis=0), owned[:, 1].mean(axis=0), self._reward,
-            downward.sum(axis=(0, 2)).astype(float), falls.sum(axis=(0, 2)).astype(float),
-        )  # fmt: skip
+            np.stack(self._e_s)[1:].mean(axis=0),
+            met.mean(axis=0),
+            met[-(len(met) // 3 or 1) :].mean(axis=0),
+            owned[:, 0].mean(axis=0),
+            owned[:, 1].mean(axis=0),
+            self._reward,
+            downward.sum(axis=(0, 2)).astype(float),
+            falls.sum(axis=(0, 2)).astype(float),
+        )

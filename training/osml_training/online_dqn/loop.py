@@ -36,9 +36,13 @@ class Progress(NamedTuple):
 
 
 def learn_online(
-    net: QNet, config: OnlineConfig, *, offline: Tuples | None = None,
-    heard: Callable[[Progress], None] | None = None, every: int = 50_000,
-) -> Progress:  # fmt: skip
+    net: QNet,
+    config: OnlineConfig,
+    *,
+    offline: Tuples | None = None,
+    heard: Callable[[Progress], None] | None = None,
+    every: int = 50_000,
+) -> Progress:
     """Let `net` learn in place for `config.steps` decisions; `heard` is told where it is every so many of them.
 
     `offline` are the tuples that the net has learned from before: they stay in every batch, so that what it can is not
@@ -70,9 +74,15 @@ def learn_online(
         after = states_of(seen["observations"])
         # Where an episode was over a new one began; where a service came or went the next state is not its own.
         mine = np.nonzero(there & env.present & ~over)[0]
-        replay.add(Tuples(
-            states[mine], actions[mine], paid[mine].astype(np.float32), after[mine], seen["action_mask"][mine],
-        ))  # fmt: skip
+        replay.add(
+            Tuples(
+                states[mine],
+                actions[mine],
+                paid[mine].astype(np.float32),
+                after[mine],
+                seen["action_mask"][mine],
+            )
+        )
         before = steps
         steps, intervals = steps + len(mine), intervals + int((~over[:: env.services]).sum())
         if len(mine):

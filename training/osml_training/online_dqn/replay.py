@@ -23,12 +23,12 @@ def checked_tuples(given: Tuples, inputs: int) -> Tuples:
             f"tuples: actions are {given.action.min()} to {given.action.max()}, expected 0 to {N_ACTIONS - 1}"
         )
     if not np.isfinite(given.reward).all():
-        raise InputError("tuples: a reward is not finite, expected numbers; leave out what was not measured")
+        raise InputError("tuples: a reward is not finite; leave out tuples without a measurement")
     for name in ("before", "after"):
         if np.isinf(getattr(given, name)).any():
-            raise InputError(f"tuples: {name} has an infinite value, expected numbers, or NaN for what is missing")
+            raise InputError(f"tuples: {name} has an infinite value, expected numbers, or NaN for missing values")
     if not (given.legal_after > 0).any(axis=1).all():
-        raise InputError("tuples: legal_after has a row without any legal action, expected at least one")
+        raise InputError("tuples: legal_after has a row without a legal action, expected at least one")
     return given
 
 
@@ -42,9 +42,12 @@ class Replay:
 
     def __init__(self, capacity: int, inputs: int):
         self._kept = Tuples(
-            np.zeros((capacity, inputs), np.float32), np.zeros(capacity, np.int64), np.zeros(capacity, np.float32),
-            np.zeros((capacity, inputs), np.float32), np.zeros((capacity, N_ACTIONS), np.int8),
-        )  # fmt: skip
+            np.zeros((capacity, inputs), np.float32),
+            np.zeros(capacity, np.int64),
+            np.zeros(capacity, np.float32),
+            np.zeros((capacity, inputs), np.float32),
+            np.zeros((capacity, N_ACTIONS), np.int8),
+        )
         self.capacity, self.added = capacity, 0
 
     def __len__(self) -> int:

@@ -20,9 +20,14 @@ from osml_training.train.loop import deterministic
 
 
 def continue_online(
-    net: QNet, recorded: Tuples, config: OnlineConfig, *, offline: Tuples | None = None, passes: float = 20.0,
+    net: QNet,
+    recorded: Tuples,
+    config: OnlineConfig,
+    *,
+    offline: Tuples | None = None,
+    passes: float = 20.0,
     heard: Callable[[int, float], None] | None = None,
-) -> QNet:  # fmt: skip
+) -> QNet:
     """A new network that has learned from `recorded` tuples, each about `passes` times; `net` stays what it was.
 
     `offline` tuples are the share `config.offline_share` of every batch. The penalty `config.conservative` is on all
@@ -36,7 +41,7 @@ def continue_online(
         checked_tuples(offline, inputs)
     rows = len(recorded.before)
     if rows == 0:
-        raise InputError("there are no recorded tuples to learn from, expected at least one")
+        raise InputError("no recorded tuples, expected at least one")
     candidate = copy.deepcopy(net)
     candidate.train()
     learner, replay = Learner(candidate, config, offline), Replay(rows, inputs)

@@ -63,12 +63,17 @@ def _features(nodes: ColocationNodes, there: NDArray[np.bool_], names: tuple[str
     shared = tuple(name for name in names if name in _SHARED)
     known: dict[str, Any] = dict(zip(shared, environment_state(seen, shared).T, strict=True))
     known |= {
-        "rss_mib": seen[:, e.O_RESIDENT], "neighbours": seen[:, e.O_SERVICES] - 1 + seen[:, e.O_JOBS],
+        "rss_mib": seen[:, e.O_RESIDENT],
+        "neighbours": seen[:, e.O_SERVICES] - 1 + seen[:, e.O_JOBS],
         "p50_ms": nodes.fleet.nodes.measured[:, : there.shape[1], m.M_P50_MS][there],
-        "platform_cores": platform.cpus, "platform_ways": platform.ways, "way_mib": platform.way_mib,
-        "platform_bandwidth_gbps": platform.bandwidth_gbps, "base_ghz": platform.frequency_ghz,
-        "turbo_ghz": platform.turbo_ghz, "smt": float(platform.cpus > platform.physical_cores),
-    }  # fmt: skip
+        "platform_cores": platform.cpus,
+        "platform_ways": platform.ways,
+        "way_mib": platform.way_mib,
+        "platform_bandwidth_gbps": platform.bandwidth_gbps,
+        "base_ghz": platform.frequency_ghz,
+        "turbo_ghz": platform.turbo_ghz,
+        "smt": float(platform.cpus > platform.physical_cores),
+    }
     if "neighbour_cache_mib" in names:
         known["neighbour_cache_mib"] = environment_state(seen, ("neighbour_ways",))[:, 0] * platform.way_mib
     out = np.full((len(seen), len(names)), np.nan, np.float32)

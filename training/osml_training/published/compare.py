@@ -30,9 +30,15 @@ def _errors(points: Floats32, names: tuple[str, ...], rows: Rows) -> dict[str, d
 
 
 def compare(
-    predictor: Predictor, dataset: Path, platform: str, cores: int, ways: int, *, rows: int = 100_000,
+    predictor: Predictor,
+    dataset: Path,
+    platform: str,
+    cores: int,
+    ways: int,
+    *,
+    rows: int = 100_000,
     labellings: tuple[str, ...] = ("labels", "labels-reference"),
-) -> dict[str, Any]:  # fmt: skip
+) -> dict[str, Any]:
     """Errors against the labels in each folder of `labellings`, for Model-A and A'.
 
     `bias` is positive where the model asks for more than the label. `outside_machine` is the share of answers beyond
@@ -40,7 +46,11 @@ def compare(
     """
     kind = predictor.metadata.kind
     if kind not in ("a", "a2"):
-        return {"name": predictor.metadata.name, "kind": kind, "note": "labels of B mean something else there"}
+        return {
+            "name": predictor.metadata.name,
+            "kind": kind,
+            "note": "labels of B have another meaning in the published data",
+        }
     config = shipped_config(kind, "paper")
     names = predictor.metadata.answers
     document: dict[str, Any] = {"name": predictor.metadata.name, "kind": kind, "simulated": True, "against": {}}
@@ -61,5 +71,5 @@ def compare(
             document["median"] = dict(zip(names, np.median(points, axis=0).round(2).tolist(), strict=True))
             document["label_median"] = dict(
                 zip(OUTPUTS["a"], np.nanmedian(found.y, axis=0).round(2).tolist(), strict=True)
-            )  # fmt: skip
+            )
     return document

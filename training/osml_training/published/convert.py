@@ -29,7 +29,7 @@ def platform_of(published: Published) -> str:
     for platform in WAY_MIB:
         if platform in published.description.name:
             return platform
-    raise InputError(f"'{published.description.name}' names no known platform, expected one of {', '.join(WAY_MIB)}")
+    raise InputError(f"'{published.description.name}' contains no known platform, expected one of {', '.join(WAY_MIB)}")
 
 
 def _kind(published: Published) -> Any:
@@ -54,10 +54,13 @@ def _graph(published: Published, metadata: dict[str, str], way_mib: float) -> An
         final = k == last
         out = parts.node(
             "Gemm",
-            [out, parts.constant(f"weight{k}", weight * scale if final else weight),
-             parts.constant(f"bias{k}", bias * scale if final else bias)],
+            [
+                out,
+                parts.constant(f"weight{k}", weight * scale if final else weight),
+                parts.constant(f"bias{k}", bias * scale if final else bias),
+            ],
             "points" if final else f"layer{k}",
-        )  # fmt: skip
+        )
         if not final:
             out = parts.node("Relu", [out], f"hidden{k}")
     parts.node("Sub", ["points", "points"], "spread")  # it says nothing of its errors
@@ -88,11 +91,22 @@ def import_published(file: Path, models: Path) -> Path:
         for how, low, high in zip(published.inputs, published.low, published.high, strict=True)
     ]
     metadata = ModelMetadata(
-        name=f"published-{file.stem}", version="1", kind=_kind(published), variant="published", platforms=[platform],
-        services=[], features=features, outputs=[OutputSpec(name, unit_of(name)) for name in published.outputs],
-        margins={}, simulated=False, dataset_fingerprint="not published", commit=about.source.commit, seed=0,
-        command=f"osml models import-published {file.name}", licence=about.source.licence,
-    )  # fmt: skip
+        name=f"published-{file.stem}",
+        version="1",
+        kind=_kind(published),
+        variant="published",
+        platforms=[platform],
+        services=[],
+        features=features,
+        outputs=[OutputSpec(name, unit_of(name)) for name in published.outputs],
+        margins={},
+        simulated=False,
+        dataset_fingerprint="not published",
+        commit=about.source.commit,
+        seed=0,
+        command=f"osml models import-published {file.name}",
+        licence=about.source.licence,
+    )
     folder = models / metadata.name
     folder.mkdir(parents=True, exist_ok=True)
     keys = {FEATURES_KEY: ",".join(metadata.inputs), "osml.source": f"{about.source.repository} {about.source.commit}"}

@@ -110,11 +110,11 @@ def read_published(file: Path) -> Published:
         raise InputError(f"{file}: {error}") from None
     net = about.networks.get("net")
     if net is None or any(name not in INPUTS for name in (i.name for i in about.inputs)):
-        raise InputError(f"{file}: '{about.name}' is no Model-A or B (it has other networks or inputs)")
+        raise InputError(f"{file}: '{about.name}' is not a Model-A or B (other networks or inputs)")
     if any(output.name not in OUTPUTS for output in about.outputs):
         raise InputError(f"{file}: outputs are {[o.name for o in about.outputs]}, expected those of Model-A or B")
     if net.activations != ["relu"] * (len(net.sizes) - 2) + ["linear"]:
-        raise InputError(f"{file}: activations are {net.activations}, expected relu, at last linear")
+        raise InputError(f"{file}: activations are {net.activations}, expected relu and a linear last layer")
     arrays = file.with_name(Path(about.weights_file).name)
     try:
         found: Any = np.load(arrays, allow_pickle=False)
@@ -126,11 +126,16 @@ def read_published(file: Path) -> Published:
     shapes = [(weight.shape, bias.shape) for weight, bias in zip(weights, biases, strict=True)]
     wanted = [((a, b), (b,)) for a, b in zip(net.sizes[:-1], net.sizes[1:], strict=True)]
     if shapes != wanted or net.sizes[0] != len(about.inputs) or net.sizes[-1] != len(about.outputs):
-        raise InputError(f"{arrays}: shapes are {shapes}, the description says {wanted}")
+        raise InputError(f"{arrays}: shapes are {shapes}, expected {wanted} of the description")
     return Published(
-        about, tuple(INPUTS[i.name] for i in about.inputs), tuple(OUTPUTS[o.name] for o in about.outputs),
-        np.array([i.min for i in about.inputs]), np.array([i.max for i in about.inputs]), weights, biases,
-    )  # fmt: skip
+        about,
+        tuple(INPUTS[i.name] for i in about.inputs),
+        tuple(OUTPUTS[o.name] for o in about.outputs),
+        np.array([i.min for i in about.inputs]),
+        np.array([i.max for i in about.inputs]),
+        weights,
+        biases,
+    )
 
 
 def in_their_units(published: Published, x: NDArray[Any]) -> Floats:

@@ -1,6 +1,6 @@
 """A training in MLflow: parameters, curves, table 5, the model with its signature, a version in the registry.
 
-A server that goes away does not stop a training: the run is kept in a folder and stored later (`osml models sync`).
+Without a server a training goes on: the run is kept in a folder and stored later (`osml learn models sync`).
 """
 
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
@@ -50,9 +50,7 @@ def curve_of(trained: Trained, answers: tuple[str, ...]) -> Curve:
     """Loss and validation errors by epoch."""
     points: list[Point] = []
     for epoch in trained.epochs:
-        errors = {
-            f"validation_mae.{name}": value for name, value in zip(answers, epoch.validation_mae, strict=True)
-        }  # fmt: skip
+        errors = {f"validation_mae.{name}": value for name, value in zip(answers, epoch.validation_mae, strict=True)}
         points.append(Point(epoch.number, errors | {"loss": epoch.loss}))
     return Curve(points)
 
@@ -61,7 +59,7 @@ def check_uri(uri: str) -> None:
     """InputError for what is no address of a tracking server or database, before a training of hours."""
     if uri.startswith("file:"):
         raise InputError(
-            f"tracking URI is '{masked(uri)}': MLflow keeps no registry in plain folders, use sqlite:///FILE"
+            f"tracking URI is '{masked(uri)}', expected sqlite:///FILE: MLflow has no registry in plain folders"
         )
     scheme, found, _ = uri.partition("://")
     if not found or scheme.partition("+")[0] not in _SCHEMES:
@@ -78,7 +76,7 @@ def connected(uri: str, *, create: bool = True) -> Generator[Any]:
     database = Path(uri.removeprefix("sqlite:///")).absolute() if uri.startswith("sqlite:///") else None
     if database is not None and not create and not database.exists():
         raise InputError(
-            f"there is no database '{database}', expected one of MLflow: `osml train --track {uri}` makes it"
+            f"database '{database}' does not exist, expected one of MLflow; `osml learn train --track {uri}` makes it"
         )
     # Quick to give up: the run is kept and stored later.
     for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
@@ -155,18 +153,26 @@ def store(uri: str, metadata: ModelMetadata, curve: Curve, folder: Path) -> str:
             mlflow.log_metrics(_metrics(metadata))
             mlflow.log_dict(metadata.metrics, "table5.json")
             info = mlflow.onnx.log_model(
-                loaded, name="model", signature=_signature(metadata), save_as_external_data=False,
-                registered_model_name=registered_name(metadata), pip_requirements=["onnxruntime"],
+                loaded,
+                name="model",
+                signature=_signature(metadata),
+                save_as_external_data=False,
+                registered_model_name=registered_name(metadata),
+                pip_requirements=["onnxruntime"],
                 onnx_execution_providers=["CPUExecutionProvider"],
-            )  # fmt: skip
+            )
             mlflow.log_artifacts(str(folder), "bundle")
             run: str = mlflow.active_run().info.run_id
         client = mlflow.MlflowClient()
         version = str(info.registered_model_version)
         tags = {
-            "dataset_fingerprint": metadata.dataset_fingerprint, "commit": metadata.commit, "run": run,
-            "platform": metadata.platform, "name": metadata.name, "version": metadata.version,
-        }  # fmt: skip
+            "dataset_fingerprint": metadata.dataset_fingerprint,
+            "commit": metadata.commit,
+            "run": run,
+            "platform": metadata.platform,
+            "name": metadata.name,
+            "version": metadata.version,
+        }
         for key, value in tags.items():  # before the alias: who follows it finds all of them
             client.set_model_version_tag(registered_name(metadata), version, key, value)
         client.set_registered_model_alias(registered_name(metadata), "challenger", version)
@@ -191,9 +197,9 @@ def track_curve(uri: str, curve: Curve, metadata: ModelMetadata, folder: Path, p
             (kept / _CURVES).write_bytes(msgspec.json.encode(curve))
         except OSError as error:  # shutil's own kind has a list of lists instead of a reason
             why = error.strerror or str(error)[:200]
-            return [f"not tracked ({failure}), nor kept in {kept} ({why}); the model itself is in {folder}"]
-        again = f"`osml models sync --uri {masked(uri)}`"
-        return [f"not tracked ({failure}); the run is kept in {kept}, store it by {again}"]
+            return [f"MLflow failed ({failure}) and {kept} cannot be written ({why}); the model is in {folder}"]
+        again = f"`osml learn models sync --uri {masked(uri)}`"
+        return [f"MLflow failed ({failure}); the run is in {kept}; store it with {again}"]
     return []
 
 
@@ -217,7 +223,7 @@ def synchronise(uri: str, pending: Path = PENDING) -> list[str]:
         try:
             shutil.rmtree(kept)
         except OSError as error:
-            odd.append(f"{kept} is stored but can't be removed ({error.strerror}): the next run stores it again")
+            odd.append(f"{kept} is stored, but cannot be removed ({error.strerror}): the next sync stores it again")
     if odd:
-        raise Failure(f"{'; '.join(odd)}; stored: {', '.join(stored) or 'nothing'}")
+        raise Failure(f"{'; '.join(odd)}; stored: {', '.join(stored) or 'none'}")
     return stored

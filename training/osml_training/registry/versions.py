@@ -26,13 +26,18 @@ def versions(uri: str) -> list[dict[str, Any]]:
             for alias, version in model.aliases.items():
                 aliases.setdefault(str(version), []).append(alias)
             for found in client.search_model_versions(f"name='{model.name}'"):
-                out.append({
-                    "name": model.name, "version": str(found.version),
-                    "aliases": sorted(aliases.get(str(found.version), [])),
-                    "platform": found.tags.get("platform"), "sha256": None,
-                    "dataset_fingerprint": found.tags.get("dataset_fingerprint"),
-                    "metrics": _metrics(client, found.tags.get("run")), "uri": masked(uri),
-                })  # fmt: skip
+                out.append(
+                    {
+                        "name": model.name,
+                        "version": str(found.version),
+                        "aliases": sorted(aliases.get(str(found.version), [])),
+                        "platform": found.tags.get("platform"),
+                        "sha256": None,
+                        "dataset_fingerprint": found.tags.get("dataset_fingerprint"),
+                        "metrics": _metrics(client, found.tags.get("run")),
+                        "uri": masked(uri),
+                    }
+                )
     return sorted(out, key=lambda row: (row["name"], int(row["version"])))
 
 
@@ -49,7 +54,9 @@ def _version(client: Any, name: str, which: str) -> Any:
             client.get_model_version(name, which) if which.isdigit() else client.get_model_version_by_alias(name, which)
         )
     except errors.MlflowException:
-        raise InputError(f"model '{name}' has no version or alias '{which}'; see `osml models list --uri`") from None
+        raise InputError(
+            f"model '{name}' has no version or alias '{which}'; `osml learn models list --uri` lists them"
+        ) from None
 
 
 def promote(uri: str, name: str, which: str, alias: str = CHAMPION) -> str:
@@ -73,7 +80,7 @@ def pull(uri: str, name: str, which: str, models: Path) -> Path:
     opened = load_q_function(fetched) if read_metadata(fetched).kind == "c" else load_predictor(fetched)
     metadata = opened.metadata
     if Path(metadata.name).name != metadata.name:
-        raise InputError(f"{fetched / METADATA}: name is '{metadata.name}', expected a plain name of a folder")
+        raise InputError(f"{fetched / METADATA}: name is '{metadata.name}', expected a folder name")
     folder = models / metadata.name
     try:
         shutil.copytree(fetched, folder, dirs_exist_ok=True)

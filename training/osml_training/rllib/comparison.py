@@ -31,9 +31,18 @@ from osml_training.train.scaling import scaling_by
 Learn = Callable[[QNet, OnlineConfig], Progress]
 
 CONFIG = OnlineConfig(
-    envs=64, batch=256, replay_ratio=1.0, min_services=4, max_services=4, steps=20_000, learning_starts=1000,
-    target_sync=2000, capacity=50_000, epsilon=((0, 1.0), (10_000, 0.05)), offline_share=0.0,
-)  # fmt: skip
+    envs=64,
+    batch=256,
+    replay_ratio=1.0,
+    min_services=4,
+    max_services=4,
+    steps=20_000,
+    learning_starts=1000,
+    target_sync=2000,
+    capacity=50_000,
+    epsilon=((0, 1.0), (10_000, 0.05)),
+    offline_share=0.0,
+)
 """Four services on every node, so that there are no empty places, which RLlib would learn from and the loop not."""
 
 
@@ -54,8 +63,11 @@ def learned(
         net = new_net(config, seed)
         ends.append(learn(net, msgspec.structs.replace(config, seed=seed)))
         found.append(evaluate_greedy(net, config.platform, range(episodes), min_services=config.min_services))
-        print(f"seed {seed}: {ends[-1].steps / ends[-1].seconds:.0f} decisions/s, E_S {found[-1].e_s.mean():.3f}",
-              file=sys.stderr, flush=True)  # fmt: skip
+        print(
+            f"seed {seed}: {ends[-1].steps / ends[-1].seconds:.0f} decisions/s, E_S {found[-1].e_s.mean():.3f}",
+            file=sys.stderr,
+            flush=True,
+        )
     return ends, found
 
 
@@ -82,8 +94,9 @@ def compared(config: OnlineConfig = CONFIG, seeds: Sequence[int] = range(5), epi
             for name, found in (("untrained", before), ("loop", loop), ("rllib", theirs))
         }
         document[metric] = {name: mean(given)._asdict() for name, given in values.items()} | {
-            "difference": welch(values["rllib"], values["loop"]), "by_seed": values,
-        }  # fmt: skip
+            "difference": welch(values["rllib"], values["loop"]),
+            "by_seed": values,
+        }
     return document
 
 
@@ -102,11 +115,15 @@ def welch(ours: Sequence[float], other: Sequence[float]) -> dict[str, float]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m osml_training.rllib.comparison", description=__doc__)
-    parser.add_argument("--seeds", type=int, default=5, help="trainings each way (default 5)")
-    parser.add_argument("--steps", type=int, default=CONFIG.steps, help=f"decisions each (default {CONFIG.steps})")
-    parser.add_argument("--ratio", type=float, default=1.0, help="tuples learned from for each one made (default 1)")
-    parser.add_argument("--episodes", type=int, default=200, help="episodes of an evaluation (default 200)")
-    parser.add_argument("--out", type=Path, default=Path("out/online-comparison.json"), help="figures as JSON")
+    parser.add_argument("--seeds", type=int, default=5, help="trainings per method (default 5)")
+    parser.add_argument(
+        "--steps", type=int, default=CONFIG.steps, help=f"decisions per training (default {CONFIG.steps})"
+    )
+    parser.add_argument("--ratio", type=float, default=1.0, help="replayed tuples per new tuple (default 1)")
+    parser.add_argument("--episodes", type=int, default=200, help="episodes per evaluation (default 200)")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/online-comparison.json"), help="file for the results as JSON"
+    )
     told = parser.parse_args(arguments)
     config = msgspec.structs.replace(CONFIG, steps=told.steps, replay_ratio=told.ratio).checked()
     EnvironmentConfig()  # everything is compiled by now

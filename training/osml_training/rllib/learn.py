@@ -37,7 +37,7 @@ def fragment_of(config: OnlineConfig) -> int:
     if fragment < 1 or fragment != int(fragment):
         raise InputError(
             f"batch {config.batch} / replay_ratio {config.replay_ratio:g} / (envs {config.envs} x runners "
-            f"{max(1, config.num_env_runners)}) is {fragment:g} steps a round, RLlib needs a whole number of them"
+            f"{max(1, config.num_env_runners)}) is {fragment:g} steps per round, expected a whole number (RLlib)"
         )
     return int(fragment)
 
@@ -47,7 +47,7 @@ def warm_rows(offline: Tuples | None, config: OnlineConfig) -> int:
     if offline is None or config.offline_share == 0:
         return 0
     if config.offline_share >= 1:
-        raise InputError("offline_share is 1, expected less: RLlib learns from what it samples")
+        raise InputError("offline_share is 1, expected less than 1: RLlib needs samples of its own")
     return min(len(offline.before), round(config.steps * config.offline_share / (1 - config.offline_share)))
 
 
@@ -61,7 +61,7 @@ def start_ray(address: str, cpus: int) -> Any:
         import ray  # noqa: PLC0415
     except ImportError:
         raise Failure(
-            "RLlib is missing: install it by `uv sync --inexact --package osml-training --extra train --extra ray`"
+            "RLlib is missing; install it with `uv sync --inexact --package osml-training --extra train --extra ray`"
         ) from None
     cluster: Any = ray
     if cluster.is_initialized():
@@ -69,10 +69,14 @@ def start_ray(address: str, cpus: int) -> Any:
     local: dict[str, Any] = {"num_cpus": cpus, "object_store_memory": 128 * 2**20} if address == "local" else {}
     try:
         cluster.init(
-            address=address, include_dashboard=False, log_to_driver=False, logging_level="ERROR", **local,
-        )  # fmt: skip
+            address=address,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level="ERROR",
+            **local,
+        )
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise Failure(f"no Ray cluster at '{address}' ({error})") from None
+        raise Failure(f"cannot reach a Ray cluster at '{address}' ({error})") from None
     return cluster
 
 
@@ -94,24 +98,32 @@ def build(net: QNet, config: OnlineConfig, offline: Tuples | None = None) -> Any
     plan = (
         plan.environment(f"osml_training.online_dqn.environment:{SERVICE_STEPS_ID}", env_config=config.environment())
         .env_runners(
-            num_env_runners=config.num_env_runners, num_envs_per_env_runner=config.envs,
-            rollout_fragment_length=fragment_of(config), gym_env_vectorize_mode="vector_entry_point",
+            num_env_runners=config.num_env_runners,
+            num_envs_per_env_runner=config.envs,
+            rollout_fragment_length=fragment_of(config),
+            gym_env_vectorize_mode="vector_entry_point",
         )
         .learners(num_learners=0)
-        .rl_module(
-            rl_module_spec=RLModuleSpec(module_class=MaskedQModule, model_config=settings_of(net, config))
-        )
+        .rl_module(rl_module_spec=RLModuleSpec(module_class=MaskedQModule, model_config=settings_of(net, config)))
         .training(
-            learner_class=RmsPropLearner, lr=rates, gamma=config.gamma, double_q=config.double_q,
-            dueling=False, num_atoms=1, n_step=1, train_batch_size_per_learner=config.batch,
-            td_error_loss_fn=config.loss, grad_clip=config.grad_clip, grad_clip_by="global_norm",
+            learner_class=RmsPropLearner,
+            lr=rates,
+            gamma=config.gamma,
+            double_q=config.double_q,
+            dueling=False,
+            num_atoms=1,
+            n_step=1,
+            train_batch_size_per_learner=config.batch,
+            td_error_loss_fn=config.loss,
+            grad_clip=config.grad_clip,
+            grad_clip_by="global_norm",
             num_steps_sampled_before_learning_starts=config.learning_starts,
             target_network_update_freq=config.target_sync,
             replay_buffer_config={"type": "EpisodeReplayBuffer", "capacity": config.capacity + warm},
         )
         .reporting(min_sample_timesteps_per_iteration=config.envs, min_time_s_per_iteration=None)
         .debugging(seed=config.episode_seed() % 2**31, log_level="ERROR")
-    )  # fmt: skip
+    )
     algorithm = plan.build_algo()
     seed_everything(algorithm, config.seed)
     hand_over(net, algorithm)
@@ -135,9 +147,7 @@ def hand_over(net: QNet, algorithm: Any) -> None:
         f"{part}.{name}": value.numpy() for part in ("q", "_target_q") for name, value in net.state_dict().items()
     }
     algorithm.learner_group.set_state({"learner": {"rl_module": {_MODULE: weights}}})
-    algorithm.env_runner_group.sync_weights(
-        from_worker_or_learner_group=algorithm.learner_group, inference_only=True
-    )  # fmt: skip
+    algorithm.env_runner_group.sync_weights(from_worker_or_learner_group=algorithm.learner_group, inference_only=True)
 
 
 def take_back(algorithm: Any, net: QNet) -> None:
@@ -161,19 +171,30 @@ def episodes_of(tuples: Tuples, algorithm: Any) -> list[Any]:
         out.append(
             SingleAgentEpisode(
                 observations=[
-                    {"observations": before, "action_mask": everything}, {"observations": after, "action_mask": legal}
+                    {"observations": before, "action_mask": everything},
+                    {"observations": after, "action_mask": legal},
                 ],
-                observation_space=module.observation_space, action_space=module.action_space, actions=[action],
-                rewards=[float(reward)], terminated=False, truncated=True, len_lookback_buffer=0,
+                observation_space=module.observation_space,
+                action_space=module.action_space,
+                actions=[action],
+                rewards=[float(reward)],
+                terminated=False,
+                truncated=True,
+                len_lookback_buffer=0,
             )
-        )  # fmt: skip
+        )
     return out
 
 
 def learn_on_rllib(
-    net: QNet, config: OnlineConfig, *, offline: Tuples | None = None, address: str = "local",
-    heard: Callable[[Progress], None] | None = None, every: int = 10_000,
-) -> Progress:  # fmt: skip
+    net: QNet,
+    config: OnlineConfig,
+    *,
+    offline: Tuples | None = None,
+    address: str = "local",
+    heard: Callable[[Progress], None] | None = None,
+    every: int = 10_000,
+) -> Progress:
     """As `online_loop.learn_online`, by RLlib: `net` learns in place for `config.steps` decisions.
 
     The time is that of sampling and learning alone. Ray goes on where it was running before. Steps of empty places
@@ -182,7 +203,7 @@ def learn_on_rllib(
     """
     for name in ("conservative", "anchor"):
         if getattr(config, name):
-            raise InputError(f"{name} is above 0, expected 0: RLlib's DQN has no such penalty, the plain loop does")
+            raise InputError(f"{name} is above 0, expected 0: RLlib's DQN has no such penalty; use the plain loop")
     fragment_of(config)
     running = _is_running()
     cluster = start_ray(address, config.num_env_runners + 1)
@@ -214,6 +235,12 @@ def _progress(result: dict[str, Any], steps: int, config: OnlineConfig, seconds:
     learned = result.get("learners", {}).get(_MODULE, {})
     loss = float(learned.get("qf_loss", float("nan")))
     return Progress(
-        steps, steps // config.max_services, config.updates(steps), config.epsilon_at(steps), loss, float("nan"),
-        float("nan"), seconds,
-    )  # fmt: skip
+        steps,
+        steps // config.max_services,
+        config.updates(steps),
+        config.epsilon_at(steps),
+        loss,
+        float("nan"),
+        float("nan"),
+        seconds,
+    )

@@ -25,11 +25,15 @@ def settings_of(net: QNet, config: OnlineConfig) -> dict[str, Any]:
     points: list[Any] = [list(point) for point in config.epsilon]
     bound = config.bound()
     return {
-        "log": scaler.log.tolist(), "low": scaler.low.double().tolist(), "span": scaler.span.double().tolist(),
-        "hidden": list(net.hidden), "masked": net.masked, "double_q": config.double_q,
+        "log": scaler.log.tolist(),
+        "low": scaler.low.double().tolist(),
+        "span": scaler.span.double().tolist(),
+        "hidden": list(net.hidden),
+        "masked": net.masked,
+        "double_q": config.double_q,
         "epsilon": points if len(points) > 1 else points[0][1],
         "bound": None if bound is None else [bound.price, bound.cpus, bound.ways],
-    }  # fmt: skip
+    }
 
 
 class MaskedQModule(DefaultDQNTorchRLModule):

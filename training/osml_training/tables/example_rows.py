@@ -30,9 +30,14 @@ def descriptors(platform: Fingerprint) -> Floats32:
     """A machine as the numbers of PLATFORM; NaN where its description doesn't say."""
     smt = None if platform.smt is None else float(platform.smt)
     values = (
-        platform.logical_cpus, platform.llc_ways, platform.way_mib, platform.bandwidth_gbps, platform.base_ghz,
-        platform.turbo_ghz, smt,
-    )  # fmt: skip
+        platform.logical_cpus,
+        platform.llc_ways,
+        platform.way_mib,
+        platform.bandwidth_gbps,
+        platform.base_ghz,
+        platform.turbo_ghz,
+        smt,
+    )
     return np.array([_value(v) for v in values], np.float32)
 
 
@@ -46,8 +51,8 @@ class RunLabels:
         for name in _SIZES:
             if row[name] is not None and not (math.isfinite(row[name]) and row[name] > 0):
                 raise InputError(
-                    f"labels of run {key.run}: '{name}' is {row[name]:g}, expected a number above 0 or null: label it "
-                    "again"
+                    f"labels of run {key.run}: '{name}' is {row[name]:g}, expected a number above 0 or null; run "
+                    "`osml learn data label` again"
                 )
         self.key = key
         self.cliff = np.array([_value(row[name]) for name in OUTPUTS["a"]], np.float32)
@@ -56,7 +61,8 @@ class RunLabels:
         shape = (int(row["grid_cores"]), int(row["grid_ways"]))
         if len(latency_ms) != shape[0] * shape[1]:
             raise InputError(
-                f"labels of run {key.run}: {len(latency_ms)} latencies, {shape[0]} x {shape[1]} cells: label it again"
+                f"labels of run {key.run}: {len(latency_ms)} latencies, expected {shape[0]} x {shape[1]}; run "
+                "`osml learn data label` again"
             )
         self.latency_ms = latency_ms.astype(np.float64).reshape(shape)
         self.slowdowns = tuple(float(s) for s in row["slowdowns"])

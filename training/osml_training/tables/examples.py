@@ -85,10 +85,18 @@ class ExampleSource:
     """
 
     def __init__(
-        self, dataset: Path, model: Model, *, platforms: tuple[str, ...] | None = None,
-        services: tuple[str, ...] | None = None, select: Callable[[RunKey], bool] | None = None,
-        neighbours: str | None = None, window: int | None = None, labels: str = "labels", seed: int = 0,
-    ):  # fmt: skip
+        self,
+        dataset: Path,
+        model: Model,
+        *,
+        platforms: tuple[str, ...] | None = None,
+        services: tuple[str, ...] | None = None,
+        select: Callable[[RunKey], bool] | None = None,
+        neighbours: str | None = None,
+        window: int | None = None,
+        labels: str = "labels",
+        seed: int = 0,
+    ):
         if model not in INPUTS:
             raise InputError(f"model is '{model}', expected one of {', '.join(INPUTS)}")
         self.dataset, self.select, self.labels, self.seed = dataset, select, labels, seed
@@ -176,15 +184,15 @@ class ExampleSource:
     def _labels_of(self, traces: Path) -> dict[str, RunLabels]:
         file = labels_file(self.dataset, traces, self.labels)
         if not file.exists():
-            raise InputError(f"{traces}: no labels in '{self.labels}/', run `osml data label {self.dataset}` first")
+            raise InputError(
+                f"{traces}: no labels in '{self.labels}/'; run `osml learn data label {self.dataset}` first"
+            )
         table = read_whole(file)
         surfaces = table.column("latency_ms").combine_chunks()
         flat, ends = surfaces.values.to_numpy(), surfaces.offsets.to_numpy()
         labels: dict[str, RunLabels] = {}
         for number, row in enumerate(table.drop_columns(["latency_ms", "b_points"]).to_pylist()):
-            key = RunKey(
-                row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"]
-            )  # fmt: skip
+            key = RunKey(row["platform"], row["service"], row["run"], row["load"], row["threads"], row["neighbours"])
             wanted = self.neighbours == "any" or (self.neighbours == "alone") == (key.neighbours == 0)
             if wanted and row["rcliff_cores"] is not None and (self.select is None or self.select(key)):
                 labels[key.run] = RunLabels(key, row, flat[ends[number] : ends[number + 1]])
@@ -221,9 +229,14 @@ class ExampleSource:
             x, context, y, run, load = found
             at = keys_of(file.path)
             yield Examples(
-                x, context, y, np.full(len(x), self.platforms.index(at["platform"]), np.int32),
-                np.full(len(x), self.services.index(at["service"]), np.int32), run, load,
-            )  # fmt: skip
+                x,
+                context,
+                y,
+                np.full(len(x), self.platforms.index(at["platform"]), np.int32),
+                np.full(len(x), self.services.index(at["service"]), np.int32),
+                run,
+                load,
+            )
 
 
 _COLUMNS = [
@@ -250,9 +263,14 @@ def _joined(parts: list[Examples]) -> Examples:
 
 def _take(whole: Examples, which: slice | NDArray[np.int64]) -> Examples:
     return Examples(
-        whole.x[which], whole.context[which], whole.y[which], whole.platform[which], whole.service[which],
-        whole.run[which], whole.load[which],
-    )  # fmt: skip
+        whole.x[which],
+        whole.context[which],
+        whole.y[which],
+        whole.platform[which],
+        whole.service[which],
+        whole.run[which],
+        whole.load[which],
+    )
 
 
 def _cut(held: list[Examples], rows: int, rng: np.random.Generator | None) -> tuple[list[Examples], Examples]:

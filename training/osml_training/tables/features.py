@@ -11,9 +11,16 @@ MODELS: tuple[Model, ...] = ("a", "a2", "b", "b2")
 """OSML's A, A' (a2), B and B' (b2)."""
 
 _OWN = (
-    "ipc", "llc_misses_per_s", "bandwidth_gbps", "cpu_usage_cores", "vms_mib", "rss_mib", "cores", "cache_mib",
+    "ipc",
+    "llc_misses_per_s",
+    "bandwidth_gbps",
+    "cpu_usage_cores",
+    "vms_mib",
+    "rss_mib",
+    "cores",
+    "cache_mib",
     "frequency_ghz",
-)  # fmt: skip
+)
 _BESIDE = ("neighbour_cores", "neighbour_cache_mib", "neighbour_bandwidth_gbps")
 
 INPUTS: dict[Model, tuple[str, ...]] = {
@@ -31,9 +38,19 @@ PLATFORM = ("platform_cores", "platform_ways", "way_mib", "platform_bandwidth_gb
 """Descriptors of the machine, from its fingerprint."""
 
 CONTEXT = (
-    "threads", "ways", "llc_occupancy_mib", "requests_per_s", "latency_ms", "mean_ms", "p50_ms", "target_ms",
-    "latency_over_target", "neighbours", "neighbour_ways", *PLATFORM,
-)  # fmt: skip
+    "threads",
+    "ways",
+    "llc_occupancy_mib",
+    "requests_per_s",
+    "latency_ms",
+    "mean_ms",
+    "p50_ms",
+    "target_ms",
+    "latency_over_target",
+    "neighbours",
+    "neighbour_ways",
+    *PLATFORM,
+)
 """What a production node knows besides: the same for all models. `latency_ms` is at the percentile of the target."""
 
 _CLIFF = ("rcliff_cores", "rcliff_ways", "oaa_cores", "oaa_ways", "oaa_bandwidth_gbps")

@@ -1,6 +1,6 @@
 """Rows that can't be of the machine they are said to be of, or are in another unit: nobody should learn from them.
 
-`osml data validate` finds each such row. Here one in twenty of a row group must be wrong: a sensor that erred once
+`osml learn data validate` finds each such row. Here 1 in 20 of a row group must be wrong: a sensor that erred once
 harms no training, a unit or a description that is wrong harms every row.
 """
 
@@ -21,7 +21,7 @@ _FEW = 0.05
 _NEVER = ("cores", "ways")
 """What was given, not measured: no row may be wrong."""
 
-_ALL = "`osml data validate DIR` lists all that is wrong"
+_ALL = "`osml learn data validate DIR` lists all errors"
 _RANGES = tuple((column.name, column.low or 0.0, column.high) for column in TRACE_COLUMNS if column.high is not None)
 
 _Ends = dict[str, dict[str, Any]]
@@ -44,8 +44,8 @@ def check_plausible(table: Any, machine: Fingerprint, place: str) -> None:
         worst = _beyond(table, ends, name, 0.0, most)
         if worst is not None:
             raise InputError(
-                f"{place}, column '{name}': up to {worst:g}, but the platform is described with {most:g} ({what}): "
-                f"traces and description contradict each other; {_ALL}"
+                f"{place}, column '{name}': up to {worst:g}, but the platform has {most:g} ({what}): "
+                f"traces and platform description contradict each other; {_ALL}"
             )
 
 

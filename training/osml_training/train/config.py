@@ -35,7 +35,7 @@ class Split(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A training. `osml train MODEL --config FILE` overrides the shipped one of the variant."""
+    """A training. `osml learn train MODEL --config FILE` overrides the shipped one of the variant."""
 
     model: Literal["a", "a2", "b", "b2"]
     """OSML's A, A' (a2), B, B' (b2)."""
@@ -104,11 +104,13 @@ class Config(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_limits(limits)
         held = self.split.test + self.split.validation + self.split.calibration
         if held > 0.9:
-            raise InputError(f"split holds out {held:g} of the runs, expected at most 0.9: the rest is for training")
+            raise InputError(f"split holds out {held:g} of the runs, expected at most 0.9")
         if not self.hidden or not all(1 <= size <= 4096 for size in self.hidden):
             raise InputError(f"hidden is {self.hidden}, expected layers of 1 to 4096 neurons")
         if self.variant == "paper" and self.drop_counters:
-            raise InputError("drop_counters needs variant masked: the paper's networks can't tell missing from 0")
+            raise InputError(
+                "drop_counters needs variant masked: the paper's networks cannot distinguish a missing value from 0"
+            )
         return self
 
     @property

@@ -26,9 +26,14 @@ def _quantile(score: NDArray[np.float64], run: NDArray[np.int64], coverage: floa
 
 
 def margins_of(
-    points: Floats32, spread: Floats32, y: Floats32, run: NDArray[np.int64], coverages: tuple[float, ...] = COVERAGES,
-    *, band: NDArray[np.int64] | None = None,
-) -> dict[str, Margin]:  # fmt: skip
+    points: Floats32,
+    spread: Floats32,
+    y: Floats32,
+    run: NDArray[np.int64],
+    coverages: tuple[float, ...] = COVERAGES,
+    *,
+    band: NDArray[np.int64] | None = None,
+) -> dict[str, Margin]:
     """Factors of the spread by coverage, one an output, from rows of runs that were held out for this.
 
     With a `band` a row they hold in every band and not only over all: the largest of the factors that each band by

@@ -60,9 +60,9 @@ class GraphLimit(NamedTuple):
         if not refused:
             return ""
         return (
-            f"{len(refused)} of {len(epochs)} epochs could not be kept: their exported graphs would differ from the "
-            f"network by up to {max(refused):.2g}, expected at most {self.most:g}: raise head_weight_decay or "
-            "weight_decay, or lower learning_rate or epochs, in the config: its weights are large"
+            f"{len(refused)} of {len(epochs)} epochs could not be kept: their exported graphs differ from the "
+            f"network by up to {max(refused):.2g}, expected at most {self.most:g}; raise head_weight_decay or "
+            "weight_decay, or lower learning_rate or epochs, to keep the weights small"
         )
 
 
@@ -125,9 +125,14 @@ def mean_absolute_error(network: Network, rows: Rows, config: Config) -> tuple[f
 
 @subnormals_are_zero()
 def fit(
-    network: Network, batches: Batches, validation: Rows, config: Config, steps_an_epoch: int,
-    heard: Callable[[Epoch], None] | None = None, limit: GraphLimit | None = None,
-) -> list[Epoch]:  # fmt: skip
+    network: Network,
+    batches: Batches,
+    validation: Rows,
+    config: Config,
+    steps_an_epoch: int,
+    heard: Callable[[Epoch], None] | None = None,
+    limit: GraphLimit | None = None,
+) -> list[Epoch]:
     """Train in place; the network ends with the weights of its best epoch in validation. Returns all epochs.
 
     `steps_an_epoch` sets the cosine along which the learning rate falls. Several processes that train together must

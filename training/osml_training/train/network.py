@@ -13,6 +13,6 @@ def new_network(config: Config, scaling: Scaling, rows: Rows) -> Network:
     masked = config.variant == "masked"
     network = Network(
         scaling, label_range(rows), hidden=config.hidden, dropout=config.dropout, masked=masked, spread=masked
-    )  # fmt: skip
+    )
     initialise(network, config.seed)
     return network

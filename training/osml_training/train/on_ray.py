@@ -33,8 +33,12 @@ def _worker(settings: dict[str, Any]) -> None:
     config = msgspec.convert(settings["config"], Config)
     together = Together()
     fitted = fit_network(
-        Path(settings["dataset"]), config, platforms=settings["platforms"], keep=together.mine, graph=settings["graph"],
-    )  # fmt: skip
+        Path(settings["dataset"]),
+        config,
+        platforms=settings["platforms"],
+        keep=together.mine,
+        graph=settings["graph"],
+    )
     report: Any = ray.train
     with tempfile.TemporaryDirectory() as folder:
         checkpoint = None
@@ -50,13 +54,19 @@ def _reason(told: str, workers: int) -> str:
     """What a worker's traceback ends with, without the name of the exception."""
     lines = [line.strip() for line in told.splitlines() if line.strip()] or ["no reason given"]
     reason = (lines[-1].partition("Error: ")[2] or lines[-1])[:300]
-    return f"{reason}; each of {workers} workers needs runs of its own" if "no examples" in reason else reason
+    return f"{reason}; each of {workers} workers needs its own runs" if "no examples" in reason else reason
 
 
 def train_on_ray(
-    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None, workers: int, address: str, storage: Path,
+    dataset: Path,
+    config: Config,
+    *,
+    platforms: tuple[str, ...] | None,
+    workers: int,
+    address: str,
+    storage: Path,
     graph: Limit | None = None,
-) -> Trained:  # fmt: skip
+) -> Trained:
     """A training by `workers` processes; `dataset` and `storage` are paths that all of them can reach.
 
     Each process trains on its share of the runs, gradients are averaged; margins are made here. Raises Failure where
@@ -71,27 +81,31 @@ def train_on_ray(
         from ray.train.torch import TorchConfig, TorchTrainer  # noqa: PLC0415
     except ImportError:
         raise Failure(
-            "--ray needs Ray: install it by `uv sync --inexact --package osml-training --extra train --extra ray`"
+            "--ray needs Ray; install it with `uv sync --inexact --package osml-training --extra train --extra ray`"
         ) from None
     cluster: Any = ray
     local = address == "local"
     try:
         cluster.init(
-            address=None if local else address, include_dashboard=False, log_to_driver=False,
+            address=None if local else address,
+            include_dashboard=False,
+            log_to_driver=False,
             num_cpus=workers + 1 if local else None,
-        )  # fmt: skip
+        )
     except (ConnectionError, RuntimeError, ValueError) as error:
-        raise Failure(f"no Ray cluster at '{address}' ({error})") from None
+        raise Failure(f"cannot reach a Ray cluster at '{address}' ({error})") from None
     trainer: Any = TorchTrainer(
         _worker,
         train_loop_config={
-            "config": msgspec.to_builtins(config), "dataset": str(dataset.absolute()), "platforms": platforms,
+            "config": msgspec.to_builtins(config),
+            "dataset": str(dataset.absolute()),
+            "platforms": platforms,
             "graph": graph,
         },
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=False),
         torch_config=TorchConfig(backend="gloo"),
         run_config=RunConfig(name="osml", storage_path=str(storage.absolute())),
-    )  # fmt: skip
+    )
     tensors: Any = torch
     try:
         result: Any = trainer.fit()

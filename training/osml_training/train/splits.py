@@ -30,8 +30,10 @@ def part_of(key: RunKey, split: Split) -> Part:
         band = key.run
     place = fold_of(f"{key.platform}/{key.service}/{band}", _FOLDS, split.seed) / _FOLDS
     held: tuple[tuple[Part, float], ...] = (
-        ("test", split.test), ("calibration", split.calibration), ("validation", split.validation),
-    )  # fmt: skip
+        ("test", split.test),
+        ("calibration", split.calibration),
+        ("validation", split.validation),
+    )
     for name, share in held:
         if place < share:
             return name

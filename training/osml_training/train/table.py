@@ -38,9 +38,16 @@ class Rows(NamedTuple):
     def taken(self, which: NDArray[np.int64] | NDArray[np.bool_]) -> Rows:
         """Some of the rows."""
         return Rows(
-            self.x[which], self.y[which], self.service[which], self.platform[which], self.run[which], self.load[which],
-            self.services, self.platforms, self.of,
-        )  # fmt: skip
+            self.x[which],
+            self.y[which],
+            self.service[which],
+            self.platform[which],
+            self.run[which],
+            self.load[which],
+            self.services,
+            self.platforms,
+            self.of,
+        )
 
 
 def columns_of(source: ExampleSource, inputs: Sequence[str]) -> Callable[[Examples], Floats32]:
@@ -51,13 +58,15 @@ def columns_of(source: ExampleSource, inputs: Sequence[str]) -> Callable[[Exampl
 
 
 def source_of(
-    dataset: Path, config: Config, select: Callable[[RunKey], bool] | None, *,
-    platforms: tuple[str, ...] | None = None, labels: str = "labels",
-) -> ExampleSource:  # fmt: skip
+    dataset: Path,
+    config: Config,
+    select: Callable[[RunKey], bool] | None,
+    *,
+    platforms: tuple[str, ...] | None = None,
+    labels: str = "labels",
+) -> ExampleSource:
     """The examples of a config's model."""
-    return ExampleSource(
-        dataset, config.model, platforms=platforms, select=select, labels=labels, seed=config.seed
-    )  # fmt: skip
+    return ExampleSource(dataset, config.model, platforms=platforms, select=select, labels=labels, seed=config.seed)
 
 
 def _some(batch: Examples, which: NDArray[np.int64]) -> Examples:
@@ -65,7 +74,7 @@ def _some(batch: Examples, which: NDArray[np.int64]) -> Examples:
     none = np.empty((len(which), 0), np.float32)
     return Examples(
         none, none, batch.y[which], batch.platform[which], batch.service[which], batch.run[which], batch.load[which]
-    )  # fmt: skip
+    )
 
 
 def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows:
@@ -95,15 +104,20 @@ def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows
                 count += len(half)
     if not count:
         raise InputError(
-            f"data set '{source.dataset}' has no examples for model {source.model} in the wanted services, platforms "
-            "and loads: collect more runs, or hold out less"
+            f"data set '{source.dataset}' has no examples for model {source.model} in these services, platforms "
+            "and loads; collect more runs, or hold out fewer"
         )
     whole = Rows(
-        np.concatenate(picked), np.concatenate([batch.y for batch in held]),
-        np.concatenate([batch.service for batch in held]), np.concatenate([batch.platform for batch in held]),
-        np.concatenate([batch.run for batch in held]), np.concatenate([batch.load for batch in held]),
-        source.services, source.platforms, there,
-    )  # fmt: skip
+        np.concatenate(picked),
+        np.concatenate([batch.y for batch in held]),
+        np.concatenate([batch.service for batch in held]),
+        np.concatenate([batch.platform for batch in held]),
+        np.concatenate([batch.run for batch in held]),
+        np.concatenate([batch.load for batch in held]),
+        source.services,
+        source.platforms,
+        there,
+    )
     if count <= aim:
         return whole
     return whole.taken(np.sort(rng.choice(count, aim, replace=False)))
@@ -123,27 +137,33 @@ def check_rows(rows: Rows, config: Config) -> list[str]:
         infinite = int(np.isinf(known).sum())
         if infinite:
             raise InputError(
-                f"input '{name}' is infinite in {infinite} of {len(rows.x)} rows, expected numbers or null: "
-                "`osml data validate DIR` says where"
+                f"input '{name}' is infinite in {infinite} of {len(rows.x)} rows, expected numbers or null; "
+                "`osml learn data validate DIR` lists the places"
             )
         if config.variant == "paper" and len(known) < len(rows.x):
             raise InputError(
-                f"input '{name}' is missing in {len(rows.x) - len(known)} of {len(rows.x)} rows, which variant paper "
-                "can't train on; use --variant masked"
+                f"input '{name}' is missing in {len(rows.x) - len(known)} of {len(rows.x)} rows, and variant paper "
+                "needs it; use --variant masked"
             )
         if len(known) == 0:
-            warnings.append(f"input '{name}' is missing in all rows: the model will not use it")
+            warnings.append(f"input '{name}' is missing in all rows, so the model will not use it")
         elif known.min() == known.max() and len(known) > 1 and name in _MOVING:
-            warnings.append(f"input '{name}' is {known[0]:g} in all rows: a broken counter?")
+            warnings.append(f"input '{name}' is {known[0]:g} in all rows, which may be a broken counter")
     for service in np.unique(rows.service):
         loads = np.unique(rows.load[rows.service == service])
         if len(loads) == 1 and len(rows.y) > 1:
             warnings.append(
-                f"service '{rows.services[service]}' has one load only ({loads[0]:g}): the model will know no other"
+                f"service '{rows.services[service]}' has only one load ({loads[0]:g}), so the model learns no other"
             )
     return warnings
 
 
 _MOVING = {
-    "ipc", "llc_misses_per_s", "bandwidth_gbps", "cpu_usage_cores", "llc_occupancy_mib", "requests_per_s", "latency_ms",
-}  # fmt: skip
+    "ipc",
+    "llc_misses_per_s",
+    "bandwidth_gbps",
+    "cpu_usage_cores",
+    "llc_occupancy_mib",
+    "requests_per_s",
+    "latency_ms",
+}

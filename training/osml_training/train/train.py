@@ -63,9 +63,14 @@ class Trained:
 
 
 def load_part(
-    dataset: Path, config: Config, part: Part, *, rows: int | None = None, platforms: tuple[str, ...] | None = None,
+    dataset: Path,
+    config: Config,
+    part: Part,
+    *,
+    rows: int | None = None,
+    platforms: tuple[str, ...] | None = None,
     keep: Keep | None = None,
-) -> Rows:  # fmt: skip
+) -> Rows:
     """The rows of one part of a data set, of the runs that `keep` says (None: all)."""
     chosen = chooses(part, config.split)
 
@@ -76,9 +81,15 @@ def load_part(
 
 
 def fit_network(
-    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
-    keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None, graph: Limit | None = None,
-) -> Fitted:  # fmt: skip
+    dataset: Path,
+    config: Config,
+    *,
+    platforms: tuple[str, ...] | None = None,
+    network: Network | None = None,
+    keep: Keep | None = None,
+    heard: Callable[[loop.Epoch], None] | None = None,
+    graph: Limit | None = None,
+) -> Fitted:
     """Train on the runs of the part `train`, stop by `validation`; where the split has none, by the training itself.
 
     With a `network` that one is trained further (transfer), with its own scaling. `keep` limits the runs that are
@@ -97,7 +108,7 @@ def fit_network(
         chosen = chooses("train", config.split)
         source = source_of(
             dataset, config, lambda key: chosen(key) and (keep is None or keep(key)), platforms=platforms
-        )  # fmt: skip
+        )
         batches = loop.from_disk(found, source, config)
         steps = -(-rows.of // config.batch)
     else:
@@ -110,9 +121,14 @@ def fit_network(
 
 
 def finish(
-    fitted: Fitted, dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None,
-    keep: Keep | None = None, workers: int = 1,
-) -> Trained:  # fmt: skip
+    fitted: Fitted,
+    dataset: Path,
+    config: Config,
+    *,
+    platforms: tuple[str, ...] | None = None,
+    keep: Keep | None = None,
+    workers: int = 1,
+) -> Trained:
     """Margins of the part `calibration`, and of service folds where the config wants them, by so many processes."""
     calibration = load_part(dataset, config, "calibration", rows=held_rows(config), platforms=platforms, keep=keep)
     points, spread = loop.predict(fitted.network, calibration.x)
@@ -123,19 +139,32 @@ def finish(
     low, high = ranges_of(rows, config)
     trained_on = [rows.services[int(k)] for k in np.unique(rows.service)]
     return Trained(
-        config=config, network=fitted.network, epochs=fitted.epochs,
-        margins=margins_of(points, spread, calibration.y, calibration.run), margins_unseen=strange,
-        service_fold_errors=errors, low=low, high=high, platforms=rows.platforms,
+        config=config,
+        network=fitted.network,
+        epochs=fitted.epochs,
+        margins=margins_of(points, spread, calibration.y, calibration.run),
+        margins_unseen=strange,
+        service_fold_errors=errors,
+        low=low,
+        high=high,
+        platforms=rows.platforms,
         services=tuple(name for name in trained_on if not is_variant(name)),
-        warnings=fitted.warnings, variants=sum(is_variant(name) for name in trained_on),
-    )  # fmt: skip
+        warnings=fitted.warnings,
+        variants=sum(is_variant(name) for name in trained_on),
+    )
 
 
 def train(
-    dataset: Path, config: Config, *, platforms: tuple[str, ...] | None = None, network: Network | None = None,
-    keep: Keep | None = None, heard: Callable[[loop.Epoch], None] | None = None,
-    graph: Limit | None = None, workers: int = 1,
-) -> Trained:  # fmt: skip
+    dataset: Path,
+    config: Config,
+    *,
+    platforms: tuple[str, ...] | None = None,
+    network: Network | None = None,
+    keep: Keep | None = None,
+    heard: Callable[[loop.Epoch], None] | None = None,
+    graph: Limit | None = None,
+    workers: int = 1,
+) -> Trained:
     """`fit_network`, then `finish` by so many processes."""
     fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard, graph=graph)
     return finish(fitted, dataset, config, platforms=platforms, keep=keep, workers=workers)

@@ -51,7 +51,7 @@ def transferable(parent: Path, config: Config, rows: Rows) -> Network:
     network = load_network(parent, dropout=config.dropout)
     if network.outputs != rows.y.shape[1] or len(network.scaler.low) != rows.x.shape[1]:
         raise InputError(
-            f"model '{parent}' has {len(network.scaler.low)} inputs and {network.outputs} outputs, the traces give "
+            f"model '{parent}' has {len(network.scaler.low)} inputs and {network.outputs} outputs, the traces have "
             f"{rows.x.shape[1]} and {rows.y.shape[1]}"
         )
     freeze_first(network)
@@ -62,8 +62,13 @@ def transferable(parent: Path, config: Config, rows: Rows) -> Network:
 
 
 def transfer(
-    parent: Path, dataset: Path, platform: str, *, share: float = 1.0, changes: Change | None = None,
-) -> Trained:  # fmt: skip
+    parent: Path,
+    dataset: Path,
+    platform: str,
+    *,
+    share: float = 1.0,
+    changes: Change | None = None,
+) -> Trained:
     """Retrain a model on a share of the traces of a platform. Raises InputError where there are none of it.
 
     The first hidden layer stays (OSML section 6.4); the others are held near the parent's the more, the fewer the runs
@@ -85,10 +90,14 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     many = load_predictor(parent).metadata.platform == ANY_PLATFORM
     worth = ANCHOR_RUNS_MANY if many else ANCHOR_RUNS
     gentle = msgspec.structs.replace(
-        config, learning_rate=RATE / slower, hidden_learning_rate=None, anchor=(worth / runs) ** 2,
-        weight_decay=0.0, head_weight_decay=None,  # what pulls to the parent does not pull to 0 as well
+        config,
+        learning_rate=RATE / slower,
+        hidden_learning_rate=None,
+        anchor=(worth / runs) ** 2,
+        weight_decay=0.0,
+        head_weight_decay=None,  # what pulls to the parent does not pull to 0 as well
         service_folds=0,  # they would train without the parent: no margins for unknown services
-    )  # fmt: skip
+    )
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep), gentle
 
 
@@ -115,9 +124,14 @@ def _source(platforms: Sequence[str]) -> str:
 
 
 def curve(
-    parent: Path, dataset: Path, platform: str, *, shares: Sequence[float] = SHARES,
-    changes: Callable[[Config], Config] | None = None, heard: Callable[[float], None] | None = None,
-) -> dict[str, Any]:  # fmt: skip
+    parent: Path,
+    dataset: Path,
+    platform: str,
+    *,
+    shares: Sequence[float] = SHARES,
+    changes: Callable[[Config], Config] | None = None,
+    heard: Callable[[float], None] | None = None,
+) -> dict[str, Any]:
     """Errors on held-out runs of the new platform by share of its traces: transferred and from scratch.
 
     `not_retrained` is the parent as it is.
@@ -127,18 +141,25 @@ def curve(
     config = config if changes is None else changes(config)
     test = load_part(dataset, config, "test", platforms=(platform,), rows=100_000)
     document: dict[str, Any] = {
-        "model": predictor.metadata.name, "source": _source(predictor.metadata.platforms), "platform": platform,
-        "simulated": predictor.metadata.simulated, "not_retrained": _errors(load_network(parent), test, config),
+        "model": predictor.metadata.name,
+        "source": _source(predictor.metadata.platforms),
+        "platform": platform,
+        "simulated": predictor.metadata.simulated,
+        "not_retrained": _errors(load_network(parent), test, config),
         "curve": [],
-    }  # fmt: skip
+    }
     for share in shares:
         fewer, keep = _amount(dataset, config, platform, share)
         found, _ = _transferred(parent, dataset, fewer, platform, keep)
         scratch = fit_network(dataset, fewer, platforms=(platform,), keep=keep)
-        document["curve"].append({
-            "share": share, "runs": len({*scratch.rows.run.tolist(), *scratch.validation.run.tolist()}),
-            "transferred": _errors(found.network, test, config), "scratch": _errors(scratch.network, test, config),
-        })  # fmt: skip
+        document["curve"].append(
+            {
+                "share": share,
+                "runs": len({*scratch.rows.run.tolist(), *scratch.validation.run.tolist()}),
+                "transferred": _errors(found.network, test, config),
+                "scratch": _errors(scratch.network, test, config),
+            }
+        )
         if heard is not None:
             heard(share)
     return document

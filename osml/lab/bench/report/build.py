@@ -25,7 +25,7 @@ def build(folder: Path) -> dict[str, Any]:
     metadata = store.metadata()
     results = Results(store.results(), store.timelines(), metadata)
     if not results.rows:
-        raise InputError(f"{folder}: there are no results yet; `osml bench run` makes them")
+        raise InputError(f"{folder} has no results; create them with `osml lab bench run`")
     suite = suite_of(str(metadata["suite"]))
     title = f"{suite.name}: {suite.title} (simulated)"
     wrong = faults(results)
@@ -57,7 +57,7 @@ def _about(results: Results, source: str) -> Section:
     ]
     failures: dict[str, str] = said.get("failures") or {}
     if failures:
-        text.append(f"{len(failures)} mixes failed and are missing: {'; '.join(list(failures)[:5])}.")
+        text.append(f"{len(failures)} mixes failed and are not in the report: {'; '.join(list(failures)[:5])}.")
     return Section("About", text)
 
 
@@ -74,9 +74,12 @@ def _summary(results: Results) -> dict[str, Any]:
         }
     suite = str(results.metadata["suite"])
     return {
-        "suite": suite, "simulated": True, "policies": policies,
-        "published": published().get(suite_of(suite).paper, {}), "metadata": results.metadata,
-    }  # fmt: skip
+        "suite": suite,
+        "simulated": True,
+        "policies": policies,
+        "published": published().get(suite_of(suite).paper, {}),
+        "metadata": results.metadata,
+    }
 
 
 def _json(found: Estimate) -> dict[str, Any]:

@@ -31,17 +31,21 @@ def who_converges(results: Results, *, figure_11: bool = True) -> Section:
     cases = {row["case"] for row in results.rows}
     infeasible = {row["case"] for row in results.rows if row["feasible_oracle"] is False}
     text = [
-        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that neither isolated parts nor "
-        "one region of all meet all targets. A policy that shares in part can still meet them. The paper does not say "
-        "how many of its mixes were infeasible.",
+        f"{len(infeasible)} of {len(cases)} mixes are infeasible: the oracle proves that neither an isolated partition "
+        "nor one shared region meets all targets. A policy that shares some resources can still meet them. The paper "
+        "does not report how many of its mixes are infeasible.",
     ]
     table = Table(
-        ["policy", "converged", "of the feasible", "share", "published", "infeasible and reported so"], rows,
+        ["policy", "converged", "of the feasible", "share", "published", "infeasible, reported as infeasible"],
+        rows,
         "runs (mix x seed) that converge within 180 s",
-    )  # fmt: skip
-    picture = Picture("emu.png", "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""), figure(
-        1, 1, (7, 3.6), lambda made, axes: _emu(results, axes[0, 0])))  # fmt: skip
-    return Section("Figure 11: who converges" if figure_11 else "Who converges", text, [table], [picture])
+    )
+    picture = Picture(
+        "emu.png",
+        "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""),
+        figure(1, 1, (7, 3.6), lambda made, axes: _emu(results, axes[0, 0])),
+    )
+    return Section("Figure 11: convergence" if figure_11 else "Convergence", text, [table], [picture])
 
 
 def _emu(results: Results, axis: Any) -> None:
@@ -91,21 +95,26 @@ def how_fast(results: Results) -> Section:
             ]
         )
     table = Table(
-        ["policy", "mean seconds", "range", "published", "ours / published", "actions"], rows,
-        f"{n} runs on which all of these converge",
-    )  # fmt: skip
+        ["policy", "mean seconds", "range", "published", "ours / published", "actions"],
+        rows,
+        f"{n} runs on which all these policies converge",
+    )
     draw = figure(1, 2, (10, 3.8), lambda made, axes: _fast(same, axes))
     picture = Picture("convergence.png", "Convergence time and EMU (simulated), as figure 8", draw)
-    text = ["Zero seconds: the targets held from the first interval on, before the policy had done anything."]
-    return Section("Figure 8: how fast", text, [table], [picture])
+    text = ["Zero seconds: all targets are met from the first interval on, before the first action."]
+    return Section("Figure 8: time to convergence", text, [table], [picture])
 
 
 def _fast(same: dict[str, dict[Key, Row]], axes: Any) -> None:
     for policy, found in same.items():
         axes[0, 0].scatter(
-            [row["convergence_s"] for row in found.values()], [100 * row["load"] for row in found.values()],
-            s=10, alpha=0.6, color=colour(policy), label=policy,
-        )  # fmt: skip
+            [row["convergence_s"] for row in found.values()],
+            [100 * row["load"] for row in found.values()],
+            s=10,
+            alpha=0.6,
+            color=colour(policy),
+            label=policy,
+        )
     axes[0, 0].set(xlabel="seconds to convergence", ylabel="EMU (sum of the loads), %")
     axes[0, 0].legend()
     values = [[row["convergence_s"] for row in found.values()] for found in same.values()]

@@ -44,11 +44,11 @@ def by_number_of_services(counts: Mapping[int, Results], beside: str = "") -> Se
     against = [f"parties against {oracle}" for oracle in bounds]
     headings = ["services", *policies, "parties over heracles", "published", *against]
     text = [
-        "EMU is the sum of the loads of all services, one of them searched; 0 where the given loads alone can't be "
-        f"held. {ISOLATED} finds the best isolated parts of cores and ways, as the paper's oracle does; {NAME} also "
-        "shares all of them. Who shares in part or sets knobs can exceed both. The paper's pairs and triples are "
-        f"at all loads from 10 to 100 %; for its figure 8 it has parties at most "
-        f"{published()['parties']['emu_below_oracle_pct_at_most']} % below its oracle."
+        "EMU is the sum of the loads of all services. The bench searches the highest load of one of them; EMU is 0 if "
+        f"the given loads miss a target. {ISOLATED} finds the best isolated partition, like the paper's oracle; {NAME} "
+        "may also share all resources. A policy that shares some resources or uses other mechanisms can exceed both. "
+        "The paper's pairs and triples have all loads from 10 to 100 %. In its figure 8 parties is at most "
+        f"{published()['parties']['emu_below_oracle_pct_at_most']} % below the oracle."
     ]
 
     top = 1.1 * max((100 * row["emu"] for results in counts.values() for row in results.rows), default=100.0) or 100.0
@@ -60,8 +60,17 @@ def by_number_of_services(counts: Mapping[int, Results], beside: str = "") -> Se
             axis.set(title=f"{n} services", ylim=(0, top))
 
     name = f"emu-by-number{beside.replace(' ', '-').lower()}.png"
-    pictures = [Picture(name, f"EMU by number of services{beside} (simulated), as figure 7",
-                        figure(1, len(counts), (2.9 * len(counts), 3.4), draw))] if counts else []  # fmt: skip
+    pictures = (
+        [
+            Picture(
+                name,
+                f"EMU by number of services{beside} (simulated), as figure 7",
+                figure(1, len(counts), (2.9 * len(counts), 3.4), draw),
+            )
+        ]
+        if counts
+        else []
+    )
     return Section(f"Figure 7: EMU{beside}", text, [Table(headings, rows, "mean EMU, 95 % interval")], pictures)
 
 
@@ -82,10 +91,10 @@ def convergence_by_number(counts: Mapping[int, Results]) -> Section:
             [str(n), f"{len(seconds)} of {len(runs)}", found.text(), f"{min(seconds):.3g} to {max(seconds):.3g}"]
         )
     most = max(means, default=0)
-    ours = f"ours {means[most] / means[2]:.2f} times with {most}" if most > 2 and means.get(2) else "ours is not known"
+    ours = f"ours {means[most] / means[2]:.2f} times with {most}" if most > 2 and means.get(2) else "ours is unknown"
     text = [
-        f"Published: {theirs['min']} to {theirs['max']} s, and {theirs['growth_2_to_6']} times longer with 6 services "
-        f"than with 2; {ours}. Mixes of which no load is held have no time."
+        f"Published: {theirs['min']} to {theirs['max']} s, {theirs['growth_2_to_6']} times as long with 6 services as "
+        f"with 2; {ours}. A mix without a held load has no time."
     ]
     return Section(
         "Figure 10: convergence of parties",

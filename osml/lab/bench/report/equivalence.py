@@ -62,8 +62,11 @@ def grid(results: Results) -> Section:
         axes[0, 0].set_ylabel("cores")
         made.colorbar(shown, ax=list(axes[0]), label="E_S (BE by IPC)")
 
-    picture = Picture("entropy-grid.png", "E_S over cores and ways (simulated)",
-                      figure(1, len(found), (3.2 * len(found) + 1, 3.2), draw))  # fmt: skip
+    picture = Picture(
+        "entropy-grid.png",
+        "E_S over cores and ways (simulated)",
+        figure(1, len(found), (3.2 * len(found) + 1, 3.2), draw),
+    )
     return Section(
         "Figure 11: E_S over cores and ways",
         [],
@@ -86,8 +89,14 @@ def lines(results: Results) -> Section:
         for policy, values in found.items():
             needs = [need.cores for need in isentropic_line(cores, values, LINE_LEVEL)]
             axes[0, 0].plot(cores, values[:, -1], "o-", markersize=3, color=colour(policy), label=policy)
-            axes[0, 1].plot(ways, [np.nan if need is None else need for need in needs], "o-", markersize=3,
-                            color=colour(policy), label=policy)  # fmt: skip
+            axes[0, 1].plot(
+                ways,
+                [np.nan if need is None else need for need in needs],
+                "o-",
+                markersize=3,
+                color=colour(policy),
+                label=policy,
+            )
         axes[0, 0].axhline(LEVEL, color="k", linewidth=0.6)
         axes[0, 0].set(xlabel="cores", ylabel="E_S (BE by IPC)", title=f"E_S with {ways[-1]} ways")
         axes[0, 1].set(xlabel="LLC ways", ylabel="cores", title=f"cores for E_S {LINE_LEVEL:g}")

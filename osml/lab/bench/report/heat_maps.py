@@ -56,7 +56,7 @@ def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[
         ]
         for policy, grid in found.items()
     ]
-    of = [f"of {bound}'s" for bound in bounds]
+    of = [f"relative to {bound}" for bound in bounds]
     table = Table(["policy", "sum of highest loads", *of, "cells with any load"], rows)
 
     def draw(made: Any, drawn: Any) -> None:
@@ -72,7 +72,7 @@ def section(results: Results, title: str, axes: tuple[str, str], text: Sequence[
             axis.set_yticks(range(len(ys)), [f"{value * 100:.0f}" for value in ys])
             axis.set(title=policy, xlabel=f"{axes[0]}, % of max load")
         drawn[0, 0].set_ylabel(f"{axes[1]}, % of max load")
-        made.colorbar(shown, ax=list(drawn[0]), label="highest load of the third, %")
+        made.colorbar(shown, ax=list(drawn[0]), label="highest load of the third service, %")
 
     name = f"heat-map-{results.parts[0].replace(' ', '-')}.png"
     picture = Picture(name, f"{title} (simulated; x: none)", figure(1, len(found), (3.1 * len(found) + 1, 3.3), draw))

@@ -59,12 +59,15 @@ def observations(results: Results) -> Section:
         cells = [_beside(values, number) for values, number in zip((gains, gains_lc, lower), paper, strict=True)]
         rows.append([policy, *cells, f"{np.mean(spreads):.3f}" if spreads else "-"])
     headings = [
-        "policy", "applications that gain", "LC services beside BE jobs that gain", "pairs with less CPU used",
+        "policy",
+        "applications that gain",
+        "LC services beside BE jobs that gain",
+        "pairs with less CPU used",
         "mean uncertainty",
-    ]  # fmt: skip
+    ]
     text = [
-        "Ours, then the paper's number and the ratio where it has one. The paper counts its 90 ordered pairs, in which "
-        "an application can have the priority over another of its kind. Uncertainty is the standard deviation of an "
+        "Each cell has our value, then the paper's number and the ratio, if the paper has one. The paper counts 90 "
+        "ordered pairs, also pairs of two applications of one kind. Uncertainty is the standard deviation of an "
         "application's performance over its partners, divided by the mean."
     ]
     return Section("Figures 13 to 15", text, [Table(headings, rows, f"against {BASE}")])
@@ -101,7 +104,7 @@ def pictures(results: Results) -> Section:
 
     return Section(
         "Figures 13, 14 and 15 b: pictures",
-        ["Performance is 1/tail of LC services and speed of BE jobs, over the best that the application had at all."],
+        ["Performance is 1/tail of LC services or speed of BE jobs, divided by the best value of the application."],
         pictures=[
             Picture(
                 "performance.png", "Performance over all partners (simulated)", figure(1, 1, (11, 3.4), performance)

@@ -71,11 +71,11 @@ def overview(results: Results) -> Section:
             for policy in results.policies
         ]
         headings = ["policy", "runs", *(f"{m.label} ({m.average})" for m in metrics)]
-        what = "the highest loads that were held" if searched else "BE jobs by work done"
+        what = "highest held loads" if searched else "BE jobs by work done"
         tables.append(Table(headings, rows, f"{part}: {what}; 95 % bootstrap interval over mixes"))
     text = [
-        "Simulated. Every policy saw the same mixes, arrivals, noise and delays. Seconds and actions are those of runs "
-        "that converged: a policy that converges on easy mixes only looks fast here."
+        "Simulated. Every policy gets the same mixes, arrivals, noise and delays. Seconds and actions count only "
+        "converged runs, so a policy that converges only on easy mixes looks fast."
     ]
     return Section("All policies", text, tables)
 
@@ -109,7 +109,7 @@ def faults(results: Results) -> Section | None:
     if not rows:
         return None
     found = [[row["policy"], row["mix"], str(row["seed"]), str(row["faults"]), row["fault"] or ""] for row in rows[:50]]
-    text = f"{len(rows)} runs had decisions that were illegal or raised; the node went on with the last legal one."
+    text = f"{len(rows)} runs have illegal decisions or exceptions; the node keeps the last legal decision."
     return Section("Faults of policies", [text], [Table(["policy", "mix", "seed", "decisions", "first fault"], found)])
 
 

@@ -45,7 +45,7 @@ def violations(results: Results, title: str) -> Section:
         ]
         for policy in results.policies
     ]
-    headings = ["policy", "intervals missed (mean over seeds)", "of", "mean E_S", "BE speed of solo"]
+    headings = ["policy", "intervals missed (mean over seeds)", "of", "mean E_S", "BE speed / solo"]
     return Section(title, [], [Table(headings, rows)])
 
 
@@ -100,5 +100,6 @@ def entropy(results: Results, title: str) -> Section:
         legend(made, axes[0, 0])
         axes[-1, 0].set_xlabel("seconds")
 
-    return Section(title, [], [], [Picture("entropies.png", f"{title} (simulated, first seed)",
-                                           figure(3, 1, (9, 5.5), draw))])  # fmt: skip
+    return Section(
+        title, [], [], [Picture("entropies.png", f"{title} (simulated, first seed)", figure(3, 1, (9, 5.5), draw))]
+    )

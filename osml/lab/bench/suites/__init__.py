@@ -23,10 +23,21 @@ from osml.lab.bench.suites import (
 SUITES: dict[str, Suite] = {
     module.SUITE.name: module.SUITE
     for module in (
-        osml_302, case_a, osml_churn, osml_unseen, osml_jobs, osml_machines, parties_emu, parties_diurnal, ahq_constant,
-        ahq_fluctuating, ahq_equivalence, ahq_dip, ombm,
+        osml_302,
+        case_a,
+        osml_churn,
+        osml_unseen,
+        osml_jobs,
+        osml_machines,
+        parties_emu,
+        parties_diurnal,
+        ahq_constant,
+        ahq_fluctuating,
+        ahq_equivalence,
+        ahq_dip,
+        ombm,
     )
-}  # fmt: skip
+}
 
 
 def suite(name: str) -> Suite:

@@ -19,13 +19,20 @@ def scenarios() -> list[Scenario]:
     """Xapian at 10 to 90 %, moses and img-dnn at 20 and at 40 %; the last minute of three counts."""
     return [
         Scenario(
-            "ahq-constant", f"others at {others:.0%}", Mix({"xapian": x, "moses": others, "img-dnn": others}, (JOB,)),
-            PLATFORM, interval_s=0.5, limit_s=_SETTLE_S + _MEASURED_S, settle_s=_SETTLE_S, tail_s=_MEASURED_S,
-            whole=True, threads={JOB: JOB_THREADS},
+            "ahq-constant",
+            f"others at {others:.0%}",
+            Mix({"xapian": x, "moses": others, "img-dnn": others}, (JOB,)),
+            PLATFORM,
+            interval_s=0.5,
+            limit_s=_SETTLE_S + _MEASURED_S,
+            settle_s=_SETTLE_S,
+            tail_s=_MEASURED_S,
+            whole=True,
+            threads={JOB: JOB_THREADS},
         )
         for others in (0.2, 0.4)
         for x in _XAPIAN
-    ]  # fmt: skip
+    ]
 
 
 def sections(results: Results) -> list[Section]:
@@ -34,6 +41,12 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-constant", "Entropy at constant load", "Ah-Q section IX-A, figure 16", "ahq", (*POLICIES, "oracle"), scenarios,
-    sections, ask_oracle=True,
-)  # fmt: skip
+    "ahq-constant",
+    "Entropy at constant load",
+    "Ah-Q section IX-A, figure 16",
+    "ahq",
+    (*POLICIES, "oracle"),
+    scenarios,
+    sections,
+    ask_oracle=True,
+)

@@ -1,7 +1,7 @@
 """Ten applications in pairs on eight cores: isolation, sharing and priority (Ah-Q section VIII, figures 13 to 15).
 
 Here a policy knows LC from BE, but no order of two of the same kind, so each pair is run once. The paper's order within
-a pair, and the abilities themselves, are in `osml theory dip`.
+a pair, and the abilities themselves, are in `osml lab theory dip`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,19 @@ def scenarios() -> list[Scenario]:
         loads = {name: setup.load for name in pair if name in known}
         found.append(
             Scenario(
-                "ahq-dip", "pairs", Mix(loads, tuple(name for name in pair if name not in known)), setup.platform,
-                interval_s=0.5, limit_s=_SETTLE_S + _MEASURED_S, settle_s=_SETTLE_S, tail_s=_MEASURED_S, whole=True,
-                cut=(setup.cores, ways), resized=True,
+                "ahq-dip",
+                "pairs",
+                Mix(loads, tuple(name for name in pair if name not in known)),
+                setup.platform,
+                interval_s=0.5,
+                limit_s=_SETTLE_S + _MEASURED_S,
+                settle_s=_SETTLE_S,
+                tail_s=_MEASURED_S,
+                whole=True,
+                cut=(setup.cores, ways),
+                resized=True,
             )
-        )  # fmt: skip
+        )
     return found
 
 
@@ -44,6 +52,11 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-dip", "Isolation, sharing and priority in pairs", "Ah-Q section VIII, figures 13 to 15", "ahq",
-    ("unmanaged", "even", "round_robin", "osml"), scenarios, sections,
-)  # fmt: skip
+    "ahq-dip",
+    "Isolation, sharing and priority in pairs",
+    "Ah-Q section VIII, figures 13 to 15",
+    "ahq",
+    ("unmanaged", "even", "round_robin", "osml"),
+    scenarios,
+    sections,
+)

@@ -18,13 +18,21 @@ def scenarios() -> list[Scenario]:
     """Xapian, moses and img-dnn at 20 % and fluidanimate on every cut of the node."""
     return [
         Scenario(
-            "ahq-equivalence", "figure-11", Mix({"xapian": 0.2, "moses": 0.2, "img-dnn": 0.2}, (JOB,)), PLATFORM,
-            interval_s=0.5, limit_s=_SETTLE_S + _MEASURED_S, settle_s=_SETTLE_S, tail_s=_MEASURED_S, whole=True,
-            cut=(cores, ways), threads={JOB: JOB_THREADS},
+            "ahq-equivalence",
+            "figure-11",
+            Mix({"xapian": 0.2, "moses": 0.2, "img-dnn": 0.2}, (JOB,)),
+            PLATFORM,
+            interval_s=0.5,
+            limit_s=_SETTLE_S + _MEASURED_S,
+            settle_s=_SETTLE_S,
+            tail_s=_MEASURED_S,
+            whole=True,
+            cut=(cores, ways),
+            threads={JOB: JOB_THREADS},
         )
         for cores in CORES
         for ways in WAYS
-    ]  # fmt: skip
+    ]
 
 
 def sections(results: Results) -> list[Section]:
@@ -33,6 +41,11 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ahq-equivalence", "Entropy over cores and ways", "Ah-Q section VII, figures 11 and 12", "ahq",
-    ("unmanaged", "parties", "clite", "arq", "osml"), scenarios, sections,
-)  # fmt: skip
+    "ahq-equivalence",
+    "Entropy over cores and ways",
+    "Ah-Q section VII, figures 11 and 12",
+    "ahq",
+    ("unmanaged", "parties", "clite", "arq", "osml"),
+    scenarios,
+    sections,
+)

@@ -24,9 +24,21 @@ from osml.simulator.mix import Mix
 
 XAPIAN = Steps(
     0.1,
-    ((20.0, 0.2), (40.0, 0.3), (60.0, 0.4), (80.0, 0.5), (100.0, 0.7), (120.0, 0.9), (140.0, 0.7), (160.0, 0.5),
-     (180.0, 0.4), (200.0, 0.3), (220.0, 0.2), (240.0, 0.1)),
-)  # fmt: skip
+    (
+        (20.0, 0.2),
+        (40.0, 0.3),
+        (60.0, 0.4),
+        (80.0, 0.5),
+        (100.0, 0.7),
+        (120.0, 0.9),
+        (140.0, 0.7),
+        (160.0, 0.5),
+        (180.0, 0.4),
+        (200.0, 0.3),
+        (220.0, 0.2),
+        (240.0, 0.1),
+    ),
+)
 
 
 FIGURE, OTHER_WAITS_MS = "figure-17", (2.5, 2.0, 1.0)
@@ -39,9 +51,17 @@ def _waits(time_slice_ms: float) -> str:
 def scenarios() -> list[Scenario]:
     """One trace, on the node as it is and with shorter time slices."""
     as_it_is = Scenario(
-        "ahq-fluctuating", FIGURE, Mix({"xapian": 0.1, "moses": 0.2, "img-dnn": 0.2}, ("stream",)), "e5-2630v4",
-        interval_s=0.5, limit_s=250.0, whole=True, timeline=True, traces={"xapian": XAPIAN}, threads={"stream": 10},
-    )  # fmt: skip
+        "ahq-fluctuating",
+        FIGURE,
+        Mix({"xapian": 0.1, "moses": 0.2, "img-dnn": 0.2}, ("stream",)),
+        "e5-2630v4",
+        interval_s=0.5,
+        limit_s=250.0,
+        whole=True,
+        timeline=True,
+        traces={"xapian": XAPIAN},
+        threads={"stream": 10},
+    )
     others = [replace(as_it_is, part=_waits(ms), time_slice_ms=ms, timeline=False) for ms in OTHER_WAITS_MS]
     return [as_it_is, *others]
 
@@ -73,15 +93,20 @@ def _sensitivity(results: Results) -> Section:
         for label, part in parts
     ]
     text = [
-        "The least time slice of CFS (min_granularity) sets how long a service waits where no CPU is idle, and so how "
-        "much a shared region is worth beside ten threads of stream. Ah-Q does not say its kernel's: 3 ms is the "
-        "default on eight CPUs or more, the other rows show what depends on it."
+        "The shortest time slice of CFS (min_granularity) sets how long a service waits when no CPU is idle. It "
+        "therefore sets the value of a shared region beside ten threads of stream. Ah-Q does not report its slice. "
+        "3 ms is the default on eight CPUs or more; the other rows show the influence of the slice."
     ]
-    table = Table(["least slice in ms", *results.policies], rows, "violations of 500 intervals (median over seeds)")
-    return Section("How much the time slice of the scheduler matters", text, [table])
+    table = Table(["shortest slice in ms", *results.policies], rows, "violations of 500 intervals (median over seeds)")
+    return Section("Influence of the scheduler's time slice", text, [table])
 
 
 SUITE = Suite(
-    "ahq-fluctuating", "A load that fluctuates", "Ah-Q section IX-B, figure 17", "ahq",
-    ("lc_first", "parties", "clite", "arq", "osml"), scenarios, sections,
-)  # fmt: skip
+    "ahq-fluctuating",
+    "A load that fluctuates",
+    "Ah-Q section IX-B, figure 17",
+    "ahq",
+    ("lc_first", "parties", "clite", "arq", "osml"),
+    scenarios,
+    sections,
+)

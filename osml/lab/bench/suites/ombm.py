@@ -21,10 +21,19 @@ _OTHERS = 3
 def _scenario(kind: str, service: str, jobs: tuple[str, ...], load: float, trace: Trace | None = None) -> Scenario:
     seconds = float(STATIC_S if trace is None else DYNAMIC_S)
     return Scenario(
-        "ombm", kind, Mix({service: load}, jobs), PLATFORM, limit_s=seconds, tail_s=seconds - WARM_UP_S,
-        settle_s=float(WARM_UP_S), whole=True, timeline=True, traces=None if trace is None else {service: trace},
-        threads=dict.fromkeys(jobs, _OTHERS), regulator=True,
-    )  # fmt: skip
+        "ombm",
+        kind,
+        Mix({service: load}, jobs),
+        PLATFORM,
+        limit_s=seconds,
+        tail_s=seconds - WARM_UP_S,
+        settle_s=float(WARM_UP_S),
+        whole=True,
+        timeline=True,
+        traces=None if trace is None else {service: trace},
+        threads=dict.fromkeys(jobs, _OTHERS),
+        regulator=True,
+    )
 
 
 def scenarios() -> list[Scenario]:
@@ -47,6 +56,11 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "ombm", "Memory bandwidth for a strict SLO", "OMBM section 4.3, figures 11 and 12, table 3", "ombm",
-    (Ombm.name, OmbmClassic.name, "unmanaged", "parties", "arq", "osml"), scenarios, sections,
-)  # fmt: skip
+    "ombm",
+    "Memory bandwidth for a strict SLO",
+    "OMBM section 4.3, figures 11 and 12, table 3",
+    "ombm",
+    (Ombm.name, OmbmClassic.name, "unmanaged", "parties", "arq", "osml"),
+    scenarios,
+    sections,
+)

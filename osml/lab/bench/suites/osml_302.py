@@ -13,8 +13,18 @@ from osml.simulator.mix import Mix
 
 PLATFORM = "e5-2697v4"
 SERVICES = (
-    "img-dnn", "masstree", "memcached", "mongodb", "moses", "nginx", "specjbb", "sphinx", "xapian", "login", "ads",
-)  # fmt: skip
+    "img-dnn",
+    "masstree",
+    "memcached",
+    "mongodb",
+    "moses",
+    "nginx",
+    "specjbb",
+    "sphinx",
+    "xapian",
+    "login",
+    "ads",
+)
 """Of table 1."""
 MIXES, MAP = "mixes", "figure-10"
 _COUNT, _SEED = 302, 302
@@ -38,12 +48,16 @@ def scenarios() -> list[Scenario]:
     mixes = [Scenario("osml-302", MIXES, mix, PLATFORM) for mix in random_mixes(_COUNT, _SEED)]
     cells = [
         Scenario(
-            "osml-302", MAP, Mix({"moses": moses, "img-dnn": img_dnn}), PLATFORM, search=Search("xapian"),
+            "osml-302",
+            MAP,
+            Mix({"moses": moses, "img-dnn": img_dnn}),
+            PLATFORM,
+            search=Search("xapian"),
             seeds=1,
         )
         for moses in _STEPS
         for img_dnn in _STEPS
-    ]  # fmt: skip
+    ]
     return mixes + cells
 
 

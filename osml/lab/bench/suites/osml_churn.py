@@ -32,10 +32,16 @@ def scenarios() -> list[Scenario]:
     """One script of five minutes."""
     return [
         Scenario(
-            "osml-churn", "figure-12", Mix({}), "e5-2697v4", limit_s=DURATION_S, whole=True, timeline=True,
+            "osml-churn",
+            "figure-12",
+            Mix({}),
+            "e5-2697v4",
+            limit_s=DURATION_S,
+            whole=True,
+            timeline=True,
             traces=SCRIPT,
         )
-    ]  # fmt: skip
+    ]
 
 
 def sections(results: Results) -> list[Section]:
@@ -48,6 +54,11 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "osml-churn", "Services come and go", "OSML section 6.3, figures 12 and 13", "osml",
-    ("unmanaged", "parties", "clite", "arq", "osml", "oracle"), scenarios, sections,
-)  # fmt: skip
+    "osml-churn",
+    "Services arrive and leave",
+    "OSML section 6.3, figures 12 and 13",
+    "osml",
+    ("unmanaged", "parties", "clite", "arq", "osml", "oracle"),
+    scenarios,
+    sections,
+)

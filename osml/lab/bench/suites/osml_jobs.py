@@ -52,6 +52,11 @@ def sections(_: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "osml-jobs", "Batch jobs without priorities, many services, few and many threads", "no paper", "osml",
-    ("unmanaged", "parties", "arq", "osml"), scenarios, sections,
-)  # fmt: skip
+    "osml-jobs",
+    "Batch jobs without priorities, many services, few and many threads",
+    "no paper",
+    "osml",
+    ("unmanaged", "parties", "arq", "osml"),
+    scenarios,
+    sections,
+)

@@ -42,6 +42,12 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "osml-machines", "Machines that no model was trained on", "no paper", "osml",
-    ("parties", "clite", "arq", "osml", "oracle"), scenarios, sections, ask_oracle=True,
-)  # fmt: skip
+    "osml-machines",
+    "Machines that no model was trained on",
+    "no paper",
+    "osml",
+    ("parties", "clite", "arq", "osml", "oracle"),
+    scenarios,
+    sections,
+    ask_oracle=True,
+)

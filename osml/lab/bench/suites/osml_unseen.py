@@ -39,15 +39,24 @@ def sections(results: Results) -> list[Section]:
     theirs = published()["osml"]["unseen_s"]
     groups = [
         against_published(
-            results.only(part), "convergence_s", {policy: values[number] for policy, values in theirs.items()},
-            f"{part}: mean seconds to convergence", average="mean",
+            results.only(part),
+            "convergence_s",
+            {policy: values[number] for policy, values in theirs.items()},
+            f"{part}: mean seconds to convergence",
+            average="mean",
         )
         for number, part in enumerate(results.parts)
-    ]  # fmt: skip
+    ]
     return [convergence.who_converges(results, figure_11=False), Section("Section 6.4: unseen services", tables=groups)]
 
 
 SUITE = Suite(
-    "osml-unseen", "Services that no model was trained on", "OSML section 6.4", "osml",
-    ("parties", "clite", "arq", "osml", "oracle"), scenarios, sections, ask_oracle=True,
-)  # fmt: skip
+    "osml-unseen",
+    "Services that no model was trained on",
+    "OSML section 6.4",
+    "osml",
+    ("parties", "clite", "arq", "osml", "oracle"),
+    scenarios,
+    sections,
+    ask_oracle=True,
+)

@@ -39,6 +39,11 @@ def sections(results: Results) -> list[Section]:
 
 
 SUITE = Suite(
-    "parties-diurnal", "A load that rises and falls", "PARTIES section 5.3, figure 9", "parties",
-    ("unmanaged", "heracles", "parties", "osml", "oracle"), scenarios, sections,
-)  # fmt: skip
+    "parties-diurnal",
+    "A load that rises and falls",
+    "PARTIES section 5.3, figure 9",
+    "parties",
+    ("unmanaged", "heracles", "parties", "osml", "oracle"),
+    scenarios,
+    sections,
+)

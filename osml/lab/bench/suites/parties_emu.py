@@ -38,11 +38,20 @@ _DISK_BOUND = {"mongodb": 0.5}
 def _case(part: str, loads: dict[str, float], searched: str, seeds: int | None = None) -> Scenario:
     jobs = _JOBS if part.endswith(BESIDE_JOBS) else {}
     return Scenario(
-        "parties-emu", part, Mix(loads, tuple(jobs)), PLATFORM, threads=jobs, interval_s=0.5,
+        "parties-emu",
+        part,
+        Mix(loads, tuple(jobs)),
+        PLATFORM,
+        threads=jobs,
+        interval_s=0.5,
         limit_s=_WARM_UP_S + _MEASURED_S,
-        tail_s=_MEASURED_S, settle_s=_WARM_UP_S, whole=True, knobs=True, search=Search(searched),
+        tail_s=_MEASURED_S,
+        settle_s=_WARM_UP_S,
+        whole=True,
+        knobs=True,
+        search=Search(searched),
         seeds=seeds,
-    )  # fmt: skip
+    )
 
 
 def scenarios() -> list[Scenario]:
@@ -114,6 +123,11 @@ def _heat_map(results: Results, beside: str = "") -> Section:
 
 
 SUITE = Suite(
-    "parties-emu", "Utilisation with 2 to 6 services", "PARTIES section 5.2, figures 5 to 8 and 10", "parties",
-    ("unmanaged", "heracles", "parties", "osml", "oracle:isolated", "oracle"), scenarios, sections,
-)  # fmt: skip
+    "parties-emu",
+    "Utilisation with 2 to 6 services",
+    "PARTIES section 5.2, figures 5 to 8 and 10",
+    "parties",
+    ("unmanaged", "heracles", "parties", "osml", "oracle:isolated", "oracle"),
+    scenarios,
+    sections,
+)

@@ -1,4 +1,4 @@
-"""`osml theory`: what Ah-Q proves and defines, on measured or simulated numbers."""
+"""`osml lab theory`: what Ah-Q proves and defines, on measured or simulated numbers."""
 
 from __future__ import annotations
 

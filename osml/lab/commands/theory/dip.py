@@ -1,4 +1,4 @@
-"""`osml theory dip`: the abilities of policies, by the experiment of Ah-Q section VIII."""
+"""`osml lab theory dip`: the abilities of policies, by the experiment of Ah-Q section VIII."""
 
 from __future__ import annotations
 
@@ -37,13 +37,20 @@ def _changes(found: Changes) -> dict[str, Any]:
 
 def _strategy(report: StrategyReport) -> dict[str, Any]:
     return {
-        "strategy": report.strategy, "cores": _abilities(report.cores), "ways": _abilities(report.ways),
-        "uncertainties": report.uncertainties, "uncertainty_ratio": report.uncertainty_ratio,
-        "steadier": _changes(report.steadier), "applications": _changes(report.applications),
-        "high_priority": _changes(report.high), "high_priority_critical_first": _changes(report.high_critical_first),
-        "lc_beside_be": _changes(report.lc_beside_be), "utilisation": _changes(report.utilisation),
-        "utilisation_median": report.utilisation_median, "computable_pct": report.computable_pct,
-    }  # fmt: skip
+        "strategy": report.strategy,
+        "cores": _abilities(report.cores),
+        "ways": _abilities(report.ways),
+        "uncertainties": report.uncertainties,
+        "uncertainty_ratio": report.uncertainty_ratio,
+        "steadier": _changes(report.steadier),
+        "applications": _changes(report.applications),
+        "high_priority": _changes(report.high),
+        "high_priority_critical_first": _changes(report.high_critical_first),
+        "lc_beside_be": _changes(report.lc_beside_be),
+        "utilisation": _changes(report.utilisation),
+        "utilisation_median": report.utilisation_median,
+        "computable_pct": report.computable_pct,
+    }
 
 
 def _document(results: Results, report: DipReport) -> dict[str, Any]:
@@ -84,29 +91,46 @@ def _tables(results: Results, report: DipReport) -> list[Table]:
         f"Abilities, as shares of resource slices ({where})", "kind", "DA", "IA", "PA", "IA ways", "targets met"
     )
     second = _table(
-        "Observation 2: performance against Shared, % better / worse", "all", "high priority", "no BE above LC",
+        "Observation 2: performance against Shared, % better / worse",
+        "all",
+        "high priority",
+        "no BE above LC",
         "LC beside BE",
-    )  # fmt: skip
+    )
     last = _table(
-        "Observations 1 and 3: uncertainty and CPU utilisation against Shared", "uncertainty", "steadier",
-        "median utilisation", "lower in",
-    )  # fmt: skip
+        "Observations 1 and 3: uncertainty and CPU utilisation against Shared",
+        "uncertainty",
+        "steadier",
+        "median utilisation",
+        "lower in",
+    )
     for found in report.strategies:
         label = _LABELS.get(found.strategy, found.strategy)
         met = "-" if found.computable_pct is None else f"{found.computable_pct:.0f} %"
         first.add_row(
-            label, found.cores.kind, f"{found.cores.da:.2f}", f"{found.cores.ia:.2f}", f"{found.cores.pa:.2f}",
-            f"{found.ways.ia:.2f}", met,
-        )  # fmt: skip
+            label,
+            found.cores.kind,
+            f"{found.cores.da:.2f}",
+            f"{found.cores.ia:.2f}",
+            f"{found.cores.pa:.2f}",
+            f"{found.ways.ia:.2f}",
+            met,
+        )
         second.add_row(
-            label, _both(found.applications), _both(found.high), _both(found.high_critical_first),
+            label,
+            _both(found.applications),
+            _both(found.high),
+            _both(found.high_critical_first),
             _both(found.lc_beside_be),
-        )  # fmt: skip
+        )
         ratio = "-" if found.uncertainty_ratio is None else f"x {found.uncertainty_ratio:.3g}"
         last.add_row(
-            label, ratio, f"{found.steadier.better} of {found.steadier.total}", f"{found.utilisation_median:.0%}",
+            label,
+            ratio,
+            f"{found.steadier.better} of {found.steadier.total}",
+            f"{found.utilisation_median:.0%}",
             f"{number(found.utilisation.worse_pct, 3)} %",
-        )  # fmt: skip
+        )
     third = Table(title="The paper's numbers and ours", title_justify="left")
     for heading in ("observation", "paper %", "ours %", "ours, counted"):
         third.add_column(heading, justify="right" if "%" in heading else "left")
@@ -131,24 +155,28 @@ def dip(
     applications: Annotated[str, typer.Option(help="LC services and BE jobs of the catalogs, in pairs.")] = ",".join(
         APPLICATIONS
     ),
-    load: Annotated[float, typer.Option(help="Of LC services, as a share of what they bear alone on the cores.")] = 0.3,
+    load: Annotated[float, typer.Option(help="Load of LC services, as a share of their highest load alone.")] = 0.3,
     be_measure: Annotated[
-        Literal["work", "ipc"], typer.Option(help="Performance of BE jobs: instructions a second, or per cycle.")
+        Literal["work", "ipc"], typer.Option(help="Performance of BE jobs: instructions per second, or per cycle.")
     ] = "work",
-    settle: Annotated[float, typer.Option(help="Seconds before counting.")] = 60.0,
-    measure: Annotated[float, typer.Option(help="Seconds of counting.")] = 30.0,
+    settle: Annotated[float, typer.Option(help="Seconds before the measurement.")] = 60.0,
+    measure: Annotated[float, typer.Option(help="Seconds of the measurement.")] = 30.0,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the measurement noise.")] = 0,
     plot: PlotOption = None,
     json: JsonOption = False,
 ) -> None:
     """Measure TA, DA, IA and PA of policies: all pairs of ten applications on eight cores (Ah-Q section VIII).
 
-    Shared (unmanaged), Even and RR are always there; with their numbers the paper's three observations are checked.
+    Shared (unmanaged), Even and RR always run. Their numbers check the paper's three observations.
     """
     setup = Setup(
-        platform, cores, tuple(names_of(applications, "--applications")), load, be_measure,
+        platform,
+        cores,
+        tuple(names_of(applications, "--applications")),
+        load,
+        be_measure,
         Settling(settle, measure, seed=seed),
-    )  # fmt: skip
+    )
     with progress_bar("Running pairs") as progress:
         results = run_experiment(setup, names_of(policies, "--policies") if policies else [], progress)
     report = observe(results)

@@ -1,4 +1,4 @@
-"""`osml theory equivalence`: what a policy is worth in cores (Ah-Q section V-C and figure 12)."""
+"""`osml lab theory equivalence`: what a policy is worth in cores (Ah-Q section V-C and figure 12)."""
 
 from __future__ import annotations
 
@@ -34,9 +34,15 @@ def _comparisons(grid: Grid, levels: list[float]) -> list[dict[str, Any]]:
         own, other = grid.curve(better), grid.curve(worse)
         for level in levels:
             rows.append(
-                {"policy": better, "against": worse, "e_s": level, "cores": cores_needed(own, level).cores,
-                 "cores_against": cores_needed(other, level).cores, "saved": equivalence(own, other, level)}
-            )  # fmt: skip
+                {
+                    "policy": better,
+                    "against": worse,
+                    "e_s": level,
+                    "cores": cores_needed(own, level).cores,
+                    "cores_against": cores_needed(other, level).cores,
+                    "saved": equivalence(own, other, level),
+                }
+            )
     return rows
 
 
@@ -48,9 +54,15 @@ def _worth(grid: Grid) -> list[dict[str, Any]]:
         for cores in grid.setup.cores:
             need = cores_worth(own, other, cores)
             rows.append(
-                {"policy": better, "against": worse, "cores": cores, "e_s": own.at(cores),
-                 "cores_against": need.cores, "beyond": need.beyond}
-            )  # fmt: skip
+                {
+                    "policy": better,
+                    "against": worse,
+                    "cores": cores,
+                    "e_s": own.at(cores),
+                    "cores_against": need.cores,
+                    "beyond": need.beyond,
+                }
+            )
     return rows
 
 
@@ -89,9 +101,13 @@ def _tables(grid: Grid, levels: list[float], line_level: float, published: list[
             own, other = grid.curve(better), grid.curve(worse)
             saved = equivalence(own, other, level)
             needs.add_row(
-                f"{level:g}", better, str(cores_needed(own, level)), worse, str(cores_needed(other, level)),
+                f"{level:g}",
+                better,
+                str(cores_needed(own, level)),
+                worse,
+                str(cores_needed(other, level)),
                 "-" if saved is None else f"{saved:+.2f}",
-            )  # fmt: skip
+            )
     tables = [curves, needs]
     if len(setup.ways) > 1:
         lines = Table(title=f"Isentropic lines: cores for E_S = {line_level:g}", title_justify="left")
@@ -115,30 +131,36 @@ def equivalence_command(
     mix: Annotated[str, typer.Argument(metavar="[MIX]", help="NAME=LOAD,NAME=LOAD[,be:NAME].")] = str(AHQ_MIX),
     policies: Annotated[str, typer.Option(help="Policies, the baseline first.")] = "unmanaged,arq",
     platform: Annotated[str, typer.Option(help="Platform of the catalog.")] = "e5-2630v4",
-    cores: Annotated[str, typer.Option(help="Sizes of node, such as 4-10.")] = "4-10",
+    cores: Annotated[str, typer.Option(help="Numbers of cores, such as 4-10.")] = "4-10",
     ways: Annotated[str, typer.Option(help="Cache ways, such as 20 or 4,8,12,16,20.")] = "20",
     level: Annotated[str, typer.Option(help="E_S at which policies are compared.")] = "0.25,0.4",
     line: Annotated[str, typer.Option(help="E_S of the isentropic lines.")] = "0.3",
     be_threads: Annotated[int, typer.Option(min=1, help="Threads of each BE job.")] = 4,
     be_measure: Annotated[
-        Literal["ipc", "work"], typer.Option(help="E_BE compares instructions per cycle, or a second.")
+        Literal["ipc", "work"], typer.Option(help="E_BE compares instructions per cycle, or per second.")
     ] = "ipc",
-    seeds: Annotated[int, typer.Option(min=1, help="Runs with other noise; E_S is their median.")] = 1,
-    settle: Annotated[float, typer.Option(help="Seconds before counting.")] = 120.0,
-    measure: Annotated[float, typer.Option(help="Seconds of counting.")] = 60.0,
-    workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Runs with different noise; E_S is their median.")] = 1,
+    settle: Annotated[float, typer.Option(help="Seconds before the measurement.")] = 120.0,
+    measure: Annotated[float, typer.Option(help="Seconds of the measurement.")] = 60.0,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes.")] = 1,
     plot: PlotOption = None,
     json: JsonOption = False,
 ) -> None:
-    """Cores that policies need for the same E_S, and isentropic lines over cores and ways (Ah-Q, figure 12).
+    """Compute the cores that policies need for the same E_S, and isentropic lines (Ah-Q, figure 12).
 
     Without options: figure 12(a). A cell of the grid takes about half a second.
     """
     setup = GridSetup(
-        parse_mix(mix), platform, counts_of(cores, "--cores"), counts_of(ways, "--ways"),
-        tuple(names_of(policies, "--policies")), be_threads, be_measure, seeds=seeds,
+        parse_mix(mix),
+        platform,
+        counts_of(cores, "--cores"),
+        counts_of(ways, "--ways"),
+        tuple(names_of(policies, "--policies")),
+        be_threads,
+        be_measure,
+        seeds=seeds,
         settling=Settling(settle, measure),
-    )  # fmt: skip
+    )
     levels, line_level = shares_of(level, "--level"), shares_of(line, "--line")[0]
     with progress_bar("Running nodes") as progress:
         grid = run_grid(setup, workers, progress)
@@ -146,7 +168,7 @@ def equivalence_command(
         if cell.failed:
             typer.echo(f"warning: {cell.policy}, {cell.cores} cores, {cell.ways} ways: {cell.failed}", err=True)
     if not grid.policies_that_ran:
-        raise Failure("no policy could be run on every size of node")
+        raise Failure("no policy ran on every number of cores and ways")
     published = published_beside(grid)
     if json:
         print_json(_document(grid, levels, line_level, published))

@@ -23,7 +23,7 @@ def _table(path: Path) -> Any:
         from pyarrow import csv, parquet  # noqa: PLC0415
     except ImportError:
         raise MachineError(
-            "reading Parquet and CSV needs pyarrow, which is not here: install it by `uv sync --inexact --extra bench`"
+            "Parquet and CSV files need pyarrow: install it with `uv sync --inexact --extra bench`"
         ) from None
     wrong: type[Exception] = cast(Any, pyarrow).ArrowException
     try:
@@ -42,21 +42,21 @@ def _check_size(path: Path) -> None:
     except OSError as error:
         raise InputError(f"{path} can't be read ({error.strerror})") from None
     if not path.is_file() or size > MAX_BYTES:
-        raise InputError(f"{path} is no file of at most {MAX_BYTES >> 30} GiB")
+        raise InputError(f"{path} is not a file of at most {MAX_BYTES >> 30} GiB")
 
 
 def _numbers(path: Path, table: Any, name: str) -> FloatArray:
     """A column as float64; InputError where it is missing, not of numbers, or has gaps."""
     if name not in table.column_names:
         listed = ", ".join(table.column_names[:20]) or "none"
-        raise InputError(f"{path}: column '{name}' is missing, there are {listed}; name another one or add it")
+        raise InputError(f"{path}: column '{name}' is missing, the columns are {listed}; choose one of them or add it")
     try:
         values = np.asarray(table.column(name).to_numpy(zero_copy_only=False), dtype=np.float64)
     except (TypeError, ValueError):
         raise InputError(f"{path}: column '{name}' is of type {table.column(name).type}, expected numbers") from None
     if np.isnan(values).any():
         at = int(np.argmax(np.isnan(values)))
-        raise InputError(f"{path}: row {at + 1} has no '{name}', leave out requests that were not measured")
+        raise InputError(f"{path}: row {at + 1} has no '{name}', remove requests without a measurement")
     return values
 
 
@@ -87,7 +87,7 @@ def read_latencies(path: Path, column: str | None = None) -> tuple[FloatArray, f
     _check_size(path)
     if path.suffix.lower() not in (".parquet", ".csv"):
         if column is not None:
-            raise InputError(f"--column is '{column}', but {path} is no .parquet or .csv file")
+            raise InputError(f"--column is '{column}', but {path} is not a .parquet or .csv file")
         return _text_numbers(path), None, None
     table = _table(path)
     timed = {"arrival_ms", "finish_ms"} <= set(table.column_names)
@@ -96,7 +96,7 @@ def read_latencies(path: Path, column: str | None = None) -> tuple[FloatArray, f
     arrival, finish = (_numbers(path, table, name) for name in ("arrival_ms", "finish_ms"))
     span_s = (float(finish.max()) - float(arrival.min())) / 1000.0 if arrival.size else 0.0
     if span_s <= 0:
-        raise InputError(f"{path}: no time passes between the first arrival_ms and the last finish_ms")
+        raise InputError(f"{path}: the last finish_ms is not after the first arrival_ms")
     latencies = finish - arrival
     return latencies, arrival.size / span_s, float(latencies.sum()) / 1000.0 / span_s
 
@@ -126,5 +126,5 @@ def _ranks(path: Path, table: Any, names: Sequence[str], stream: IntArray, order
             raise InputError(f"--order is {', '.join(order)}, expected each service of {path} once: {', '.join(names)}")
         return np.array([list(order).index(name) for name in names], np.int64)[stream]
     if "rank" not in table.column_names:
-        raise InputError(f"{path} has no column 'rank': say by --order which service is the most critical")
+        raise InputError(f"{path} has no column 'rank': use --order to list the most critical service first")
     return _numbers(path, table, "rank").astype(np.int64)

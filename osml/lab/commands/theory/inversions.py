@@ -1,4 +1,4 @@
-"""`osml theory inversions`: who is served before whom, and what that costs (Ah-Q section II)."""
+"""`osml lab theory inversions`: who is served before whom, and what that costs (Ah-Q section II)."""
 
 from __future__ import annotations
 
@@ -38,9 +38,15 @@ def _show(found: Rows, percentile: float, source: str) -> None:
         for at, row in enumerate(rows):
             over = "-" if row.tail_over_ms is None else f"{row.tail_over_ms:+.3g}"
             table.add_row(
-                "" if at else discipline, row.service, str(row.requests), number(row.passed, 3),
-                number(row.added_ms, 3), number(row.tail_added_ms, 3), number(row.tail_ms), over,
-            )  # fmt: skip
+                "" if at else discipline,
+                row.service,
+                str(row.requests),
+                number(row.passed, 3),
+                number(row.added_ms, 3),
+                number(row.tail_added_ms, 3),
+                number(row.tail_ms),
+                over,
+            )
         table.add_section()
     console = Console()
     console.print(table)
@@ -49,13 +55,16 @@ def _show(found: Rows, percentile: float, source: str) -> None:
 
 def _show_order(found: ApplicationInversions, source: str) -> None:
     table = Table(title=f"Weighted inversions by application: {source}, simulated", title_justify="left")
-    for heading in ("application", "right place", "place", "wNoI ms", "tail gained in the mix, ms"):
+    for heading in ("application", "right place", "place", "wNoI ms", "change of the tail in the mix, ms"):
         table.add_column(heading, justify="left" if heading == "application" else "right")
     for i, name in enumerate(found.names):
         table.add_row(
-            name, str(i + 1), str(found.positions[i] + 1), number(float(found.added_ms[i])),
+            name,
+            str(i + 1),
+            str(found.positions[i] + 1),
+            number(float(found.added_ms[i])),
             f"{float(found.measured_ms[i]):+.4g}",
-        )  # fmt: skip
+        )
     console = Console()
     console.print(table)
     console.print(f"NoI {found.count}, wNoI {float(found.added_ms.sum()):.4g} ms in all", highlight=False)
@@ -81,21 +90,21 @@ def inversions(
         typer.Option(help="Simulated: NAME=LOAD,NAME=LOAD, the most critical first[, be:NAME with --order]."),
     ] = None,
     order: Annotated[
-        str | None, typer.Option(help="LOG: services, the most critical first. --mix: who is served first, second, ...")
+        str | None, typer.Option(help="LOG: services, most critical first. --mix: applications in order of service.")
     ] = None,
     disciplines: Annotated[str, typer.Option(help="Simulated: some of fcfs, rr, priority.")] = ",".join(DISCIPLINES),
     platform: Annotated[str, typer.Option(help="Simulated: platform of the catalog.")] = "e5-2630v4",
     cores: Annotated[int | None, typer.Option(help="Simulated: cores that all share (default all).")] = None,
     ways: Annotated[int | None, typer.Option(help="Simulated: cache ways (default all).")] = None,
     be_threads: Annotated[int, typer.Option(min=1, help="Simulated: threads of each BE job.")] = 4,
-    seconds: Annotated[float, typer.Option(help="Simulated: time in which requests come.")] = 30.0,
-    slice_ms: Annotated[float, typer.Option(help="Simulated: a turn of rr, in ms.")] = 1.0,
+    seconds: Annotated[float, typer.Option(help="Simulated: seconds in which requests arrive.")] = 30.0,
+    slice_ms: Annotated[float, typer.Option(help="Simulated: time slice of rr, in ms.")] = 1.0,
     by: Annotated[
         Literal["start", "finish"] | None,
-        typer.Option(help="Precedence: who starts or who finishes first (LOG: start; simulated: finish)."),
+        typer.Option(help="Precedence by start or by finish (default: LOG start, simulated finish)."),
     ] = None,
-    servers: Annotated[int, typer.Option(min=1, help="LOG: requests that were served at a time.")] = 1,
-    percentile: Annotated[float, typer.Option(help="Of the tails, as a share.")] = 0.99,
+    servers: Annotated[int, typer.Option(min=1, help="LOG: number of servers.")] = 1,
+    percentile: Annotated[float, typer.Option(help="Percentile of the tails, as a share.")] = 0.99,
     seed: Annotated[int, typer.Option(min=0, help="Simulated: seed.")] = 0,
     plot: PlotOption = None,
     json: JsonOption = False,
@@ -126,15 +135,25 @@ def inversions(
         wanted = cast(list[Discipline], names_of(disciplines, "--disciplines"))
         with Console(stderr=True).status("simulating request by request"):
             rows = compare_disciplines(
-                node, parsed.loads, seconds, wanted, slice_ms=slice_ms, seed=seed, by=by or "finish",
+                node,
+                parsed.loads,
+                seconds,
+                wanted,
+                slice_ms=slice_ms,
+                seed=seed,
+                by=by or "finish",
                 percentile=percentile,
-            )  # fmt: skip
+            )
         source = f"{parsed} on {node.platform.cpus} cores of {platform}, simulated"
     if json:
-        print_json({
-            "simulated": log is None, "source": source, "percentile": percentile,
-            "disciplines": {name: [asdict(row) for row in found] for name, found in rows.items()},
-        })  # fmt: skip
+        print_json(
+            {
+                "simulated": log is None,
+                "source": source,
+                "percentile": percentile,
+                "disciplines": {name: [asdict(row) for row in found] for name, found in rows.items()},
+            }
+        )
     else:
         _show(rows, percentile, source)
     draw(plot, "draw_inversions", rows, percentile, source)
@@ -142,11 +161,19 @@ def inversions(
 
 def _order_document(found: ApplicationInversions, source: str) -> dict[str, Any]:
     return {
-        "simulated": True, "source": source, "inversions": found.count,
-        "weighted_ms": float(found.added_ms.sum()), "weights_ms": found.weights_ms.tolist(),
+        "simulated": True,
+        "source": source,
+        "inversions": found.count,
+        "weighted_ms": float(found.added_ms.sum()),
+        "weights_ms": found.weights_ms.tolist(),
         "applications": [
-            {"name": name, "right_place": i, "place": found.positions[i], "weighted_ms": float(found.added_ms[i]),
-             "measured_ms": float(found.measured_ms[i])}
+            {
+                "name": name,
+                "right_place": i,
+                "place": found.positions[i],
+                "weighted_ms": float(found.added_ms[i]),
+                "measured_ms": float(found.measured_ms[i]),
+            }
             for i, name in enumerate(found.names)
         ],
-    }  # fmt: skip
+    }

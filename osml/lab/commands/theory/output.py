@@ -1,4 +1,4 @@
-"""Commands of `osml theory` print one JSON document or tables, and draw where they are asked to."""
+"""Commands of `osml lab theory` print one JSON document or tables, and draw where they are asked to."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ def draw(path: Path | None, name: str, *arguments: object) -> None:
             plots,
         )
     except ImportError:
-        raise MachineError(
-            "--plot needs matplotlib, which is not here: install it by `uv sync --inexact --extra bench`"
-        ) from None
+        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra bench`") from None
     drawer: Callable[..., None] = getattr(plots, name)
     try:
         drawer(path, *arguments)

@@ -1,4 +1,4 @@
-"""`osml theory tlt`: throughput against what tail latency allows (Ah-Q, theorem 2)."""
+"""`osml lab theory tlt`: throughput against what tail latency allows (Ah-Q, theorem 2)."""
 
 from __future__ import annotations
 
@@ -32,21 +32,23 @@ def _show(found: Tlt, forecast: list[TltRow], source: str, unit: str, little: bo
         table.add_column(heading, justify="right")
     for row, ahead in zip(found.rows, forecast, strict=True):
         table.add_row(
-            f"{row.theta:.1%}", number(row.tail_ms), f"{row.share_below:.3f}", f"{row.bound_per_s:.5g}",
-            f"{row.looseness:.3f}", "yes" if row.holds else "NO", "holds" if row.holds_as_text else "FAILS",
+            f"{row.theta:.1%}",
+            number(row.tail_ms),
+            f"{row.share_below:.3f}",
+            f"{row.bound_per_s:.5g}",
+            f"{row.looseness:.3f}",
+            "yes" if row.holds else "NO",
+            "holds" if row.holds_as_text else "FAILS",
             "holds" if ahead.holds else f"off {1.0 / ahead.looseness - 1.0:.1%}",
-        )  # fmt: skip
+        )
     console.print(table)
-    law = (
-        f"RLP / (phi AL) = {found.little_ratio:.5f}, 1 by Little's law"
-        if little
-        else "Little's law is taken for granted"
-    )
+    law = f"RLP / (phi AL) = {found.little_ratio:.5f}, 1 by Little's law" if little else "Little's law is assumed"
     console.print(
         f"observed {found.throughput_per_s:.5g} {unit} at a mean latency of {found.mean_ms:.4g} ms and "
         f"{found.outstanding:.4g} outstanding; {law}",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        highlight=False,
+        soft_wrap=True,
+    )
     console.print(
         "the bound holds at every theta" if found.holds else "THE BOUND FAILS: Little's law does not hold here",
         highlight=False,
@@ -60,7 +62,8 @@ def _halves(latencies_ms: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 def tlt(
     latencies: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="Measured: .parquet, .csv, or text, a latency in ms a line.")
+        Path | None,
+        typer.Argument(metavar="[FILE]", help="Measured: .parquet, .csv or text, one latency (ms) per line."),
     ] = None,
     column: Annotated[str | None, typer.Option(help="Column of the latencies in ms (default latency_ms).")] = None,
     throughput: Annotated[float | None, typer.Option(help="Measured responses/s.")] = None,
@@ -70,7 +73,7 @@ def tlt(
     platform: Annotated[str, typer.Option(help="Simulated: platform of the catalog.")] = "e5-2697v4",
     cores: Annotated[int | None, typer.Option(help="Simulated: cores (default all).")] = None,
     ways: Annotated[int | None, typer.Option(help="Simulated: cache ways (default all).")] = None,
-    requests: Annotated[int, typer.Option(help="Simulated: about so many requests.")] = 500_000,
+    requests: Annotated[int, typer.Option(help="Simulated: approximate number of requests.")] = 500_000,
     seed: Annotated[int, typer.Option(min=0, help="Simulated: seed.")] = 0,
     theta: Annotated[str, typer.Option(help="Percentiles as shares.")] = _GRID,
     plot: PlotOption = None,
@@ -78,8 +81,8 @@ def tlt(
 ) -> None:
     """Check phi <= RLP/TL_theta * (1-f)/(1-theta) on latencies, measured (FILE) or simulated (--service).
 
-    f, the part of the mean that latencies below the tail contribute, is estimated from the latencies. As a forecast:
-    tail and f of the first half of the latencies against the throughput of the second half.
+    f is the part of the mean that latencies below the tail contribute. The forecast compares tail and f of the first
+    half of the latencies with the throughput of the second half.
     """
     if (latencies is None) == (service is None):
         raise InputError("expected either a FILE of latencies or --service, to simulate one")

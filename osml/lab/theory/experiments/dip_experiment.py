@@ -35,8 +35,17 @@ from osml.simulator.state import Node
 from osml.simulator.surface import ideal_ms
 
 APPLICATIONS = (
-    "mysql", "nginx", "redis", "fluidanimate", "blackscholes", "stream", "bodytrack", "ferret", "raytrace", "swaption",
-)  # fmt: skip
+    "mysql",
+    "nginx",
+    "redis",
+    "fluidanimate",
+    "blackscholes",
+    "stream",
+    "bodytrack",
+    "ferret",
+    "raytrace",
+    "swaption",
+)
 """Ah-Q table VI."""
 
 SHARED, EVEN, PRIORITY = "unmanaged", "even", "rr"
@@ -156,10 +165,14 @@ def run_experiment(
         jobs = found.work_gips if setup.be_measure == "work" else found.ipcs
         done.append(Combination(high, low, strategy, found, found.tails_ms | jobs))
     return Results(
-        setup, done, failed, frozenset(s.name for s in services),
-        {s.name: ideal_ms(platform, s, setup.load) for s in services}, {s.name: s.target_ms for s in services},
+        setup,
+        done,
+        failed,
+        frozenset(s.name for s in services),
+        {s.name: ideal_ms(platform, s, setup.load) for s in services},
+        {s.name: s.target_ms for s in services},
         [s.scaled for s in services if s.scaled],
-    )  # fmt: skip
+    )
 
 
 def _guarded(setup: Setup, platform: PlatformModel, pair: tuple[str, str], strategy: str) -> Settled | str:

@@ -137,11 +137,13 @@ def observe(results: Results) -> DipReport:
             Published("Even improves applications", 50.9, even.applications.better_pct, _counts(even.applications)),
             Published("RR improves those of high priority", 94.2, priority.high.better_pct, _counts(priority.high)),
             Published(
-                "  without BE above LC", 94.2, priority.high_critical_first.better_pct,
+                "  without BE above LC",
+                94.2,
+                priority.high_critical_first.better_pct,
                 _counts(priority.high_critical_first),
             ),
             Published("Even lowers CPU utilisation", 96.4, even.utilisation.worse_pct, _counts(even.utilisation)),
-        ]  # fmt: skip
+        ]
     tolerances = {
         name: tolerance_ability([(ideal, results.targets_ms[name])]) for name, ideal in results.ideals_ms.items()
     }

@@ -69,9 +69,15 @@ def _least_critical(rank: IntArray, running: IntArray) -> int:
 
 @compiled
 def _serve(
-    code: int, servers: int, slice_ms: float, rank: IntArray, arrival: FloatArray, work: FloatArray, start: FloatArray,
+    code: int,
+    servers: int,
+    slice_ms: float,
+    rank: IntArray,
+    arrival: FloatArray,
+    work: FloatArray,
+    start: FloatArray,
     finish: FloatArray,
-) -> None:  # fmt: skip
+) -> None:
     """Fill `start` and `finish`. `code` is a discipline's; requests are in the order of arrival.
 
     The queue is ordered by (key, number): the arrival for FCFS, the turn for RR, the rank for priority.
@@ -155,9 +161,15 @@ def draw(streams: Sequence[Stream], seconds: float, seed: int) -> tuple[IntArray
 
 
 def simulate(
-    streams: Sequence[Stream], discipline: Discipline, servers: int, seconds: float, *, slice_ms: float = 5.0,
-    seed: int = 0, most_requests: int = 2_000_000,
-) -> RequestLog:  # fmt: skip
+    streams: Sequence[Stream],
+    discipline: Discipline,
+    servers: int,
+    seconds: float,
+    *,
+    slice_ms: float = 5.0,
+    seed: int = 0,
+    most_requests: int = 2_000_000,
+) -> RequestLog:
     """Serve `seconds` of arrivals to the end. Raises InputError for what can't be served, or not in reasonable time."""
     if discipline not in DISCIPLINES:
         raise InputError(f"discipline is '{discipline}', expected one of {', '.join(DISCIPLINES)}")
@@ -169,11 +181,11 @@ def simulate(
     expected = seconds * sum(stream.arrivals_per_s for stream in streams)
     if expected > most_requests:
         raise InputError(
-            f"{seconds:g} s of these loads are {expected:.3g} requests, expected at most {most_requests}: give fewer s"
+            f"{seconds:g} s of these loads are {expected:.3g} requests, expected at most {most_requests}: reduce the s"
         )
     stream, arrival, service = draw(streams, seconds, seed)
     if stream.size == 0:
-        raise InputError(f"no request came within {seconds:g} s, give more seconds or load")
+        raise InputError(f"no request arrived within {seconds:g} s: increase the seconds or the load")
     rank = np.array([s.rank for s in streams], np.int64)[stream]
     start, finish = np.full(stream.size, -1.0), np.zeros(stream.size)
     _serve(_CODES[discipline], servers, slice_ms, rank, arrival, service, start, finish)

@@ -88,7 +88,7 @@ class Grid:
         found = {(cell.cores, cell.ways): cell for cell in self.cells if cell.policy == policy}
         failed = next((cell.failed for cell in found.values() if cell.failed), None)
         if failed or not found:
-            raise InputError(f"policy '{policy}' has no E_S everywhere: {failed or 'it was not run'}")
+            raise InputError(f"policy '{policy}' lacks E_S in some cells: {failed or 'it did not run'}")
         return np.array([[found[n, w].e_s for w in self.setup.ways] for n in self.setup.cores], dtype=np.float64)
 
     def curve(self, policy: str, ways: int | None = None) -> EntropyCurve:

@@ -44,9 +44,14 @@ def log_inversions(log: RequestLog, by: str = "finish", percentile: float = 0.99
     if not 0.0 < percentile < 1.0:
         raise InputError(f"percentile is {percentile}, expected a share between 0 and 1, such as 0.99")
     found = request_inversions(
-        log.rank, log.arrival_ms, log.start_ms, log.finish_ms, log.service_ms,
-        by="start" if by == "start" else "finish", servers=log.servers,
-    )  # fmt: skip
+        log.rank,
+        log.arrival_ms,
+        log.start_ms,
+        log.finish_ms,
+        log.service_ms,
+        by="start" if by == "start" else "finish",
+        servers=log.servers,
+    )
     rows: list[ServiceInversions] = []
     for number, name in enumerate(log.names):
         own = log.stream == number
@@ -55,10 +60,16 @@ def log_inversions(log: RequestLog, by: str = "finish", percentile: float = 0.99
         latency, added = log.latency_ms[own], found.added_ms[own]
         rows.append(
             ServiceInversions(
-                name, int(log.rank[own][0]), int(own.sum()), float(found.passed[own].mean()), float(added.mean()),
-                float(np.quantile(added, percentile)), float(latency.mean()), float(np.quantile(latency, percentile)),
+                name,
+                int(log.rank[own][0]),
+                int(own.sum()),
+                float(found.passed[own].mean()),
+                float(added.mean()),
+                float(np.quantile(added, percentile)),
+                float(latency.mean()),
+                float(np.quantile(latency, percentile)),
             )
-        )  # fmt: skip
+        )
     return sorted(rows, key=lambda row: row.rank)
 
 
@@ -72,7 +83,7 @@ def streams_of(node: Node, loads: Mapping[str, float]) -> list[Stream]:
     for rank, service in enumerate(node.services):
         flow = flows[rank]
         if flow.requests <= 0.0:
-            raise InputError(f"'{service.name}' answers nothing, give it a load above 0 and up to {MAX_LOAD:g}")
+            raise InputError(f"'{service.name}' completes no request, expected a load above 0 and up to {MAX_LOAD:g}")
         cpu_ms = flow.cpu_s / flow.requests * 1000.0
         rate = loads[service.name] * service.max_load
         streams.append(Stream(service.name, rank, rate, cpu_ms, service.cv2, service.burstiness))
@@ -80,15 +91,22 @@ def streams_of(node: Node, loads: Mapping[str, float]) -> list[Stream]:
 
 
 def compare_disciplines(
-    node: Node, loads: Mapping[str, float], seconds: float, disciplines: Sequence[Discipline] = DISCIPLINES, *,
-    slice_ms: float = 5.0, seed: int = 0, by: str = "finish", percentile: float = 0.99,
-) -> dict[str, list[ServiceInversions]]:  # fmt: skip
+    node: Node,
+    loads: Mapping[str, float],
+    seconds: float,
+    disciplines: Sequence[Discipline] = DISCIPLINES,
+    *,
+    slice_ms: float = 5.0,
+    seed: int = 0,
+    by: str = "finish",
+    percentile: float = 0.99,
+) -> dict[str, list[ServiceInversions]]:
     """The same requests under each discipline on all cores of the node, with the latency that strict priority spares.
 
     Services share all cores, whatever their number of threads; BE jobs are not simulated (InputError).
     """
     if node.jobs:
-        raise InputError(f"'{node.jobs[0].name}' is a BE job: inversions are of requests, give LC services only")
+        raise InputError(f"'{node.jobs[0].name}' is a BE job without requests, expected LC services only")
     streams = streams_of(node, loads)
     right = simulate(streams, "priority", node.platform.cpus, seconds, slice_ms=slice_ms, seed=seed)
     spared = {row.service: row.tail_ms for row in log_inversions(right, by, percentile)}

@@ -1,4 +1,4 @@
-"""Pictures of `osml theory`: every title says whether the numbers are simulated."""
+"""Pictures of `osml lab theory`: every title says whether the numbers are simulated."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def draw_tlt(path: Path, found: Tlt, latencies_ms: FloatArray, source: str, unit
     levels = np.linspace(0.0, 1.0, _POINTS)
     left.plot(np.quantile(latencies_ms, levels), levels, color=COLOURS[0])
     most = 1.15 * float(np.quantile(latencies_ms, 0.995))
-    left.set(xlabel="latency, ms", ylabel="share of requests up to it", xlim=(0, most), title="distribution of latency")
+    left.set(xlabel="latency, ms", ylabel="share of requests", xlim=(0, most), title="distribution of latency")
     nines = [-np.log10(1.0 - row.theta) for row in found.rows]
     shown = [row for row in found.rows if row.theta in (0.9, 0.95, 0.99)]
     for k, row in enumerate(shown):
@@ -80,16 +80,23 @@ def draw_dip(path: Path, results: Results, report: DipReport) -> None:
         values = [caption_performances(results, strategy, name) for name in applications]
         base = [np.mean(np.ma.masked_invalid(caption_performances(results, SHARED, name))) for name in applications]
         boxes = axes[0, 0].boxplot(
-            [np.array(v)[np.isfinite(v)] / b for v, b in zip(values, base, strict=True)], positions=at,
-            widths=width * 0.9, patch_artist=True, manage_ticks=False, flierprops={"markersize": 3},
+            [np.array(v)[np.isfinite(v)] / b for v, b in zip(values, base, strict=True)],
+            positions=at,
+            widths=width * 0.9,
+            patch_artist=True,
+            manage_ticks=False,
+            flierprops={"markersize": 3},
             medianprops={"color": "black"},
-        )  # fmt: skip
+        )
         for box in boxes["boxes"]:
             box.set_facecolor(COLOURS[k % len(COLOURS)])
         bars = [report.strategies[k].uncertainties[name] or 0.0 for name in applications]
         axes[0, 1].bar(at, bars, width, color=COLOURS[k % len(COLOURS)], label=_LABELS.get(strategy, strategy))
-    axes[0, 0].set(yscale="log", ylabel="relative to the mean under Shared",
-                   title="latency of LC services (first), work of BE jobs over co-runners")  # fmt: skip
+    axes[0, 0].set(
+        yscale="log",
+        ylabel="relative to the mean under Shared",
+        title="latency of LC services (first), work of BE jobs over co-runners",
+    )
     axes[0, 1].set(ylabel="standard deviation / mean", title="uncertainty (figure 14)")
     for axis in axes[0]:
         axis.set_xticks(range(len(applications)), applications, rotation=35, ha="right")
@@ -125,8 +132,11 @@ def _draw_changes(axis: Any, report: DipReport) -> None:
             axis.text(published - 1, k, f"paper {published}", ha="right", va="center", fontsize=8)
     axis.set_yticks(range(len(rows)), [label for label, _, _ in rows])
     axis.invert_yaxis()
-    axis.set(xlabel="% of applications: better, same (grey), worse", xlim=(0, 100),
-             title="performance against Shared (figure 15a)")  # fmt: skip
+    axis.set(
+        xlabel="% of applications: better, same (grey), worse",
+        xlim=(0, 100),
+        title="performance against Shared (figure 15a)",
+    )
 
 
 def draw_equivalence(path: Path, grid: Grid, levels: Sequence[float], line_level: float) -> None:
@@ -184,7 +194,7 @@ def draw_order(path: Path, found: ApplicationInversions, source: str) -> None:
     axis.bar(at - 0.2, found.added_ms, 0.4, color=COLOURS[0], label="wNoI: sum over pairs")
     axis.bar(at + 0.2, found.measured_ms, 0.4, color=COLOURS[1], label="tail gained in the whole mix")
     axis.set_xticks(
-        at, [f"{name}\n{place + 1}. served" for name, place in zip(found.names, found.positions, strict=True)]
+        at, [f"{name}\nplace {place + 1}" for name, place in zip(found.names, found.positions, strict=True)]
     )
     axis.set(ylabel="ms", title="inversions of applications, the most critical first")
     axis.legend(fontsize=8)

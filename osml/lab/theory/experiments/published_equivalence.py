@@ -32,8 +32,11 @@ def _entropies(grid: Grid) -> list[Published]:
     rows: list[Published] = []
     setup = grid.setup
     for policy, cores, published in (
-        ("unmanaged", 6, 0.53), ("unmanaged", 10, 0.006), ("arq", 6, 0.15), ("arq", 10, 0.008),
-    ):  # fmt: skip
+        ("unmanaged", 6, 0.53),
+        ("unmanaged", 10, 0.006),
+        ("arq", 6, 0.15),
+        ("arq", 10, 0.008),
+    ):
         if policy in grid.policies_that_ran and cores in setup.cores and 20 in setup.ways:
             found = grid.curve(policy, 20).at(cores)
             rows.append(Published("11", f"E_S of {policy}, {cores} cores, 20 ways", published, found))

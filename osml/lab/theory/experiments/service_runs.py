@@ -40,7 +40,7 @@ def workload_on(platform: PlatformModel, service: ServiceModel, load: float, cor
     """The queue of a service alone on so many cores and ways of a node, at a share of its max load."""
     for name, wanted, there in (("cores", cores, platform.cpus), ("ways", ways, platform.ways)):
         if not 1 <= wanted <= there:
-            raise InputError(f"{name} is {wanted}, expected 1 to {there}, which {platform.id} has")
+            raise InputError(f"{name} is {wanted}, expected 1 to {there} on {platform.id}")
     node = Node(platform, (service,))
     flow = steady(node, [Grant(first_cpus(platform, cores), (1 << ways) - 1)], {service.name: load})[0]
     return workload_of(service, cores, flow, load * service.max_load)
@@ -78,7 +78,7 @@ def run_service(workload: Workload, requests: int, seed: int = 0) -> ServiceRun:
     present_ms = np.minimum(answered, end) - np.maximum(arrival, begin)
     span_ms = end - begin
     if not inside.any():
-        raise InputError(f"no request was answered within {span_ms / 1000.0:.3g} s, give more requests")
+        raise InputError(f"no request was completed within {span_ms / 1000.0:.3g} s: increase --requests")
     return ServiceRun(
         workload,
         span_ms / 1000.0,

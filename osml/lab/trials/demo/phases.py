@@ -121,10 +121,10 @@ def _follow(
         for child in watched:
             child.check()
         if time.monotonic() > deadline:
-            said = "; ".join(f"{child.name} said: {child.last_words(1)}" for child in watched)
+            said = "; ".join(f"{child.name}: {child.last_words(1)}" for child in watched)
             raise Failure(
-                f"the phase is at {elapsed_s(records):.0f} of {seconds} node seconds after {PATIENCE:g} times the "
-                f"wall time that it should take: the machine is too busy for --speed {settings.speed:g} ({said})"
+                f"the phase is at {elapsed_s(records):.0f} of {seconds} node seconds after {PATIENCE:g} times its "
+                f"wall-clock time: the machine is too busy for --speed {settings.speed:g} (last output: {said})"
             )
     return records
 

@@ -61,7 +61,7 @@ def run_demo(settings: DemoSettings) -> dict[str, Any]:
 
 
 def summarise(settings: DemoSettings, unmanaged: PhaseResult, managed: PhaseResult) -> dict[str, Any]:
-    """The document of `summary.json` (keys: the contract of `osml demo`)."""
+    """The document of `summary.json` (keys: the contract of `osml run demo`)."""
     after_step = [
         record
         for position, record in enumerate(managed.records)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from osml.base.failure import InputError
-from osml.decide.registry import policy_names
+from osml.decide.registry import DEFAULT_POLICY, policy_names
 from osml.simulator import catalogs
 
 MAX_LOAD = 2.0  # of the published maximum: far beyond saturation
@@ -22,7 +22,7 @@ class DemoSettings:
     lc: dict[str, float] = field(default_factory=lambda: {"moses": 0.4, "img-dnn": 0.6, "xapian": 0.5})
     be: tuple[str, ...] = ("stream",)
     step: dict[str, float] = field(default_factory=lambda: {"xapian": 0.7})
-    policy: str = "osml"
+    policy: str = DEFAULT_POLICY
     unmanaged_s: int = 60
     managed_s: int = 180
     speed: float = 5.0
@@ -39,12 +39,12 @@ class DemoSettings:
                 raise InputError(f"load of '{name}' is {load}, expected above 0 and at most {MAX_LOAD:g}")
         for name in self.step:
             if name not in self.lc:
-                raise InputError(f"--step names '{name}', which is no service of this demo: {', '.join(self.lc)}")
+                raise InputError(f"--step has '{name}', expected a service of this demo: {', '.join(self.lc)}")
         for knob, value in (("--unmanaged-s", self.unmanaged_s), ("--managed-s", self.managed_s)):
             if not 20 <= value <= 3600:
                 raise InputError(f"{knob} is {value}, expected 20 to 3600 node seconds")
         if not math.isfinite(self.speed) or not 0.1 <= self.speed <= 20:
-            raise InputError(f"--speed is {self.speed}, expected 0.1 to 20 node seconds a second")
+            raise InputError(f"--speed is {self.speed}, expected 0.1 to 20 node seconds per second")
 
     def _check_names(self) -> None:
         for knob, name, known in [

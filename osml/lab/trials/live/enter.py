@@ -35,7 +35,7 @@ def become(user: str) -> None:
 def main(arguments: list[str]) -> None:
     """Join, drop, exec; does not return."""
     parser = argparse.ArgumentParser(prog="enter")
-    parser.add_argument("--parent", type=int, required=True, help="pid that this program must not outlive")
+    parser.add_argument("--parent", type=int, required=True, help="pid of the parent; this program ends with it")
     parser.add_argument("--group", action="append", default=[], type=Path, help="cgroup directory to join")
     parser.add_argument("--user", help="user to become")
     parser.add_argument("--death-signal", default="SIGKILL")

@@ -22,13 +22,13 @@ def find_generator(given: Path | None) -> Path:
     """The given path, else this checkout's release build, else the one on PATH. Raises MachineError without any."""
     if given is not None:
         if not given.is_file():
-            raise MachineError(f"--loadgen {given} is no file, expected the osml-loadgen binary")
+            raise MachineError(f"--loadgen {given} is not a file, expected the osml-loadgen binary")
         return given
     if BUILT.is_file():
         return BUILT
     installed = shutil.which("osml-loadgen")
     if installed is None:
-        raise MachineError("osml-loadgen is neither built nor on PATH: build it with `make agent`")
+        raise MachineError("no osml-loadgen in the build folder or on PATH: build it with `make agent`")
     return Path(installed)
 
 
@@ -60,7 +60,7 @@ class Generator:
         """Raise Failure, with its last words, when it has ended."""
         if self._process.poll() is not None:
             words = self._log.read_text(errors="replace").strip()
-            raise Failure(f"osml-loadgen ended with exit code {self._process.returncode}: {words or 'it said nothing'}")
+            raise Failure(f"osml-loadgen ended with exit code {self._process.returncode}: {words or 'no output'}")
 
     def set_rates(self, rates: dict[str, float]) -> None:
         """From now on, in requests per second."""

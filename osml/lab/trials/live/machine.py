@@ -20,7 +20,7 @@ USER = "nobody"  # whom the services run as
 def require_root() -> None:
     """Raise MachineError for anybody else."""
     if os.geteuid() != 0:
-        raise MachineError("osml live needs root, to make cgroups and to run the load generator first: use sudo")
+        raise MachineError("osml run live needs root, for cgroups and for the priority of the load generator: use sudo")
 
 
 def require_programs() -> None:
@@ -31,7 +31,7 @@ def require_programs() -> None:
     missing = {program: package for program, package in wanted.items() if shutil.which(program) is None}
     if missing:
         raise MachineError(
-            f"{', '.join(missing)} not found: install by `apt-get install {' '.join(sorted(missing.values()))}`"
+            f"{', '.join(missing)} not found: install with `apt-get install {' '.join(sorted(missing.values()))}`"
         )
 
 
@@ -42,7 +42,7 @@ def only_trial() -> Generator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise MachineError(f"another live trial is running on this machine (it holds {LOCK})") from None
+            raise MachineError(f"another live trial is running on this machine (lock on {LOCK})") from None
         yield
 
 

@@ -86,7 +86,7 @@ def run_phase(
         if time.monotonic() > deadline:
             raise Failure(
                 f"the agent recorded {len(records)} decisions and {reader.unanswered} unanswered observations in "
-                f"{seconds + SLACK_S:g} s, expected {seconds} decisions; it said: {child.last_words()}"
+                f"{seconds + SLACK_S:g} s, expected {seconds} decisions; last output: {child.last_words()}"
             )
     after = running.generator.mark(label)
     running.children.stop(child)

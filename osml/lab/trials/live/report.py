@@ -1,4 +1,4 @@
-"""The document of `summary.json` (keys: as `osml demo`, plus what only a real machine has)."""
+"""The document of `summary.json` (keys: as `osml run demo`, plus what only a real machine has)."""
 
 from __future__ import annotations
 

@@ -97,7 +97,7 @@ def _talk(port: int, request: bytes, answers: int, answer: bytes) -> None:
         while text.count(answer) < answers:
             piece = connection.recv(65536)
             if not piece:
-                raise ConnectionResetError(f"port {port} hung up after {text[:100]!r}")
+                raise ConnectionResetError(f"port {port} closed the connection after {text[:100]!r}")
             text += piece
 
 
@@ -145,7 +145,7 @@ def try_fill(kind: Kind, port: int) -> bool:
 def stress_command(directory: Path, cpu_workers: int, memory_workers: int) -> list[str]:
     """The best-effort load: computing and memory-streaming workers that never sleep."""
     if cpu_workers + memory_workers < 1:
-        raise Failure("the best-effort job has no workers: give it at least one")
+        raise Failure("the best-effort job has no workers, expected at least one")
     command = ["stress-ng", "--temp-path", str(directory), "--timeout", "0", "--oom-avoid"]
     if cpu_workers:
         command += ["--cpu", str(cpu_workers), "--cpu-method", "matrixprod"]

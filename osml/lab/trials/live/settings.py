@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from osml.base.failure import InputError
+from osml.decide.registry import DEFAULT_POLICY
 
 WINDOW_S = 10  # the figures of a phase are taken over its last seconds
 
@@ -41,7 +42,7 @@ class LiveSettings:
     """What the trial runs. All times are seconds of the wall clock."""
 
     out: Path
-    policy: str = "osml"
+    policy: str = DEFAULT_POLICY
     unmanaged_s: int = 30
     managed_s: int = 60
     baseline_s: int = 5
@@ -56,7 +57,7 @@ class LiveSettings:
         """Raise InputError, naming the knob, where a value has no meaning."""
         if self.policy == "unmanaged":
             raise InputError(
-                "--policy is 'unmanaged', which the first phase runs anyway: name another, for example arq"
+                "--policy is 'unmanaged', which the first phase already runs: choose another, for example arq"
             )
         for knob, value, low in (
             ("--unmanaged-s", self.unmanaged_s, 5),

@@ -43,10 +43,15 @@ class Answer(NamedTuple):
     def forecast(self, *, familiar: bool = True) -> Forecast:
         """The same for the wire."""
         return Forecast(
-            service=self.service, model=self.model, rcliff=Point(*self.cliff), rcliff_upper=Point(*self.upper),
-            oaa=Point(*self.oaa), coverage=COVERAGE, familiar=familiar and self.strange is None,
+            service=self.service,
+            model=self.model,
+            rcliff=Point(*self.cliff),
+            rcliff_upper=Point(*self.upper),
+            oaa=Point(*self.oaa),
+            coverage=COVERAGE,
+            familiar=familiar and self.strange is None,
             oaa_bandwidth_gbps=self.gbps,
-        )  # fmt: skip
+        )
 
 
 class ModelFault(NamedTuple):
@@ -95,9 +100,17 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
             answers[name] = _no_answer(name, f"model '{meta.name}' predicts an impossible value: {nonsense}")
             continue
         answers[name] = Answer(
-            name, meta.name, known[i], (cliff_cores, cliff_ways), (bound[0], bound[1]), (cores, ways),
-            (bound[2], bound[3]), gbps if 0 < gbps < math.inf else None, strange.get(i), hidden.get(i, ()),
-        )  # fmt: skip
+            name,
+            meta.name,
+            known[i],
+            (cliff_cores, cliff_ways),
+            (bound[0], bound[1]),
+            (cores, ways),
+            (bound[2], bound[3]),
+            gbps if 0 < gbps < math.inf else None,
+            strange.get(i),
+            hidden.get(i, ()),
+        )
     return answers
 
 
@@ -117,9 +130,12 @@ def _nonsense(point: Sequence[float], bound: Sequence[float], most: tuple[float,
     """What is no number, or so far outside of the machine that the model can't be meant for it, in words."""
     cores, ways = 1.5 * most[0] + 1, 1.5 * most[1] + 1
     if (
-        -1 <= point[0] <= cores and -1 <= point[1] <= ways and -1 <= point[2] <= cores and -1 <= point[3] <= ways
+        -1 <= point[0] <= cores
+        and -1 <= point[1] <= ways
+        and -1 <= point[2] <= cores
+        and -1 <= point[3] <= ways
         and math.isfinite(sum(bound[:4]))
-    ):  # fmt: skip
+    ):
         return None  # as nearly always
     for k, limit in enumerate((cores, ways, cores, ways)):
         if not -1 <= point[k] <= limit:  # NaN is neither

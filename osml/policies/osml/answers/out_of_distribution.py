@@ -21,9 +21,18 @@ _ENDLESS = ("latency_ms", "mean_ms", "p50_ms", "latency_over_target", "neighbour
 than the models know count as the most that they know: their cores, cache and traffic say what they do."""
 
 _REQUIRED = (
-    "cores", "ways", "cache_mib", "cpu_usage_cores", "neighbour_cores", "neighbour_ways", "neighbour_cache_mib",
-    "target_ms", "platform_cores", "platform_ways", "way_mib",
-)  # fmt: skip
+    "cores",
+    "ways",
+    "cache_mib",
+    "cpu_usage_cores",
+    "neighbour_cores",
+    "neighbour_ways",
+    "neighbour_cache_mib",
+    "target_ms",
+    "platform_cores",
+    "platform_ways",
+    "way_mib",
+)
 """What no training ever hid: the allocation, the CPU time, the target, the machine. All else may be missing."""
 
 _MACHINE, _LARGER = ("platform_cores", "platform_ways", "way_mib"), 1.1

@@ -39,7 +39,7 @@ def really_missed(known: Known, service: Service) -> bool:
         return False
     samples = service.latency.samples
     tail = math.inf if samples is None else max(1.0, _BEYOND.get(service.percentile, 0.5) * samples)
-    if known.owed >= ENDURED:
+    if known.missed_balance >= ENDURED:
         return True
     once = latency_ms > (1.0 + ONCE / math.sqrt(tail)) * target_ms
     return once or (known.settled >= SETTLE and (known.level or 0.0) > 1.0 + LASTING / math.sqrt(tail))
@@ -59,7 +59,7 @@ def alarming(known: Known, before: Known | None, service: Service) -> bool:
     slack = service.slack
     if slack is None or known.settled < 1 or drains(before, service):
         return False
-    return slack < -BAD or known.missed > 1 or known.owed >= ENDURED
+    return slack < -BAD or known.missed > 1 or known.missed_balance >= ENDURED
 
 
 def over(service: Service) -> float | None:

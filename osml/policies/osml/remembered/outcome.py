@@ -28,7 +28,7 @@ def after_outcome(observation: Observation, cells: dict[str, Cell], state: OsmlS
         known={name: replace(one, before=None, underway=False) for name, one in state.known.items()},
         kind=_way(observation, cells, state),
         age=0,
-        aside=state.aside if cells else [],
+        on_leftovers=state.on_leftovers if cells else [],
         pairs=[pair for pair in state.pairs if {pair.taker, pair.giver} in shared],
         refused=Refused(times, min(2**times, LONGEST)),
     )
@@ -38,7 +38,7 @@ def _way(observation: Observation, cells: dict[str, Cell], state: OsmlState) -> 
     """The way in which the node is run with what is applied."""
     if not cells:
         return SHARED
-    if state.aside:
+    if state.on_leftovers:
         return SOME
     regions = [] if observation.partition is None else observation.partition.regions
     others = {service.name for service in observation.services if service.kind == "lc"} - set(cells)

@@ -32,11 +32,11 @@ its target, each would be one or the other by the toss of a coin."""
 class Known(Struct, frozen=True, array_like=True):
     """A service as the last intervals showed it. Needs are means of predictions, in logical CPUs and ways.
 
-    `settled` counts intervals since its own cell changed, `missed` and `met` those with a missed or met target in a
-    row, `owed` how many more missed than met ones there were, `loads` changes of load (or target), `level` is a mean of
-    latency over target. `confined`: predicted while it had a cell of its own, where the models know best. `before` is
-    what it had before the last step down; `underway`: that step went half of the way. `used` is a mean of the CPUs that
-    it used in this cell.
+    - `settled`: intervals since its own cell changed. `missed`, `met`: intervals in a row with a missed or met target.
+    - `missed_balance`: missed intervals minus met ones. `loads`: changes of load or target.
+    - `level`: mean of latency over target. `used`: mean of the CPUs that it used in this cell.
+    - `confined`: predicted while it had a cell of its own, where the models are most accurate.
+    - `before`: its cell before the last step down; `underway`: that step went half of the way.
     """
 
     oaa: tuple[float, float]
@@ -57,7 +57,7 @@ class Known(Struct, frozen=True, array_like=True):
     level: float | None = None
     bans: list[Ban] = []
     before: tuple[int, int] | None = None
-    owed: int = 0
+    missed_balance: int = 0
     underway: bool = False
     used: float | None = None
 
@@ -75,7 +75,7 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         return replace(fresh, bans=bans, loads=loads, missed=missed, met=met)
     here = None if cell is None else (cell.cores, cell.ways)
     settled = known.settled + 1 if here == known.cell else 0
-    missed, met, owed = known.missed, known.met, known.owed
+    missed, met, owed = known.missed, known.met, known.missed_balance
     if slack is not None:
         missed, met = (missed + 1, 0) if slack < 0 else (0, met + 1)
         owed = max(0, min(owed + (1 if slack < 0 else -1), ENDURED))
@@ -83,11 +83,16 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
         owed = 0
     latency_ms = service.latency_ms
     now = replace(
-        known, cell=here, settled=settled, missed=missed, met=met, owed=owed,
+        known,
+        cell=here,
+        settled=settled,
+        missed=missed,
+        met=met,
+        missed_balance=owed,
         latency_ms=latency_ms if latency_ms is not None else known.latency_ms,
         level=_level(None if settled == 0 else known.level, latency_ms, service.target_ms),
         used=_faded(None if settled == 0 else known.used, service.counters.cpu_usage_cores),
-    )  # fmt: skip
+    )
     if slack is None:
         return now
     # While a queue drains, completions are not arrivals: more of them say nothing of the load beyond what a wait so
@@ -97,9 +102,15 @@ def learned(known: Known | None, answer: Answer, service: Service, cell: Cell | 
     if (rises or known.missed == missed == 0) and _moved(known.rate, rate, interval_s, queued_s):
         fresh = _fresh(answer, service, cell, rate)
         return replace(
-            fresh, settled=settled, missed=missed, met=met, bans=known.bans, loads=known.loads + 1,
-            level=now.level, used=now.used,
-        )  # fmt: skip
+            fresh,
+            settled=settled,
+            missed=missed,
+            met=met,
+            bans=known.bans,
+            loads=known.loads + 1,
+            level=now.level,
+            used=now.used,
+        )
     better = cell is not None and not known.confined
     eases = latency_ms is not None and known.latency_ms is not None and latency_ms < EASING * known.latency_ms
     if missed and (eases or not (better and settled)):
@@ -140,10 +151,18 @@ def _predicted(known: Known, answer: Answer) -> Known:
 
 def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Known:
     return Known(
-        oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff=answer.cliff, upper=answer.upper, gbps=answer.gbps,
-        count=1, confined=cell is not None, target_ms=service.target_ms, rate=rate,
-        cell=None if cell is None else (cell.cores, cell.ways), latency_ms=service.latency_ms,
-    )  # fmt: skip
+        oaa=answer.oaa,
+        oaa_upper=answer.oaa_upper,
+        cliff=answer.cliff,
+        upper=answer.upper,
+        gbps=answer.gbps,
+        count=1,
+        confined=cell is not None,
+        target_ms=service.target_ms,
+        rate=rate,
+        cell=None if cell is None else (cell.cores, cell.ways),
+        latency_ms=service.latency_ms,
+    )
 
 
 def _level(before: float | None, latency_ms: float | None, target_ms: float | None) -> float | None:

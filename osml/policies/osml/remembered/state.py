@@ -49,7 +49,7 @@ class Trial(Struct, frozen=True, array_like=True):
     sums: dict[str, float]
 
 
-class Barter(Struct, frozen=True, omit_defaults=True):
+class WaysForCores(Struct, frozen=True, omit_defaults=True):
     """What is known of ways for CPU time: `cells` for `age` intervals, and what each job did in those that count.
 
     `kept` are ways that services have for the jobs' sake, those on trial among them; `tried` are services that more was
@@ -65,33 +65,36 @@ class Barter(Struct, frozen=True, omit_defaults=True):
 
 
 class OsmlState(Struct, frozen=True):
-    """`known` are the services, `kind` is the way that the node is run, for `age` intervals, `scores` the E_S of ways.
+    """What is known after a decision.
 
-    `calm` counts intervals in a row with all targets met, `stuck` those in which all misses together (the sum of
-    logarithms of latency over target) were none less than the `lowest` so far. `aside` are services in what others
-    leave, `pairs` those that share cores. `narrow`: where all share, BE jobs have few ways of their own. `apart`:
-    BE jobs don't run on the services' CPUs; `clear`: not on those of these services. `barter`: ways that services have
-    for what jobs gain by it. `unfamiliar` counts the familiar intervals of services whose predictions are not used yet.
-    `lack` is what the scheduler above was told last, `refused` what the agent did not carry out, `seq` the number of
-    this decision. `arq` is kept while ARQ's rules decide.
+    - `known`: the services; `kind`: how the node is run, for `age` intervals; `scores`: E_S of each kind.
+    - `calm`: intervals in a row with all targets met. `no_progress`: intervals in which the sum of all misses (logs of
+      latency over target) did not fall below `lowest`.
+    - `on_leftovers`: services that use what the others leave. `pairs`: services that share cores.
+    - `few_job_ways`: where all share, BE jobs have a few ways of their own.
+    - `jobs_isolated`: BE jobs do not run on the CPUs of services; `without_jobs`: not on those of these services.
+    - `ways_for_cores`: ways that services have for the gain of jobs.
+    - `unfamiliar`: in-distribution intervals of services whose predictions are not used yet.
+    - `shortage`: what the scheduler above was told last. `refused`: decisions that the agent did not carry out.
+    - `seq`: number of this decision. `arq`: the state of ARQ while its rules decide.
     """
 
     known: dict[str, Known] = {}
     kind: str = SHARED
     age: int = 0
     scores: dict[str, float] = {}
-    aside: list[str] = []
+    on_leftovers: list[str] = []
     pairs: list[Pair] = []
     calm: int = 0
-    stuck: int = 0
+    no_progress: int = 0
     lowest: float | None = None
-    narrow: bool = False
-    apart: bool = False
-    clear: list[str] = []
-    barter: Barter = Barter()
+    few_job_ways: bool = False
+    jobs_isolated: bool = False
+    without_jobs: list[str] = []
+    ways_for_cores: WaysForCores = WaysForCores()
     wanted: Partition | None = None
     unfamiliar: dict[str, int] = {}
-    lack: Infeasible | None = None
+    shortage: Infeasible | None = None
     refused: Refused | None = None
     seq: int = -1
     arq: ArqState | None = None
@@ -102,16 +105,20 @@ class OsmlState(Struct, frozen=True):
 def sound(state: OsmlState) -> OsmlState:
     """The state without what no decision of this policy can have left in it: it has been in other hands."""
     known = {
-        name: one for name, one in state.known.items()
-        if one.count >= 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff, *one.upper) < _MOST  # NaN is not
+        name: one
+        for name, one in state.known.items()
+        if one.count >= 0
+        and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff, *one.upper) < _MOST  # NaN is not
         and (one.gbps is None or 0 < one.gbps < math.inf)
-    }  # fmt: skip
+    }
     pairs = [pair for pair in state.pairs if pair.taker != pair.giver]
-    trial, barter = state.barter.trial, state.barter
-    if trial is not None and (trial.service not in barter.cells or trial.sums.keys() != barter.sums.keys()):
-        barter = Barter()
-    same = len(known) == len(state.known) and len(pairs) == len(state.pairs) and barter is state.barter
-    return state if same else replace(state, known=known, pairs=pairs, barter=barter)
+    trial, ways_for_cores = state.ways_for_cores.trial, state.ways_for_cores
+    if trial is not None and (
+        trial.service not in ways_for_cores.cells or trial.sums.keys() != ways_for_cores.sums.keys()
+    ):
+        ways_for_cores = WaysForCores()
+    same = len(known) == len(state.known) and len(pairs) == len(state.pairs) and ways_for_cores is state.ways_for_cores
+    return state if same else replace(state, known=known, pairs=pairs, ways_for_cores=ways_for_cores)
 
 
 def at_this_time(state: OsmlState, now_s: float) -> OsmlState:

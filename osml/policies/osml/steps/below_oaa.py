@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from osml.policies.osml.cliff_shield import units
 from osml.policies.osml.node import Cell
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.working_plan import WorkingPlan
 
 QUIET = 8
 """Intervals: in the cell, of predictions, and with all targets met by everybody, before a core is asked for."""
@@ -24,7 +24,7 @@ BESIDE_JOBS = 0.7
 """Latency over target that nobody may be beyond where BE jobs get the core: they make all others slower with it."""
 
 
-def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
+def one_core_below(turn: WorkingPlan, name: str, cell: Cell) -> tuple[Cell, str]:
     """The cell less one core unit, and why, where every witness agrees; else the cell, and nothing.
 
     The witnesses: the conformal bound of RCliff, CPU time, latency, time, no missed target in such a cell at this load,
@@ -32,9 +32,15 @@ def without_a_core(turn: Round, name: str, cell: Cell) -> tuple[Cell, str]:
     anything, and not while somebody is set aside.
     """
     known, want = turn.known[name], turn.wants[name]
-    if cell.cores < want.cores or turn.node.background or turn.aside or turn.pairs:
+    if cell.cores < want.cores or turn.node.background or turn.on_leftovers or turn.pairs:
         return cell, ""
-    if known.settled < QUIET or known.count < QUIET or known.owed or known.used is None or known.level is None:
+    if (
+        known.settled < QUIET
+        or known.count < QUIET
+        or known.missed_balance
+        or known.used is None
+        or known.level is None
+    ):
         return cell, ""
     found = turn.node.bounded(name, cell.cores - 1, cell.ways)
     most = BUSY * found.cores * turn.quantum

@@ -10,11 +10,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.policies.osml.remembered.service_memory import ENDURED
-from osml.policies.osml.remembered.state import Barter
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.remembered.state import WaysForCores
+from osml.policies.osml.working_plan import WorkingPlan
 
 
-def clear_who_hovers(turn: Round) -> list[str]:
+def move_jobs_away(turn: WorkingPlan) -> list[str]:
     """Whose CPUs BE jobs leave from now on: each misses its target with all that it needs, ENDURED times more than met.
 
     Where that is everybody, jobs are no longer in the background at all (from the next decision on).
@@ -24,17 +24,17 @@ def clear_who_hovers(turn: Round) -> list[str]:
         return found
     for name, cell in turn.cells.items():
         known = turn.known[name]
-        if name not in turn.violated or name in turn.clear or known.owed < ENDURED:
+        if name not in turn.violated or name in turn.without_jobs or known.missed_balance < ENDURED:
             continue
         if cell.cores < turn.wants[name].cores:
             continue
-        turn.known[name] = replace(known, owed=0)
+        turn.known[name] = replace(known, missed_balance=0)
         turn.say(f"{name} stays above its target in a cell of sufficient size: BE jobs leave its CPUs", name)
         found.append(name)
     if found:
-        turn.barter = Barter()  # jobs that run elsewhere have another speed
-    turn.clear += found
-    if set(turn.cells) <= set(turn.clear):  # somewhere jobs have to be: they need a part of their own
-        turn.apart, turn.clear = True, []
-    turn.node = turn.node._replace(clear=frozenset(turn.clear))
+        turn.ways_for_cores = WaysForCores()  # jobs that run elsewhere have another speed
+    turn.without_jobs += found
+    if set(turn.cells) <= set(turn.without_jobs):  # somewhere jobs have to be: they need a part of their own
+        turn.jobs_isolated, turn.without_jobs = True, []
+    turn.node = turn.node._replace(without_jobs=frozenset(turn.without_jobs))
     return found

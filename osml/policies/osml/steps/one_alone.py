@@ -7,20 +7,21 @@ from __future__ import annotations
 
 from osml.domain import Partition
 from osml.policies.osml.cliff_shield import cores_in_use
-from osml.policies.osml.node import Cell, pooled_beside
+from osml.policies.osml.node import Cell, one_beside_the_rest
 from osml.policies.osml.remembered.misses import SETTLE
 from osml.policies.osml.remembered.state import POOLED, SHARED
 from osml.policies.osml.whole_units import fits
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.working_plan import WorkingPlan
 
 MOST = 0.25
-"""Of the cores, for the cell: how many a pool of others can do without nobody knows, and its latency shows it late."""
+"""Of the cores, for the cell: how many cores the others can spare is not known, and
+their latency shows it late."""
 
 HOVERS = 8
 """Intervals after which a mean latency beyond the target counts as a miss, be it within the noise of one interval."""
 
 
-def pool(turn: Round) -> Partition | None:
+def isolate_one(turn: WorkingPlan) -> Partition | None:
     """A cell for the one service that misses its target while all share; None where that is not the case, or was tried.
 
     Not beside BE jobs in the background: they are on everybody's CPUs.
@@ -42,12 +43,13 @@ def pool(turn: Round) -> Partition | None:
     turn.say(
         f"{name} gets a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest: "
         "it is above its target while all services share everything",
-        name, cell.cores,
-    )  # fmt: skip
-    return pooled_beside(node, name, cell)
+        name,
+        cell.cores,
+    )
+    return one_beside_the_rest(node, name, cell)
 
 
-def _allowed(turn: Round, name: str, cell: Cell) -> bool:
+def _allowed(turn: WorkingPlan, name: str, cell: Cell) -> bool:
     """Whether what a cell leaves, which all others share, is within the operator's limits of each of them."""
     node, room = turn.node, turn.node.for_lc
     rest = Cell(room.cores - cell.cores, room.ways - cell.ways)
@@ -55,13 +57,13 @@ def _allowed(turn: Round, name: str, cell: Cell) -> bool:
     return all(node.bounded(other, *rest) == rest for other in others)
 
 
-def _late(turn: Round, name: str) -> bool:
+def _late(turn: WorkingPlan, name: str) -> bool:
     known = turn.known[name]
     return name in turn.violated or (known.settled >= HOVERS and (known.level or 0.0) > 1.0)
 
 
-def kept_pool(turn: Round) -> Partition | None:
-    """The pool of the interval before; None where somebody came or went, a load moved, or another way is better.
+def kept_alone(turn: WorkingPlan) -> Partition | None:
+    """The partition of the interval before; None where services changed, a load moved, or another way is better.
 
     None, too, where the operator's limits of now forbid it, or where BE jobs are in the background again: they would
     have no CPUs.
@@ -73,13 +75,13 @@ def kept_pool(turn: Round) -> Partition | None:
     if not _allowed(turn, alone, turn.cells[alone]):
         return None
     worth = turn.scores.get(POOLED)
-    if turn.violated and turn.stuck > SETTLE and worth is not None and worth >= turn.scores.get(SHARED, 1.0):
+    if turn.violated and turn.no_progress > SETTLE and worth is not None and worth >= turn.scores.get(SHARED, 1.0):
         return None
     if turn.violated:
-        turn.unsatisfied, turn.lack = (
+        turn.unsatisfied, turn.shortage = (
             list(turn.violated),
             f"a target is missed while {alone} has a cell and the other services share the rest",
         )
     cell = turn.cells[alone]
     turn.say(f"{alone} has a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest")
-    return pooled_beside(turn.node, alone, cell)
+    return one_beside_the_rest(turn.node, alone, cell)

@@ -8,20 +8,20 @@ from osml.policies.osml.steps.overcommit import QUEUES_DRAIN, draining, overcomm
 from osml.policies.osml.steps.relieve import step_up
 from osml.policies.osml.steps.take_from_neighbours import b_points, best_fit
 from osml.policies.osml.whole_units import fits, missing
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.working_plan import WorkingPlan
 
 TO_SAVE, EACH = 0.1, 0.03
 """Of the cores: cells that leave less, or less than the second for each service (a need may be wrong by as much), are
 not worth parting a node whose services meet their targets as it is."""
 
 
-def place_all(turn: Round) -> Partition:
+def place_all(turn: WorkingPlan) -> Partition:
     """Algorithm 1 at the beginning, or where everybody shares: nobody has a cell yet."""
     node = turn.node
     if not fits(node, turn.wants):
         return overcommit(turn)
     if node.may_share and not node.background and draining(turn):  # needs are guessed too low behind a queue
-        turn.unsatisfied, turn.lack = list(turn.violated), "targets are missed while all services share everything"
+        turn.unsatisfied, turn.shortage = list(turn.violated), "targets are missed while all services share everything"
         return share(turn, QUEUES_DRAIN)
     needed = sum(cell.cores for cell in turn.wants.values())
     guessed = len(turn.unpredicted) == len(turn.services)  # even parts are no needs
@@ -32,9 +32,9 @@ def place_all(turn: Round) -> Partition:
     return turn.part(turn.wants, list(turn.services))
 
 
-def place(turn: Round) -> Partition:
+def place(turn: WorkingPlan) -> Partition:
     """Algorithm 1: the need of who has come out of what is idle, of what others don't need, of Model-B's points."""
-    here = {name: _at_this_load(turn, name) for name in turn.cells if name not in turn.aside}
+    here = {name: _at_this_load(turn, name) for name in turn.cells if name not in turn.on_leftovers}
     for asked in (lambda: here, lambda: {name: turn.wants[name] for name in here}, lambda: _traded(turn, here)):
         base = asked()  # Model-B is asked last, and speaks only where it decides
         cells = {n: base.get(n, turn.wants[n] if n in turn.new else turn.node.least(n)) for n in turn.services}
@@ -44,7 +44,7 @@ def place(turn: Round) -> Partition:
     return overcommit(turn)
 
 
-def _at_this_load(turn: Round, name: str) -> Cell:
+def _at_this_load(turn: WorkingPlan, name: str) -> Cell:
     """What a service has; where its load changed while somebody came, what it needs beyond that."""
     cell = turn.cells[name]
     if name not in turn.moved:
@@ -55,7 +55,7 @@ def _at_this_load(turn: Round, name: str) -> Cell:
     return turn.node.bounded(name, max(cell.cores, want.cores), max(cell.ways, want.ways))
 
 
-def _traded(turn: Round, here: dict[str, Cell]) -> dict[str, Cell]:
+def _traded(turn: WorkingPlan, here: dict[str, Cell]) -> dict[str, Cell]:
     """What the neighbours keep where Model-B says what they can spare; empty where that is not enough."""
     wants = {name: turn.wants[name] for name in here}
     lack = missing(turn.node, {**wants, **{name: turn.wants[name] for name in turn.new}})
@@ -64,9 +64,10 @@ def _traded(turn: Round, here: dict[str, Cell]) -> dict[str, Cell]:
     for name, options in points.items():
         less = [Cell(wants[name].cores - cell.cores, wants[name].ways - cell.ways) for cell in options]
         points[name] = [
-            option for option, cell in zip(options, less, strict=True)
+            option
+            for option, cell in zip(options, less, strict=True)
             if cell == turn.node.bounded(name, *cell) and turn.safe(name, cell)
-        ]  # fmt: skip
+        ]
     given = best_fit(lack, points)
     if given is None:
         return {}

@@ -14,7 +14,7 @@ from osml.policies.osml.remembered.state import Pair
 from osml.policies.osml.steps.overcommit import overcommit
 from osml.policies.osml.steps.take_from_neighbours import neighbour_to_share
 from osml.policies.osml.whole_units import cut_down, spread_out
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.working_plan import WorkingPlan
 
 FAR = -1.0
 """Slack below which a service is far behind: its latency is twice the target."""
@@ -23,7 +23,7 @@ WITHDRAWN = 3
 """Intervals after a step down in which a missed target takes it back."""
 
 
-def relieve(turn: Round, names: Sequence[str]) -> Partition:
+def relieve(turn: WorkingPlan, names: Sequence[str]) -> Partition:
     """Algorithm 2: more for those who miss their target, out of what is idle, else of what others don't need."""
     steps = {name: step_up(turn, name) for name in names}
     # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
@@ -38,7 +38,7 @@ def relieve(turn: Round, names: Sequence[str]) -> Partition:
     return _pair(turn, names, steps) or overcommit(turn)
 
 
-def _lent(turn: Round, names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
+def _lent(turn: WorkingPlan, names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
     """The cells, with all that is idle for those who are far behind: a queue drains the faster the more it has.
 
     BE jobs pay for that only where they are in the background anyway.
@@ -51,7 +51,7 @@ def _lent(turn: Round, names: Sequence[str], cells: dict[str, Cell]) -> dict[str
     return spread_out(turn.node, cells, behind)
 
 
-def step_up(turn: Round, name: str) -> Cell:
+def step_up(turn: WorkingPlan, name: str) -> Cell:
     """What is tried next for a service: its need where that is more, else what Model-C says, else a plain step."""
     known, cell = turn.known[name], turn.cells[name]
     target = turn.wants[name]
@@ -69,7 +69,7 @@ def step_up(turn: Round, name: str) -> Cell:
     return target
 
 
-def _correction(turn: Round, name: str, cell: Cell) -> Cell:
+def _correction(turn: WorkingPlan, name: str, cell: Cell) -> Cell:
     """Model-C's action; without it, or where a queue grows fast, a step in proportion to the cell."""
     slack = turn.services[name].slack or 0.0
     more, way = max(1, round(0.15 * cell.cores)), int(turn.node.ways is not None)
@@ -83,17 +83,19 @@ def _correction(turn: Round, name: str, cell: Cell) -> Cell:
     return Cell(cell.cores + action.cores, cell.ways + action.ways)
 
 
-def _given(turn: Round, more: dict[str, Cell]) -> dict[str, Cell] | None:
+def _given(turn: WorkingPlan, more: dict[str, Cell]) -> dict[str, Cell] | None:
     """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
     asked = {**turn.cells, **more}
     least = {name: cell if name in more else _spared(turn, name, cell) for name, cell in asked.items()}
-    least |= {name: turn.node.least(name) for name in turn.aside}
+    least |= {name: turn.node.least(name) for name in turn.on_leftovers}
     return cut_down(turn.node, asked, least)
 
 
-def _pair(turn: Round, names: Sequence[str], steps: dict[str, Cell]) -> Partition | None:
+def _pair(turn: WorkingPlan, names: Sequence[str], steps: dict[str, Cell]) -> Partition | None:
     """Algorithm 4: the cores that a service lacks are shared with whom that harms least, by Model-B'."""
-    busy = {name for pair in turn.pairs for name in (pair.taker, pair.giver)} | set(turn.violated) | set(turn.aside)
+    busy = (
+        {name for pair in turn.pairs for name in (pair.taker, pair.giver)} | set(turn.violated) | set(turn.on_leftovers)
+    )
     name = names[0]
     cores = min(steps[name].cores - turn.cells[name].cores, 3)
     givers = [service for n, service in turn.services.items() if n not in busy]
@@ -109,11 +111,11 @@ def _pair(turn: Round, names: Sequence[str], steps: dict[str, Cell]) -> Partitio
     turn.pairs = [*turn.pairs, Pair(name, giver, cores)]
     text = f"{name} shares {cores} cores with {giver}: Model-B' expects {giver} to be {percent:.0f} % slower"
     turn.say(text, name, cores)
-    turn.unsatisfied, turn.lack = [name], f"{text}; {name} needs a node with more free resources"
+    turn.unsatisfied, turn.shortage = [name], f"{text}; {name} needs a node with more free resources"
     return turn.write({**turn.cells, giver: left})
 
 
-def _spared(turn: Round, name: str, cell: Cell) -> Cell:
+def _spared(turn: WorkingPlan, name: str, cell: Cell) -> Cell:
     """What a neighbour keeps at least: its need of both, or what it has; all where the shield calls that unsafe."""
     want = turn.wants[name]
     least = Cell(min(want.cores, cell.cores), min(want.ways, cell.ways))

@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from osml.domain import Partition
 from osml.policies.osml.node import Cell
 from osml.policies.osml.remembered.misses import CLOSE_TO_JOBS
-from osml.policies.osml.remembered.state import PARTED, Barter, Trial
-from osml.policies.osml.working_plan import Round
+from osml.policies.osml.remembered.state import PARTED, Trial, WaysForCores
+from osml.policies.osml.working_plan import WorkingPlan
 
 WARM = 3
 """Intervals after a change in which the cache still fills: they are not judged."""
@@ -27,15 +27,15 @@ WORTH = 1.005
 """Speed of the jobs on trial over that before, from which on a service keeps the ways."""
 
 
-def barter(turn: Round) -> Partition:
+def ways_for_cores(turn: WorkingPlan) -> Partition:
     """What is held, or with a trial begun or ended."""
-    if not turn.node.background or turn.node.ways is None or turn.kind != PARTED or turn.aside:
-        turn.barter = Barter()
+    if not turn.node.background or turn.node.ways is None or turn.kind != PARTED or turn.on_leftovers:
+        turn.ways_for_cores = WaysForCores()
         return turn.hold()
     speeds = _speeds(turn)
     if not speeds:
         return turn.hold()
-    turn.barter = seen = _seen(turn, speeds)
+    turn.ways_for_cores = seen = _seen(turn, speeds)
     if seen.age < WARM + LOOK:
         return turn.hold()
     trial = seen.trial
@@ -54,7 +54,7 @@ def barter(turn: Round) -> Partition:
     return _given(turn, after, trial.service, back)
 
 
-def _speeds(turn: Round) -> dict[str, float]:
+def _speeds(turn: WorkingPlan) -> dict[str, float]:
     """Work, else instructions, of every job a second; empty where one's was not measured.
 
     A job that has a rate of work is judged by nothing else, in no interval.
@@ -72,24 +72,24 @@ def _speeds(turn: Round) -> dict[str, float]:
     return found
 
 
-def _seen(turn: Round, speeds: Mapping[str, float]) -> Barter:
+def _seen(turn: WorkingPlan, speeds: Mapping[str, float]) -> WaysForCores:
     """What is known after one more interval: nothing where jobs are others, less where cells are."""
-    before = turn.barter
+    before = turn.ways_for_cores
     cells = {name: (cell.cores, cell.ways) for name, cell in turn.cells.items()}
     zero = dict.fromkeys(speeds, 0.0)
     if speeds.keys() != before.sums.keys():
-        return Barter(cells=cells, sums=zero)
+        return WaysForCores(cells=cells, sums=zero)
     if cells != before.cells:
         old = before.trial
         kept = before.kept if old is None else {**before.kept, old.service: old.ways}  # what was on trial is not proven
         kept = {name: ways for name, ways in kept.items() if name in cells and ways <= cells[name][1]}
-        return Barter(cells=cells, sums=zero, kept=kept, tried=before.tried)
+        return WaysForCores(cells=cells, sums=zero, kept=kept, tried=before.tried)
     counts = before.age >= WARM
     sums = {job: total + speeds[job] for job, total in before.sums.items()} if counts else before.sums
     return replace(before, age=before.age + 1, sums=sums)
 
 
-def _begun(turn: Round, seen: Barter) -> Partition:
+def _begun(turn: WorkingPlan, seen: WaysForCores) -> Partition:
     """The next trial, by who misses the cache most; none where all were tried, or somebody is close to its target."""
     room = turn.node.for_lc.ways - sum(cell.ways for cell in turn.cells.values())
     close = any((known.level or 0.0) > CLOSE_TO_JOBS for known in turn.known.values())
@@ -99,15 +99,18 @@ def _begun(turn: Round, seen: Barter) -> Partition:
         if ways > old and name not in seen.tried and not close:
             turn.say(f"{name} gets {ways - old} more ways on trial: the work of the jobs on its CPUs is compared", name)
             return _given(turn, replace(seen, trial=Trial(name, old, seen.sums)), name, ways)
-    turn.barter = replace(seen, trial=None, age=WARM, sums=dict.fromkeys(seen.sums, 0.0))
+    turn.ways_for_cores = replace(seen, trial=None, age=WARM, sums=dict.fromkeys(seen.sums, 0.0))
     return turn.hold()
 
 
-def _given(turn: Round, seen: Barter, name: str, ways: int) -> Partition:
+def _given(turn: WorkingPlan, seen: WaysForCores, name: str, ways: int) -> Partition:
     """The cells with so many ways for one service, and the measuring begun anew."""
     cells = {**turn.cells, name: Cell(turn.cells[name].cores, ways)}
-    turn.barter = replace(
-        seen, cells={one: (cell.cores, cell.ways) for one, cell in cells.items()}, kept={**seen.kept, name: ways},
-        age=0, sums=dict.fromkeys(seen.sums, 0.0),
-    )  # fmt: skip
+    turn.ways_for_cores = replace(
+        seen,
+        cells={one: (cell.cores, cell.ways) for one, cell in cells.items()},
+        kept={**seen.kept, name: ways},
+        age=0,
+        sums=dict.fromkeys(seen.sums, 0.0),
+    )
     return turn.write(cells)

@@ -1,4 +1,4 @@
-"""`osml data`: collect, import, label, check and hand on allocation cases."""
+"""`osml learn data`: collect, import, label, check and hand on allocation cases."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from osml_training.cli.data import (
 )
 
 app = typer.Typer(
-    help="Traces and labels: collect, import, label, check, hand on.", no_args_is_help=True,
+    help="Collect, import, label, check and contribute traces.",
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
-)  # fmt: skip
+)
 app.command("collect")(collect.collect_command)
 app.command("label")(label.label_command)
 app.command("import-osml")(import_published.import_command)

@@ -1,4 +1,4 @@
-"""`osml data collect`: sweep the virtual node, or take over what a live machine observed."""
+"""`osml learn data collect`: sweep the virtual node, or take over what a live machine observed."""
 
 from __future__ import annotations
 
@@ -16,8 +16,18 @@ from osml.base.failure import InputError
 from osml_training.cli.progress import bar
 
 PAPER_SERVICES = (
-    "img-dnn", "masstree", "memcached", "mongodb", "moses", "nginx", "specjbb", "sphinx", "xapian", "login", "ads",
-)  # fmt: skip
+    "img-dnn",
+    "masstree",
+    "memcached",
+    "mongodb",
+    "moses",
+    "nginx",
+    "specjbb",
+    "sphinx",
+    "xapian",
+    "login",
+    "ads",
+)
 """Services of the paper's training set (OSML table 1); silo, shore, mysql, redis and nodejs are its unseen ones."""
 
 _WORTH_A_PROCESS = 1_000_000
@@ -46,66 +56,78 @@ def _numbers(text: str, option: str) -> tuple[float, ...]:
 def collect_command(
     out: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the data set.")],
     platform: Annotated[
-        str, typer.Option(help="Platforms of the catalog, separated by commas, or parts, as ID@8x11; `all`.")
+        str, typer.Option(help="Platforms of the catalog, separated by commas; ID@8x11 is a part of one; `all`.")
     ] = "e5-2697v4",
     varied_platforms: Annotated[
-        int, typer.Option(help="In place of each platform so many variants of it: made-up machines.")
+        int, typer.Option(help="Replace each platform by this number of made-up variants.")
     ] = 0,
     service: Annotated[
-        str, typer.Option(help="Services, separated by commas; `paper` (11, seen), `all` (16).")
+        str, typer.Option(help="Services, separated by commas; `paper` (11 services of the training), `all` (16).")
     ] = "paper",
-    varied: Annotated[
-        int, typer.Option(help="In place of each service so many variants of it: programs with other demands.")
-    ] = 0,
-    neighbour: Annotated[str, typer.Option(help="Who may be beside a service; `same`: the services.")] = "same",
-    job: Annotated[str, typer.Option(help="Best-effort jobs that may be beside it, or `none`.")] = (
+    varied: Annotated[int, typer.Option(help="Replace each service by this number of made-up variants.")] = 0,
+    neighbour: Annotated[
+        str,
+        typer.Option(help="Services that may run beside the service, separated by commas; `same`: those of --service."),
+    ] = "same",
+    job: Annotated[str, typer.Option(help="Best-effort jobs that may run beside the service, or `none`.")] = (
         "stream,streamcluster,blackscholes,bodytrack"
     ),
     rows: Annotated[
         int,
-        typer.Option(help="About so many rows over all platforms and services, one whole run of each at least."),
+        typer.Option(
+            help="Approximate number of rows over all platforms and services; at least one whole run of each."
+        ),
     ] = 1_000_000,
-    load: Annotated[str, typer.Option(help="Shares of max load.")] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0",
-    threads: Annotated[str, typer.Option(help="Multiples of the service's usual number of threads.")] = "1,0.75,0.5",
-    colocated: Annotated[int, typer.Option(help="Runs with neighbours for each run alone.")] = 3,
-    most_neighbours: Annotated[int, typer.Option(help="At most so many beside a service.")] = 4,
+    load: Annotated[
+        str, typer.Option(help="Loads, as shares of the maximum load.")
+    ] = "0.1,0.2,0.3,0.4,0.5,0.6,0.7,0.8,0.9,1.0",
+    threads: Annotated[
+        str, typer.Option(help="Numbers of threads, as multiples of the service's usual number.")
+    ] = "1,0.75,0.5",
+    colocated: Annotated[int, typer.Option(help="Runs with neighbours for each run without neighbours.")] = 3,
+    most_neighbours: Annotated[int, typer.Option(help="Maximum number of neighbours of a service.")] = 4,
     samples: Annotated[int, typer.Option(help="Intervals measured in each cell.")] = 10,
     unconfined: Annotated[
-        int, typer.Option(help="Rows of each run with neighbours in which nobody has confined the service yet.")
+        int,
+        typer.Option(help="Additional rows of each run with neighbours in which no partition confines the service."),
     ] = 0,
     interval: Annotated[float, typer.Option(help="Length of an interval in seconds.")] = 1.0,
-    warmup: Annotated[float, typer.Option(help="Seconds before the first of them.")] = 20.0,
-    noise: Annotated[bool, typer.Option(help="Measurement noise of finite samples.")] = True,
-    seed: Annotated[int, typer.Option(help="Same seed, same rows.")] = 0,
+    warmup: Annotated[float, typer.Option(help="Seconds before the first interval of each cell.")] = 20.0,
+    noise: Annotated[bool, typer.Option(help="Simulate measurement noise.")] = True,
+    seed: Annotated[int, typer.Option(help="Seed; the same seed gives the same rows.")] = 0,
     workers: Annotated[
-        int | None, typer.Option(help="Processes.", show_default="one a million rows, at most one a CPU")
+        int | None, typer.Option(help="Processes.", show_default="one per million rows, at most one per CPU")
     ] = None,
-    ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="Ray cluster, `auto`, or `local`.")] = None,
+    ray: Annotated[
+        str | None, typer.Option(metavar="ADDRESS", help="Address of a Ray cluster, `auto`, or `local`.")
+    ] = None,
     live: Annotated[
         list[Path] | None,
-        typer.Option(help="No sweep: take over `osml-agent run --record` files or `osml live` traces; repeatable."),
+        typer.Option(
+            help="Read `osml-agent run --record` files or `osml run live` traces instead of a sweep; repeatable."
+        ),
     ] = None,
     here: Annotated[
-        bool, typer.Option("--here", help="With --live: they were taken on this machine, describe it.")
+        bool, typer.Option("--here", help="With --live: the files come from this machine; add its description.")
     ] = False,
     simulated: Annotated[
-        bool, typer.Option("--simulated", help="With --live: the agent drove a virtual node, not a machine.")
+        bool, typer.Option("--simulated", help="With --live: the files come from a virtual node, not from a machine.")
     ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Collect allocation cases: threads x cores x ways x loads x neighbours, as Parquet by platform and service.
+    """Collect allocation cases over threads, cores, ways, loads and neighbours, as Parquet files.
 
-    The virtual node is a simulation, and every file says so. An interrupted collection carries on where it was.
+    The virtual node is a simulation, and every file says so. An interrupted collection continues where it stopped.
     """
     if (here or simulated) and not live:
-        raise InputError(f"{'--here' if here else '--simulated'} says something of --live FILE: give that, too")
+        raise InputError(f"{'--here' if here else '--simulated'} needs --live FILE")
     if live:
         _take_over(out, live, here, simulated, json)
         return
     # Compiled code: a second to load, not for `osml --help`.
     from osml.simulator import catalogs  # noqa: PLC0415
-    from osml_training.collect.collect import Done, collect, parts_of, rows_of_part  # noqa: PLC0415
-    from osml_training.collect.sweep import Sweep  # noqa: PLC0415
+    from osml_training.collect.collect import Done, collect, rows_of_part  # noqa: PLC0415
+    from osml_training.collect.sweep import Sweep, parts_of  # noqa: PLC0415
     from osml_training.collect.variants import variants_of  # noqa: PLC0415
 
     for option, count in (("--varied", varied), ("--varied-platforms", varied_platforms)):
@@ -123,9 +145,16 @@ def collect_command(
         jobs=() if job == "none" else _list(job, "--job"),
         loads=_numbers(load, "--load"),
         threads=_numbers(threads, "--threads"),
-        colocated=colocated, rows=rows, samples=samples, unconfined=unconfined, most_neighbours=most_neighbours,
-        interval_s=interval, warmup_s=warmup, noise=noise, seed=seed,
-    ).checked()  # fmt: skip
+        colocated=colocated,
+        rows=rows,
+        samples=samples,
+        unconfined=unconfined,
+        most_neighbours=most_neighbours,
+        interval_s=interval,
+        warmup_s=warmup,
+        noise=noise,
+        seed=seed,
+    ).checked()
     count = workers if workers is not None else min(len(os.sched_getaffinity(0)), max(1, rows // _WORTH_A_PROCESS))
     if not 1 <= count <= 1024:
         raise InputError(f"--workers is {count}, expected 1 to 1024")
@@ -166,16 +195,23 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: 
 def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds: float, json: bool) -> None:
     size = sum(file.stat().st_size for file in (out / "traces").rglob("*.parquet"))
     document: dict[str, Any] = {
-        "dataset": str(out), "simulated": True, "rows": rows, "rows_asked": asked, "rows_resumed": resumed,
-        "files": files, "bytes": size, "seconds": round(seconds, 3),
-    }  # fmt: skip
+        "dataset": str(out),
+        "simulated": True,
+        "rows": rows,
+        "rows_asked": asked,
+        "rows_resumed": resumed,
+        "files": files,
+        "bytes": size,
+        "seconds": round(seconds, 3),
+    }
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
-    kept = f", {resumed:,} of them were there" if resumed else ""
-    more = f"more than the {asked:,} asked for: rows come in whole runs, one at least of each service and platform\n"
+    kept = f", {resumed:,} of them already existed" if resumed else ""
+    more = f"more than the {asked:,} rows of --rows: each service and platform has at least one whole run\n"
     Console().print(
         f"{rows:,} simulated rows in {files} files of {out} ({size / 1e6:.1f} MB{kept}) in {seconds:.1f} s\n"
         f"{more if rows > _MUCH_MORE * asked else ''}next: osml data label {out}",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        highlight=False,
+        soft_wrap=True,
+    )

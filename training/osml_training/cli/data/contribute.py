@@ -1,4 +1,4 @@
-"""`osml data contribute`: validate, pack, hand on."""
+"""`osml learn data contribute`: validate, pack, hand on."""
 
 from __future__ import annotations
 
@@ -15,16 +15,20 @@ from osml.base.failure import InputError
 
 def contribute_command(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set.")],
-    to: Annotated[Path | None, typer.Option(help="Folder that gets the package.", show_default="DIR/..")] = None,
-    server: Annotated[str | None, typer.Option(metavar="URL", help="Or a server, through POST /v1/datasets.")] = None,
+    to: Annotated[Path | None, typer.Option(help="Folder for the package.", show_default="DIR/..")] = None,
+    server: Annotated[
+        str | None, typer.Option(metavar="URL", help="Server that receives the package (POST /v1/datasets).")
+    ] = None,
     token_file: Annotated[Path | None, typer.Option(help="File with the server's bearer token.")] = None,
     name: Annotated[str | None, typer.Option(help="Name of the data set: a-z, 0-9, '.', '_', '-'.")] = None,
-    contributor: Annotated[str | None, typer.Option(help="Your name or pseudonym; it will be public.")] = None,
-    description: Annotated[str | None, typer.Option(help="A sentence or two: what, why, how.")] = None,
-    licence: Annotated[str | None, typer.Option(help="SPDX id, to be sure that it is the one of the files.")] = None,
+    contributor: Annotated[str | None, typer.Option(help="Your name or a pseudonym; it becomes public.")] = None,
+    description: Annotated[str | None, typer.Option(help="One or two sentences: content, purpose, method.")] = None,
+    licence: Annotated[
+        str | None, typer.Option(help="Expected SPDX id of the licence; the command fails if the files have another.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Check a data set, write its card and checksums, pack it, and hand it to a folder or to a server."""
+    """Check a data set, write its card and checksums, pack it, and put it in a folder or send it to a server."""
     from osml.datasets.contribute import pack, place, send  # noqa: PLC0415
 
     if to is not None and server is not None:
@@ -34,12 +38,12 @@ def contribute_command(
     except OSError as error:
         raise InputError(f"--token-file {token_file} can't be read: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise InputError(f"--token-file {token_file} has letters that are not ASCII, expected one token") from None
+        raise InputError(
+            f"--token-file {token_file} contains characters that are not ASCII, expected one token"
+        ) from None
     out = to or dataset.resolve().parent
     with Console(stderr=True).status("checking and packing"):
-        package = pack(
-            dataset, out, name=name, contributor=contributor, description=description, licence=licence
-        )  # fmt: skip
+        package = pack(dataset, out, name=name, contributor=contributor, description=description, licence=licence)
     answer: dict[str, Any] | None = None
     if server is not None:
         with Console(stderr=True).status(f"sending {package.file.stat().st_size / 1e6:.1f} MB"):
@@ -47,17 +51,25 @@ def contribute_command(
     else:
         place(package, out)
     document: dict[str, Any] = {
-        "package": str(package.file), "id": package.id, "sha256": package.sha256, "rows": package.rows,
-        "bytes": package.file.stat().st_size, "findings": package.report.findings, "server": server, "answer": answer,
-    }  # fmt: skip
+        "package": str(package.file),
+        "id": package.id,
+        "sha256": package.sha256,
+        "rows": package.rows,
+        "bytes": package.file.stat().st_size,
+        "findings": package.report.findings,
+        "server": server,
+        "answer": answer,
+    }
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     where = f"packed in {package.file}"
     if server is not None and answer is not None:
         at = f"{server.rstrip('/')}/v1/datasets/{answer['id']}"
-        where += f"\n{server} has it ({answer.get('state', 'checking')}); what came of it: GET {at}"
+        where += f"\n{server} received it ({answer.get('state', 'checking')}); result: GET {at}"
     Console().print(
         f"{package.rows:,} rows, {len(package.report.findings)} findings, id {package.id[:12]}\n{where}",
-        highlight=False, soft_wrap=True, markup=False,
-    )  # fmt: skip
+        highlight=False,
+        soft_wrap=True,
+        markup=False,
+    )

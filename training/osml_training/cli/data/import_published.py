@@ -1,4 +1,4 @@
-"""`osml data import-osml`: the data set published with OSML in our columns."""
+"""`osml learn data import-osml`: the data set published with OSML in our columns."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from osml.base.failure import InputError
 
 
 def import_command(
-    source: Annotated[Path, typer.Argument(metavar="DIR", help="Folder with single/ and multiple/ in it.")],
+    source: Annotated[Path, typer.Argument(metavar="DIR", help="Folder that contains single/ and multiple/.")],
     out: Annotated[Path, typer.Argument(metavar="OUT", help="Folder of the data set.")],
-    platform: Annotated[str, typer.Option(help="Platform where it was taken: catalog id or YAML file.")] = "e5-2697v4",
+    platform: Annotated[str, typer.Option(help="Platform of the traces: catalog id or YAML file.")] = "e5-2697v4",
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Import traces of the published layout; every unit quirk that is undone is in docs/how-to/contribute-data.md."""
+    """Import traces of the data set published with OSML; docs/how-to/contribute-data.md lists all unit conversions."""
     from osml.simulator import catalogs  # noqa: PLC0415
     from osml_training.collect.import_osml import describe_import, import_osml  # noqa: PLC0415
 
@@ -39,17 +39,22 @@ def import_command(
         report = import_osml(source, out, model, done)
     describe_import(out, model)
     document: dict[str, Any] = {
-        "dataset": str(out), "simulated": False, "rows": report.rows, "runs": report.runs,
-        "skipped": [skipped._asdict() for skipped in report.skipped], "nulled": report.repaired,
-    }  # fmt: skip
+        "dataset": str(out),
+        "simulated": False,
+        "rows": report.rows,
+        "runs": report.runs,
+        "skipped": [skipped._asdict() for skipped in report.skipped],
+        "nulled": report.repaired,
+    }
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     nulled = ", ".join(f"{name} {count:,}" for name, count in sorted(report.repaired.items()) if count) or "none"
     Console().print(
-        f"{report.rows:,} rows of {report.runs:,} runs in {out}\nvalues without meaning, now null: {nulled}\n"
-        f"left out: {len(report.skipped):,} files or cases",
-        highlight=False, soft_wrap=True,
-    )  # fmt: skip
+        f"{report.rows:,} rows of {report.runs:,} runs in {out}\nmeaningless values, set to null: {nulled}\n"
+        f"skipped: {len(report.skipped):,} files or cases",
+        highlight=False,
+        soft_wrap=True,
+    )
     for skipped in report.skipped[:10]:
         typer.echo(f"  {skipped.path}: {skipped.message}", err=True)

@@ -1,4 +1,4 @@
-"""`osml data label`: RCliff, OAA, bandwidth and B-points of every run, no person asked."""
+"""`osml learn data label`: RCliff, OAA, bandwidth and B-points of every run, no person asked."""
 
 from __future__ import annotations
 
@@ -23,16 +23,19 @@ if TYPE_CHECKING:
 def label_command(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set.")],
     labelling: Annotated[
-        Literal["frontier", "reference"], typer.Option(help="frontier: this project's rule; reference: the published.")
+        Literal["frontier", "reference"],
+        typer.Option(help="frontier: the rule of this project; reference: the rule of the authors' artifact."),
     ] = "frontier",
     slowdown: Annotated[str, typer.Option(help="Tolerated slowdowns of the B-points.")] = "0.05,0.10,0.15,0.20",
-    into: Annotated[str | None, typer.Option(help="Folder of the labels in DIR.", show_default="labels")] = None,
+    into: Annotated[
+        str | None, typer.Option(help="Name of the folder in DIR for the labels.", show_default="labels")
+    ] = None,
     against: Annotated[
-        Path | None, typer.Option(help="Compare with a folder of labels, such as OTHER/labels, of the same runs.")
+        Path | None, typer.Option(help="Compare with another folder of labels of the same runs, such as OTHER/labels.")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Label all runs of a data set from their own mean latencies, file by file, each row group once."""
+    """Label all runs of a data set from the mean latencies of their cells."""
     from osml.datasets.label import checked_slowdowns, label_file  # noqa: PLC0415
     from osml.datasets.store import trace_files  # noqa: PLC0415
 
@@ -51,10 +54,14 @@ def label_command(
             outcomes.update(label_file(dataset, file, labelling, slowdowns, folder))
             progress.advance(progress.task_ids[0])
     document: dict[str, Any] = {
-        "dataset": str(dataset), "labels": folder, "labelling": labelling, "runs": sum(outcomes.values()),
-        "outcomes": dict(sorted(outcomes.items())), "slowdowns": list(slowdowns),
+        "dataset": str(dataset),
+        "labels": folder,
+        "labelling": labelling,
+        "runs": sum(outcomes.values()),
+        "outcomes": dict(sorted(outcomes.items())),
+        "slowdowns": list(slowdowns),
         "seconds": round(time.monotonic() - started, 3),
-    }  # fmt: skip
+    }
     agreements: list[Agreement] = []
     if against is not None:
         from osml.datasets.compare import compare  # noqa: PLC0415
@@ -74,9 +81,10 @@ def label_command(
     console.print(table)
     if not outcomes:
         console.print(
-            "no run has a row in which the service and its neighbours each had cores of their own: nothing to label",
-            highlight=False, soft_wrap=True,
-        )  # fmt: skip
+            "no labels: in no row do the service and all its neighbours have their own cores",
+            highlight=False,
+            soft_wrap=True,
+        )
     if agreements:
         console.print(f"against {against}", highlight=False, soft_wrap=True)
         beside = Table()

@@ -1,4 +1,4 @@
-"""`osml data validate`: what is wrong in a data set, and where."""
+"""`osml learn data validate`: what is wrong in a data set, and where."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show(report: Report) -> None:
     """A table for people."""
     console = Console()
     if report.findings:
-        table = Table(title="Findings (each place: --json)", title_justify="left")
+        table = Table(title="Findings (all places: --json)", title_justify="left")
         for heading in ("", "places", "column", "what", "first place"):
             table.add_column(heading, overflow="fold", justify="right" if heading == "places" else "left")
         for alike in _grouped(report):
@@ -54,7 +54,7 @@ def validate_command(
     max_gib: Annotated[float, typer.Option(help="Largest size of a contribution.")] = 20.0,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Check schema, units, ranges, monotonicity, duplicates, leakage, personal data and size. Exit code 1: errors."""
+    """Check schema, units, ranges, monotonicity, duplicates, leaks, personal data, size. Exit code 1 means errors."""
     from osml.datasets.checks.finding import document  # noqa: PLC0415
     from osml.datasets.validate import validate  # noqa: PLC0415
 

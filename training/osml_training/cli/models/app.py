@@ -1,4 +1,4 @@
-"""`osml models`: shipped and registered models."""
+"""`osml learn models`: shipped and registered models."""
 
 from __future__ import annotations
 
@@ -20,14 +20,12 @@ from osml_training.cli.extra import need
 from osml_training.cli.models.published import import_command
 from osml_training.cli.models.rollback import rollback_command
 
-app = typer.Typer(
-    help="List, show, promote and fetch models.", no_args_is_help=True, pretty_exceptions_enable=False
-)  # fmt: skip
+app = typer.Typer(help="List, show, promote and fetch models.", no_args_is_help=True, pretty_exceptions_enable=False)
 app.command("import-published")(import_command)
 app.command("rollback")(rollback_command)
 
-Folder = Annotated[Path | None, typer.Option("--models", help="Folder of models.", show_default="the shipped ones")]
-Uri = Annotated[str, typer.Option("--uri", help="MLflow: sqlite:///FILE or a server.")]
+Folder = Annotated[Path | None, typer.Option("--models", help="Folder of models.", show_default="the shipped models")]
+Uri = Annotated[str, typer.Option("--uri", help="MLflow: sqlite:///FILE or the address of a server.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 _DEFAULT_URI = "sqlite:///out/mlflow.db"
 
@@ -42,11 +40,19 @@ def shipped(folder: Path) -> list[dict[str, Any]]:
     for entry in load_manifest(folder).models:
         verify_entry(folder, entry)
         metadata = read_metadata(folder / entry.name)
-        out.append({
-            "name": entry.name, "version": entry.version, "aliases": ["shipped"], "platform": entry.platform,
-            "kind": entry.kind, "variant": entry.variant, "sha256": entry.sha256.get("model.onnx"),
-            "dataset_fingerprint": entry.dataset_fingerprint, "metrics": metadata.metrics,
-        })  # fmt: skip
+        out.append(
+            {
+                "name": entry.name,
+                "version": entry.version,
+                "aliases": ["shipped"],
+                "platform": entry.platform,
+                "kind": entry.kind,
+                "variant": entry.variant,
+                "sha256": entry.sha256.get("model.onnx"),
+                "dataset_fingerprint": entry.dataset_fingerprint,
+                "metrics": metadata.metrics,
+            }
+        )
     return out
 
 
@@ -66,10 +72,10 @@ def _error(model: dict[str, Any]) -> str:
 @app.command("list")
 def list_command(
     models: Folder = None,
-    uri: Annotated[str | None, typer.Option("--uri", help="Those of MLflow, too.")] = None,
+    uri: Annotated[str | None, typer.Option("--uri", help="List the registered models of MLflow, too.")] = None,
     json: Json = False,
 ) -> None:
-    """Shipped models, their checksums verified; with --uri the registered ones, too."""
+    """List the shipped models and verify their checksums; with --uri also the registered models."""
     found = shipped(models or models_folder())
     if uri is not None:
         need("mlflow")
@@ -84,9 +90,13 @@ def list_command(
         table.add_column(name, no_wrap=name in ("name", "platform", "sha256"))
     for model in found:
         table.add_row(
-            model["name"], model["version"], ", ".join(model["aliases"]), model["platform"] or "",
-            (model["sha256"] or "")[:8], _error(model),
-        )  # fmt: skip
+            model["name"],
+            model["version"],
+            ", ".join(model["aliases"]),
+            model["platform"] or "",
+            (model["sha256"] or "")[:8],
+            _error(model),
+        )
     Console().print(table)
 
 
@@ -94,12 +104,12 @@ def list_command(
 def show_command(
     name: Annotated[str, typer.Argument(help="Name of a model.")], models: Folder = None, json: Json = False
 ) -> None:
-    """The card of a model; with --json its metadata."""
+    """Print the card of a model; with --json its metadata."""
     folder = models or models_folder()
     entry = next((found for found in load_manifest(folder).models if found.name == name), None)
     if entry is None:
         known = ", ".join(found.name for found in load_manifest(folder).models) or "none"
-        raise InputError(f"model '{name}' is not in {folder}; known are {known}")
+        raise InputError(f"{folder} has no model '{name}', expected one of {known}")
     verify_entry(folder, entry)
     if json:
         _print(msgspec.to_builtins(read_metadata(folder / name)))
@@ -110,13 +120,13 @@ def show_command(
 
 @app.command("promote")
 def promote_command(
-    name: Annotated[str, typer.Argument(help="Registered name, for example osml-a-e5-2697v4.")],
-    version: Annotated[str, typer.Argument(help="Number, or an alias such as challenger.")] = "challenger",
-    alias: Annotated[str, typer.Option(help="The alias that moves.")] = "champion",
+    name: Annotated[str, typer.Argument(help="Registered name, such as osml-a-e5-2697v4.")],
+    version: Annotated[str, typer.Argument(help="Version number, or an alias such as challenger.")] = "challenger",
+    alias: Annotated[str, typer.Option(help="Alias to move.")] = "champion",
     uri: Uri = _DEFAULT_URI,
     json: Json = False,
 ) -> None:
-    """Move the alias `champion` to a version. Rolling back is promoting the one before."""
+    """Move the alias `champion` to a version. To roll back, promote the previous version."""
     need("mlflow")
     from osml_training.registry.versions import promote  # noqa: PLC0415
 
@@ -129,13 +139,13 @@ def promote_command(
 
 @app.command("pull")
 def pull_command(
-    name: Annotated[str, typer.Argument(help="Registered name, for example osml-a-e5-2697v4.")],
-    version: Annotated[str, typer.Argument(help="Number or alias.")] = "champion",
+    name: Annotated[str, typer.Argument(help="Registered name, such as osml-a-e5-2697v4.")],
+    version: Annotated[str, typer.Argument(help="Version number or alias.")] = "champion",
     out: Annotated[Path, typer.Option(help="Folder of models.")] = Path("out/models"),
     uri: Uri = _DEFAULT_URI,
     json: Json = False,
 ) -> None:
-    """Fetch a registered version: its ONNX file, metadata and card, checked, into a folder of models."""
+    """Download a registered version (ONNX file, metadata, card), check it and add it to a folder of models."""
     need("mlflow", "onnxruntime")
     from osml_training.registry.versions import pull  # noqa: PLC0415
 
@@ -148,7 +158,7 @@ def pull_command(
 
 @app.command("sync")
 def sync_command(uri: Uri = _DEFAULT_URI, json: Json = False) -> None:
-    """Store trainings that MLflow could not be told of when they ran."""
+    """Store the trainings that ran while MLflow was not reachable."""
     need("mlflow", "onnx")
     from osml_training.registry.tracking import synchronise  # noqa: PLC0415
 
@@ -156,4 +166,4 @@ def sync_command(uri: Uri = _DEFAULT_URI, json: Json = False) -> None:
     if json:
         _print({"stored": stored})
         return
-    Console().print(f"{len(stored)} stored: {', '.join(stored) or 'nothing was waiting'}", highlight=False)
+    Console().print(f"{len(stored)} stored: {', '.join(stored) or 'no run was waiting'}", highlight=False)

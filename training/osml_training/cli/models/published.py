@@ -1,4 +1,4 @@
-"""`osml models import-published`: the authors' weights in our form, and how they fare."""
+"""`osml learn models import-published`: the authors' weights in our form, and how they fare."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ from osml_training.cli.extra import need
 
 
 def import_command(
-    files: Annotated[list[Path], typer.Argument(metavar="JSON...", help="Descriptions; the arrays lie beside them.")],
+    files: Annotated[
+        list[Path], typer.Argument(metavar="JSON...", help="Description files (JSON); their arrays are beside them.")
+    ],
     out: Annotated[Path, typer.Option(help="Folder of models.")] = Path("out/published"),
     compare: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Compare with the labels of this data set (Model-A, A').")
+        Path | None, typer.Option(metavar="DIR", help="Labelled data set to compare with (A and A').")
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Turn published OSML weights into ONNX models; with --compare say how far they are from the labels."""
+    """Convert published OSML weights into ONNX models; with --compare print their errors against the labels."""
     need("onnx", "onnxruntime")
     from osml.predictors import load_predictor  # noqa: PLC0415
     from osml_training.published.convert import import_published  # noqa: PLC0415
@@ -58,7 +60,12 @@ def _print(document: dict[str, Any], out: Path) -> None:
         for labels, outputs in against.items():
             for output, e in outputs.items():
                 table.add_row(
-                    model["name"], labels, output, f"{e['core_mae']:.2f}", f"{e['core_bias']:+.2f}",
-                    f"{e['way_mae']:.2f}", f"{e['way_bias']:+.2f}",
-                )  # fmt: skip
+                    model["name"],
+                    labels,
+                    output,
+                    f"{e['core_mae']:.2f}",
+                    f"{e['core_bias']:+.2f}",
+                    f"{e['way_mae']:.2f}",
+                    f"{e['way_bias']:+.2f}",
+                )
     Console().print(table)

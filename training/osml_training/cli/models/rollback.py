@@ -1,4 +1,4 @@
-"""`osml models rollback`: the champion before the last promotion answers again."""
+"""`osml learn models rollback`: the champion before the last promotion answers again."""
 
 from __future__ import annotations
 
@@ -15,16 +15,23 @@ from osml_training.cli.extra import need
 
 
 def rollback_command(
-    kind: Annotated[Literal["c"], typer.Argument(help="Which model: c is the one that learns online.")],
-    models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped ones")] = None,
-    platform: Annotated[str | None, typer.Option(help="Refuse if it was another's.", show_default="any")] = None,
+    kind: Annotated[Literal["c"], typer.Argument(help="Kind of the model: c, the model that learns online.")],
+    models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped models")] = None,
+    platform: Annotated[
+        str | None,
+        typer.Option(help="Expected platform; the command fails if the promotion was for another.", show_default="any"),
+    ] = None,
     track: Annotated[
         str | None,
-        typer.Option(metavar="URI", help="MLflow, if its address has a password.", show_default="as it was promoted"),
+        typer.Option(
+            metavar="URI",
+            help="MLflow address, needed if it contains a password.",
+            show_default="the address of the promotion",
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Take the last promotion of `osml train c --online` back: manifest as before, byte for byte, alias as before."""
+    """Roll back the last promotion of `osml learn train c --online`; manifest and alias are as before."""
     need("torch", "onnx", "mlflow")
     from osml_training.learning.rollback import roll_back  # noqa: PLC0415
 
@@ -35,7 +42,7 @@ def rollback_command(
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     Console().print(
-        f"{document['taken_back']} is taken back; {document['champion']} decides for {document['platform']} again",
+        f"rolled back {document['taken_back']}; {document['champion']} is the model of {document['platform']} again",
         highlight=False,
         soft_wrap=True,
     )

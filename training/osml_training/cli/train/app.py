@@ -1,4 +1,4 @@
-"""`osml train`: models A, A', B, B' and C out of labelled data sets."""
+"""`osml learn train`: models A, A', B, B' and C out of labelled data sets."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ONLINE = "--online"
 
 
 class _Models(TyperGroup):
-    """`osml train c --online` is `osml train c-online`: it learns from a store, not from data sets."""
+    """`osml learn train c --online` is `osml learn train c-online`: it learns from a store, not from data sets."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Put the one in the place of the other. `ctx` is of the click that typer carries inside."""
@@ -32,9 +32,10 @@ class _Models(TyperGroup):
 
 app = typer.Typer(
     cls=_Models,
-    help="Train, evaluate and transfer the models A, A', B, B' and C.", no_args_is_help=True,
+    help="Train, evaluate and transfer the models A, A', B, B' and C.",
+    no_args_is_help=True,
     pretty_exceptions_enable=False,
-)  # fmt: skip
+)
 for _model in MODELS:
     app.command(_model, help=model.HELP[_model])(model.command_for(_model))
 app.command("c", help=c.HELP)(c.c_command)

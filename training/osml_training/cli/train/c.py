@@ -1,4 +1,4 @@
-"""`osml train c`: Model-C offline, evaluated, exported, in its folder."""
+"""`osml learn train c`: Model-C offline, evaluated, exported, in its folder."""
 
 from __future__ import annotations
 
@@ -14,22 +14,27 @@ from osml_training.cli.extra import need
 from osml_training.cli.progress import bar
 from osml_training.cli.train.c_table import print_policies
 
-HELP = "Model-C: the value of each of 49 actions, from pairs of traces."
+HELP = "Train Model-C: the value of each of 49 actions, from pairs of traces."
 
 
 def c_command(
     data: Annotated[
-        list[Path], typer.Argument(metavar="DATA...", help="Labelled data sets, or a file of `osml data transitions`.")
+        list[Path],
+        typer.Argument(metavar="DATA...", help="Labelled data sets, or a file of `osml learn data transitions`."),
     ],
     variant: Annotated[str, typer.Option(help="masked, paper, or another shipped config c-VARIANT.yaml.")] = "masked",
-    platform: Annotated[str | None, typer.Option(help="Platform to train for.", show_default="the one of DATA")] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file in the place of the shipped config.")] = None,
+    platform: Annotated[
+        str | None, typer.Option(help="Platform of the model.", show_default="the platform of DATA")
+    ] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML config that replaces the shipped one.")] = None,
     out: Annotated[Path, typer.Option(help="Folder of models.")] = Path("out/models"),
     name: Annotated[str | None, typer.Option(help="Name.", show_default="c-VARIANT-PLATFORM")] = None,
     version: Annotated[str, typer.Option(help="Version of the model.")] = "1",
-    seed: Annotated[int | None, typer.Option(help="Same seed, same model.")] = None,
-    updates: Annotated[int | None, typer.Option(help="Updates of the network.")] = None,
-    statuses: Annotated[int | None, typer.Option(help="Statuses in memory; each has up to 49 tuples.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed; the same seed gives the same model.")] = None,
+    updates: Annotated[int | None, typer.Option(help="Number of updates of the network.")] = None,
+    statuses: Annotated[
+        int | None, typer.Option(help="Number of statuses in memory; each has up to 49 tuples.")
+    ] = None,
     evaluate_on: Annotated[
         list[Path] | None,
         typer.Option("--evaluate-on", metavar="DIR", help="Data sets to evaluate on.", show_default="DATA"),
@@ -37,16 +42,23 @@ def c_command(
     track: Annotated[str | None, typer.Option(metavar="URI", help="MLflow server or sqlite:///FILE.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Fitted Q on tuples <Status, Action, Reward, Status'> of runs that are not held out."""
+    """Train Model-C by fitted Q iteration on tuples <Status, Action, Reward, Status'> of the training runs."""
     need()
     from osml_training.dqn.job import CJob, run_c_job  # noqa: PLC0415
 
     changes = {"seed": seed, "updates": updates, "statuses": statuses}
     job = CJob(
-        data=tuple(data), variant=variant, out=out, platform=platform, config=config, name=name, version=version,
-        changes={key: value for key, value in changes.items() if value is not None}, track=track,
+        data=tuple(data),
+        variant=variant,
+        out=out,
+        platform=platform,
+        config=config,
+        name=name,
+        version=version,
+        changes={key: value for key, value in changes.items() if value is not None},
+        track=track,
         evaluate_on=tuple(evaluate_on) if evaluate_on else None,
-    )  # fmt: skip
+    )
     config_read = job.config_read()
     with bar("training c", config_read.attempts * config_read.updates, "updates") as progress:
         made = run_c_job(job, lambda done: progress.update(progress.task_ids[0], completed=done.updates))
@@ -59,7 +71,7 @@ def c_command(
     print_policies(document)
     learned = document["learning"]
     Console().print(
-        f"{made.folder}: {learned['learned_tuples']:,} tuples in {learned['fit_s']} s ({learned['tuples_per_s']:,} a "
-        f"second); next: osml models list --models {made.folder.parent}",
+        f"{made.folder}: {learned['learned_tuples']:,} tuples in {learned['fit_s']} s ({learned['tuples_per_s']:,} per "
+        f"second); next: osml learn models list --models {made.folder.parent}",
         soft_wrap=True,
     )

@@ -1,4 +1,4 @@
-"""`osml train c --online`: Model-C learns on from what agents reported, and takes over where it has become better."""
+"""`osml learn train c --online`: Model-C continues on what agents reported; a better candidate is promoted."""
 
 from __future__ import annotations
 
@@ -13,32 +13,34 @@ from rich.table import Table
 
 from osml_training.cli.extra import need
 
-HELP = "Model-C learns on from the experience store; promoted only if better beyond noise (`osml train c --online`)."
+HELP = "Continue the training of Model-C on the experience store; promote only a better candidate."
 
 
 def c_online_command(
-    platform: Annotated[str, typer.Option(help="Platform whose experiences are learned from.")],
-    store: Annotated[str, typer.Option(help="The server's experience store, as its --store.")] = "sqlite",
+    platform: Annotated[str, typer.Option(help="Platform of the experiences.")],
+    store: Annotated[str, typer.Option(help="Experience store of the server, as in its --store.")] = "sqlite",
     models: Annotated[
         Path | None,
-        typer.Option(help="Folder of models: its Model-C is the champion.", show_default="the shipped ones"),
+        typer.Option(help="Folder of models: its Model-C is the champion.", show_default="the shipped models"),
     ] = None,
     offline: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Tuples of `osml data transitions`, learned from beside.")
+        Path | None, typer.Option(metavar="FILE", help="Tuples of `osml learn data transitions` to learn from as well.")
     ] = None,
-    config: Annotated[Path | None, typer.Option(help="YAML file with fields of the config.")] = None,
-    limit: Annotated[int | None, typer.Option(help="Newest experiences that are read.")] = None,
-    seed: Annotated[int | None, typer.Option(help="Same seed and store, same candidate.")] = None,
+    config: Annotated[Path | None, typer.Option(help="YAML file that replaces fields of the config.")] = None,
+    limit: Annotated[int | None, typer.Option(help="Number of the newest experiences to read.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed; the same seed and store give the same candidate.")] = None,
     track: Annotated[
-        str, typer.Option(metavar="URI", help="MLflow server, sqlite:///FILE, or none.")
+        str, typer.Option(metavar="URI", help="MLflow address, sqlite:///FILE, or none.")
     ] = "sqlite:///out/mlflow.db",
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Judge, but promote nobody and write nothing.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Test the candidate only; promote nothing and write nothing.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Learn on from the newest experiences of a platform; judge the candidate; promote it if it is better beyond noise.
+    """Continue the training of Model-C on the newest experiences of a platform, and promote a better candidate.
 
-    It is judged on experiences that were held out and, in pairs of equal episodes, on the virtual node of the platform.
-    A refusal says why and is no failure (exit code 0, "promoted": false).
+    The test of the candidate uses held-out experiences and paired episodes on the virtual node of the platform.
+    A refusal gives its reasons and is not a failure (exit code 0, "promoted": false).
     """
     need("torch", "onnx", "onnxruntime", "sqlalchemy", "osml_serving", *(() if track == "none" else ("mlflow",)))
     from osml.predictors import models_folder  # noqa: PLC0415
@@ -48,9 +50,14 @@ def c_online_command(
 
     changes = {key: value for key, value in (("limit", limit), ("seed", seed)) if value is not None}
     job = LearnJob(
-        store=store, platform=platform, models=models or models_folder(), config=read_learning_config(config, changes),
-        track=None if track == "none" else track, offline=offline, dry_run=dry_run,
-    )  # fmt: skip
+        store=store,
+        platform=platform,
+        models=models or models_folder(),
+        config=read_learning_config(config, changes),
+        track=None if track == "none" else track,
+        offline=offline,
+        dry_run=dry_run,
+    )
     with Console(stderr=True).status("starting") as status:
         document = learn(job, status.update)
     for warning in document.get("warnings", []):
@@ -75,11 +82,11 @@ def _show(document: dict[str, Any]) -> None:
             table.add_column(name)
         held, virtual = document["held_out"], document["virtual_node"]
         for name, found, better in (
-            ("squared error of Q, held-out experiences: falls by", held["squared_error_falls_by"], "above 0"),
+            ("squared error of Q, held-out experiences: decrease", held["squared_error_falls_by"], "above 0"),
             ("repeats decisions that missed a target, share", held["repeated_falls"], "below 0"),
-            ("takes from services that miss their target, share", held["neglect"], "below 0"),
+            ("takes resources from services below target, share", held["neglect"], "below 0"),
             ("E_S, virtual node (simulated)", virtual["e_s_rises_by"], "below 0"),
-            ("falls off the cliff an episode (simulated)", virtual["falls"], "below 0"),
+            ("falls off the cliff per episode (simulated)", virtual["falls"], "below 0"),
         ):
             table.add_row(name, _number(found["value"]), f"{_number(found['low'])} to {_number(found['high'])}", better)
         console.print(table)
@@ -88,7 +95,7 @@ def _show(document: dict[str, Any]) -> None:
     for reason in document["reasons"]:
         console.print(f"  {reason}", highlight=False, soft_wrap=True)
     if document["promoted"]:
-        console.print("take it back by: osml models rollback c", highlight=False)
+        console.print("to roll back: osml learn models rollback c", highlight=False)
 
 
 def _number(value: float | None) -> str:

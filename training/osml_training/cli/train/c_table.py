@@ -19,17 +19,25 @@ def print_policies(document: dict[str, Any]) -> None:
         table.add_column(name, justify="left" if name in _HEAD[:2] else "right", no_wrap=True)
     for row in document["rows"]:
         table.add_row(
-            row["policy"], row["split"], f"{row['met']:.2%}", f"{row['could']:.2%}", f"{row['crossings']:.1f}",
-            f"{row['arrived']:.1%}", "" if row["steps"] is None else f"{row['steps']:.1f}", f"{row['ended_met']:.1%}",
-            f"{row['cores']:+.1f}", f"{row['ways']:+.1f}",
-        )  # fmt: skip
+            row["policy"],
+            row["split"],
+            f"{row['met']:.2%}",
+            f"{row['could']:.2%}",
+            f"{row['crossings']:.1f}",
+            f"{row['arrived']:.1%}",
+            "" if row["steps"] is None else f"{row['steps']:.1f}",
+            f"{row['ended_met']:.1%}",
+            f"{row['cores']:+.1f}",
+            f"{row['ways']:+.1f}",
+        )
     console = Console()
     console.print(table)
     walks = next((row["walks"] for row in document["rows"]), 0)
     told = ", ".join(f"{share:.1%} ({split})" for split, share in document["falls_refused"].items())
-    console.print(f"possible falls that the model values below doing nothing: {told}", highlight=False)
+    console.print(f"share of possible falls with a value below that of no change: {told}", highlight=False)
     console.print(
-        f"falls/10k: of 10,000 steps down those that leave the target behind; {walks} walks, {document['limit']} steps "
-        "from random cells, cores and ways more than OAA at their end; straight to OAA knows the surface",
+        f"falls/10k: of 10,000 actions that take resources, those after which the target is missed. {walks} walks "
+        f"of {document['limit']} steps from random cells; cores and ways above the OAA at their end. 'straight to OAA' "
+        "uses the true surface",
         soft_wrap=True,
     )

@@ -1,4 +1,4 @@
-"""`osml train calibrate`: new margins for unknown services, the same weights."""
+"""`osml learn train calibrate`: new margins for unknown services, the same weights."""
 
 from __future__ import annotations
 
@@ -16,22 +16,24 @@ from osml_training.cli.train.table import print_errors
 
 def calibrate_command(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="Folder or name of the model.")],
-    dataset: Annotated[Path, typer.Option(metavar="DIR", help="The data set that it was trained on.")],
-    models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped ones")] = None,
+    dataset: Annotated[Path, typer.Option(metavar="DIR", help="Data set of the model's training.")],
+    models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped models")] = None,
     folds: Annotated[
         int | None,
         typer.Option(
-            min=2, help="Groups of services that are left out in turn.", show_default="as in the model's training"
+            min=2,
+            help="Number of groups of services; each is left out once.",
+            show_default="as in the training of the model",
         ),
     ] = None,
-    workers: Annotated[int, typer.Option(min=1, help="Processes; each has its own copy of the rows.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Number of processes; each has its own copy of the rows.")] = 1,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Make the margins for services that MODEL was not trained on anew; its weights stay as they are."""
+    """Make new margins for services outside the training of MODEL; its weights stay the same."""
     need()
     from osml_training.jobs.calibration import calibrate  # noqa: PLC0415
 
-    with Console(stderr=True).status(f"training the groups of {model}, each without some of the services"):
+    with Console(stderr=True).status(f"training one network per group of services for {model}"):
         document = calibrate(model, dataset, models, folds=folds, workers=workers)
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")

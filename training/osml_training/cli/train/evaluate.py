@@ -1,4 +1,4 @@
-"""`osml train evaluate`: our table 5."""
+"""`osml learn train evaluate`: our table 5."""
 
 from __future__ import annotations
 
@@ -17,32 +17,40 @@ from osml_training.cli.train.table import print_errors
 
 
 def evaluate_command(
-    model: Annotated[str, typer.Option(help="Folder of a model, or the name of one in the folder of models.")],
-    platform: Annotated[str | None, typer.Option(help="Platform.", show_default="the model's own")] = None,
+    model: Annotated[str, typer.Option(help="Folder of a model, or its name in the folder of models.")],
+    platform: Annotated[str | None, typer.Option(help="Platform.", show_default="the platform of the model")] = None,
     dataset: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Labelled data set.", show_default="a fresh sweep of the virtual node"),
     ] = None,
-    rows: Annotated[int, typer.Option(min=1, help="Rows of each part, at most.")] = 200_000,
-    baseline: Annotated[bool, typer.Option("--baselines", help="Lines, trees and a table lookup beside it.")] = False,
-    importance: Annotated[bool, typer.Option("--importance", help="Permutation importance, Spearman.")] = False,
+    rows: Annotated[int, typer.Option(min=1, help="Maximum number of rows of each part.")] = 200_000,
+    baseline: Annotated[
+        bool, typer.Option("--baselines", help="Add a linear model, boosted trees and nearest neighbours.")
+    ] = False,
+    importance: Annotated[
+        bool, typer.Option("--importance", help="Add permutation importance and rank correlations.")
+    ] = False,
     floor: Annotated[
-        bool, typer.Option("--floor", help="What measurement noise leaves to the best predictor.")
+        bool, typer.Option("--floor", help="Add the noise floor: how far noise alone moves the labels.")
     ] = False,
     reachable: Annotated[
-        bool, typer.Option("--reachable", help="Nearest neighbours without end, and a network eight times as large.")
+        bool,
+        typer.Option(
+            "--reachable", help="Add the attainable error: extrapolated nearest neighbours and a larger network."
+        ),
     ] = False,
     left_out: Annotated[
-        bool, typer.Option("--left-out", help="Margins for unknown services, judged by services of the training.")
+        bool,
+        typer.Option("--left-out", help="Add the coverage of margins for services that were left out of the training."),
     ] = False,
-    models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped ones")] = None,
-    seed: Annotated[int, typer.Option(help="Of the fresh sweep.")] = 1001,
+    models: Annotated[Path | None, typer.Option(help="Folder of models.", show_default="the shipped models")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the fresh sweep.")] = 1001,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Calibration plot.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Errors on runs that the model was not trained on, beside the paper's table 5; whether its margins hold.
+    """Print errors on held-out runs beside the paper's table 5, and the coverage of the margins.
 
-    Of a Model-C: where its greedy actions lead there, beside random ones and the straight way to OAA.
+    For a Model-C: the result of its greedy actions, beside random actions and the straight way to the OAA.
     """
     need()
     check_picture(plot)
@@ -52,8 +60,8 @@ def evaluate_command(
     if read_metadata(folder_of(model, models)).kind == "c":
         if baseline or importance or floor or reachable or left_out or plot:
             raise InputError(
-                "--baselines, --importance, --floor, --reachable, --left-out and --plot are for A, A', B and B'; "
-                "model is a C"
+                "--baselines, --importance, --floor, --reachable, --left-out and --plot apply to A, A', B and B', "
+                "not to Model-C"
             )
         from osml_training.dqn.evaluate import evaluation_of  # noqa: PLC0415
 
@@ -65,9 +73,19 @@ def evaluate_command(
         return
 
     document: dict[str, Any] = evaluation(
-        model, platform=platform, dataset=dataset, rows=rows, with_baselines=baseline, with_importance=importance,
-        with_floor=floor, with_reachable=reachable, with_left_out=left_out, models=models, seed=seed, plot=plot,
-    )  # fmt: skip
+        model,
+        platform=platform,
+        dataset=dataset,
+        rows=rows,
+        with_baselines=baseline,
+        with_importance=importance,
+        with_floor=floor,
+        with_reachable=reachable,
+        with_left_out=left_out,
+        models=models,
+        seed=seed,
+        plot=plot,
+    )
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return

@@ -22,46 +22,52 @@ def print_errors(document: dict[str, Any]) -> None:
     made = "simulated" if document.get("simulated") else "measured"
     title = f"{document['model']} {document['version']}: mean absolute errors on held-out runs ({made})"
     table = Table(title=title, title_justify="left")
-    for name in ("predictor", "output", "hold-out", "cores", "ways", "paper: cores", "paper: ways", "off the cliff"):
+    for name in ("predictor", "output", "hold-out", "cores", "ways", "paper: cores", "paper: ways", "misses target"):
         table.add_column(name, justify="left" if name in ("predictor", "output", "hold-out") else "right")
 
     def add(who: str, rows: list[dict[str, Any]]) -> None:
         for row in rows:
             table.add_row(
-                who, row["output"], row["split"], _cell(row["core_mae"]), _cell(row["way_mae"]),
-                _cell(row.get("published_core")), _cell(row.get("published_way")), _share(row.get("off_cliff_share")),
-            )  # fmt: skip
+                who,
+                row["output"],
+                row["split"],
+                _cell(row["core_mae"]),
+                _cell(row["way_mae"]),
+                _cell(row.get("published_core")),
+                _cell(row.get("published_way")),
+                _share(row.get("off_cliff_share")),
+            )
 
     add("model", document["rows"])
     add("PMU, LLC hidden", document.get("hidden_counters", []))
     for name, found in document.get("baselines", {}).items():
         add(name.replace("_", " "), found["rows"])
     if "reachable" in document:
-        add("nearest, without end", document["reachable"]["nearest"]["rows"])
-        add("network as large, same rows", document["reachable"]["same_size"]["rows"])
-        add("network 8 x as large", document["reachable"]["larger"]["rows"])
+        add("nearest neighbours, extrapolated", document["reachable"]["nearest"]["rows"])
+        add("network of equal size", document["reachable"]["same_size"]["rows"])
+        add("network, 8 x the weights", document["reachable"]["larger"]["rows"])
     if table.row_count:
         console.print(table)
     nearest = document.get("baselines", {}).get("nearest_neighbours", {})
     if "bytes" in nearest:
         told = f"{nearest['table_rows']:,} rows, {nearest['bytes'] / 1e6:.1f} MB"
-        console.print(f"the table of the nearest neighbours: {told}", highlight=False)
+        console.print(f"table of the nearest neighbours: {told}", highlight=False)
     if "importance" in document:
         _print_importance(console, document["importance"])
     if document.get("spearman"):
         _print_spearman(console, document["spearman"])
     if "floor" in document:
         told = ", ".join(f"{name} {error:.2f}" for name, error in document["floor"]["mae"].items())
-        console.print(f"what noise alone does to {document['floor']['runs']} runs' labels: {told}", highlight=False)
+        console.print(f"noise floor, labels of {document['floor']['runs']} runs: {told}", highlight=False)
     if "left_out" in document:
         _print_left_out(console, document["left_out"])
     for key, what in (("coverage", "seen"), ("coverage_unseen", "unseen")):
         if document.get(key):
-            told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in document[key].items())
+            told = ", ".join(f"{float(c):.0%} margin covers {share:.1%}" for c, share in document[key].items())
             console.print(f"{what} services: {told}", highlight=False)
     if "strangers" in document:
         found = document["strangers"]
-        told = ", ".join(f"{float(c):.0%} margin holds {share:.1%}" for c, share in found["coverage"].items())
+        told = ", ".join(f"{float(c):.0%} margin covers {share:.1%}" for c, share in found["coverage"].items())
         errors = ", ".join(f"{name} {error:.2f}" for name, error in found["mae"].items())
         console.print(f"{found['services']} variants of unseen services: {told}; errors {errors}", highlight=False)
 
@@ -89,7 +95,7 @@ def _print_spearman(console: Console, found: list[dict[str, Any]]) -> None:
 
 
 def _print_left_out(console: Console, found: dict[str, Any]) -> None:
-    table = Table(title="truth within margins that were made without the service and its group", title_justify="left")
+    table = Table(title="coverage of margins that were made without the service and its group", title_justify="left")
     table.add_column("service")
     for coverage in found["mean"]:
         table.add_column(f"{float(coverage):.0%} margin", justify="right")

@@ -1,4 +1,4 @@
-"""`osml train transfer`: a model for another machine out of a few of its traces."""
+"""`osml learn train transfer`: a model for another machine out of a few of its traces."""
 
 from __future__ import annotations
 
@@ -19,35 +19,47 @@ from osml_training.cli.train.table import print_errors
 
 
 def transfer_command(
-    source: Annotated[str, typer.Option("--from", metavar="MODEL", help="Folder or name of the model.")],
+    source: Annotated[str, typer.Option("--from", metavar="MODEL", help="Folder or name of the parent model.")],
     traces: Annotated[Path, typer.Option(metavar="DIR", help="Labelled data set of the new machine.")],
-    platform: Annotated[str | None, typer.Option(help="The new platform.", show_default="the one of DIR")] = None,
-    share: Annotated[float, typer.Option(help="Share of the runs that is used.")] = 1.0,
-    curve: Annotated[bool, typer.Option("--curve", help="Error against amount of traces instead of a model.")] = False,
-    shares: Annotated[str, typer.Option(help="Of the curve.")] = "0.02,0.05,0.1,0.25,1",
-    rows: Annotated[int | None, typer.Option(help="Rows in memory.", show_default="the model's")] = None,
-    epochs: Annotated[int | None, typer.Option(help="Passes over the rows.", show_default="the model's")] = None,
+    platform: Annotated[str | None, typer.Option(help="The new platform.", show_default="the platform of DIR")] = None,
+    share: Annotated[float, typer.Option(help="Share of the runs to use.")] = 1.0,
+    curve: Annotated[
+        bool, typer.Option("--curve", help="Print errors by share of the traces; write no model.")
+    ] = False,
+    shares: Annotated[str, typer.Option(help="Shares of the curve, separated by commas.")] = "0.02,0.05,0.1,0.25,1",
+    rows: Annotated[int | None, typer.Option(help="Number of rows in memory.", show_default="the model's")] = None,
+    epochs: Annotated[int | None, typer.Option(help="Number of epochs.", show_default="the model's")] = None,
     out: Annotated[Path, typer.Option(help="Folder of models.")] = Path("out/models"),
-    name: Annotated[str | None, typer.Option(help="Of the new model.", show_default="MODEL-VARIANT-PLATFORM")] = None,
-    models: Annotated[Path | None, typer.Option(help="Where MODEL is.", show_default="the shipped ones")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the new model.", show_default="MODEL-VARIANT-PLATFORM")
+    ] = None,
+    models: Annotated[
+        Path | None, typer.Option(help="Folder of the parent model.", show_default="the shipped models")
+    ] = None,
     plot: Annotated[Path | None, typer.Option(metavar="PNG", help="Picture of the curve.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Keep the first hidden layer, retrain the rest on traces of the new machine (OSML section 6.4)."""
+    """Keep the first hidden layer and retrain the others on traces of the new machine (OSML section 6.4)."""
     need()
     from osml_training.jobs.transfer import draw_curve, transfer_job  # noqa: PLC0415
 
     changes = {key: value for key, value in (("rows", rows), ("epochs", epochs)) if value is not None}
     check_picture(plot)
     if plot is not None and not curve:
-        raise InputError("--plot is the picture of the curve: give --curve, too")
+        raise InputError("--plot needs --curve: it draws the curve")
     if curve:
         wanted = _shares(shares)
         with bar("transferring", len(wanted), "shares") as progress:
             document = draw_curve(
-                source, traces, platform, wanted, changes, models, plot,
+                source,
+                traces,
+                platform,
+                wanted,
+                changes,
+                models,
+                plot,
                 lambda _share: progress.advance(progress.task_ids[0]),
-            )  # fmt: skip
+            )
     else:
         document = transfer_job(source, traces, platform, share, changes, models, out, name)
     if json:
@@ -56,7 +68,9 @@ def transfer_command(
         _print_curve(document)
     else:
         print_errors(document)
-        Console().print(f"{document['folder']}; next: osml models list --models {out}", highlight=False, soft_wrap=True)
+        Console().print(
+            f"{document['folder']}; next: osml learn models list --models {out}", highlight=False, soft_wrap=True
+        )
 
 
 def _shares(told: str) -> list[float]:

@@ -1,0 +1,226 @@
+"""The figures: what each is called, which command makes it, and how its rows are read from the command's document."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, cast
+
+import pyarrow.parquet
+
+from osml.lab.results.commands import WORK
+
+Rows = list["Row"]
+MODELS = Path("models")
+TIMED = ("osml", "parties", "clite")
+
+
+class Row(NamedTuple):
+    """One line of a figure: what it is of, our number, and that of the paper (None: no paper has one)."""
+
+    of: str
+    ours: float | None
+    paper: float | None = None
+
+
+class Figure(NamedTuple):
+    """A figure: `step` makes its document (None: it is read from shipped files), `note` says how to read it."""
+
+    name: str
+    title: str
+    unit: str
+    step: str | None
+    read: Callable[[Any], Rows]
+    source: str
+    note: str
+    kind: Literal["simulated", "computed", "measured"] = "simulated"
+
+
+def _facts(document: Any) -> Rows:
+    def share(fitted: bool) -> Row:
+        facts = [fact for fact in document["facts"] if fact["fitted"] is fitted]
+        name = "fitted facts met" if fitted else "other published facts met"
+        return Row(f"{name}, of {len(facts)}", sum(fact["pass"] for fact in facts))
+
+    return [share(True), share(False)]
+
+
+def _crosscheck(document: Any) -> Rows:
+    return [
+        Row(
+            f"median relative error of the 99th percentile, {len(document['cells'])} cells",
+            document["median_rel_error"],
+        ),
+        Row("worst relative error", document["worst_rel_error"]),
+    ]
+
+
+def _mixes() -> dict[str, list[dict[str, Any]]]:
+    table: Any = cast(Any, pyarrow.parquet).read_table(WORK / "osml-302" / "results.parquet")
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in table.to_pylist():
+        found.setdefault(row["policy"], []).append(row)
+    return found
+
+
+def _share(rows: list[dict[str, Any]], key: str) -> float:
+    return sum(bool(row[key]) for row in rows) / len(rows)
+
+
+def _converged(_: Any) -> Rows:
+    paper = {"osml": 285 / 302, "parties": 260 / 302, "clite": 148 / 302}
+    return [Row(policy, _share(rows, "converged"), paper.get(policy)) for policy, rows in _mixes().items()]
+
+
+def _converged_feasible(_: Any) -> Rows:
+    feasible = {name: [row for row in rows if row["feasible_oracle"]] for name, rows in _mixes().items()}
+    return [Row(f"{policy}, {len(rows)} mixes", _share(rows, "converged")) for policy, rows in feasible.items()]
+
+
+def _entropy(_: Any) -> Rows:
+    return [Row(policy, statistics.fmean(row["e_s"] for row in rows)) for policy, rows in _mixes().items()]
+
+
+def _missed(_: Any) -> Rows:
+    return [Row(policy, statistics.fmean(row["missed_share"] for row in rows)) for policy, rows in _mixes().items()]
+
+
+def _missed_after(_: Any) -> Rows:
+    found: Rows = []
+    for policy, rows in _mixes().items():
+        good = [row for row in rows if row["feasible_oracle"] and row["converged"]]
+        intervals = sum(row["intervals_after"] for row in good)
+        found.append(Row(f"{policy}, {intervals} intervals", sum(row["violations_after"] for row in good) / intervals))
+    return found
+
+
+def _common(column: str, paper: dict[str, float]) -> Callable[[Any], Rows]:
+    """A column over the mixes on which all policies of the paper's comparison converge."""
+
+    def read(_: Any) -> Rows:
+        mixes = _mixes()
+        common: set[Any] = set.intersection(*({row["case"] for row in mixes[one] if row["converged"]} for one in TIMED))
+        return [
+            Row(policy, statistics.fmean(row[column] for row in rows if row["case"] in common), paper.get(policy))
+            for policy, rows in mixes.items()
+        ]
+
+    return read
+
+
+def _fluctuating(document: Any) -> Rows:
+    paper = {"arq": 59.0, "parties": 105.0}
+    found: Rows = []
+    for policy, parts in document["policies"].items():
+        missed = parts["figure-17"]["missed_share"]["value"]
+        found.append(Row(policy, 500 * missed, paper.get(policy)))
+    return found
+
+
+def _equivalence(document: Any) -> Rows:
+    return [Row(one["text"], one["ours"], one["published"]) for one in document["published"] if one["ours"] is not None]
+
+
+def _accuracy(document: Any) -> Rows:
+    return [
+        Row(f"{row['service']}, {row['method']} profile", row["accuracy_pct"], row["published_pct"])
+        for row in document["rows"]
+        if row["label"].startswith("7: ")
+    ]
+
+
+def _assurance(document: Any) -> Rows:
+    names = sorted({row["policy"] for row in document["rows"]})
+    return [
+        Row(
+            f"{name}: least share of intervals within the target",
+            min(row["slo_pct"] for row in document["rows"] if row["policy"] == name),
+            99.0 if name == "ombm" else None,
+        )
+        for name in names
+    ]
+
+
+def _model_errors(_: Any) -> Rows:
+    found: Rows = []
+    for name in ("a-masked-e5-2697v4", "a2-masked-e5-2697v4"):
+        metadata = json.loads((MODELS / name / "metadata.json").read_bytes())
+        for row in metadata["metrics"]["rows"]:
+            if row["output"] in ("rcliff", "oaa") and row["split"] in ("seen", "unseen"):
+                of = f"{name}, {row['output']}, {row['split']} services"
+                found += [
+                    Row(f"{of}: cores", row["core_mae"], row.get("published_core")),
+                    Row(f"{of}: ways", row["way_mae"], row.get("published_way")),
+                ]
+    return found
+
+
+def _dispatch(paper: float, what: str) -> Callable[[Any], Rows]:
+    return lambda document: [Row(what, document["improvement_pct"], paper)]
+
+
+def _decision(document: Any) -> Rows:
+    return [Row("CPU time of one decision of the policy osml, median", document["median"])]
+
+
+def _agent(document: Any) -> Rows:
+    return [
+        Row("memory of the agent, MiB", document["agent"]["rss_mib"]),
+        Row("CPU of the agent, percent of one core", document["agent"]["cpu_pct"]),
+    ]
+
+
+def _demo(document: Any) -> Rows:
+    phases = document["phases"]
+    return [
+        Row("E_S unmanaged", phases["unmanaged"]["e_s"]),
+        Row("E_S under the policy osml", phases["managed"]["e_s"]),
+        Row("seconds until all targets are met", document["convergence_s"]),
+        Row("actions", document["actions"]),
+    ]
+
+
+OSML_62 = "OSML section 6.2"
+FIGURES = (
+    Figure("virtual-node-facts", "Published facts that the virtual node meets", "facts", "facts", _facts,
+           "eight papers and data sheets", "The other facts were looked at during development; they are not held-out."),
+    Figure("virtual-node-crosscheck", "Queueing equations against an event simulation", "relative error",
+           "crosscheck", _crosscheck, "an independent method", "Both sides are simulated."),
+    Figure("osml-302-converged", "Mixes that converge", "share of 302 mixes", "mixes", _converged, OSML_62,
+           "`oracle` shows that not all mixes are feasible. `unmanaged` and `even` are the simple baselines."),
+    Figure("osml-302-converged-feasible", "Feasible mixes that converge", "share", "mixes", _converged_feasible,
+           "no paper", "A mix is feasible where the oracle finds a partition that meets all targets."),
+    Figure("osml-302-entropy", "System entropy E_S", "E_S, 0 to 1, mean of 302 mixes", "mixes", _entropy, "no paper",
+           "Lower is better."),
+    Figure("osml-302-missed", "Intervals with a missed target", "share of intervals, mean of 302 mixes", "mixes",
+           _missed, "no paper", "Infeasible mixes and the start count."),
+    Figure("osml-302-missed-after", "Intervals with a missed target after convergence", "share of intervals", "mixes",
+           _missed_after, "no paper", "Feasible mixes that converged."),
+    Figure("osml-302-cores", "Logical CPUs in use", "logical CPUs of 36", "mixes",
+           _common("cores_used", {"osml": 34.0, "parties": 36.0, "clite": 36.0}), OSML_62,
+           "Mean of the mixes on which osml, parties and clite converge."),
+    Figure("osml-302-ways", "Cache ways in use", "ways of 20", "mixes",
+           _common("ways_used", {"osml": 16.0, "parties": 20.0, "clite": 20.0}), OSML_62, "The same mixes."),
+    Figure("ahq-fluctuating-missed", "Missed intervals under a fluctuating load", "intervals of 500", "fluctuating",
+           _fluctuating, "Ah-Q figure 17", "Mean of three seeds; `lc_first` is the simple baseline."),
+    Figure("ahq-equivalence", "Cores that one policy saves at equal E_S", "cores or E_S", "equivalence", _equivalence,
+           "Ah-Q section VII", "Interpolated on a grid of smaller nodes."),
+    Figure("ombm-accuracy", "Accuracy of predicted latency", "percent", "ombm", _accuracy, "OMBM figure 7",
+           "The paper has only the classic profile."),
+    Figure("ombm-assurance", "Latency targets under OMBM", "percent of intervals", "assurance", _assurance,
+           "OMBM section V", "The paper says up to 99 percent."),
+    Figure("model-a-error", "Error of the models A and A'", "mean absolute error", None, _model_errors,
+           "OSML table 5", "On held-out runs of the virtual node, for the platform e5-2697v4."),
+    Figure("dispatch-improvement", "Gain of the optimal dispatch over a non-idling one, arrival rate 5", "percent",
+           "dispatch", _dispatch(6.0, "mean number in system"), "dispatch paper, figure 4",
+           "An exact solution.", kind="computed"),
+    Figure("dispatch-improvement-often", "The same with frequent interference", "percent", "dispatch-often",
+           _dispatch(14.0, "mean number in system"), "dispatch paper, figure 6", "An exact solution.", kind="computed"),
+    Figure("decision-time", "Time of a decision", "microseconds of CPU time", "decision", _decision, "no paper",
+           "It depends on the machine.", kind="measured"),
+    Figure("agent-cost", "Cost of the agent on a node", "", "demo", _agent, "no paper",
+           "During `make demo`; it depends on the machine.", kind="measured"),
+    Figure("demo", "The demonstration", "", "demo", _demo, "no paper", "One run of `make demo`."),
+)  # fmt: skip

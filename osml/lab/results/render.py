@@ -1,0 +1,94 @@
+"""Files of figures into pages: `docs/reference/results.md`, and the marked block of README."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from osml.lab.results.figures import FIGURES
+
+FOLDER = Path("docs/results")
+PAGE = Path("docs/reference/results.md")
+README = Path("README.md")
+_BLOCK = re.compile(r"(<!-- results:begin (\S+) -->\n).*?(<!-- results:end -->)", re.DOTALL)
+_INTRO = """# Results
+
+Each figure on this page comes from one command, and `make results` makes all of them again.
+The numbers are files in `docs/results/`.
+Figures of the virtual node are simulated.
+The paper's number stands beside ours where a paper has one.
+The simple baselines are `unmanaged` (no scheduler) and `even` (equal parts for all services).
+"""
+
+
+def kept() -> dict[str, Any]:
+    """The documents of `docs/results/`, by name."""
+    return {path.stem: json.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.json"))}
+
+
+def number(value: float | None) -> str:
+    """A number as a table shows it: three digits that count."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
+
+
+def page(found: dict[str, Any]) -> str:
+    """The page of all results."""
+    parts = [_INTRO]
+    for figure in FIGURES:
+        document = found.get(figure.name)
+        if document is None:
+            continue
+        unit = f" ({document['unit']})" if document["unit"] else ""
+        rows = "\n".join(
+            f"| {row['of']} | {number(row['ours'])} | {number(row['paper'])} |" for row in document["rows"]
+        )
+        parts.append(
+            f"## {document['title']}{unit}\n\n{document['note']}\n\n"
+            f"| | ours, {document['kind']} | {document['source']} |\n"
+            f"|---|---:|---:|\n{rows}\n\nMade on {document['date']} with `{document['command']}`.\n"
+        )
+    return "\n".join(parts)
+
+
+def headline(found: dict[str, Any]) -> str:
+    """The figures that README shows."""
+
+    def of(name: str, row: str) -> str:
+        return next(number(one["ours"]) for one in found[name]["rows"] if one["of"] == row)
+
+    lines = [
+        "| 302 mixes of three services, simulated | osml | PARTIES | ARQ | unmanaged | equal parts |",
+        "|---|---:|---:|---:|---:|---:|",
+    ]
+    policies = ("osml", "parties", "arq", "unmanaged", "even")
+    for text, name in (
+        ("mixes that converge (share)", "osml-302-converged"),
+        ("system entropy E_S (lower is better)", "osml-302-entropy"),
+        ("logical CPUs in use, of 36", "osml-302-cores"),
+    ):
+        lines.append(f"| {text} | " + " | ".join(of(name, policy) for policy in policies) + " |")
+    return "\n".join(lines) + "\n"
+
+
+def readme(text: str, found: dict[str, Any]) -> str:
+    """README with its marked block made anew."""
+    made = {"headline": headline}
+    return _BLOCK.sub(lambda match: match[1] + made[match[2]](found) + match[3], text)
+
+
+def stale() -> list[str]:
+    """The pages that are not as the files of figures would make them."""
+    found = kept()
+    pages = {PAGE: page(found), README: readme(README.read_text("utf-8"), found)}
+    return [str(path) for path, text in pages.items() if path.read_text("utf-8") != text]
+
+
+def write() -> None:
+    """Write both pages."""
+    found = kept()
+    PAGE.write_text(page(found), "utf-8")
+    README.write_text(readme(README.read_text("utf-8"), found), "utf-8")
