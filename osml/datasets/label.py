@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -21,7 +21,16 @@ Labelling = Literal["frontier", "reference"]
 _FEWEST_CELLS = 4
 
 
-def _reference(surface: Floats, target_ms: float, slowdowns: Sequence[float]) -> tuple[Ints, Ints, int, Ints]:
+class _Labels(NamedTuple):
+    """RCliff and OAA as (cores, ways) with 0 for none, the kind of the cliff (index of KINDS), and the B-points."""
+
+    rcliff: Ints
+    oaa: Ints
+    kind: int
+    points: Ints
+
+
+def _reference(surface: Floats, target_ms: float, slowdowns: Sequence[float]) -> _Labels:
     """The published rule on what was measured of a grid; OAA beyond the grid has no B-points."""
     known = np.where(np.isnan(surface), np.inf, surface)
     rcliff, oaa = reference(known, target_ms)
@@ -29,7 +38,7 @@ def _reference(surface: Floats, target_ms: float, slowdowns: Sequence[float]) ->
         rcliff, oaa = np.zeros(2, np.int64), np.zeros(2, np.int64)
     inside = bool((oaa <= np.array(surface.shape)).all())
     points = b_points(surface, oaa if inside else np.zeros(2, np.int64), slowdowns)
-    return rcliff, oaa, 0, points
+    return _Labels(rcliff, oaa, 0, points)
 
 
 def _outcome(surface: Floats, target_ms: float | None, has_load: bool, oaa: Ints) -> str:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import msgspec
 import typer
 
+from osml.base.config_file import config_option
 from osml.base.failure import Failure, InputError
 
 if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import: not for `osml --help`
@@ -54,6 +55,7 @@ def run_command(
     state_file: Annotated[
         Path | None, typer.Option(help="File for the servers' original state.", show_default="SOCKET.BACKEND.osml")
     ] = None,
+    config: Annotated[Path | None, config_option()] = None,
     json: Annotated[bool, typer.Option("--json", help="JSON lines on standard output.")] = False,
 ) -> None:
     """Enable and disable servers of an HAProxy backend by their interference.
@@ -61,6 +63,7 @@ def run_command(
     A server under interference gets requests only if that lowers the mean response time. On exit, on SIGTERM and
     without a signal of interference, every server has its original state.
     """
+    del config  # its values are those of the other parameters
     _check(
         {"--level": level, "--max-age-s": max_age_s, "--poll-ms": poll_ms, "--report-s": report_s}
         | {"--mu-high": mu_high, "--mu-low": mu_low, "--alpha-high": alpha_high, "--alpha-low": alpha_low}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,11 +74,23 @@ class Evaluation:
         return np.array(marginal, dtype=np.float64)
 
 
-def _chain(
-    phases: Phases, post: IntArray
-) -> tuple[IntArray, FloatArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray, IntArray]:
+class _Chain(NamedTuple):
+    """The chain as the compiled sweeps take it: its events in arrays, sizes of the phases, decisions after events."""
+
+    first: IntArray
+    unit: FloatArray
+    weight: IntArray
+    delta: IntArray
+    decides: IntArray
+    target: IntArray
+    n_fastest: IntArray
+    n_slow_busy: IntArray
+    post: IntArray
+
+
+def _chain(phases: Phases, post: IntArray) -> _Chain:
     events = phases.events
-    return (
+    return _Chain(
         events.first,
         events.unit,
         events.weight,

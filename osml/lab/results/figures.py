@@ -101,7 +101,8 @@ def _common(column: str, paper: dict[str, float]) -> Callable[[Any], Rows]:
 
     def read(_: Any) -> Rows:
         mixes = _mixes()
-        common: set[Any] = set.intersection(*({row["case"] for row in mixes[one] if row["converged"]} for one in TIMED))
+        converged = [{int(row["case"]) for row in mixes[one] if row["converged"]} for one in TIMED]
+        common = converged[0].intersection(*converged[1:])
         return [
             Row(policy, statistics.fmean(row[column] for row in rows if row["case"] in common), paper.get(policy))
             for policy, rows in mixes.items()

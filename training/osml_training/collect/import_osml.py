@@ -124,8 +124,18 @@ def _neighbours(config: Path) -> int | None:
     return len(names) or None
 
 
-def _cases(root: Path) -> Iterator[tuple[str, str, int, str, list[_Cell]]]:
-    """(single or multiple, app, threads, rps, cells) of every case, in order. The rps as it is written."""
+class _Case(NamedTuple):
+    """A case of the published data set: alone ("single") or co-located ("multiple"); the rate as it is written."""
+
+    kind: str
+    app: str
+    threads: int
+    rps: str
+    cells: list[_Cell]
+
+
+def _cases(root: Path) -> Iterator[_Case]:
+    """Every case, in order."""
     for kind in ("single", "multiple"):
         found: dict[tuple[str, int, str], list[_Cell]] = {}
         for file in sorted((root / kind).rglob("*+*+*+*+*")):
@@ -134,7 +144,7 @@ def _cases(root: Path) -> Iterator[tuple[str, str, int, str, list[_Cell]]]:
                 key = (match["app"], int(match["threads"]), match["rps"])
                 found.setdefault(key, []).append(_Cell(file, int(match["core"]), int(match["way"])))
         for (app, threads, rps), cells in sorted(found.items()):
-            yield kind, app, threads, rps, cells
+            yield _Case(kind, app, threads, rps, cells)
 
 
 def _root(folder: Path) -> Path:

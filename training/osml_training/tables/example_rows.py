@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,10 +112,20 @@ def _context(columns: TraceColumns, machine: Floats32) -> Floats32:
     return out
 
 
+class ExampleRows(NamedTuple):
+    """Rows for a model: inputs (rows, inputs), context (rows, context), outputs (rows, outputs), run number, load."""
+
+    x: Floats32
+    context: Floats32
+    y: Floats32
+    run: Ints
+    load: Floats32
+
+
 def rows_of(
     model: Model, table: Any, labels: dict[str, RunLabels], machine: Floats32, window: int, rng: np.random.Generator
-) -> tuple[Floats32, Floats32, Floats32, Ints, Floats32] | None:
-    """(x, context, y, run, load) of a row group; None where it has no example."""
+) -> ExampleRows | None:
+    """The examples of a row group; None where it has none."""
     runs = table.column("run").combine_chunks().dictionary_encode()
     codes: Ints = runs.indices.to_numpy(zero_copy_only=False).astype(np.int64)
     chosen = [labels.get(run) for run in runs.dictionary.to_pylist()]
@@ -126,7 +136,7 @@ def rows_of(
     x = np.stack([columns(name) for name in names], axis=1)  # (rows, inputs)
     context = _context(columns, machine)
     cores, ways = columns("cores"), np.nan_to_num(columns("ways"), nan=1.0).astype(np.int64)
-    parts: list[tuple[Floats32, Floats32, Floats32, Ints, Floats32]] = []
+    parts: list[ExampleRows] = []
     for code, found in enumerate(chosen):
         if found is None:
             continue
@@ -140,11 +150,10 @@ def rows_of(
             rows, more, y = _slowdowns(found, at, cell, window, _way_mib(context, at), rng)
         inputs = x[rows] if more is None else np.concatenate([x[rows], more], axis=1)
         run, load = np.full(len(rows), found.number), np.full(len(rows), _value(found.key.load), np.float32)
-        parts.append((inputs, context[rows], y, run, load))
-    if not sum(len(part[0]) for part in parts):
+        parts.append(ExampleRows(inputs, context[rows], y, run, load))
+    if not sum(len(part.x) for part in parts):
         return None
-    x, context, y, run, load = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-    return x, context, y, run, load
+    return ExampleRows(*(np.concatenate(arrays) for arrays in zip(*parts, strict=True)))
 
 
 def _way_mib(context: Floats32, at: Ints) -> float:

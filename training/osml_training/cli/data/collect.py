@@ -12,6 +12,7 @@ import msgspec
 import typer
 from rich.console import Console
 
+from osml.base.config_file import config_option
 from osml.base.failure import InputError
 from osml_training.cli.progress import bar
 
@@ -113,12 +114,14 @@ def collect_command(
     simulated: Annotated[
         bool, typer.Option("--simulated", help="With --live: the files come from a virtual node, not from a machine.")
     ] = False,
+    config: Annotated[Path | None, config_option()] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Collect allocation cases over threads, cores, ways, loads and neighbours, as Parquet files.
 
     The virtual node is a simulation, and every file says so. An interrupted collection continues where it stopped.
     """
+    del config  # its values are those of the other parameters
     if (here or simulated) and not live:
         raise InputError(f"{'--here' if here else '--simulated'} needs --live FILE")
     if live:
