@@ -28,18 +28,18 @@ from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.guards.access import Access
-from osml_serving.guards.error_boundary import Boundary
-from osml_serving.guards.request_limits import Bodies
+from osml_serving.guards.error_boundary import ErrorBoundary
+from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.models.watch import watch
 from osml_serving.runtime import Runtime
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
-DESCRIPTION = """Decides how the services of a node share its cores, cache ways and memory bandwidth.
+DESCRIPTION = """Decides which cores, cache ways and memory bandwidth each service of a node gets.
 Every error is `{"error": {"code", "message", "field"?, "hint"?}}`; below `/v2` it is `{"error": "message"}`."""
 
 
 def create_app(runtime: Runtime) -> FastAPI:
-    """Put the application together. Outermost is what answers errors, then who may ask, then how much."""
+    """Build the application. The layers from the outside: error boundary, access, request limits."""
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
@@ -68,14 +68,14 @@ def create_app(runtime: Runtime) -> FastAPI:
     app = FastAPI(title="osml", version=__version__, description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
     settings = runtime.settings
     app.add_middleware(
-        Bodies,
+        RequestLimits,
         limit=settings.max_body_kib * 1024,
         timeout_s=settings.body_timeout_s,
         slots=settings.max_in_flight,
         metrics=runtime.metrics,
     )
     app.add_middleware(Access, tokens=runtime.tokens)
-    app.add_middleware(Boundary, log=runtime.log, metrics=runtime.metrics)
+    app.add_middleware(ErrorBoundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
     for part in (decisions, experiences, datasets, nodes, health, inference):

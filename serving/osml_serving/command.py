@@ -42,10 +42,10 @@ def serve(
     max_dataset_mib: Annotated[int | None, _option("max_dataset_mib")] = None,
     drain_s: Annotated[float | None, _option("drain_s")] = None,
 ) -> None:
-    """Run the decision server: agents post observations, the page at / shows what happens.
+    """Run the decision server and the dashboard (at /).
 
-    Every flag can be set by environment too (--port by OSML_PORT); a flag wins. The server keeps nothing that a restart
-    could lose but experiences, for `osml learn train c --online`, and those are in a database.
+    Each flag has an environment variable, such as OSML_PORT for --port; the flag wins. A restart loses no decision.
+    Experiences for `osml learn train c --online` are in a database.
     """
     flags: dict[str, object] = {
         "host": host,

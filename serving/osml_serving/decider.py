@@ -1,4 +1,4 @@
-"""Runs the policies, and keeps what goes wrong in them away from the server."""
+"""Runs the policies, and turns their faults into errors of the API."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Decide(Protocol):
 
 
 class PolicyFailedError(Exception):
-    """A policy raised or answered with something illegal. `detail` is for the log, not for the client."""
+    """A policy raised, or its decision is illegal. `detail` is for the log, not for the client."""
 
     def __init__(self, message: str, detail: str) -> None:
         super().__init__(message)
@@ -54,10 +54,10 @@ class Decider:
                 422, "request_refused", str(error), field=field if isinstance(field, str) else None
             ) from None
         except Exception as error:
-            raise PolicyFailedError(f"the policy raised {type(error).__name__}", traceback.format_exc()) from error
+            raise PolicyFailedError(f"it raised {type(error).__name__}", traceback.format_exc()) from error
         fault = decision_error(observation, decision)
         if fault is not None:
-            raise PolicyFailedError("the policy answered with an illegal decision", f"illegal decision: {fault}")
+            raise PolicyFailedError("its decision is illegal", f"illegal decision: {fault}")
         return decision
 
 
@@ -72,7 +72,7 @@ def installed_decider(default_policy: str, seed: int, shelf: ModelShelf | None =
     def decide(observation: Observation, default_policy: str = default_policy, seed: int = seed) -> Decision:
         name = observation.policy or default_policy
         if name not in names:
-            raise RequestError(f"policy '{name}' is unknown; known are {', '.join(names)}", "policy")
+            raise RequestError(f"policy '{name}' is unknown, expected one of {', '.join(names)}", "policy")
         return decide_by(policy_of(name), observation, seed)
 
     return Decider(decide, names, RequestError, default_policy, seed)

@@ -10,29 +10,29 @@ from starlette.responses import Response
 # Every code a client can meet, with what it means; metrics have a series for each from the start.
 CODES = {
     "bad_json": "The body is not JSON in UTF-8.",
-    "bad_request": "The request cannot be understood.",
-    "unauthorized": "No bearer token, or one the server does not know.",
-    "forbidden": "The token belongs to another node.",
-    "not_found": "No such path, or a node that has not reported since the server started.",
-    "method_not_allowed": "The path exists, the method does not.",
+    "bad_request": "A query parameter, a path parameter or an inference request is invalid.",
+    "unauthorized": "The bearer token is missing or unknown.",
+    "forbidden": "The token is not valid for this node.",
+    "not_found": "The path, node, model or data set is unknown.",
+    "method_not_allowed": "The path does not support this method.",
     "timeout": "The body did not arrive in time.",
-    "too_large": "The body is longer than the server accepts.",
-    "unsupported_media_type": "The body is declared as something other than JSON.",
-    "invalid_observation": "The JSON is not an observation; `field` says where.",
-    "invalid_experience": "The JSON is no batch of experiences, or one of them contradicts itself; `field` says where.",
-    "invalid_dataset": "The package did not arrive as it was sent.",
-    "request_refused": "The observation contradicts itself, or names something unknown.",
-    "rate_limited": "This node posts more often, or its token takes more of the server, than is its share.",
-    "overloaded": "The server has too much to do; come back after `Retry-After` seconds.",
+    "too_large": "The body is longer than the limit.",
+    "unsupported_media_type": "The Content-Type of the body is wrong.",
+    "invalid_observation": "The JSON is not a valid observation; `field` names the wrong part.",
+    "invalid_experience": "The batch of experiences is invalid or contradictory; `field` names the wrong part.",
+    "invalid_dataset": "The package differs from its checksum.",
+    "request_refused": "The observation is contradictory, or names an unknown policy.",
+    "rate_limited": "The node or its token exceeds its rate limit.",
+    "overloaded": "The server is overloaded; send the request again after `Retry-After` seconds.",
     "not_ready": "The server is starting or stopping.",
-    "store_unavailable": "The experience store can't be written or read now; decisions go on.",
-    "policy_failed": "The policy raised, or answered with an illegal decision; the log has the details.",
-    "internal": "A fault of the server; the log has the details.",
+    "store_unavailable": "The database or the disk failed; decisions continue.",
+    "policy_failed": "The policy failed, or its decision is illegal; see the log.",
+    "internal": "The server has a fault; see the log.",
 }
 
 
 class ErrorBody(msgspec.Struct, omit_defaults=True):
-    """What happened, in words a person can act on. `field` is the path in the request, such as services[0].name."""
+    """The error and its remedy. `field` is the path in the request, such as services[0].name."""
 
     code: str
     message: str
@@ -47,7 +47,7 @@ class ErrorEnvelope(msgspec.Struct):
 
 
 class ApiError(Exception):
-    """Anything a client must be told. Raised anywhere, answered in one place (`boundary.Boundary`)."""
+    """An error answer. Any layer raises it; `guards.error_boundary.ErrorBoundary` sends it."""
 
     def __init__(
         self,
@@ -71,4 +71,4 @@ class ApiError(Exception):
 
 
 class ClientGoneError(Exception):
-    """The client closed the connection before its body was complete: nobody is left to answer."""
+    """The client closed the connection before its body was complete, so no answer is possible."""

@@ -31,13 +31,14 @@ def make_writer(settings: Settings, log: Log, metrics: Metrics) -> Writer | None
         url = store_url(setting)
         assert url is not None  # noqa: S101 - "none" is above
         store = Store(open_engine(url, writes=True), settings.store_rows, settings.store_days)
-        log.event("info", "experiences", f"kept in {told(url)}, at most {settings.store_rows}")
+        limit = f"its limit is {settings.store_rows} experiences"
+        log.event("info", "experiences", f"the experience store is {told(url)}; {limit}")
         return store
 
-    def tell(why: str | None) -> None:
-        metrics.store_up.set(why is None)
-        if why is not None:
-            log.event("error", "experience_store", f"{why}; decisions go on without it")
+    def tell(fault: str | None) -> None:
+        metrics.store_up.set(fault is None)
+        if fault is not None:
+            log.event("error", "experience_store", f"{fault}; decisions continue")
         else:
             gc.collect()
             gc.freeze()  # what was imported for it stays, too (server.py)

@@ -23,7 +23,7 @@ class ProtocolError(Struct):
 
 
 class ServerMetadata(Struct):
-    """Who answers."""
+    """The server and its version."""
 
     name: str
     version: str
@@ -39,7 +39,7 @@ class TensorMetadata(Struct):
 
 
 class ModelDescription(Struct):
-    """A model as a client sees it."""
+    """The inputs and outputs of a model."""
 
     name: str
     versions: list[str]
@@ -49,7 +49,7 @@ class ModelDescription(Struct):
 
 
 class ModelReady(Struct):
-    """The model answers."""
+    """The model is in use."""
 
     name: str
     ready: bool
@@ -66,14 +66,14 @@ class InferInput(Struct):
 
 
 class WantedOutput(Struct):
-    """An output that is asked for."""
+    """An output of the model that the client requests."""
 
     name: str
     parameters: dict[str, Any] = {}
 
 
 class InferRequest(Struct):
-    """A question to a model."""
+    """A request to run a model."""
 
     inputs: Annotated[list[InferInput], Meta(min_length=1, max_length=8)]
     id: str | None = None
@@ -91,7 +91,7 @@ class InferOutput(Struct):
 
 
 class InferResponse(Struct, omit_defaults=True):
-    """The answer."""
+    """The outputs of a model."""
 
     model_name: str
     model_version: str
@@ -106,19 +106,20 @@ def wrong(message: str) -> ApiError:
 
 def features_of(request: InferRequest, columns: int) -> NDArray[np.float32]:
     """The tensor `features`, (rows, columns), NaN for null. Raises ApiError for any other input."""
-    found = request.inputs[0]
-    if len(request.inputs) != 1 or found.name != "features":
+    tensor = request.inputs[0]
+    if len(request.inputs) != 1 or tensor.name != "features":
         names = ", ".join(given.name for given in request.inputs)
-        raise wrong(f"inputs are [{names[:200]}], expected features")
-    if found.datatype != DATATYPE:
-        raise wrong(f"input features has datatype '{found.datatype[:20]}', expected {DATATYPE}")
-    if len(found.shape) != 2 or found.shape[1] != columns or not 1 <= found.shape[0] <= MAX_ROWS:
-        raise wrong(f"input features has shape {found.shape}, expected [1 to {MAX_ROWS}, {columns}]")
+        raise wrong(f"inputs are [{names[:200]}], expected one input 'features'")
+    if tensor.datatype != DATATYPE:
+        raise wrong(f"input features has datatype '{tensor.datatype[:20]}', expected {DATATYPE}")
+    if len(tensor.shape) != 2 or tensor.shape[1] != columns or not 1 <= tensor.shape[0] <= MAX_ROWS:
+        raise wrong(f"input features has shape {tensor.shape}, expected [1 to {MAX_ROWS}, {columns}]")
     values: list[float] = []
-    _flatten(found.data, values, found.shape[0] * columns)
-    if len(values) != found.shape[0] * columns:
-        raise wrong(f"input features has {len(values)} values, its shape {found.shape} says {found.shape[0] * columns}")
-    return np.array(values, np.float32).reshape(found.shape)
+    size = tensor.shape[0] * columns
+    _flatten(tensor.data, values, size)
+    if len(values) != size:
+        raise wrong(f"input features has {len(values)} values, expected {size} for shape {tensor.shape}")
+    return np.array(values, np.float32).reshape(tensor.shape)
 
 
 def _flatten(data: list[Any], into: list[float], most: int, depth: int = 0) -> None:
@@ -131,21 +132,21 @@ def _flatten(data: list[Any], into: list[float], most: int, depth: int = 0) -> N
             _flatten(cast(list[Any], value), into, most, 1)
         else:
             huge = isinstance(value, int) and abs(value) > _LARGEST  # beyond what the encoder writes
-            shown = "of more than 38 digits" if huge else msgspec.json.encode(value).decode()[:40]
-            raise wrong(f"input features has the value {shown}, expected numbers of {DATATYPE}, or null")
+            shown = "(a number with more than 38 digits)" if huge else msgspec.json.encode(value).decode()[:40]
+            raise wrong(f"input features has the value {shown}, expected {DATATYPE} numbers or null")
         if len(into) > most:
-            raise wrong(f"input features has more than {most} values, which its shape says")
+            raise wrong(f"input features has more than {most} values, expected {most} for its shape")
 
 
 def outputs_of(request: InferRequest, answers: dict[str, NDArray[np.float32]]) -> list[InferOutput]:
-    """The tensors that are asked for, all where none is named. Raises ApiError for a name that the model has not."""
+    """The requested tensors; all if none is named. Raises ApiError for an unknown name."""
     names = [wanted.name for wanted in request.outputs] or list(answers)
     if len(set(names)) != len(names):
-        raise wrong("outputs name a tensor twice, expected each once")
+        raise wrong("outputs name a tensor twice, expected unique names")
     for name in names:
         if name not in answers:
-            raise wrong(f"output '{name[:100]}' is unknown, the model has {', '.join(answers)}")
+            raise wrong(f"output '{name[:100]}' is unknown, expected one of {', '.join(answers)}")
     for name in names:
         if not np.isfinite(answers[name]).all():
-            raise ApiError(500, "internal", f"output '{name}' is not finite")
+            raise ApiError(500, "internal", f"the model gave NaN or infinity for output '{name}'")
     return [InferOutput(n, list(answers[n].shape), DATATYPE, answers[n].ravel().tolist()) for n in names]

@@ -97,17 +97,17 @@ class Log:
         self.lost += bytes(rest).count(b"\n")
 
     def begin_background(self) -> None:
-        """From now on nobody who logs waits for the reader of the stream (a pipe that is full, a stuck journal)."""
+        """Write in a thread from now on, so that a blocked stream (such as a full pipe) blocks no request."""
         self._outlet = Outlet(self._put_out)
 
     def end_background(self) -> None:
-        """Write what waits, and write at once from now on; not where the stream still takes nothing: who ends, ends."""
+        """Write the queued lines, and write at once from now on; if the stream stays blocked, the thread keeps them."""
         if self._outlet is not None and self._outlet.close():
             self._outlet = None
 
 
 def _standard_error() -> FileIO:
-    """Standard error without Python's buffer: who waits in there holds its lock, and the interpreter's end needs it."""
+    """Standard error without Python's buffer: a blocked write would hold its lock, and block the end of the process."""
     return FileIO(sys.stderr.fileno(), "wb", closefd=False)
 
 

@@ -31,13 +31,13 @@ class Metrics:
     """Counters of one server process."""
 
     def __init__(self, policies: Iterable[str]) -> None:
-        disable_created_metrics()  # a second series for each, which nobody reads
+        disable_created_metrics()  # they would double the number of series
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         build = Gauge("osml_build_info", "Version of the server.", ["version"], registry=self.registry)
         build.labels(__version__).set(1)
         decisions = Counter(
-            "osml_decisions_total", "Decisions by policy and outcome.", ["policy", "status"], registry=self.registry
+            "osml_decisions_total", "Decisions by policy and status.", ["policy", "status"], registry=self.registry
         )
         self._decisions = {
             (policy, status): decisions.labels(policy, status) for policy in [*policies, UNKNOWN] for status in STATUSES
@@ -46,40 +46,44 @@ class Metrics:
         self._errors = {code: errors.labels(code) for code in CODES}
         self.decision_seconds = Histogram(
             "osml_decision_seconds",
-            "Time from complete body to encoded answer.",
+            "Time from the complete request body to the encoded answer.",
             buckets=SECONDS,
             registry=self.registry,
         )
         self.request_bytes = Histogram(
             "osml_request_bytes", "Length of request bodies.", buckets=BYTES, registry=self.registry
         )
-        self.in_flight = Gauge("osml_in_flight", "Requests with a body being worked on.", registry=self.registry)
-        self.ready = Gauge("osml_ready", "1 where the server takes decisions.", registry=self.registry)
+        self.in_flight = Gauge("osml_in_flight", "Requests with a body in progress.", registry=self.registry)
+        self.ready = Gauge("osml_ready", "1 if the server is ready.", registry=self.registry)
         self.viewers = Gauge("osml_event_streams", "Open event streams.", registry=self.registry)
         self.viewers_dropped = Counter(
-            "osml_event_streams_dropped_total", "Event streams closed as too slow.", registry=self.registry
+            "osml_event_streams_dropped_total",
+            "Event streams that the server closed because the reader was too slow.",
+            registry=self.registry,
         )
         self.nodes_dropped = Counter(
             "osml_nodes_dropped_total",
-            "Observations of nodes beyond the limit of the live view.",
+            "Observations of nodes that the live view does not show, because its limit is reached.",
             registry=self.registry,
         )
 
-        experiences = Counter("osml_experiences_total", "Experiences by outcome.", ["status"], registry=self.registry)
+        experiences = Counter("osml_experiences_total", "Experiences by status.", ["status"], registry=self.registry)
         self.experiences_accepted = experiences.labels("accepted")
         self.experiences_duplicate = experiences.labels("duplicate")
         self.experiences_failed = experiences.labels("failed")
         self.experiences_damaged = Counter(
             "osml_experiences_damaged_total",
-            "Rows of the store that could not be read, each time that one was met.",
+            "Reads of damaged rows of the experience store.",
             registry=self.registry,
         )
-        self.models_in_use = Gauge("osml_models", "Models that decide.", registry=self.registry)
-        self.models_refused = Gauge("osml_models_refused", "Models refused as broken.", registry=self.registry)
-        self.model_exchanges = Counter(
-            "osml_model_exchanges_total", "Exchanges of models while the server ran.", registry=self.registry
+        self.models_in_use = Gauge("osml_models", "Models in use.", registry=self.registry)
+        self.models_refused = Gauge(
+            "osml_models_refused", "Models in the folder that were refused.", registry=self.registry
         )
-        self.store_up = Gauge("osml_experience_store_up", "1 where experiences are stored.", registry=self.registry)
+        self.model_exchanges = Counter(
+            "osml_model_exchanges_total", "Exchanges of models since the start.", registry=self.registry
+        )
+        self.store_up = Gauge("osml_experience_store_up", "1 if the experience store works.", registry=self.registry)
 
     def decision(self, policy: str, status: str) -> None:
         """Count a decision."""
@@ -108,9 +112,9 @@ class _Log(Collector):
         self._lost = lost
 
     def collect(self) -> Iterable[Metric]:
-        found = CounterMetricFamily("osml_log_lines_lost", "Lines of the log that could not be written.")
-        found.add_metric([], self._lost())
-        yield found
+        lines = CounterMetricFamily("osml_log_lines_lost", "Log lines that were lost.")
+        lines.add_metric([], self._lost())
+        yield lines
 
 
 class _Nodes(Collector):
@@ -118,8 +122,12 @@ class _Nodes(Collector):
         self._figures = figures
 
     def collect(self) -> Iterable[Metric]:
-        e_s = GaugeMetricFamily("osml_node_e_s", "System entropy of the node, 0 is best.", labels=["node"])
-        violations = GaugeMetricFamily("osml_node_violations", "Services above their target.", labels=["node"])
+        e_s = GaugeMetricFamily(
+            "osml_node_e_s", "System entropy E_S of the last observation of the node; 0 is best.", labels=["node"]
+        )
+        violations = GaugeMetricFamily(
+            "osml_node_violations", "LC services of the node above their latency target.", labels=["node"]
+        )
         for node, entropy, violated in self._figures():
             if entropy is not None:  # not measured is no sample, not a 0
                 e_s.add_metric([node], entropy)

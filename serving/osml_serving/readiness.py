@@ -1,4 +1,4 @@
-"""Does the server take decisions? It does from its warm-up until it is told to stop."""
+"""Readiness: the server takes decisions after its warm-up, until it stops."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from osml_serving.log import Log
 
 
 class Readiness:
-    """`reason` says why not, None = ready. Liveness is another question: the process answers, whatever this says."""
+    """`reason` says why the server is not ready; None means ready. Liveness does not depend on it."""
 
     def __init__(self, gauge: Gauge) -> None:
-        self.reason: str | None = "starting: the policies are not warmed up yet"
+        self.reason: str | None = "the server is starting: the warm-up of the policies is not complete"
         self.draining = False
         gauge.set_function(lambda: self.reason is None)
 
@@ -27,7 +27,7 @@ class Readiness:
             try:
                 decider(msgspec.structs.replace(EXAMPLE, policy=policy))
             except (ApiError, PolicyFailedError) as error:
-                self.reason = f"policy '{policy}' failed its warm-up: {error}"
+                self.reason = f"policy '{policy}' failed in the warm-up: {error}"
                 detail = error.detail if isinstance(error, PolicyFailedError) else traceback.format_exc()
                 log.fault("warm_up", self.reason, detail)
                 return
@@ -37,4 +37,4 @@ class Readiness:
     def drain(self) -> None:
         """Tell load balancers to look elsewhere; requests that still come are answered. Safe in a signal handler."""
         self.draining = True
-        self.reason = "stopping"
+        self.reason = "the server is stopping"

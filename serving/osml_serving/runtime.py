@@ -46,15 +46,15 @@ class Runtime:
         A file that can't be used changes nothing, and the log says why.
         """
         if self.tokens is None or self.settings.token_file is None:
-            self.log.event("info", "tokens", "there is no token file to read again")
+            self.log.event("info", "tokens", "no token file is configured, so SIGHUP reloads nothing")
             return
         try:
-            self.tokens.become(read_tokens(self.settings.token_file))
+            self.tokens.replace(read_tokens(self.settings.token_file))
             self.broker.end_all()
         except InputError as error:
-            self.log.event("error", "tokens", f"not read again, those before stay: {error}")
+            self.log.event("error", "tokens", f"the token file was not reloaded, the old tokens stay valid: {error}")
         else:
-            self.log.event("info", "tokens", f"{self.settings.token_file} was read again")
+            self.log.event("info", "tokens", f"the token file {self.settings.token_file} was reloaded")
 
     def models_of(self, platform: str) -> list[ModelInUse]:
         """Models that decide for a platform."""

@@ -17,13 +17,15 @@ import uvicorn
 
 from osml.base.failure import Failure
 from osml_serving.app import create_app
-from osml_serving.guards.slow_clients import PatientProtocol, forget_silent_readers
+from osml_serving.guards.slow_clients import SlowClientProtocol, set_unread_timeout
 from osml_serving.log import Bridge
 from osml_serving.runtime import Runtime
 
 BACKLOG = 2048
 MAX_FILES = 65_536
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
+PORT_HINT = "; another program uses this port: stop it, or choose another --port"
+PAGES = "the dashboard is at /, the API documentation at /docs"
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -34,16 +36,16 @@ def listen(host: str, port: int) -> socket.socket:
         )[0]
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
-        raise Failure(f"host {host} can't be resolved: {error.strerror}") from None
+        raise Failure(f"the server cannot resolve host {host}: {error.strerror}") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        forget_silent_readers(listener)
+        set_unread_timeout(listener)
         listener.bind(address)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        hint = "; another program has it: stop that or choose another --port" if error.errno == errno.EADDRINUSE else ""
-        raise Failure(f"{host} port {port} can't be listened on: {error.strerror}{hint}") from None
+        hint = PORT_HINT if error.errno == errno.EADDRINUSE else ""
+        raise Failure(f"the server cannot listen on {host} port {port}: {error.strerror}{hint}") from None
     return listener
 
 
@@ -79,12 +81,14 @@ class DrainingServer(uvicorn.Server):
         """Start, move what exists by now out of the garbage collector's way, and say where we are."""
         await super().startup(sockets=sockets)
         gc.collect()
-        gc.freeze()  # else every full collection walks all modules: tens of milliseconds in which nobody is answered
+        gc.freeze()  # else every full collection walks all modules and delays the answers by tens of milliseconds
         reason = self._runtime.readiness.reason
         if reason is None:
-            self._runtime.log.event("info", "ready", f"{self._address} (page at /, API document at /docs)")
+            self._runtime.log.event("info", "ready", f"the server listens on {self._address}; {PAGES}")
         else:
-            self._runtime.log.event("error", "not_ready", f"{self._address} answers, but {reason}")
+            self._runtime.log.event(
+                "error", "not_ready", f"the server listens on {self._address}, but takes no decisions: {reason}"
+            )
 
     async def on_tick(self, counter: int) -> bool:
         """Every 100 ms: is there something to do, or is it time to stop?"""
@@ -129,7 +133,7 @@ def run(runtime: Runtime) -> None:
     logging.basicConfig(handlers=[Bridge(runtime.log)], level=logging.WARNING, force=True)
     config = uvicorn.Config(
         create_app(runtime),
-        http=PatientProtocol,
+        http=SlowClientProtocol,
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -142,6 +146,6 @@ def run(runtime: Runtime) -> None:
     runtime.log.begin_background()
     try:
         DrainingServer(config, runtime, address_of(listener)).run(sockets=[listener])
-        runtime.log.event("info", "stopped", "all requests are answered")
+        runtime.log.event("info", "stopped", "the server answered all open requests")
     finally:
         runtime.log.end_background()

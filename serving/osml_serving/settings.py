@@ -1,4 +1,4 @@
-"""What an operator can set, by flag or by environment (`OSML_PORT=9000`); a flag wins."""
+"""The settings of the server, by flag or by environment (`OSML_PORT=9000`); a flag wins."""
 
 from __future__ import annotations
 
@@ -21,36 +21,46 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix="OSML_", frozen=True)
 
-    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on; others than loopback need tokens.")
-    port: int = Field(8080, ge=0, le=65535, description="TCP port to listen on; 0 takes a free one.")
-    policy: str = Field(DEFAULT_POLICY, min_length=1, description="Policy for observations that name none.")
-    seed: int = Field(0, ge=0, description="Seed of every random choice a policy makes.")
-    log_format: LogFormat = Field("text", description="Log lines for machines (json) or for people (text).")
-    log_level: LogLevel = Field("info", description="Least severity that is logged.")
-    token_file: Path | None = Field(None, description="Bearer tokens, one `node:sha256hex` a line; none = open.")
-    insecure: bool = Field(False, description="Allow an address other than loopback without tokens.")
-    max_body_kib: int = Field(256, ge=1, le=65536, description="Longest request body accepted, KiB.")
-    max_in_flight: int = Field(256, ge=1, description="Requests worked on at once before others are told to come back.")
-    body_timeout_s: float = Field(5.0, gt=0, le=60, description="Longest time a client may take to send its body.")
-    max_node_rate: float = Field(200.0, gt=0, description="Observations per second accepted from one node.")
-    models: Path | None = Field(None, description="Folder of models for the policy osml; none = the shipped ones.")
-    models_poll_s: float = Field(3.0, gt=0, description="Seconds between two looks for new models.")
+    host: str = Field(
+        "127.0.0.1", min_length=1, description="Address of the server; any address except loopback needs tokens."
+    )
+    port: int = Field(8080, ge=0, le=65535, description="TCP port of the server; 0 selects a free port.")
+    policy: str = Field(DEFAULT_POLICY, min_length=1, description="Policy for observations without a policy.")
+    seed: int = Field(0, ge=0, description="Seed of all random choices of the policies.")
+    log_format: LogFormat = Field("text", description="Format of the log lines.")
+    log_level: LogLevel = Field("info", description="Lowest level of log lines.")
+    token_file: Path | None = Field(
+        None, description="File of bearer tokens, one `node:sha256hex` per line; without it, no token is required."
+    )
+    insecure: bool = Field(False, description="Allow any address without tokens.")
+    max_body_kib: int = Field(256, ge=1, le=65536, description="Longest request body, KiB.")
+    max_in_flight: int = Field(256, ge=1, description="Most requests in progress; further requests get 503.")
+    body_timeout_s: float = Field(5.0, gt=0, le=60, description="Timeout for the body of a request, s.")
+    max_node_rate: float = Field(200.0, gt=0, description="Rate limit of one node, observations per second.")
+    models: Path | None = Field(None, description="Model folder of the policy osml; without it, the shipped models.")
+    models_poll_s: float = Field(3.0, gt=0, description="Interval of the search for new models, s.")
     store: str = Field(
         "sqlite",
-        description="Experience store: sqlite (in the state directory), sqlite:///FILE, postgresql://..., or none.",
+        description=(
+            "Experience store: sqlite (a file in the state directory), sqlite:///FILE, postgresql://..., or none."
+        ),
     )
-    store_rows: int = Field(50_000, ge=1, description="Experiences kept; the oldest of the nodes with most go.")
-    store_days: float = Field(30.0, gt=0, description="Days that experiences are kept.")
-    datasets: Path | None = Field(None, description="Folder for contributed data sets; none = they are not taken.")
-    max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest contributed package, MiB.")
-    drain_s: float = Field(1.0, ge=0, le=60, description="Time between 'not ready' and the stop, after SIGTERM.")
+    store_rows: int = Field(
+        50_000, ge=1, description="Most experiences in the store; beyond it, the nodes with most lose their oldest."
+    )
+    store_days: float = Field(30.0, gt=0, description="Age at which experiences are deleted, days.")
+    datasets: Path | None = Field(
+        None, description="Folder for contributed data sets; without it, the server takes none."
+    )
+    max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest package of a data set, MiB.")
+    drain_s: float = Field(1.0, ge=0, le=60, description="Time between SIGTERM (not ready) and the stop, s.")
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
         if self.token_file is None and not self.insecure and not is_loopback(self.host):
             raise ValueError(
-                f"host {self.host} can be reached from other machines and no token file is set, so anybody could read "
-                "and post observations: set --token-file, or say --insecure"
+                f"other machines can reach host {self.host}, but no token file is set: set --token-file, or allow open "
+                "access with --insecure"
             )
         return self
 
@@ -84,4 +94,4 @@ def _sentence(problem: dict[str, object]) -> str:
         return message
     name = str(location[0])  # pyright: ignore[reportUnknownArgumentType]
     flag = "--" + name.replace("_", "-")
-    return f"{flag} (or OSML_{name.upper()}) is {problem['input']!r}: {message[0].lower()}{message[1:]}"
+    return f"{flag} (or OSML_{name.upper()}) is {problem['input']!r}, expected: {message[0].lower()}{message[1:]}"

@@ -81,7 +81,7 @@ def test_the_state_of_another_policy_is_discarded_with_a_reason() -> None:
     ],
 )
 def test_a_tampered_state_is_refused(text: str) -> None:
-    error = refused(observation(policy_state=text))
+    error = refused(observation(policy="arq", policy_state=text))
     assert error.field == "policy_state"
     assert "send back the string of the last decision" in error.message
 

@@ -84,4 +84,4 @@ def test_the_papers_version_is_compared_by_its_name():
 
 def test_the_published_numbers_stand_beside_ours():
     said = table(results_of("ombm")).text[0]
-    assert "99 %" in said and "5.1 times" in said and "6.5 at most" in said
+    assert "99 %" in said and "factor of 5.1" in said and "6.5 at most" in said

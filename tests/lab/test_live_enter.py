@@ -39,7 +39,7 @@ def test_program_whose_parent_is_gone_does_not_start(tmp_path: Path) -> None:
 def test_child_dies_with_a_killed_parent() -> None:
     script = """
 import subprocess, sys
-from osml.trials.live import enter
+from osml.lab.trials.live import enter
 sleeper = [sys.executable, "-c", "import time; print(1, flush=True); time.sleep(60)"]
 child = subprocess.Popen(enter.command(sleeper))
 print(child.pid, flush=True)

@@ -61,8 +61,8 @@ def test_a_signal_ends_a_trial_in_order(tmp_path):
     script = f"""
 import sys, time
 from pathlib import Path
-from osml.failure import Failure
-from osml.trials.children import Children, interrupt_on_signals
+from osml.base.failure import Failure
+from osml.lab.trials.children import Children, interrupt_on_signals
 interrupt_on_signals()
 try:
     with Children(Path({str(tmp_path)!r})) as children:

@@ -15,7 +15,7 @@ PACKAGE = Path(osml.__file__).parent
 MODULES = {
     ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in PACKAGE.rglob("*.py")
-    if "tests" not in path.parts
+    if not {"tests", "benchmarks", "studies"}.intersection(path.parts)
 }
 DECORATORS = {"compiled", "lean"}
 DAY_S = 24 * 3600.0
@@ -57,7 +57,7 @@ def test_the_state_covers_every_compiled_function_and_what_it_takes_from_other_m
 
 
 def test_sources_in_folders_below_count(tmp_path: Path) -> None:
-    inside = tmp_path / "virtual" / "physics" / "deeper" / "more.py"
+    inside = tmp_path / "simulator" / "physics" / "deeper" / "more.py"
     inside.parent.mkdir(parents=True)
     inside.touch()
     assert jit._sources(tmp_path) == [inside]

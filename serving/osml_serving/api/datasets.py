@@ -31,7 +31,9 @@ CHUNK_TIMEOUT_S = 30.0
 GRACE_S = 60.0
 SLOWEST = 128 * 1024  # bytes a second, over all that has arrived
 LOOK_EVERY = 64 * 2**20  # bytes between two looks at the room on the disk
-Identity = Annotated[str, PathParameter(pattern=IDENTITY, description="Checksum of the package, as it was answered.")]
+Identity = Annotated[
+    str, PathParameter(pattern=IDENTITY, description="Checksum of the package, from the answer of the upload.")
+]
 
 
 def router(runtime: Runtime) -> APIRouter:
@@ -41,15 +43,15 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.post(PATH, openapi_extra=NEW_DATASET, response_class=Response, status_code=202)
     async def contribute(request: Request) -> Response:
-        """Store and check a package of `osml learn data contribute`; `GET /v1/datasets/{id}` has the result.
+        """Take a package of `osml learn data contribute` and check it.
 
-        The package is read as data only: plain files with plain names, JSON and Parquet, in a process with limits.
+        `GET /v1/datasets/{id}` has the result. A separate process with limits reads the package.
         """
         require_any(request.scope)
         shelf = _shelf(runtime)
         declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if declared != MEDIA_TYPE:
-            message = f"the body is declared as '{declared[:100]}'"
+            message = f"the Content-Type of the body is '{declared[:100]}', expected {MEDIA_TYPE}"
             hint = f"send a package of `osml learn data contribute` with 'Content-Type: {MEDIA_TYPE}'"
             raise ApiError(415, "unsupported_media_type", message, hint=hint, headers=CLOSE)
         limit = runtime.settings.max_dataset_mib * 2**20
@@ -58,18 +60,19 @@ def router(runtime: Runtime) -> APIRouter:
             raise _too_large(limit)
         _need_room(shelf, int(length))
         if places.locked():
-            message = f"{AT_ONCE} data sets are being received"
+            message = f"the server already receives {AT_ONCE} data sets, which is its limit"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "30", **CLOSE})
         async with places:
             incoming, identity, size = await _receive(request, shelf, limit)
         try:
-            wanted = request.headers.get("x-content-sha256")
-            if wanted is not None and wanted.lower() != identity:
-                message = f"the package has sha256 {identity}, x-content-sha256 says {wanted[:64]}: it was cut off"
+            expected = request.headers.get("x-content-sha256")
+            if expected is not None and expected.lower() != identity:
+                origin = "(header x-content-sha256)"
+                message = f"the package has sha256 {identity}, expected {expected[:64]} {origin}; send it again"
                 raise ApiError(422, "invalid_dataset", message, field="x-content-sha256")
             record = shelf.take(incoming, identity, size)
         except OSError as error:
-            raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+            raise _unavailable(f"the server cannot store the package: {error.strerror}") from None
         finally:
             incoming.unlink(missing_ok=True)
         return Response(msgspec.json.encode(record), 202, media_type="application/json")
@@ -84,11 +87,11 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get(f"{PATH}/{{identity}}", openapi_extra=DATASET, response_class=Response)
     async def dataset(request: Request, identity: Identity) -> Response:
-        """Show one contribution with what the checks found."""
+        """Show one contribution with its findings."""
         require_any(request.scope)
         record = await asyncio.to_thread(_shelf(runtime).find, identity)
         if record is None:
-            raise ApiError(404, "not_found", f"there is no data set '{identity}'", field="identity")
+            raise ApiError(404, "not_found", f"data set '{identity}' is unknown", field="identity")
         return Response(msgspec.json.encode(record), media_type="application/json")
 
     return routes
@@ -96,10 +99,10 @@ def router(runtime: Runtime) -> APIRouter:
 
 def _shelf(runtime: Runtime) -> DatasetShelf:
     if runtime.datasets is None:
-        message = "this server takes no data sets (it was started without --datasets FOLDER)"
+        message = "the server takes no data sets, because it runs without --datasets FOLDER"
         raise ApiError(404, "not_found", message, headers=CLOSE)
     if not runtime.datasets.can_check():
-        message = "this server can't check data sets: osml-training is not installed beside it"
+        message = "the server cannot check data sets, because osml-training is not installed"
         raise ApiError(404, "not_found", message, headers=CLOSE)
     return runtime.datasets
 
@@ -110,7 +113,7 @@ async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[P
     try:
         file = await asyncio.to_thread(tempfile.NamedTemporaryFile, dir=shelf.folder, prefix=".incoming-", delete=False)
     except OSError as error:
-        raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+        raise _unavailable(f"the server cannot store the package: {error.strerror}") from None
     with file:
         path = Path(file.name)
         try:
@@ -118,7 +121,7 @@ async def _receive(request: Request, shelf: DatasetShelf, limit: int) -> tuple[P
                 size += len(chunk)
                 if size > limit:
                     raise _too_large(limit)
-                if size - looked_at > LOOK_EVERY:  # its length need not have been told
+                if size - looked_at > LOOK_EVERY:  # the header Content-Length may be missing
                     _need_room(shelf, 0)
                     looked_at = size
                 digest.update(chunk)
@@ -134,10 +137,10 @@ def _need_room(shelf: DatasetShelf, length: int) -> None:
     try:
         if shelf.room_for(length):
             return
-        why = "the disk is full"
+        message = "the disk of the data set folder is full"
     except OSError as error:
-        why = f"the folder of data sets can't be looked at: {error.strerror}"
-    raise _unavailable(why)
+        message = f"the server cannot read the data set folder: {error.strerror}"
+    raise _unavailable(message)
 
 
 def _unavailable(message: str) -> ApiError:
@@ -149,18 +152,18 @@ def _write(file: IO[bytes], chunk: bytes) -> None:
         file.write(chunk)
         file.flush()
     except OSError as error:
-        raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+        raise _unavailable(f"the server cannot store the package: {error.strerror}") from None
 
 
 def _sync(file: IO[bytes]) -> None:
     try:
         os.fsync(file.fileno())
     except OSError as error:
-        raise _unavailable(f"the package can't be kept: {error.strerror}") from None
+        raise _unavailable(f"the server cannot store the package: {error.strerror}") from None
 
 
 def allowance_s(received: int) -> float:
-    """Time that a package may take of which so many bytes have arrived: who sends a byte now and then is cut off."""
+    """Time that a package may take of which so many bytes have arrived: a slower upload gets a timeout."""
     return GRACE_S + received / SLOWEST
 
 
@@ -174,9 +177,9 @@ async def _chunks(request: Request) -> AsyncGenerator[bytes]:
                 message = await request.receive()
         except TimeoutError:
             if left_s < CHUNK_TIMEOUT_S:
-                text = f"{received} bytes arrived in {time.monotonic() - began_s:.0f} s, which is too slow"
+                text = f"the upload is too slow: {received} bytes in {time.monotonic() - began_s:.0f} s"
             else:
-                text = f"nothing more of the body arrived within {CHUNK_TIMEOUT_S:g} s"
+                text = f"the upload stopped for {CHUNK_TIMEOUT_S:g} s"
             raise ApiError(408, "timeout", text, headers=CLOSE) from None
         if message["type"] == "http.disconnect":
             raise ClientGoneError
@@ -188,6 +191,6 @@ async def _chunks(request: Request) -> AsyncGenerator[bytes]:
 
 
 def _too_large(limit: int) -> ApiError:
-    message = f"the package is longer than the server accepts ({limit // 2**20} MiB)"
-    hint = "hand it in by platform, or ask the operator for a larger --max-dataset-mib"
+    message = f"the package is longer than {limit // 2**20} MiB, the limit of the server"
+    hint = "send one package per platform, or raise --max-dataset-mib"
     return ApiError(413, "too_large", message, hint=hint, headers=CLOSE)

@@ -34,10 +34,10 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.post("/v1/decisions", name="decide", openapi_extra=DECISIONS, response_class=Response)
     async def decide(request: Request) -> Response:
-        """Decide what a node does until its next observation.
+        """Decide the allocation of a node for the next interval.
 
-        The answer depends on nothing but the request (and the server's default policy and seed): `policy_state` of the
-        answer goes back with the next observation. So any replica can answer, and a restart loses nothing.
+        The decision depends only on the request, the models, the default policy and the seed. Send its `policy_state`
+        with the next observation. Any replica can answer.
         """
         require_json(request)
         body = await request.body()
@@ -47,10 +47,7 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
     async def batch(request: Request) -> Response:
-        """Decide for up to 32 observations at once, each by itself: a bad one gets its own error, the others decisions.
-
-        Three times as many nodes a second as one by one, at the price of waiting for each other.
-        """
+        """Decide up to 32 observations. Each observation gets its own decision or error."""
         require_json(request)
         items: list[bytes] = []
         body = await request.body()
@@ -58,7 +55,7 @@ def router(runtime: Runtime) -> APIRouter:
             observations = _batch.decode(body).observations
         for raw in observations:
             items.append(_item(runtime, request, raw))
-            await asyncio.sleep(0)  # others may be answered in between
+            await asyncio.sleep(0)  # other requests run in between
         return Response(b'{"decisions":[%s]}' % b",".join(items), media_type="application/json")
 
     return routes
@@ -70,26 +67,27 @@ def _answer(runtime: Runtime, request: Request, body: bytes | msgspec.Raw) -> by
     observation = _body.decode(body)
     require(request.scope, observation.node)
     if not runtime.rate.take(observation.node, started):
-        message = f"node '{observation.node}' posts more than {runtime.settings.max_node_rate:g} observations a second"
+        rate_limit = f"{runtime.settings.max_node_rate:g} observations a second"
+        message = f"node '{observation.node}' exceeds the rate limit of {rate_limit}"
         raise ApiError(429, "rate_limited", message, field="node", headers={"retry-after": "1"})
     decision = _decide(runtime, observation)
     answer = _encoder.encode(decision)
     elapsed_s = time.perf_counter() - started
     runtime.metrics.decision_seconds.observe(elapsed_s)
-    _tell(runtime, observation, decision, elapsed_s * 1000)
+    _report(runtime, observation, decision, elapsed_s * 1000)
     return answer
 
 
 def _item(runtime: Runtime, request: Request, raw: msgspec.Raw) -> bytes:
-    """One item of a batch's answer; a fault of ours is one item's, too."""
+    """One item of a batch's answer; a fault of the server affects one item, too."""
     try:
         with runtime.share.of(request.scope):
             return b'{"decision":%s}' % _answer(runtime, request, raw)
     except ApiError as error:
         body = error.body
     except Exception as error:
-        runtime.log.fault("internal", f"an observation of a batch: {error!r}", traceback.format_exc())
-        body = ErrorBody("internal", "the server failed on this observation; its log has the details")
+        runtime.log.fault("internal", f"an observation of a batch failed: {error!r}", traceback.format_exc())
+        body = ErrorBody("internal", "the server failed at this observation; see its log")
     runtime.metrics.error(body.code)
     return b'{"error":%s}' % _encoder.encode(body)
 
@@ -112,16 +110,17 @@ def _decide(runtime: Runtime, observation: Observation) -> Decision:
         raise
     except PolicyFailedError as error:
         runtime.metrics.decision(policy, "failed")
-        runtime.log.fault("policy_failed", f"policy '{policy}': {error}", error.detail, node=observation.node)
-        hint = "keep the allocation you have; the server's log has the details"
-        raise ApiError(500, "policy_failed", f"policy '{policy}' failed: {error}", hint=hint) from error
+        message = f"policy '{policy}' failed: {error}"
+        runtime.log.fault("policy_failed", message, error.detail, node=observation.node)
+        hint = "keep the present allocation; see the server's log"
+        raise ApiError(500, "policy_failed", message, hint=hint) from error
     runtime.metrics.decision(decision.policy, "ok")
     return decision
 
 
-def _tell(runtime: Runtime, observation: Observation, decision: Decision, duration_ms: float) -> None:
+def _report(runtime: Runtime, observation: Observation, decision: Decision, duration_ms: float) -> None:
     """Log the decision, and show it on the page."""
-    newest = interval.make_point(observation, decision, time.time(), duration_ms)
+    newest = interval.make_interval(observation, decision, time.time(), duration_ms)
     runtime.log.decision(
         decision.node,
         decision.seq,

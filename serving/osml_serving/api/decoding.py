@@ -1,4 +1,4 @@
-"""Request bodies into structs; what is wrong with one is said in a sentence that names the field."""
+"""Decodes request bodies into structs; an error names the field."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ class Body(Generic[T]):
             return self._decoder.decode(body)
         except msgspec.ValidationError as error:
             message = str(error)
-            found = PATH.search(message)
-            field = found[1] if found else None
+            path = PATH.search(message)
+            field = path[1] if path else None
             hint = f"the schema of {self._name} is in /openapi.json"
             text = _sentence(PATH.sub("", message), field, bytes(body))
             raise ApiError(422, self._code, text, field=field, hint=hint) from None
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise ApiError(400, "bad_json", f"the body is not JSON in UTF-8: {error}") from None
         except RecursionError:  # msgspec counts on Python's stack limit, and does not wrap it
-            raise ApiError(400, "bad_json", "the body is nested too deeply") from None
+            raise ApiError(400, "bad_json", "the JSON of the body has too many levels") from None
 
 
 def _sentence(expected: str, field: str | None, body: bytes) -> str:
@@ -67,8 +67,9 @@ def _below(value: object, step: str) -> object:
 
 
 def require_json(request: Request) -> None:
-    """Raise 415 for a body declared as something else: browsers can't post JSON to strangers without asking first."""
+    """Raise 415 for another Content-Type: a browser sends JSON to another origin only after a preflight request."""
     declared = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if declared != "application/json":
         hint = "send the header 'Content-Type: application/json'"
-        raise ApiError(415, "unsupported_media_type", f"the body is declared as '{declared[:100]}'", hint=hint)
+        message = f"the Content-Type of the body is '{declared[:100]}', expected application/json"
+        raise ApiError(415, "unsupported_media_type", message, hint=hint)

@@ -91,7 +91,7 @@ DECISIONS: Json = {
         },
     },
     "responses": {
-        **_answer("What the node does until its next observation.", "application/json", _ref(Decision)),
+        **_answer("The decision.", "application/json", _ref(Decision)),
         **_errors(400, 401, 403, 408, 413, 415, 422, 429, 500, 503),
     },
 }
@@ -109,7 +109,7 @@ EXPERIENCES: Json = {
     "security": BEARER,
     "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(Experiences)}}},
     "responses": {
-        **_answer("They are stored.", "application/json", _ref(Receipt), "202"),
+        **_answer("The server stored the experiences.", "application/json", _ref(Receipt), "202"),
         **_errors(400, 401, 403, 404, 408, 413, 415, 422, 429, 503),
     },
 }
@@ -119,7 +119,7 @@ STORED_EXPERIENCES: Json = {
     "responses": {
         "200": {
             **_answer("The experiences.", "application/json", _ref(StoredExperiences))["200"],
-            "headers": {DAMAGED: {"description": "Rows that can't be read.", "schema": {"type": "integer"}}},
+            "headers": {DAMAGED: {"description": "Number of unreadable rows.", "schema": {"type": "integer"}}},
         },
         **_errors(401, 403, 404, 422, 503),
     },
@@ -132,7 +132,7 @@ NEW_DATASET: Json = {
         "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
     },
     "responses": {
-        **_answer("It is here and is being checked.", "application/json", _ref(DatasetRecord), "202"),
+        **_answer("The server has the package and checks it.", "application/json", _ref(DatasetRecord), "202"),
         **_errors(401, 403, 404, 408, 413, 415, 422, 503),
     },
 }
@@ -185,7 +185,7 @@ def _protocol(description: str, schema: type | None, *statuses: int) -> Json:
     responses = {} if schema is None else _answer(description, "application/json", _ref(schema))
     content = {"application/json": {"schema": _ref(ProtocolError)}}
     for status in statuses:
-        responses[str(status)] = {"description": "What is wrong.", "content": content}
+        responses[str(status)] = {"description": "The error.", "content": content}
         if status in HEADERS:
             responses[str(status)]["headers"] = HEADERS[status]
     return {"tags": ["inference"], "security": BEARER, "responses": responses}
@@ -194,7 +194,7 @@ def _protocol(description: str, schema: type | None, *statuses: int) -> Json:
 V2: Json = _protocol("The server.", ServerMetadata)
 V2_READY: Json = _protocol("", None, 503)
 V2_MODEL: Json = _protocol("The model.", ModelDescription, 401, 404, 422)
-V2_MODEL_READY: Json = _protocol("It answers.", ModelReady, 401, 404, 422)
+V2_MODEL_READY: Json = _protocol("The model is in use.", ModelReady, 401, 404, 422)
 INFER: Json = {
     **_protocol("The answer.", InferResponse, 400, 401, 404, 408, 413, 422, 429, 500, 503),
     "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(InferRequest)}}},

@@ -1,4 +1,4 @@
-"""Is an experience what it says it is: one decision, and the interval after it on the same node?"""
+"""Checks an experience: one decision, and the interval after it on the same node."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ MAX_PLATFORM = 200  # characters of a platform's name
 
 
 def check_experience(experience: Experience, where: str) -> None:
-    """Raise ApiError 422, which names the field below `where`, for the first thing that can't be."""
+    """Raise ApiError 422, which names the field below `where`, for the first contradiction."""
     before, decision, after = experience.before, experience.decision, experience.after
     for name, observation in (("before", before), ("after", after)):
         _check_observation(observation, f"{where}.{name}")
     for name, node in (("decision", decision.node), ("after", after.node)):
         if node != before.node:
-            raise _wrong(f"{where}.{name}.node", f"is '{node}', expected '{before.node}', the node of `before`")
+            raise _wrong(f"{where}.{name}.node", f"is '{node}', expected '{before.node}' as in `before`")
     if after.platform.id != before.platform.id:
-        raise _wrong(
-            f"{where}.after.platform.id", f"is '{after.platform.id[:MAX_PLATFORM]}', expected the platform of `before`"
-        )
+        given, expected = after.platform.id[:MAX_PLATFORM], before.platform.id[:MAX_PLATFORM]
+        raise _wrong(f"{where}.after.platform.id", f"is '{given}', expected '{expected}' as in `before`")
     if after.time_s <= before.time_s:
-        raise _wrong(
-            f"{where}.after.time_s", f"is {after.time_s:g}, expected later than `before`, which is at {before.time_s:g}"
-        )
+        words = f"is {after.time_s:g}, expected a time after {before.time_s:g}, the time of `before`"
+        raise _wrong(f"{where}.after.time_s", words)
     if decision.seq != before.seq:
-        raise _wrong(f"{where}.decision.seq", f"is {decision.seq}, expected {before.seq}, that of `before`")
+        raise _wrong(f"{where}.decision.seq", f"is {decision.seq}, expected {before.seq} as in `before`")
     if after.outcome is not None and after.outcome.seq != decision.seq:
         raise _wrong(
-            f"{where}.after.outcome.seq", f"is {after.outcome.seq}, expected {decision.seq}, that of the decision"
+            f"{where}.after.outcome.seq", f"is {after.outcome.seq}, expected {decision.seq} as in the decision"
         )
     fault = partition_error(decision.partition, before.platform, [service.name for service in before.services])
     if fault is not None:
@@ -42,7 +40,7 @@ def check_experience(experience: Experience, where: str) -> None:
 def _check_observation(observation: Observation, where: str) -> None:
     name = observation.platform.id
     if not name or len(name) > MAX_PLATFORM or not name.isprintable():
-        raise _wrong(f"{where}.platform.id", f"is no name, expected 1 to {MAX_PLATFORM} printable characters")
+        raise _wrong(f"{where}.platform.id", f"is invalid, expected 1 to {MAX_PLATFORM} printable characters")
     try:
         check_observation(observation)
     except RequestError as error:
@@ -56,7 +54,8 @@ def _check_observation(observation: Observation, where: str) -> None:
                 value = getattr(measured, field)
                 if value is not None and not (math.isfinite(value) and value <= LARGEST):
                     raise _wrong(
-                        f"{where}.services[{index}].{part}.{field}", f"is {value:g}, expected what a machine can have"
+                        f"{where}.services[{index}].{part}.{field}",
+                        f"is {value:g}, expected a finite number of at most {LARGEST:g}",
                     )
 
 

@@ -1,4 +1,4 @@
-"""`POST /v1/experiences`: what came of decisions, kept for learning. Decisions never wait for it."""
+"""`POST /v1/experiences`: results of decisions, stored for learning. Decisions never wait for it."""
 
 # pyright: reportUnusedFunction=false
 # FastAPI calls the routes.
@@ -26,21 +26,21 @@ from osml_serving.runtime import Runtime
 
 MAX_SHOWN = 100
 STORE_TIMEOUT_S = 10.0
-Limit = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="Experiences wanted, newest first.")]
+Limit = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="Number of experiences; the newest is first.")]
 _body = Body(Experiences, "invalid_experience", "a batch of experiences")
 
 
 def router(runtime: Runtime) -> APIRouter:
     """The routes, bound to one server's parts."""
     routes = APIRouter()
-    rate = NodeRate(runtime.settings.max_node_rate)  # of its own: who reports much is still decided for
+    rate = NodeRate(runtime.settings.max_node_rate)  # separate from the rate limit of decisions
 
     @routes.post("/v1/experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202)
     async def add(request: Request) -> Response:
-        """Store what came of decisions: pairs of observations with the decision between them.
+        """Store experiences: an observation, its decision and the next observation.
 
-        The answer comes when they are stored, so a batch that got none can be sent again: the same node, number and
-        time of the first observation are the same experience, stored once. One wrong experience refuses its batch.
+        The server answers after it stored them. A client may repeat a batch, because equal `node`, `seq` and `time_s`
+        of `before` are stored once. One invalid experience refuses the batch.
         """
         require_json(request)
         body = await request.body()
@@ -52,7 +52,8 @@ def router(runtime: Runtime) -> APIRouter:
             require(request.scope, node)
         for node in nodes:
             if not rate.take(node, time.perf_counter()):
-                message = f"node '{node}' posts experiences more than {runtime.settings.max_node_rate:g} times a second"
+                rate_limit = f"{runtime.settings.max_node_rate:g} batches of experiences a second"
+                message = f"node '{node}' exceeds the rate limit of {rate_limit}"
                 raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
         for index, experience in enumerate(experiences):
             with runtime.share.of(request.scope):
@@ -63,28 +64,31 @@ def router(runtime: Runtime) -> APIRouter:
                 added = await store.add(experiences)
         except (BusyError, StoreError, TimeoutError) as error:
             runtime.metrics.experiences_failed.inc(len(experiences))
-            _give_up(runtime, error)
+            _raise_unavailable(runtime, error)
         runtime.metrics.experiences_accepted.inc(added.accepted)
         runtime.metrics.experiences_duplicate.inc(added.duplicates)
         return Response(msgspec.json.encode(Receipt(*added)), 202, media_type="application/json")
 
     @routes.get("/v1/experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
     async def show(request: Request, node: WatchedNode, limit: Limit = 10) -> Response:
-        """Show the newest experiences of a node. Rows that can't be read are left out; a header says how many."""
+        """Show the newest experiences of a node.
+
+        The header osml-damaged-rows counts unreadable rows, which are omitted.
+        """
         require(request.scope, node)
         runtime.share.check(request.scope)
         store = _writer(runtime)
         try:
             async with asyncio.timeout(STORE_TIMEOUT_S):
-                found, damaged, seconds = await store.newest(node, limit)
+                encoded, damaged, seconds = await store.newest(node, limit)
         except (BusyError, StoreError, TimeoutError) as error:
-            _give_up(runtime, error)
+            _raise_unavailable(runtime, error)
         runtime.share.spend(request.scope, seconds)
         if damaged:
             runtime.metrics.experiences_damaged.inc(damaged)
-            words = f"{damaged} of the {limit} newest rows can't be read and are left out"
-            runtime.log.event("warning", "experience_store", words, node=node)
-        content = b'{"experiences":[%s]}' % b",".join(found)
+            message = f"{damaged} of the {limit} newest rows are unreadable; the answer omits them"
+            runtime.log.event("warning", "experience_store", message, node=node)
+        content = b'{"experiences":[%s]}' % b",".join(encoded)
         headers = {"cache-control": "no-store", DAMAGED: str(damaged)}
         return Response(content, media_type="application/json", headers=headers)
 
@@ -93,21 +97,21 @@ def router(runtime: Runtime) -> APIRouter:
 
 def _writer(runtime: Runtime) -> Writer:
     if runtime.experiences is None:
-        message = "this server keeps no experiences (it was started with --store none)"
-        raise ApiError(404, "not_found", message, hint="there is no need to send any")
+        message = "the server stores no experiences, because it runs with --store none"
+        raise ApiError(404, "not_found", message, hint="stop sending experiences (server.experiences: off)")
     return runtime.experiences
 
 
-def _give_up(runtime: Runtime, error: Exception) -> NoReturn:
-    """503: nothing is lost but time, if the batch comes again."""
+def _raise_unavailable(runtime: Runtime, error: Exception) -> NoReturn:
+    """Raise 503: the client may send the batch again."""
     if isinstance(error, BusyError):
-        message = "more experiences wait to be stored than there is room for"
+        message = "the queue of the experience store is full"
         raise ApiError(503, "overloaded", message, headers={"retry-after": "2"}) from None
     if isinstance(error, TimeoutError):
-        words = f"it did not answer within {STORE_TIMEOUT_S:g} s"
+        cause = f"the database did not answer within {STORE_TIMEOUT_S:g} s"
     else:
-        words = str(error)
-        if not isinstance(error, StoreAwayError):  # of those the writer speaks once
-            runtime.log.event("error", "experience_store", words)
-    message = f"the experience store failed: {words}"
+        cause = str(error)
+        if not isinstance(error, StoreAwayError):  # the writer logs those once
+            runtime.log.event("error", "experience_store", cause)
+    message = f"the experience store failed: {cause}"
     raise ApiError(503, "store_unavailable", message, headers={"retry-after": "30"}) from None

@@ -20,13 +20,13 @@ FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/'\"]+/)*")  # from the root down to 
 
 
 class Health(BaseModel):
-    """The process answers."""
+    """The process runs."""
 
     status: str = "ok"
 
 
 class Model(BaseModel):
-    """A model that decides; `sha256` is that of its ONNX file."""
+    """A model in use; `sha256` is the checksum of its ONNX file."""
 
     name: str
     kind: str
@@ -36,14 +36,14 @@ class Model(BaseModel):
 
 
 class Refused(BaseModel):
-    """A model in the folder that is not used, and why. The one before it goes on."""
+    """A model in the folder that was refused, and the reason. The old model stays in use."""
 
     name: str
     reason: str
 
 
 class Ready(BaseModel):
-    """The server takes decisions with these policies and models."""
+    """The policies and models of a ready server."""
 
     status: str = "ready"
     policies: list[str]
@@ -58,12 +58,12 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/healthz")
     async def healthz() -> Health:
-        """Answer: the process lives. It depends on nothing, so that load never gets a server killed."""
+        """Answer 200 while the process runs."""
         return Health()
 
     @routes.get("/readyz", openapi_extra=READY)
     async def readyz() -> Ready:
-        """Answer whether decisions are taken: every policy is warmed up, and nobody has said stop."""
+        """Answer 200 if the server is ready: every policy passed its warm-up and the server is not stopping."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
         shelf = runtime.shelf
@@ -73,12 +73,12 @@ def router(runtime: Runtime) -> APIRouter:
             policies=runtime.decider.policies,
             default_policy=runtime.decider.default_policy,
             models=models,
-            refused_models=[Refused(name=found.name, reason=without_paths(found.reason, folder)) for found in refused],
+            refused_models=[Refused(name=model.name, reason=without_paths(model.reason, folder)) for model in refused],
         )
 
     @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
     async def metrics(request: Request) -> Response:
-        """Counters in Prometheus' text format."""
+        """Metrics in the text format of Prometheus."""
         require_any(request.scope)
         return Response(runtime.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 

@@ -46,17 +46,17 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/v2", openapi_extra=V2, response_class=Response)
     async def server() -> Response:
-        """Say who answers."""
+        """Name the server and its version."""
         return _json(ServerMetadata("osml", __version__, []))
 
     @routes.get("/v2/health/live")
     async def live() -> dict[str, bool]:
-        """Answer: the process lives."""
+        """Answer 200 while the process runs."""
         return {"live": True}
 
     @routes.get("/v2/health/ready", openapi_extra=V2_READY)
     async def ready() -> dict[str, bool]:
-        """Answer whether questions are taken."""
+        """Answer 200 if the server is ready."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
         return {"ready": True}
@@ -64,28 +64,28 @@ def router(runtime: Runtime) -> APIRouter:
     @routes.get("/v2/models/{name}", openapi_extra=V2_MODEL, response_class=Response)
     @routes.get("/v2/models/{name}/versions/{version}", openapi_extra=V2_MODEL, response_class=Response)
     async def model(name: Name, version: Version | None = None) -> Response:
-        """Describe a model: raw features in, raw units out."""
+        """Describe a model: raw features as input, raw units as output."""
         return _json(_describe(_find(runtime, name, version)))
 
     @routes.get("/v2/models/{name}/ready", openapi_extra=V2_MODEL_READY, response_class=Response)
     @routes.get("/v2/models/{name}/versions/{version}/ready", openapi_extra=V2_MODEL_READY, response_class=Response)
     async def model_ready(name: Name, version: Version | None = None) -> Response:
-        """Answer whether a model takes questions: all that the server has do."""
+        """Answer 200 if the model is in use."""
         return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
 
     @routes.post("/v2/models/{name}/infer", openapi_extra=INFER, response_class=Response)
     @routes.post("/v2/models/{name}/versions/{version}/infer", openapi_extra=INFER, response_class=Response)
     async def infer(request: Request, name: Name, version: Version | None = None) -> Response:
-        """Ask a model: one tensor `features` of rows in the order of its inputs, null where not measured.
+        """Run a model on one tensor `features`; its rows have the order of the inputs, and null means not measured.
 
-        Tensors are JSON; the binary extension is not there.
+        Tensors are JSON; the server has no binary extension.
         """
-        asked = _find(runtime, name, version)
+        model = _find(runtime, name, version)
         if "inference-header-content-length" in request.headers:
-            raise wrong("binary tensors are not taken, send JSON (tritonclient: binary_data=False)")
+            raise wrong("the server accepts no binary tensors; send JSON (tritonclient: binary_data=False)")
         # Thousands of rows take tens of milliseconds, in which decisions must not wait.
         runtime.share.check(request.scope)
-        seconds, answer = await asyncio.to_thread(_timed, asked, await request.body())
+        seconds, answer = await asyncio.to_thread(_timed, model, await request.body())
         runtime.share.spend(request.scope, seconds)
         if isinstance(answer, Exception):
             raise answer
@@ -95,12 +95,13 @@ def router(runtime: Runtime) -> APIRouter:
 
 
 def _find(runtime: Runtime, name: str, version: str | None) -> Model:
-    found = None if runtime.shelf is None else runtime.shelf.find(name)
-    if found is None:
-        raise ApiError(404, "not_found", f"there is no model '{name}'")
-    if version not in (None, found.metadata.version):
-        raise ApiError(404, "not_found", f"model '{name}' has version {found.metadata.version}, not {version}")
-    return found
+    model = None if runtime.shelf is None else runtime.shelf.find(name)
+    if model is None:
+        raise ApiError(404, "not_found", f"model '{name}' is unknown; /readyz lists the models")
+    if version not in (None, model.metadata.version):
+        message = f"version {version} of model '{name}' is unknown, expected {model.metadata.version}"
+        raise ApiError(404, "not_found", message)
+    return model
 
 
 def _timed(model: Model, body: bytes) -> tuple[float, Response | Exception]:
@@ -114,20 +115,20 @@ def _timed(model: Model, body: bytes) -> tuple[float, Response | Exception]:
 
 
 def _answer(model: Model, body: bytes) -> Response:
-    question = _body.decode(body)
-    answers = _ask(model, features_of(question, len(model.metadata.inputs)))
+    request = _body.decode(body)
+    outputs = _run(model, features_of(request, len(model.metadata.inputs)))
     meta = model.metadata
-    return _json(InferResponse(meta.name, meta.version, outputs_of(question, answers), question.id))
+    return _json(InferResponse(meta.name, meta.version, outputs_of(request, outputs), request.id))
 
 
-def _ask(model: Model, features: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
+def _run(model: Model, features: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:
     try:
         if isinstance(model, QFunction):
             return {"q": model.q(features)}
-        found = model.predict(features)
+        prediction = model.predict(features)
     except InputError as error:
         raise wrong(str(error)) from None
-    return {"points": found.points, "spread": found.spread}
+    return {"points": prediction.points, "spread": prediction.spread}
 
 
 def _describe(model: Model) -> ModelDescription:

@@ -21,7 +21,7 @@ class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class BatchItem(msgspec.Struct, omit_defaults=True):
-    """What became of one observation: a decision, or the error that it would have got by itself."""
+    """A decision, or the error of the observation."""
 
     decision: Decision | None = None
     error: ErrorBody | None = None
@@ -34,7 +34,7 @@ class BatchAnswer(msgspec.Struct):
 
 
 class NodeList(msgspec.Struct):
-    """Nodes that reported since the server started; `server_time` is the clock that their `at` goes by."""
+    """Nodes that sent observations since the server started; `server_time` is the clock of their `at`."""
 
     server_time: float
     nodes: list[NodeSummary]
@@ -49,7 +49,7 @@ class NodeDocument(msgspec.Struct):
 
 
 class Receipt(msgspec.Struct):
-    """What became of a batch: experiences that are new to the store, and those that it had already."""
+    """The numbers of new experiences and of duplicates in a batch."""
 
     accepted: int
     duplicates: int

@@ -1,4 +1,4 @@
-"""The live view: which nodes report, what happened on one lately, and what happens now."""
+"""The live view: the nodes, their last intervals, the explanation of a decision, and the event stream."""
 
 # pyright: reportUnusedFunction=false
 # FastAPI calls the routes.
@@ -14,20 +14,20 @@ from osml_serving import __version__
 from osml_serving.api.document import EVENTS, EXPLAIN, NODE, NODES
 from osml_serving.api.messages import NodeList
 from osml_serving.errors import ApiError
-from osml_serving.guards.access import may_see, require, speaks_for_all
+from osml_serving.guards.access import is_for_all_nodes, may_see, require
 from osml_serving.runtime import Runtime
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
 from osml_serving.view.explain import explain
-from osml_serving.view.history import MAX_POINTS, NodeHistory
+from osml_serving.view.history import MAX_INTERVALS, NodeHistory
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
-NodeName = Annotated[str, Path(pattern=NAME, description="Name of a node, as it stands in its observations.")]
-WatchedNode = Annotated[str, Query(pattern=NAME, description="Node to watch; it need not have reported yet.")]
-Points = Annotated[int, Query(ge=1, le=MAX_POINTS, description="Intervals wanted, newest last.")]
+NodeName = Annotated[str, Path(pattern=NAME, description="Name of a node, as in its observations.")]
+WatchedNode = Annotated[str, Query(pattern=NAME, description="Node to watch, which may still be unknown.")]
+Intervals = Annotated[int, Query(ge=1, le=MAX_INTERVALS, description="Number of intervals; the newest is last.")]
 
 MAX_STEPS = 240  # decoding them holds the event loop for a few milliseconds
-Steps = Annotated[int, Query(ge=1, le=MAX_STEPS, description="Intervals of the paths, newest last.")]
+Steps = Annotated[int, Query(ge=1, le=MAX_STEPS, description="Number of intervals in each path; the newest is last.")]
 
 
 def router(runtime: Runtime) -> APIRouter:
@@ -36,19 +36,22 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
     async def nodes(request: Request) -> Response:
-        """List the nodes that reported since the server started, as far as the token may see them."""
-        seen = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
-        return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=seen)))
+        """List the nodes that sent observations since the server started and for which the token is valid."""
+        visible = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
+        return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=visible)))
 
     @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
-    async def node(request: Request, node: NodeName, points: Points = MAX_POINTS) -> Response:
+    async def node(request: Request, node: NodeName, points: Intervals = MAX_INTERVALS) -> Response:
         """Show the last intervals of one node: at most 600, kept in memory only."""
         require(request.scope, node)
         return _json(_history(runtime, node).document(node, points))
 
     @routes.get("/v1/nodes/{node}/explain", openapi_extra=EXPLAIN, response_class=Response)
     async def explain_(request: Request, node: NodeName, points: Steps = 120) -> Response:
-        """Explain the node's last decision: reasons, predictions, and each LC service's way over cores and ways."""
+        """Explain the last decision of a node.
+
+        The answer has reasons, forecasts, and the path of each LC service over cores and ways.
+        """
         require(request.scope, node)
         with runtime.share.of(request.scope):
             explained = explain(node, _history(runtime, node), points, runtime.models_of)
@@ -56,13 +59,13 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
     async def events(request: Request, node: WatchedNode) -> Response:
-        """Follow one node by server-sent events: `hello`, then an `observation` an interval, and `heartbeat`s."""
+        """Send the events of one node: `hello`, an `observation` per interval, and `heartbeat`."""
         require(request.scope, node)
         try:
-            most = MAX_VIEWERS if speaks_for_all(request.scope) else MAX_OWN_VIEWERS
+            most = MAX_VIEWERS if is_for_all_nodes(request.scope) else MAX_OWN_VIEWERS
             viewer = runtime.broker.subscribe(node, most)
         except TooManyViewersError:
-            message = "too many event streams are open"
+            message = "the limit of open event streams is reached"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "10"}) from None
         return EventStream(runtime.broker, viewer, msgspec.json.encode({"version": __version__}))
 
@@ -70,11 +73,12 @@ def router(runtime: Runtime) -> APIRouter:
 
 
 def _history(runtime: Runtime, node: str) -> NodeHistory:
-    """What is known of a node, or 404."""
+    """The history of a node, or 404."""
     history = runtime.history.get(node)
     if history is None:
-        hint = "GET /v1/nodes lists those that have"
-        raise ApiError(404, "not_found", f"node '{node}' has not reported to this server", field="node", hint=hint)
+        hint = "GET /v1/nodes lists the known nodes"
+        message = f"node '{node}' sent no observation since the server started"
+        raise ApiError(404, "not_found", message, field="node", hint=hint)
     return history
 
 

@@ -65,18 +65,21 @@ class DatasetShelf:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise InputError(f"--datasets is {folder}, which can't be made: {error.strerror}") from None
+            raise InputError(
+                f"--datasets is {folder}, but the server cannot create this folder: {error.strerror}"
+            ) from None
         self.folder = folder
         self._log = log
         self._turn = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Go on with checks that a stop cut off; nothing that is wrong in the folder keeps the server from starting."""
+        """Repeat the checks that a stop interrupted; a fault in the folder does not stop the start of the server."""
         try:
             records = await asyncio.to_thread(self._tidy)
         except OSError as error:
-            self._log.event("error", "dataset", f"{self.folder} can't be looked through: {error.strerror}")
+            message = f"the server cannot read the data set folder {self.folder}: {error.strerror}"
+            self._log.event("error", "dataset", message)
             return
         for record in records:
             if record.state == "checking":
@@ -92,13 +95,13 @@ class DatasetShelf:
         known = {record.id for record in records}
         for package in self.folder.glob("*.tar"):
             if re.match(IDENTITY, package.stem) and package.stem not in known:
-                found = package.stat()
-                records.append(DatasetRecord(package.stem, "checking", found.st_size, round(found.st_mtime, 3)))
+                status = package.stat()
+                records.append(DatasetRecord(package.stem, "checking", status.st_size, round(status.st_mtime, 3)))
                 self._write(records[-1])
         return records
 
     async def stop(self) -> None:
-        """Let go of the checks; they begin again at the next start."""
+        """Cancel the checks; they begin again at the next start."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -123,8 +126,8 @@ class DatasetShelf:
 
     def records(self) -> list[DatasetRecord]:
         """All of them, newest first."""
-        found = [self.find(file.stem) for file in self.folder.glob("*.json")]
-        return sorted((r for r in found if r is not None), key=lambda record: -record.received)
+        records = [self.find(file.stem) for file in self.folder.glob("*.json")]
+        return sorted((r for r in records if r is not None), key=lambda record: -record.received)
 
     def take(self, incoming: Path, identity: str, length: int) -> DatasetRecord:
         """Keep a package that has arrived whole, and begin to check it. The same package is checked once.
@@ -141,7 +144,7 @@ class DatasetShelf:
         try:
             self._write(record)
         except OSError:
-            package.unlink(missing_ok=True)  # nobody would ever look at it
+            package.unlink(missing_ok=True)  # a package without a record stays unchecked
             raise
         self._begin(record)
         return record
@@ -155,24 +158,27 @@ class DatasetShelf:
         package = self.folder / f"{record.id}.tar"
         try:
             async with self._turn:
-                done = await self._check_in_scratch(package)
-        except OSError as error:  # a full disk, no more processes: it may be handed in again
-            done = f"the check can't be made: {error.strerror}"
-        if isinstance(done, str):
+                result = await self._check_in_scratch(package)
+        except OSError as error:  # such as a full disk or too many processes
+            result = f"the server cannot check the package: {error.strerror}; send it again later"
+        if isinstance(result, str):
             record.state = "failed"
-            record.findings = [{"severity": "error", "message": done}]
+            record.findings = [{"severity": "error", "message": result}]
         else:
-            record.state = "accepted" if done.get("accepted") is True else "refused"
-            record.rows, record.runs, record.findings = done["rows"], done["runs"], done["findings"]
+            record.state = "accepted" if result.get("accepted") is True else "refused"
+            record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]
         if record.state != "accepted":
             package.unlink(missing_ok=True)
+        outcome = f"data set {record.id[:12]} is {record.state}"
         try:
             self._write(record)
         except OSError as error:
-            why = f"is {record.state}, which can't be written ({error.strerror}): the next start checks it again"
-            self._log.event("error", "dataset", f"{record.id[:12]} {why}")
+            fault = f"but its record cannot be written ({error.strerror})"
+            remedy = "the server repeats the check at the next start"
+            self._log.event("error", "dataset", f"{outcome}, {fault}; {remedy}")
             return
-        self._log.event("info", "dataset", f"{record.id[:12]} is {record.state}, {record.rows} rows")
+        rows = "" if record.rows is None else f"; it has {record.rows} rows"
+        self._log.event("info", "dataset", f"{outcome}{rows}")
 
     async def _check_in_scratch(self, package: Path) -> dict[str, Any] | str:
         """Making and emptying the folder of up to MAX_FILES files is nothing for the event loop."""
@@ -189,7 +195,7 @@ class DatasetShelf:
 
 
 def worker_environment() -> dict[str, str]:
-    """What a process that reads strangers' files needs of ours: no passwords, no addresses."""
+    """The environment of a process that reads untrusted files: no passwords, no addresses."""
     return {
         name: value
         for name, value in os.environ.items()
@@ -198,7 +204,7 @@ def worker_environment() -> dict[str, str]:
 
 
 async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
-    """The worker's document, or why there is none."""
+    """The worker's document, or the error."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "osml_serving.datasets.worker", str(package), str(scratch)),
         env=worker_environment(),
@@ -221,4 +227,4 @@ async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     try:
         return msgspec.json.decode(out, type=dict[str, Any])
     except msgspec.MsgspecError as error:
-        return f"the check gave no answer ({error})"
+        return f"the output of the check is invalid ({error})"

@@ -17,10 +17,10 @@ import msgspec
 
 from osml.base.failure import Failure, InputError
 
-MEMORY = 4 * 2**30  # of addresses, most of which nobody uses
+MEMORY = 4 * 2**30  # of address space, most of it unused
 CPU_S = 900
 MAX_FILES = 10_000
-EXPECTED = "expected what `osml learn data contribute` packs"
+EXPECTED = "expected a package of `osml learn data contribute`"
 PART = r"[A-Za-z0-9_][A-Za-z0-9_.=-]{0,127}"
 NAME = re.compile(
     rf"(dataset\.json|README\.md|checksums\.sha256|croissant\.json|(traces|labels[a-z-]*)/{PART}/{PART}/{PART}\.parquet)\Z"
@@ -39,19 +39,19 @@ def unpack(package: Path, folder: Path) -> None:
             for member in archive:
                 left -= member.size
                 if not member.isreg() or member.sparse is not None or not NAME.match(member.name):
-                    raise InputError(f"'{member.name[:200]}' is no plain file of a data set, {EXPECTED}")
+                    raise InputError(f"'{member.name[:200]}' is not a regular file of a data set, {EXPECTED}")
                 if left < 0 or len(seen) >= MAX_FILES or member.name in seen:
-                    raise InputError(f"'{member.name[:200]}' is one file too many, twice the same, or too long")
+                    raise InputError(f"'{member.name[:200]}' is a duplicate, too long, or beyond {MAX_FILES} files")
                 seen.add(member.name)
                 target = folder / member.name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 content = archive.extractfile(member)
                 if content is None:
-                    raise InputError(f"'{member.name[:200]}' has no content, {EXPECTED}")
-                with content, target.open("xb") as file:  # owner, mode and time of the package are nobody's business
+                    raise InputError(f"'{member.name[:200]}' is empty, {EXPECTED}")
+                with content, target.open("xb") as file:  # owner, mode and time of the package are ignored
                     shutil.copyfileobj(content, file)
     except (tarfile.TarError, EOFError, UnicodeError) as error:
-        raise InputError(f"the package is no tar file that can be read ({error})") from None
+        raise InputError(f"the package is not a valid tar file ({error})") from None
     if "dataset.json" not in seen:
         raise InputError(f"the package has no dataset.json, {EXPECTED}")
 

@@ -1,4 +1,4 @@
-"""Outermost layer: turns every exception into the one error shape, so that no request can bring the server down."""
+"""Outermost layer: turns every exception into the one error shape, so that no request stops the server."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 
 
-class Boundary:
+class ErrorBoundary:
     """Pure ASGI: Starlette's BaseHTTPMiddleware would double the cost of a request."""
 
     def __init__(self, app: ASGIApp, log: Log, metrics: Metrics) -> None:
@@ -47,7 +47,7 @@ class Boundary:
             self.log.fault("internal", f"{scope['method']} {scope['path']}: {error!r}", traceback.format_exc())
             if started:
                 raise  # too late for another answer: uvicorn closes the connection
-            answer = ApiError(500, "internal", "the server failed on this request; its log has the details")
+            answer = ApiError(500, "internal", "the server failed at this request; see its log")
             await _answer(answer, scope)(scope, receive, send)
 
 

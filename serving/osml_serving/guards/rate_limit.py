@@ -1,4 +1,4 @@
-"""Keeps one runaway node from taking the server away from the others."""
+"""The rate limit of each node, so that one faulty node does not block the others."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Reads request bodies for the application, within a length and a time, and sheds load before it piles up.
+"""Limits on request bodies: length, time to arrive, and number of requests in progress.
 
-uvicorn does neither: it buffers what it is sent, and waits for ever for the rest.
+uvicorn has no such limits: it buffers a body of any length, and waits for its rest without a timeout.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections import Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osml_serving.errors import ApiError, ClientGoneError
-from osml_serving.guards.access import EVERYBODY, GRANT, is_guarded
+from osml_serving.guards.access import ALL_NODES, GRANT, is_guarded
 from osml_serving.guards.tokens import ANY_NODE
 from osml_serving.metrics import Metrics
 
 BODY_METHODS = ("POST", "PUT", "PATCH")
 STREAMED = frozenset({"/v1/datasets"})  # routes that read their bodies themselves, in pieces
-CLOSE = {"connection": "close"}  # the rest of a body that nobody wants would be taken for the next request
+CLOSE = {"connection": "close"}  # otherwise the rest of a refused body would be read as the next request
 
 
-class Bodies:
+class RequestLimits:
     """ASGI layer for requests with a body: at most `limit` bytes, `timeout_s` seconds and `slots` requests at once.
 
-    Of those a token for single nodes gets a share: who sends a body slowly, again and again, does so at its own cost.
+    A token for single nodes gets a share of the requests in progress, so slow bodies of one token block no other token.
     """
 
     def __init__(self, app: ASGIApp, limit: int, timeout_s: float, slots: int, metrics: Metrics) -> None:
@@ -37,14 +37,14 @@ class Bodies:
         self._held: Counter[frozenset[str]] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Hand the application a body that is already here; refuse what is too long, too slow or too much."""
+        """Give the application a complete body; refuse a body that is too long or too slow, or one request too many."""
         if scope["type"] != "http" or scope["method"] not in BODY_METHODS or scope["path"] in STREAMED:
             await self.app(scope, receive, send)
             return
-        if not is_guarded(scope["path"]):  # nothing there takes a body, and anybody may come: no place is held for it
+        if not is_guarded(scope["path"]):  # no route there takes a body, so it needs no slot
             await self.app(scope, receive, send)
             return
-        holder: frozenset[str] = scope.get(GRANT, EVERYBODY)
+        holder: frozenset[str] = scope.get(GRANT, ALL_NODES)
         self._admit(holder)
         self.in_flight += 1
         self._held[holder] += 1
@@ -60,18 +60,18 @@ class Bodies:
             self.metrics.in_flight.set(self.in_flight)
 
     def _admit(self, holder: frozenset[str]) -> None:
-        """Raise ApiError where there is no place, or the token has its share already."""
+        """Raise ApiError where all slots are in use, or the token has its share already."""
         if ANY_NODE not in holder and self._held[holder] >= self.share:
-            message = f"{self.share} requests of this token are being worked on, more than that are for others"
+            message = f"this token already has {self.share} requests in progress, which is its limit"
             raise ApiError(429, "rate_limited", message, headers={"retry-after": "1", **CLOSE})
         if self.in_flight >= self.slots:
-            message = f"{self.in_flight} requests are being worked on, the limit is {self.slots}"
+            message = f"the server already has {self.in_flight} requests in progress; its limit is {self.slots}"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "1", **CLOSE})
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
         declared = next((value for name, value in scope["headers"] if name == b"content-length"), None)
         if declared is not None and (not declared.isdigit() or int(declared[:20]) > self.limit):
-            raise self._too_large(declared.decode("latin-1"))
+            raise self._too_large(declared.decode("latin-1")[:20])
         try:
             async with asyncio.timeout(self.timeout_s):
                 body = await self._collect(receive)
@@ -91,14 +91,14 @@ class Bodies:
             chunk: bytes = message.get("body", b"")
             length += len(chunk)
             if length > self.limit:
-                raise self._too_large("more")
+                raise self._too_large(f"more than {self.limit}")
             chunks.append(chunk)
             if not message.get("more_body", False):
                 return b"".join(chunks)
 
     def _too_large(self, length: str) -> ApiError:
-        message = f"the body has {length[:20]} bytes, the server accepts at most {self.limit}"
-        hint = "the operator can raise it with --max-body-kib"
+        message = f"the body has {length} bytes, expected at most {self.limit}"
+        hint = "--max-body-kib raises the limit"
         return ApiError(413, "too_large", message, hint=hint, headers=CLOSE)
 
 

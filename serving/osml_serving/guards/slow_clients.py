@@ -1,7 +1,7 @@
-"""HTTP connections that are not waited for without end: heads that never come whole, readers that never read.
+"""Timeouts for slow clients: incomplete request heads, and answers that the client does not read.
 
-uvicorn waits for ever for the rest of a request's head, and takes any length of it: a few thousand such connections
-would leave no file for an agent.
+uvicorn waits for the rest of a request's head without a timeout, and accepts any length of it. A few thousand such
+connections would use up the file descriptors.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ REST_S = 20.0  # for the rest of a body whose answer is out
 UNREAD_S = 20.0
 
 
-class PatientProtocol(HttpToolsProtocol):
-    """As uvicorn's, but a head has HEAD_S from the connection, or from its first byte on a kept one, and MAX_HEAD.
+class SlowClientProtocol(HttpToolsProtocol):
+    """As uvicorn's, but with a timeout of HEAD_S and a limit of MAX_HEAD for a request's head.
 
-    What is left of a body when its answer is complete has REST_S.
+    HEAD_S begins with the connection, or with the first byte of a further request. The rest of a body whose answer is
+    complete has a timeout of REST_S.
     """
 
     _deadline: asyncio.TimerHandle | None = None
@@ -28,17 +29,17 @@ class PatientProtocol(HttpToolsProtocol):
     _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
-        """Begin to wait."""
+        """Start the timeout of the head."""
         super().connection_made(transport)
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes until the head is complete."""
+        """Count the bytes until the head is complete."""
         if self._deadline is not None:
             self._head += len(data)
         super().data_received(data)
         if self._deadline is not None and self._head > MAX_HEAD:
-            self._give_up()
+            self._abort()
 
     def on_message_begin(self) -> None:
         """The next request on this connection."""
@@ -46,23 +47,23 @@ class PatientProtocol(HttpToolsProtocol):
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """The rest is the application's to time."""
+        """Stop the timeout of the head; the application has a timeout for the body."""
         self._stop_waiting()
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
-        """A body that comes on after its answer (401, 405) is nobody's to time any more: it has REST_S."""
+        """Start the timeout of the rest of a body whose answer (401, 405) is complete."""
         super().on_response_complete()
         if self.cycle.response_complete and self.cycle.more_body and self._rest is None:
-            self._rest = self.loop.call_later(REST_S, self._give_up)
+            self._rest = self.loop.call_later(REST_S, self._abort)
 
     def on_message_complete(self) -> None:
-        """The body is here."""
+        """The body is complete."""
         self._stop_the_rest()
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is left to wait for."""
+        """Stop all timeouts."""
         self._stop_waiting()
         self._stop_the_rest()
         super().connection_lost(exc)
@@ -70,7 +71,7 @@ class PatientProtocol(HttpToolsProtocol):
     def _expect_head(self) -> None:
         self._stop_waiting()
         self._head = 0
-        self._deadline = self.loop.call_later(HEAD_S, self._give_up)
+        self._deadline = self.loop.call_later(HEAD_S, self._abort)
 
     def _stop_waiting(self) -> None:
         if self._deadline is not None:
@@ -82,15 +83,15 @@ class PatientProtocol(HttpToolsProtocol):
             self._rest.cancel()
             self._rest = None
 
-    def _give_up(self) -> None:
+    def _abort(self) -> None:
         self._stop_waiting()
         self._stop_the_rest()
         self.transport.abort()
 
 
-def forget_silent_readers(listener: socket.socket) -> None:
-    """Let the kernel drop connections of the listener whose peer has taken nothing of what it was sent for UNREAD_S.
+def set_unread_timeout(listener: socket.socket) -> None:
+    """Let the kernel close connections of the listener whose client has read nothing for UNREAD_S.
 
-    An answer that nobody reads would stay in memory as long as its connection.
+    An unread answer stays in memory as long as its connection.
     """
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(UNREAD_S * 1000))

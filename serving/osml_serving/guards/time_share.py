@@ -1,4 +1,4 @@
-"""What a token for single nodes may take of the server's time: one agent gone wrong must not silence the others.
+"""Limits the CPU time of a token for single nodes, so that one faulty agent does not block the others.
 
 A rate of requests is not enough: one observation of a huge machine takes as long as a hundred others.
 """
@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from starlette.types import Scope
 
 from osml_serving.errors import ApiError
-from osml_serving.guards.access import GRANT, speaks_for_all
+from osml_serving.guards.access import GRANT, is_for_all_nodes
 
 SHARE = 0.25  # of one core's time, in the long run
 NODE_SHARE = 0.002  # for each node of a token that many share: twice what four services take at an interval a second
@@ -36,8 +36,8 @@ class TimeShare:
 
     @contextmanager
     def of(self, scope: Scope) -> Generator[None]:
-        """Charge what is done inside, which must not wait for anybody. Raises ApiError 429 where nothing is left."""
-        if speaks_for_all(scope):
+        """Charge the time of the block, which must not wait. Raises ApiError 429 where the share is used up."""
+        if is_for_all_nodes(scope):
             yield
             return
         self.check(scope)
@@ -49,19 +49,19 @@ class TimeShare:
 
     def check(self, scope: Scope) -> None:
         """Raise ApiError 429 where the request's token has used up its share."""
-        if speaks_for_all(scope):
+        if is_for_all_nodes(scope):
             return
         holder: frozenset[str] = scope[GRANT]
         left_s = self._left_s(holder)
         if left_s <= 0:
             share = share_of(holder)
-            message = f"this token has used more than {share:.0%} of the server's time"
+            message = f"this token used its share of the server's CPU time ({share:.0%})"
             wait_s = math.floor(-left_s / share) + 1
             raise ApiError(429, "rate_limited", message, headers={"retry-after": str(wait_s)})
 
     def spend(self, scope: Scope, seconds: float) -> None:
         """Charge the request's token; it may run into debt."""
-        if speaks_for_all(scope):
+        if is_for_all_nodes(scope):
             return
         holder: frozenset[str] = scope[GRANT]
         left_s = self._left_s(holder) - seconds

@@ -1,4 +1,4 @@
-"""The models that the server decides with, exchanged while it runs: what is broken is refused, the old ones go on."""
+"""The models in use, exchanged while the server runs: a broken model is refused, and the old one stays in use."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from osml.predictors.q_function import QFunction
 from osml_serving.view.explain import ModelInUse
 
 Key = tuple[str, str]  # platform, kind
-MAX_STRANGERS = 256  # platforms without models, whose emptiness is remembered
+MAX_PLATFORMS = 256  # platforms in the cache, also those without models
 
 
 class Refusal(Struct):
@@ -39,7 +39,7 @@ class _Stock:
 
 
 class ModelShelf:
-    """The models of a folder. `tell(level, message)` hears of every change; it may be called from another thread."""
+    """The models of a folder. `tell(level, message)` gets every change; it may be called from another thread."""
 
     def __init__(self, folder: Path, tell: Callable[[str, str], None] = lambda _level, _message: None) -> None:
         self.folder = folder
@@ -50,15 +50,15 @@ class ModelShelf:
     def models_of(self, platform: str) -> Models:
         """The models of a platform as they are at this moment; `faults` say what is missing."""
         stock = self._stock
-        found = stock.by_platform.get(platform)
-        if found is None:
-            if len(stock.by_platform) > MAX_STRANGERS:
-                return self._assemble(stock, platform)
-            found = stock.by_platform[platform] = self._assemble(stock, platform)
-        return found
+        models = stock.by_platform.get(platform)
+        if models is None:
+            models = self._assemble(stock, platform)
+            if len(stock.by_platform) <= MAX_PLATFORMS:
+                stock.by_platform[platform] = models
+        return models
 
     def in_use(self, platform: str | None = None) -> list[ModelInUse]:
-        """Models that decide, of one platform or of all."""
+        """Models in use, of one platform or of all."""
         entries = self._stock.entries
         return [
             ModelInUse(entry.name, entry.kind, entry.version, entry.platform, entry.sha256.get("model.onnx", ""))
@@ -67,13 +67,13 @@ class ModelShelf:
         ]
 
     def find(self, name: str) -> Predictor | QFunction | None:
-        """A model that decides, by its name."""
+        """A model in use, by its name."""
         stock = self._stock
         return next((stock.opened[key] for key, entry in stock.entries.items() if entry.name == name), None)
 
     @property
     def refused(self) -> tuple[Refusal, ...]:
-        """What is in the folder and not used."""
+        """Models of the folder that were refused."""
         return self._stock.refused
 
     def changed(self) -> bool:
@@ -81,16 +81,16 @@ class ModelShelf:
         return self._signature() != self._seen
 
     def reload(self) -> bool:
-        """Open what is new, then exchange all at once; True where a model was exchanged. Blocks: not for the loop.
+        """Open new models, then exchange all at once; True if a model was exchanged. Blocks: not for the event loop.
 
-        A model that fails its checks is refused, and the one before it goes on. One that is no longer in the manifest
-        goes. Where the manifest itself can't be read everything stays as it is.
+        A model that fails its checks is refused, and the old one stays in use. A model that the manifest does not list
+        is removed. If the manifest is unreadable, all models stay.
         """
         self._seen = self._signature()
         before = self._stock
         try:
             if not (self.folder / MANIFEST).is_file():
-                raise Failure(f"{self.folder / MANIFEST} is missing, expected a folder of models")
+                raise Failure(f"{self.folder / MANIFEST} is missing, expected a model folder with a manifest")
             listed = load_manifest(self.folder).models
         except Failure as failure:
             self._exchange(_Stock(before.entries, before.opened, (Refusal(MANIFEST, str(failure)),)))
@@ -101,7 +101,7 @@ class ModelShelf:
         for entry in listed:
             key = (entry.platform, entry.kind)
             if key in entries:
-                continue  # the first of a kind is the one that decides (osml.predictors.find_model)
+                continue  # the first of a kind is in use (osml.predictors.find_model)
             try:
                 same = before.entries.get(key) == entry
                 opened[key] = before.opened[key] if same else open_checked(self.folder, entry)
@@ -119,20 +119,25 @@ class ModelShelf:
         for key, entry in stock.entries.items():
             old = before.entries.get(key)
             if old != entry:
-                instead = "" if old is None else f" instead of {old.name} version {old.version}"
-                self._tell("info", f"{entry.name} version {entry.version} decides for {key[0]}{instead}")
+                replaced = "" if old is None else f", it replaces {old.name} version {old.version}"
+                model = f"model {entry.name} version {entry.version}"
+                self._tell("info", f"{model} is in use for platform {key[0]}{replaced}")
         for key in before.entries.keys() - stock.entries.keys():
-            self._tell("warning", f"{before.entries[key].name} is no longer in the manifest and not used any more")
+            model = f"model {before.entries[key].name}"
+            self._tell("warning", f"{model} is no longer in use, because the manifest does not list it")
         for refusal in stock.refused:
             if refusal not in before.refused:
-                goes_on = [e.name for e in stock.entries.values()]
-                self._tell("error", f"{refusal.name} is refused: {refusal.reason}; in use: {', '.join(goes_on) or '-'}")
+                subject = refusal.name if refusal.name == MANIFEST else f"model {refusal.name}"
+                in_use = ", ".join(entry.name for entry in stock.entries.values()) or "none"
+                self._tell("error", f"{subject} was refused: {refusal.reason}; models in use: {in_use}")
 
     def _assemble(self, stock: _Stock, platform: str) -> Models:
         any_platform = {kind: stock.opened.get((ANY_PLATFORM, kind)) for kind in KINDS}
-        found = {kind: stock.opened.get((platform, kind), any_platform[kind]) for kind in KINDS}
-        faults = [f"model {kind}: none for platform '{platform}'" for kind, model in found.items() if model is None]
-        return Models(**found, faults=tuple(faults))
+        models = {kind: stock.opened.get((platform, kind), any_platform[kind]) for kind in KINDS}
+        faults = [
+            f"no model of kind {kind} for platform '{platform}'" for kind, model in models.items() if model is None
+        ]
+        return Models(**models, faults=tuple(faults))
 
     def _signature(self) -> object:
         """Times and sizes of the manifest and of all files that the last reload looked at."""
@@ -140,13 +145,13 @@ class ModelShelf:
         try:
             files += [self.folder / e.name / name for e in load_manifest(self.folder).models for name in e.sha256]
         except Failure:
-            pass  # `reload` says it
+            pass  # `reload` reports it
         return tuple(_stamp(file) for file in files)
 
 
 def _stamp(file: Path) -> tuple[str, int, int, int]:
     try:
-        found = file.stat()
+        status = file.stat()
     except OSError:
         return str(file), 0, 0, 0
-    return str(file), found.st_ino, found.st_mtime_ns, found.st_size
+    return str(file), status.st_ino, status.st_mtime_ns, status.st_size

@@ -1,4 +1,4 @@
-"""Looks for new models every few seconds, beside the event loop."""
+"""Searches the model folder every few seconds, outside the event loop."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from osml_serving.settings import Settings
 
 
 def make_shelf(settings: Settings, log: Log) -> ModelShelf:
-    """The shelf of the settings' folder, still empty: what is said of it belongs after the start."""
+    """The shelf of the settings' folder, still empty: the server loads the models, and logs them, at its start."""
 
     def tell(level: str, message: str) -> None:
         log.event(cast(Level, level), "models", message)
@@ -30,8 +30,8 @@ async def watch(shelf: ModelShelf, every_s: float, metrics: Metrics, log: Log) -
         try:
             if await asyncio.to_thread(shelf.changed) and await asyncio.to_thread(shelf.reload):
                 metrics.model_exchanges.inc()
-        except Exception as error:  # whatever it is: the models in use go on
-            log.fault("models", f"the folder of models can't be looked at: {error!r}", traceback.format_exc())
+        except Exception as error:  # the models in use stay
+            log.fault("models", f"the server cannot read the model folder: {error!r}", traceback.format_exc())
         count(shelf, metrics)
 
 

@@ -1,4 +1,4 @@
-"""Hands each new point to everybody who watches, and lets nobody who is slow hold the others up."""
+"""Sends each new interval to the open event streams of its node; a slow reader does not delay the others."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from osml_serving.metrics import Metrics
 
 QUEUE = 64  # frames: a viewer that is a minute behind at 1 Hz reconnects and reads the history instead
 MAX_VIEWERS = 64
-MAX_OWN_VIEWERS = 8  # of one node, for who has its token only
+MAX_OWN_VIEWERS = 8  # of one node, for a token of this node
 
 
 class TooManyViewersError(Exception):
-    """There are as many as there may be."""
+    """The limit of open event streams is reached."""
 
 
 class Viewer:
@@ -65,7 +65,7 @@ class Broker:
                 viewer.end()
 
     def watched(self, node: str) -> bool:
-        """True where somebody watches the node: otherwise no frame needs to be made."""
+        """True where the node has an open event stream: otherwise no frame is needed."""
         return any(viewer.node == node for viewer in self._viewers)
 
     def close(self) -> None:
@@ -74,6 +74,6 @@ class Broker:
         self.end_all()
 
     def end_all(self) -> None:
-        """End every stream; whoever may still look comes again."""
+        """End every stream; a reader with a valid token reconnects."""
         for viewer in list(self._viewers):
             viewer.end()

@@ -85,14 +85,14 @@ class Explanation(Struct):
     services: list[ServicePath]
 
 
-_point = msgspec.json.Decoder(Interval)
+_interval = msgspec.json.Decoder(Interval)
 _now = msgspec.json.Decoder(Now)
 
 
 def explain(node: str, history: NodeHistory, steps: int, models_of: Callable[[str], list[ModelInUse]]) -> Explanation:
     """The newest decision, with the last `steps` intervals of each LC service and the models of the node's platform."""
-    points = [_point.decode(encoded) for encoded in list(history.points)[-steps:]]
-    now, last = _now.decode(history.now), points[-1]
+    intervals = [_interval.decode(encoded) for encoded in list(history.intervals)[-steps:]]
+    now, last = _now.decode(history.now), intervals[-1]
     platform = now.platform
     grid = Grid(platform.id, platform.cores, platform.ways, platform.core_quantum)
     return Explanation(
@@ -107,25 +107,25 @@ def explain(node: str, history: NodeHistory, steps: int, models_of: Callable[[st
         infeasible=now.infeasible,
         forecasts=last.forecasts,
         models=models_of(platform.id),
-        services=[_path(s.name, points, grid) for s in last.services if s.kind == "lc"],
+        services=[_path(s.name, intervals, grid) for s in last.services if s.kind == "lc"],
     )
 
 
-def _path(name: str, points: list[Interval], grid: Grid) -> ServicePath:
+def _path(name: str, intervals: list[Interval], grid: Grid) -> ServicePath:
     path: list[Step] = []
     forecast: Forecast | None = None
     percentile = ""
-    for point in points:
-        service = next((found for found in point.services if found.name == name), None)
+    for interval in intervals:
+        service = next((s for s in interval.services if s.name == name), None)
         if service is None:
             continue  # it was not there yet
         percentile = service.percentile
-        forecast = next((_in_units(f, grid) for f in point.forecasts if f.service == name), None)
+        forecast = next((_in_units(f, grid) for f in interval.forecasts if f.service == name), None)
         path.append(
             Step(
-                seq=point.seq,
-                at=point.at,
-                time_s=point.time_s,
+                seq=interval.seq,
+                at=interval.at,
+                time_s=interval.time_s,
                 held=service.held,
                 latency_ms=service.latency_ms,
                 target_ms=service.target_ms,

@@ -9,33 +9,33 @@ from collections.abc import Callable, Iterable, Iterator
 from osml_serving.view.interval import NodeSummary
 
 MAX_NODES = 256
-MAX_POINTS = 600
+MAX_INTERVALS = 600
 MAX_BYTES = 512 * 1024  # a node; so all of it stays below 128 MiB whatever is posted
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
 
 
 class NodeHistory:
-    """Points of one node as encoded JSON (bytes cost a tenth of the structs, and the page wants bytes)."""
+    """Intervals of one node as encoded JSON (bytes cost a tenth of the structs, and the page wants bytes)."""
 
     def __init__(self) -> None:
-        self.points: deque[bytes] = deque()
+        self.intervals: deque[bytes] = deque()
         self.bytes = 0
         self.now = b"null"
         self.summary: NodeSummary | None = None
         self.seen_s = 0.0  # monotonic: a clock that jumps must not make room, nor keep it
 
-    def append(self, point: bytes, now: bytes, summary: NodeSummary) -> None:
-        """Add the newest point; the oldest go where there are too many or they take too much room."""
-        self.points.append(point)
-        self.bytes += len(point)
-        while len(self.points) > 1 and (len(self.points) > MAX_POINTS or self.bytes > MAX_BYTES):
-            self.bytes -= len(self.points.popleft())
+    def append(self, interval: bytes, now: bytes, summary: NodeSummary) -> None:
+        """Add the newest interval; the oldest are removed beyond MAX_INTERVALS or MAX_BYTES."""
+        self.intervals.append(interval)
+        self.bytes += len(interval)
+        while len(self.intervals) > 1 and (len(self.intervals) > MAX_INTERVALS or self.bytes > MAX_BYTES):
+            self.bytes -= len(self.intervals.popleft())
         self.now = now
         self.summary = summary
 
-    def document(self, node: str, points: int) -> bytes:
-        """`{"node", "now", "points"}`, the newest points last. The node's name needs no escaping (domain.Name)."""
-        newest = list(self.points)[-points:]
+    def document(self, node: str, count: int) -> bytes:
+        """`{"node", "now", "points"}`, the newest intervals last. The node's name needs no escaping (domain.Name)."""
+        newest = list(self.intervals)[-count:]
         return b'{"node":"%s","now":%s,"points":[%s]}' % (node.encode(), self.now, b",".join(newest))
 
 
@@ -64,15 +64,15 @@ class History:
         """(node, E_S, violations) for the metrics."""
         return [(line.node, line.e_s, line.violations) for line in self.summaries()]
 
-    def append(self, point: bytes, now: bytes, summary: NodeSummary) -> bool:
-        """Add a point to its node. False where there are too many nodes already, and none of them is silent."""
+    def append(self, interval: bytes, now: bytes, summary: NodeSummary) -> bool:
+        """Add an interval to its node. False where the limit of nodes is reached and all of them are active."""
         node = self._nodes.get(summary.node)
         now_s = self._clock()
         if node is None:
             if len(self._nodes) >= self._max_nodes and not self._make_room(now_s):
                 return False
             node = self._nodes[summary.node] = NodeHistory()
-        node.append(point, now, summary)
+        node.append(interval, now, summary)
         node.seen_s = now_s
         return True
 

@@ -27,7 +27,7 @@ class Cell(Struct):
     ways: int
 
 
-class ServicePoint(Struct):
+class ServiceInterval(Struct):
     """One service in one interval: what was measured, and what it can reach from now on (shared regions included).
 
     `met` is None where there was nothing to judge by. `speed` is a BE job's speed over its speed alone, 0 to 1. `held`
@@ -62,7 +62,7 @@ class Interval(Struct):
     e_s: float | None
     e_lc: float | None
     e_be: float | None
-    services: list[ServicePoint]
+    services: list[ServiceInterval]
     regions: list[Region]
     reasons: list[Reason]
     outcome: Outcome | None
@@ -71,7 +71,7 @@ class Interval(Struct):
 
 
 class Now(Struct):
-    """What only the newest interval needs: the machine, and who owns what on it."""
+    """The state of the newest interval: the platform and its assignments."""
 
     platform: Platform
     assignments: list[Assignment]
@@ -92,14 +92,14 @@ class NodeSummary(Struct):
     services: int
 
 
-def service_point(service: Service, observation: Observation, decision: Decision) -> ServicePoint:
-    """One service's share of a point."""
+def service_interval(service: Service, observation: Observation, decision: Decision) -> ServiceInterval:
+    """One service in one interval."""
     slack = service.slack
     slowdown = service.slowdown
     before = observation.partition
     if before is not None and not any(service.name in region.owners for region in before.regions):
         before = None  # it is new
-    return ServicePoint(
+    return ServiceInterval(
         name=service.name,
         kind=service.kind,
         percentile=service.percentile,
@@ -116,8 +116,8 @@ def service_point(service: Service, observation: Observation, decision: Decision
     )
 
 
-def make_point(observation: Observation, decision: Decision, at: float, duration_ms: float) -> Interval:
-    """The point of one interval."""
+def make_interval(observation: Observation, decision: Decision, at: float, duration_ms: float) -> Interval:
+    """The interval of one observation and its decision."""
     entropy = decision.entropy
     return Interval(
         seq=observation.seq,
@@ -127,7 +127,7 @@ def make_point(observation: Observation, decision: Decision, at: float, duration
         e_s=None if entropy is None else entropy.e_s,
         e_lc=None if entropy is None else entropy.e_lc,
         e_be=None if entropy is None else entropy.e_be,
-        services=[service_point(service, observation, decision) for service in observation.services],
+        services=[service_interval(service, observation, decision) for service in observation.services],
         regions=decision.partition.regions,
         reasons=decision.reasons,
         outcome=observation.outcome,
@@ -141,10 +141,12 @@ def make_now(observation: Observation, decision: Decision) -> Now:
     return Now(observation.platform, decision.assignments, observation.missing, decision.infeasible, decision.entropy)
 
 
-def make_summary(node: str, point: Interval) -> NodeSummary:
+def make_summary(node: str, interval: Interval) -> NodeSummary:
     """The node's line in the list."""
-    violations = sum(service.met is False for service in point.services)
-    return NodeSummary(node, point.at, point.seq, point.policy, point.e_s, violations, len(point.services))
+    violations = sum(service.met is False for service in interval.services)
+    return NodeSummary(
+        node, interval.at, interval.seq, interval.policy, interval.e_s, violations, len(interval.services)
+    )
 
 
 encode = msgspec.json.Encoder().encode
