@@ -54,6 +54,7 @@ lint: setup-test ## Format, lint, types, import arrows
 	$(RUN) ruff format --check .
 	$(RUN) basedpyright
 	$(RUN) lint-imports
+	$(RUN) python scripts/check_cpp_layers.py
 	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format --dry-run --Werror
 
 # All files are looked at, whatever one of them has. Counts of what system headers have are left out: only findings show.

@@ -8,9 +8,9 @@
 
 #include "domain/json.h"
 #include "resctrl/schemata.h"
-#include "sense/histogram.h"
-#include "sense/prometheus_text.h"
-#include "sense/telemetry_line.h"
+#include "telemetry/histogram.h"
+#include "telemetry/prometheus_text.h"
+#include "telemetry/telemetry_line.h"
 
 namespace osml::fuzz {
 

@@ -1,9 +1,9 @@
 #include <gtest/gtest.h>
 
-#include "apply/mechanisms.h"
 #include "bandwidth/budget.h"
 #include "bandwidth/regulator.h"
 #include "bandwidth/regulator_knob.h"
+#include "node/mechanisms.h"
 #include "tree.h"
 
 namespace osml {

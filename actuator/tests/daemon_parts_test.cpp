@@ -5,11 +5,11 @@
 #include <csignal>
 #include <set>
 
-#include "daemon/clock.h"
-#include "daemon/json_lines.h"
-#include "daemon/self_usage.h"
+#include "base/clock.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
+#include "report/json_lines.h"
+#include "report/self_usage.h"
 #include "scratch_tree.h"
 
 namespace osml {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "apply/mechanisms.h"
 #include "base/result.h"
 #include "config/config.h"
 #include "domain/types.h"
+#include "node/mechanisms.h"
 
 namespace osml {
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "apply/knobs.h"
 #include "base/files.h"
+#include "node/knobs.h"
 
 namespace osml {
 

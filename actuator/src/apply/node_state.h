@@ -9,11 +9,11 @@
 #include "apply/actuator.h"
 #include "apply/crash_point.h"
 #include "apply/journal.h"
-#include "apply/knobs.h"
-#include "apply/platform.h"
 #include "apply/transaction.h"
 #include "apply/wanted.h"
 #include "bandwidth/mba_curve.h"
+#include "node/knobs.h"
+#include "node/platform.h"
 
 namespace osml {
 

@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apply/knobs.h"
 #include "config/config.h"
 #include "domain/types.h"
+#include "node/knobs.h"
 
 namespace osml {
 

@@ -11,8 +11,8 @@
 
 #include "bandwidth/brake.h"
 #include "bandwidth/budget.h"
+#include "base/kept_file.h"
 #include "domain/types.h"
-#include "sense/kept_file.h"
 
 namespace osml {
 

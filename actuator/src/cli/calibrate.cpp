@@ -8,10 +8,10 @@
 #include <thread>
 
 #include "apply/actuator.h"
+#include "base/clock.h"
 #include "base/number.h"
 #include "cli/commands.h"
 #include "cli/table.h"
-#include "daemon/clock.h"
 #include "resctrl/monitor.h"
 
 namespace osml::cli {

@@ -4,11 +4,11 @@
 #include <cerrno>
 #include <csignal>
 
+#include "base/clock.h"
 #include "cli/commands.h"
 #include "cli/replay_report.h"
-#include "daemon/clock.h"
-#include "daemon/log.h"
 #include "replay/pace.h"
+#include "report/log.h"
 
 namespace osml::cli {
 

@@ -5,14 +5,14 @@
 
 #include <nlohmann/json.hpp>
 
-#include "daemon/clock.h"
-#include "daemon/json_lines.h"
-#include "daemon/log.h"
-#include "daemon/metrics.h"
-#include "daemon/metrics_file.h"
-#include "daemon/self_usage.h"
+#include "base/clock.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
+#include "report/json_lines.h"
+#include "report/log.h"
+#include "report/metrics.h"
+#include "report/metrics_file.h"
+#include "report/self_usage.h"
 
 namespace osml {
 

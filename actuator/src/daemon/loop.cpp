@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "daemon/clock.h"
+#include "base/clock.h"
 
 namespace osml {
 

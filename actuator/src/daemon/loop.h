@@ -9,12 +9,12 @@
 
 #include "client/decision_client.h"
 #include "config/config.h"
-#include "daemon/audit.h"
 #include "daemon/bandwidth_watch.h"
 #include "daemon/machine.h"
 #include "daemon/silence.h"
-#include "daemon/turn_report.h"
 #include "domain/types.h"
+#include "report/audit.h"
+#include "report/turn_report.h"
 #include "sense/sensors.h"
 
 namespace osml {

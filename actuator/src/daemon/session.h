@@ -7,14 +7,14 @@
 
 #include "apply/actuator.h"
 #include "bandwidth/regulator.h"
+#include "base/clock.h"
 #include "client/decision_client.h"
 #include "config/config.h"
-#include "daemon/audit.h"
-#include "daemon/clock.h"
 #include "daemon/loop.h"
 #include "daemon/machine.h"
-#include "daemon/record.h"
 #include "experience/outbox.h"
+#include "report/audit.h"
+#include "report/record.h"
 #include "sense/sensors.h"
 
 namespace osml {

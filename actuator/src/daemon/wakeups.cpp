@@ -11,7 +11,7 @@
 #include <csignal>
 #include <optional>
 
-#include "daemon/clock.h"
+#include "base/clock.h"
 
 namespace osml {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "base/kept_file.h"
+#include "domain/interval.h"
 #include "domain/types.h"
-#include "sense/interval.h"
-#include "sense/kept_file.h"
 
 namespace osml {
 

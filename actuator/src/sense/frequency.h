@@ -5,8 +5,8 @@
 #include <optional>
 
 #include "base/cpuset.h"
-#include "sense/interval.h"
-#include "sense/kept_file.h"
+#include "base/kept_file.h"
+#include "domain/interval.h"
 
 namespace osml {
 

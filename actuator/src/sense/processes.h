@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "sense/interval.h"
-#include "sense/kept_file.h"
+#include "base/kept_file.h"
+#include "domain/interval.h"
 
 namespace osml {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "cpu/members.h"
-#include "sense/latency_sources.h"
+#include "telemetry/latency_sources.h"
 
 namespace osml {
 

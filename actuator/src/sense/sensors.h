@@ -13,11 +13,11 @@
 #include "domain/types.h"
 #include "sense/cache_monitor.h"
 #include "sense/frequency.h"
-#include "sense/latency_sensor.h"
 #include "sense/perf_counters.h"
-#include "sense/telemetry_file.h"
-#include "sense/telemetry_socket.h"
 #include "sense/usage.h"
+#include "telemetry/latency_sensor.h"
+#include "telemetry/telemetry_file.h"
+#include "telemetry/telemetry_socket.h"
 
 namespace osml {
 

@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
+#include "base/kept_file.h"
 #include "base/result.h"
 #include "config/config.h"
-#include "sense/interval.h"
-#include "sense/kept_file.h"
+#include "domain/interval.h"
 #include "sense/processes.h"
 
 namespace osml {

@@ -1,0 +1,127 @@
+#include "node/knobs.h"
+
+#include "bandwidth/regulator_knob.h"
+#include "cpu/affinity.h"
+#include "cpu/cgroup1.h"
+#include "cpu/cgroup2.h"
+#include "cpu/members.h"
+#include "resctrl/group.h"
+#include "resctrl/knobs.h"
+
+namespace osml {
+
+namespace {
+
+std::unique_ptr<Knob> make_resctrl_knob(const KnobName& name, const Roots& roots, const resctrl::Info& info) {
+  resctrl::Site site{roots, resctrl::group_path(roots.resctrl, name.service, info.allocates()), name.match, info};
+  switch (name.aspect) {
+    case Aspect::Group:
+      return std::make_unique<resctrl::GroupKnob>(std::move(site));
+    case Aspect::Ways:
+      return std::make_unique<resctrl::WaysKnob>(std::move(site));
+    case Aspect::Mba:
+      return std::make_unique<resctrl::MbaKnob>(std::move(site));
+    case Aspect::Tasks:
+      return std::make_unique<resctrl::TasksKnob>(std::move(site));
+    default:
+      return nullptr;
+  }
+}
+
+std::unique_ptr<Knob> make_cgroup2_knob(const KnobName& name, const Roots& roots) {
+  switch (name.aspect) {
+    case Aspect::Cpus:
+      return std::make_unique<Cgroup2Cpuset>(roots, name.match);
+    case Aspect::Quota:
+      return std::make_unique<Cgroup2Quota>(roots, name.match);
+    case Aspect::Weight:
+      return std::make_unique<Cgroup2Weight>(roots, name.match);
+    default:
+      return nullptr;
+  }
+}
+
+std::unique_ptr<Knob> make_cgroup1_knob(const KnobName& name, const Roots& roots) {
+  switch (name.aspect) {
+    case Aspect::Cpus:
+      return std::make_unique<Cgroup1Cpuset>(roots, name.match);
+    case Aspect::Quota:
+      return std::make_unique<Cgroup1Quota>(roots, name.match);
+    case Aspect::Weight:
+      return std::make_unique<Cgroup1Weight>(roots, name.match);
+    default:
+      return nullptr;
+  }
+}
+
+bool is_absent(const Roots& roots, const Match& match) {
+  return match.cgroup && cgroup2_directory(roots, *match.cgroup).empty() &&
+         cgroup1_directory(roots, "cpuset", *match.cgroup).empty() &&
+         cgroup1_directory(roots, "cpu", *match.cgroup).empty();
+}
+
+// The first backend that works; the reasons of those before it are kept where none does.
+void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backends, const Roots& roots,
+            const std::optional<resctrl::Info>& info) {
+  std::string reasons;
+  for (const std::string& backend : backends) {
+    auto knob = make_knob({set.service, aspect, backend, set.match}, roots, info);
+    if (!knob) continue;
+    const Status usable = knob->probe();
+    if (usable) {
+      set.knobs[aspect] = std::move(knob);
+      return;
+    }
+    reasons += (reasons.empty() ? "" : "; ") + backend + ": " + usable.error().message;
+  }
+  set.missing[aspect] = reasons;
+}
+
+}  // namespace
+
+Knob* KnobSet::find(Aspect aspect) const {
+  const auto found = knobs.find(aspect);
+  return found == knobs.end() ? nullptr : found->second.get();
+}
+
+std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const std::optional<resctrl::Info>& info) {
+  if (name.backend == "resctrl") return make_resctrl_knob(name, roots, info.value_or(resctrl::Info{}));
+  if (name.backend == "cgroup2") return make_cgroup2_knob(name, roots);
+  if (name.backend == "cgroup1") return make_cgroup1_knob(name, roots);
+  if (name.backend == "regulator" && name.aspect == Aspect::Mba) {
+    return std::make_unique<RegulatorKnob>(roots, name.service, name.match, info);
+  }
+  if (name.backend == "affinity" && name.aspect == Aspect::Cpus) {
+    return std::make_unique<AffinityKnob>(roots, name.match);
+  }
+  return nullptr;
+}
+
+KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const Result<resctrl::Info>& resctrl) {
+  KnobSet set{service.spec.name, service.match, is_absent(config.roots, service.match), {}, {}};
+  const std::optional<resctrl::Info> info = resctrl ? std::optional(*resctrl) : std::nullopt;
+  if (info) {
+    for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Tasks}) {
+      choose(set, aspect, {"resctrl"}, config.roots, info);
+    }
+    const bool software = !info->mb && config.bandwidth.regulator;
+    choose(set, Aspect::Mba, {software ? "regulator" : "resctrl"}, config.roots, info);
+  } else {
+    set.missing[Aspect::Ways] = set.missing[Aspect::Mba] = resctrl.error().message;
+  }
+  if (set.absent) {
+    const std::string why = "cgroup " + *service.match.cgroup + " does not exist";
+    set.missing[Aspect::Cpus] = set.missing[Aspect::Quota] = set.missing[Aspect::Weight] = why;
+    return set;
+  }
+  const bool automatic = config.cpu.backend == "auto";
+  choose(set, Aspect::Cpus,
+         automatic ? std::vector<std::string>{"cgroup2", "cgroup1", "affinity"}
+                   : std::vector<std::string>{config.cpu.backend},
+         config.roots, info);
+  choose(set, Aspect::Quota, {"cgroup2", "cgroup1"}, config.roots, info);
+  choose(set, Aspect::Weight, {"cgroup2", "cgroup1"}, config.roots, info);
+  return set;
+}
+
+}  // namespace osml

@@ -1,0 +1,91 @@
+#include "report/audit.h"
+
+#include <array>
+#include <chrono>
+#include <ctime>
+#include <nlohmann/json.hpp>
+
+#include "domain/json.h"
+#include "domain/keys.h"
+
+namespace osml {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint64_t max_bytes = std::uint64_t{8} << 20U;
+constexpr std::array<const char*, 5> fields = {key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba};
+
+// The one wall-clock time of the agent: people look things up by it.
+std::string utc_now() {
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  std::tm parts{};
+  ::gmtime_r(&now.tv_sec, &parts);
+  std::array<char, 40> text{};
+  const std::size_t length = std::strftime(text.data(), text.size(), "%Y-%m-%dT%H:%M:%S", &parts);
+  constexpr long ns_per_ms = 1'000'000;
+  (void)std::snprintf(text.data() + length, text.size() - length, ".%03ldZ", now.tv_nsec / ns_per_ms);
+  return text.data();
+}
+
+json as_found(const std::vector<Assignment>& assignments, const std::string& service) {
+  for (const Assignment& assignment : assignments) {
+    if (assignment.service == service) return assignment;
+  }
+  return Assignment{service, {}, {}, {}, {}, {}};
+}
+
+json changes_between(const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
+  json changes = json::array();
+  for (const Assignment& assignment : after) {
+    const json old_values = as_found(before, assignment.service);
+    const json new_values = assignment;
+    for (const char* field : fields) {
+      if (old_values[field] == new_values[field]) continue;
+      changes.push_back({{key::service, assignment.service},
+                         {"field", field},
+                         {"old", old_values[field]},
+                         {"new", new_values[field]}});
+    }
+  }
+  return changes;
+}
+
+std::string word(const json& value) {
+  if (value.is_null()) return "unset";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+Audit::Audit(const fs::path& state_dir) : file_(state_dir / "audit.jsonl", max_bytes) {}
+
+Status Audit::record(double node_time_s, const Decision& decision, const Outcome& outcome,
+                     const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
+  const bool repeated = unchanged_ && outcome.status == "unchanged";
+  unchanged_ = outcome.status == "unchanged";
+  if (repeated) return done();
+  const json line = {{"time", utc_now()},
+                     {"node_time_s", node_time_s},
+                     {key::seq, outcome.seq},
+                     {key::policy, decision.policy},
+                     {key::status, outcome.status},
+                     {key::message, outcome.message},
+                     {key::duration_ms, outcome.duration_ms ? json(*outcome.duration_ms) : json(nullptr)},
+                     {"changes", changes_between(before, after)},
+                     {key::reasons, decision.reasons}};
+  return file_.append(line.dump(-1, ' ', false, json::error_handler_t::replace));
+}
+
+std::vector<std::string> changes_in_words(const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
+  std::vector<std::string> words;
+  for (const json& change : changes_between(before, after)) {
+    words.push_back(word(change[key::service]) + " " + word(change["field"]) + " " + word(change["old"]) + " -> " +
+                    word(change["new"]));
+  }
+  return words;
+}
+
+}  // namespace osml

@@ -1,0 +1,47 @@
+#include "report/json_lines.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+namespace osml {
+
+Status JsonLines::open() {
+  fd_ = Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!fd_.valid()) return errno_error(errno, "open " + path_.string());
+  struct stat info {};
+  if (::fstat(fd_.get(), &info) != 0) return errno_error(errno, "stat " + path_.string());
+  size_ = static_cast<std::uint64_t>(info.st_size);
+  return done();
+}
+
+Status JsonLines::rotate() {
+  const std::string older = path_.string() + ".1";
+  if (::rename(path_.c_str(), older.c_str()) != 0) return errno_error(errno, "rename " + path_.string());
+  return open();
+}
+
+Status JsonLines::append(const std::string& line) {
+  if (!fd_.valid()) {
+    if (Status opened = open(); !opened) return opened;
+  }
+  const std::string text = line + "\n";
+  if (max_bytes_ > 0 && size_ > 0 && size_ + text.size() > max_bytes_) {
+    if (Status rotated = rotate(); !rotated) return rotated;
+  }
+  const ssize_t written = ::write(fd_.get(), text.data(), text.size());
+  if (written < 0) return errno_error(errno, "write " + path_.string());
+  if (static_cast<std::size_t>(written) != text.size()) {
+    // What is appended later, by another run even, shall begin a line. From the end of the file as it is now: somebody
+    // may have emptied it since.
+    if (const off_t end = ::lseek(fd_.get(), 0, SEEK_END); end >= written) (void)!::ftruncate(fd_.get(), end - written);
+    return Error{ErrorKind::Capacity,
+                 "write " + path_.string() + ": only a part was written, and taken back; is the disk full?", ENOSPC};
+  }
+  size_ += static_cast<std::uint64_t>(written);
+  return done();
+}
+
+}  // namespace osml

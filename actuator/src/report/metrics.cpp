@@ -1,0 +1,170 @@
+#include "report/metrics.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "base/number.h"
+#include "report/self_usage.h"
+
+namespace osml {
+
+namespace {
+
+constexpr std::array<const char*, 6> outcome_names = {"applied",     "unchanged", "refused",
+                                                      "rolled_back", "failed",    "dry_run"};
+constexpr std::array<const char*, 4> failure_names = {"unreachable", "busy", "refused", "broken"};
+constexpr std::array<const char*, kernel_works> kernel_names = {"read", "reconcile", "apply", "restore"};
+constexpr std::array<const char*, 3> state_names = {"deciding", "holding", "fallback"};
+
+std::string escaped(const std::string& text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '\\' || c == '"') out += '\\';
+    out += c == '\n' ? ' ' : c;
+  }
+  return out;
+}
+
+// One family after the other; every sample carries the node.
+class Writer {
+ public:
+  explicit Writer(const std::string& node) : node_("node=\"" + escaped(node) + "\"") {}
+
+  Writer& family(std::string_view name, std::string_view type, std::string_view help) {
+    name_ = "osml_agent_" + std::string(name);
+    text_ += fmt::format("# HELP {0} {2}\n# TYPE {0} {1}\n", name_, type, help);
+    return *this;
+  }
+  Writer& sample(double value, const std::string& labels = {}) { return sample_of("", value, labels); }
+  Writer& sample_of(std::string_view suffix, double value, const std::string& labels = {}) {
+    text_ += fmt::format("{}{}{{{}{}{}}} {}\n", name_, suffix, node_, labels.empty() ? "" : ",", labels,
+                         format_number(value));
+    return *this;
+  }
+  void counter(std::string_view name, std::string_view help, double value) {
+    family(name, "counter", help).sample(value);
+  }
+  void gauge(std::string_view name, std::string_view help, double value) { family(name, "gauge", help).sample(value); }
+  [[nodiscard]] std::string take() { return std::move(text_); }
+
+ private:
+  std::string node_;
+  std::string name_;
+  std::string text_;
+};
+
+std::string label(std::string_view name, const std::string& value) {
+  return fmt::format("{}=\"{}\"", name, escaped(value));
+}
+
+double number(std::uint64_t count) { return static_cast<double>(count); }
+
+template <std::size_t n, class Values>
+void by_label(Writer& out, std::string_view name, const std::array<const char*, n>& names, const Values& values) {
+  for (std::size_t i = 0; i < n; ++i) out.sample(number(values.at(i)), label(name, names.at(i)));
+}
+
+}  // namespace
+
+void AgentMetrics::turn(const TurnReport& report, double unix_s, double took_s, std::uint64_t skipped) {
+  ++turns_;
+  skipped_ += skipped;
+  turn_s_ += took_s;
+  last_turn_unix_s_ = unix_s;
+  if (report.outcome) ++outcomes_[report.outcome->status];
+  if (report.failure) {
+    ++failures_.at(static_cast<std::size_t>(*report.failure));
+  } else {
+    last_decision_unix_s_ = unix_s;
+  }
+  for (std::size_t i = 0; i < kernel_works; ++i) kernel_.at(i) += report.kernel.at(i);
+  if (report.fell_back) ++fallbacks_;
+  if (report.changed_by_others) ++changed_by_others_;
+  if (report.server_ms) {
+    constexpr double s_per_ms = 1e-3;
+    ++answers_;
+    answers_s_ += *report.server_ms * s_per_ms;
+  }
+  last_ = report;
+}
+
+void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, const ExperienceOutbox* outbox) {
+  services_ = config.services.size();
+  waiting_ = outbox == nullptr ? 0 : outbox->buffer().size();
+  if (outbox != nullptr) {
+    sent_.see(outbox->courier().sent());
+    dropped_.see(outbox->buffer().dropped());
+    refused_.see(outbox->courier().refused());
+  }
+  for (const ServiceConfig& service : config.services) {
+    if (!service.latency || !service.latency->datagram) continue;
+    Datagrams& seen = datagrams_[service.spec.name];
+    if (const TelemetrySocket* socket = sockets.find(*service.latency->datagram)) {
+      seen.read.see(socket->received() - socket->ignored());
+      seen.ignored.see(socket->ignored());
+    }
+  }
+}
+
+std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) const {
+  Writer out(node);
+  out.family("info", "gauge", "Version of the agent; 1.").sample(1, label("version", OSML_VERSION));
+  out.gauge("up", "1 while the agent runs, 0 after it stopped in order.", up ? 1 : 0);
+  out.gauge("dry_run", "1 where the agent only says what it would do.", dry_run ? 1 : 0);
+  out.gauge("start_time_seconds", "When the agent started, Unix time.", start_unix_s_);
+  out.gauge("services", "Services that are configured.", number(services_));
+  out.counter("turns_total", "Intervals that were worked on.", number(turns_));
+  out.counter("turns_skipped_total", "Intervals that were left out because the one before took too long.",
+              number(skipped_));
+  out.family("turn_seconds", "summary", "Wall time of an interval's work, the server's answer included.")
+      .sample_of("_sum", turn_s_)
+      .sample_of("_count", number(turns_));
+  out.gauge("last_turn_time_seconds", "When the last interval was worked on, Unix time; 0 before the first.",
+            last_turn_unix_s_);
+  out.gauge("last_decision_time_seconds", "When the server last decided, Unix time; 0 before the first.",
+            last_decision_unix_s_.value_or(0));
+  out.family("state", "gauge", "1 for what the agent is doing: deciding, holding the last allocation, or fallback.");
+  for (std::size_t i = 0; i < state_names.size(); ++i) {
+    out.sample(up && static_cast<std::size_t>(last_.state) == i ? 1 : 0, label("state", state_names.at(i)));
+  }
+  out.counter("fallbacks_total", "Times that the server was silent for longer than hold_s.", number(fallbacks_));
+  out.family("decisions_total", "counter", "Decisions by what came of them, those of the fallback even included.");
+  for (const char* name : outcome_names) {
+    const auto found = outcomes_.find(name);
+    out.sample(found == outcomes_.end() ? 0 : number(found->second), label("outcome", name));
+  }
+  out.family("no_decision_total", "counter", "Intervals without a decision, by reason.");
+  by_label(out, "reason", failure_names, failures_);
+  out.family("server_seconds", "summary", "Wall time that questions to the server took, failed ones included.")
+      .sample_of("_sum", answers_s_)
+      .sample_of("_count", number(answers_));
+  out.family("kernel_errors_total", "counter", "What the kernel's files refused, by the work that it stopped.");
+  by_label(out, "work", kernel_names, kernel_);
+  out.counter("changed_by_others_total", "Times that somebody else had moved what the agent had set.",
+              number(changed_by_others_));
+  out.gauge("infeasible", "1 where the policy says that this node cannot satisfy its services.",
+            last_.infeasible ? 1 : 0);
+  out.gauge("missing", "Measurements and mechanisms that are missing now.", number(last_.missing.size()));
+  out.family("missing_info", "gauge", "1 for each thing that is missing now.");
+  for (const std::string& what : last_.missing) out.sample(1, label("what", what));
+  out.family("experiences_total", "counter", "Experiences by what became of them.")
+      .sample(number(sent_.total()), label("status", "sent"))
+      .sample(number(dropped_.total()), label("status", "dropped"))
+      .sample(number(refused_.total()), label("status", "refused"));
+  out.gauge("experiences_waiting", "Experiences that wait for the server.", number(waiting_));
+  out.family("datagrams_total", "counter", "Datagrams of services, by whether they made sense.");
+  for (const auto& [service, seen] : datagrams_) {
+    out.sample(number(seen.read.total()), label("service", service) + ",status=\"read\"");
+    out.sample(number(seen.ignored.total()), label("service", service) + ",status=\"ignored\"");
+  }
+  out.family("reloads_total", "counter", "Reloads of the configuration.")
+      .sample(number(reloads_taken_), label("status", "taken"))
+      .sample(number(reloads_refused_), label("status", "refused"));
+  out.counter("cpu_seconds_total", "CPU time of the agent.", process_cpu_s());
+  if (const auto rss_mib = resident_mib()) {
+    constexpr double bytes_per_mib = 1024.0 * 1024.0;
+    out.gauge("resident_memory_bytes", "Memory of the agent.", *rss_mib * bytes_per_mib);
+  }
+  return out.take();
+}
+
+}  // namespace osml

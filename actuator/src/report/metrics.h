@@ -1,0 +1,73 @@
+// The agent's own figures for Prometheus, by way of node_exporter's textfile collector: the agent opens no port. They
+// belong to the process, not to a configuration, so that no counter falls over a reload. Every series is there from
+// the start, at zero; only what is missing at the moment has series that come and go.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "config/config.h"
+#include "experience/outbox.h"
+#include "report/turn_report.h"
+#include "telemetry/telemetry_socket.h"
+
+namespace osml {
+
+// A total that goes on where its source begins at zero again.
+class Growth {
+ public:
+  void see(std::uint64_t now) {
+    total_ += now >= last_ ? now - last_ : now;
+    last_ = now;
+  }
+  [[nodiscard]] std::uint64_t total() const { return total_; }
+
+ private:
+  std::uint64_t last_ = 0;
+  std::uint64_t total_ = 0;
+};
+
+class AgentMetrics {
+ public:
+  explicit AgentMetrics(double unix_s) : start_unix_s_(unix_s) {}
+
+  // After every turn. `unix_s`: wall clock; `skipped`: turns that came too late for this one.
+  void turn(const TurnReport& report, double unix_s, double took_s, std::uint64_t skipped);
+  void reloaded(bool taken) { ++(taken ? reloads_taken_ : reloads_refused_); }
+  // What others count. No outbox: no experiences are sent at the moment.
+  void see(const Config& config, const TelemetrySockets& sockets, const ExperienceOutbox* outbox);
+  // Prometheus' text format. `up` is false in the last text of an agent that stops in order.
+  [[nodiscard]] std::string text(const std::string& node, bool up, bool dry_run) const;
+
+ private:
+  struct Datagrams {
+    Growth read, ignored;
+  };
+
+  double start_unix_s_;
+  std::uint64_t turns_ = 0;
+  std::uint64_t skipped_ = 0;
+  double turn_s_ = 0;
+  double last_turn_unix_s_ = 0;
+  std::optional<double> last_decision_unix_s_;
+  std::map<std::string, std::uint64_t> outcomes_;
+  std::array<std::uint64_t, 4> failures_{};  // by AskFailure
+  std::array<std::uint64_t, kernel_works> kernel_{};
+  std::uint64_t fallbacks_ = 0;
+  std::uint64_t changed_by_others_ = 0;
+  std::uint64_t answers_ = 0;
+  double answers_s_ = 0;
+  std::uint64_t reloads_taken_ = 0;
+  std::uint64_t reloads_refused_ = 0;
+  TurnReport last_;
+  std::size_t services_ = 0;
+  Growth sent_, dropped_, refused_;
+  std::size_t waiting_ = 0;
+  std::map<std::string, Datagrams> datagrams_;  // by service
+};
+
+}  // namespace osml

@@ -1,0 +1,104 @@
+#include "telemetry/latency_sources.h"
+
+#include <spdlog/spdlog.h>
+
+#include <cmath>
+
+#include "base/number.h"
+#include "telemetry/prometheus_text.h"
+
+namespace osml {
+
+namespace {
+
+// Exporters of large processes run to several hundred KiB.
+constexpr std::size_t longest_exposition = std::size_t{8} << 20U;
+
+}  // namespace
+
+Result<Latency> FileLatency::read(const Interval& interval) {
+  const Result<TelemetryReading>& reading = file_->read(interval);
+  if (!reading) return reading.error();
+  Latency latency = reading->sample.latency;
+  latency.age_s = reading->age_s;
+  return latency;
+}
+
+Result<Latency> DatagramLatency::read(const Interval& interval) {
+  if (!socket_) return socket_.error();
+  TelemetrySocket& socket = **socket_;
+  const std::string name = "datagram " + socket.path().string();
+  const TelemetrySocket::Arrived arrived = socket.take();
+  if (arrived.ignored > 0 && !complained_) {
+    spdlog::warn("{}: {} ignored, expected one JSON object of at most {} bytes in each; told once", name,
+                 arrived.ignored, TelemetrySocket::longest_datagram);
+  }
+  complained_ = arrived.ignored > 0;
+  if (!arrived.lines.empty()) {
+    last_ = combine(arrived.lines).latency;
+    last_s_ = interval.time_s;
+  } else if (arrived.ignored > 0) {
+    return Error{ErrorKind::Io, name + ": what came is no JSON object of at most " +
+                                    std::to_string(TelemetrySocket::longest_datagram) + " bytes"};
+  }
+  if (!last_) return Error{ErrorKind::Busy, name + ": nothing came yet; does the service run and send there?"};
+  const double age_s = std::max(0.0, interval.time_s - last_s_);
+  if (age_s > max_age_s_) {
+    return Error{ErrorKind::Busy, name + ": nothing came for " + format_number(std::round(age_s * 10) / 10) +
+                                      " s, expected at most " + format_number(max_age_s_) +
+                                      " s; does the service still run and send there?"};
+  }
+  Latency latency = *last_;
+  latency.age_s = age_s;
+  return latency;
+}
+
+PrometheusLatency::PrometheusLatency(PrometheusSource source, double timeout_s)
+    : source_(std::move(source)), http_({.timeout_s = timeout_s, .max_bytes = longest_exposition}) {}
+
+Result<Histogram> PrometheusLatency::fetch() {
+  const auto response = http_.get(source_.url);
+  if (!response) return response.error();
+  const HttpAnswer& answer = **response;
+  if (answer.status != 200) {
+    return Error{ErrorKind::Io, source_.url + " answered HTTP " + std::to_string(answer.status) + ", expected 200"};
+  }
+  if (answer.content_type.find("html") != std::string::npos) {
+    return Error{ErrorKind::Io, source_.url + " answered " + describe(answer) + ", expected Prometheus text"};
+  }
+  auto histogram = parse_histogram(answer.body, source_.metric, source_.labels);
+  if (!histogram) return histogram.error().wrap(source_.url);
+  return histogram;
+}
+
+Result<Latency> PrometheusLatency::read(const Interval& interval) {
+  auto now = fetch();
+  if (!now) {
+    last_.reset();  // a gap: what is gained over it is not this interval's
+    return now.error();
+  }
+  const std::optional<Histogram> before = std::exchange(last_, *now);
+  if (!before) return Error{ErrorKind::Busy, source_.url + ": first reading, latencies follow with the second"};
+  const auto gained = difference(*now, *before);
+  if (!gained) return Error{ErrorKind::Busy, source_.url + ": the counters were reset, latencies follow with the next"};
+  const double count = gained->buckets.back().count;
+  if (count <= 0) return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
+
+  const auto at = [&gained, this](double q) -> std::optional<double> {
+    const auto value = quantile(*gained, q);
+    return value ? std::optional<double>(*value * source_.unit_ms) : std::nullopt;
+  };
+  Latency latency;
+  latency.p50_ms = at(0.50);
+  latency.p95_ms = at(0.95);
+  latency.p99_ms = at(0.99);
+  if (gained->sum && gained->count && *gained->count > 0) {
+    latency.mean_ms = *gained->sum / *gained->count * source_.unit_ms;
+  }
+  latency.requests_per_s = count / interval.length_s;
+  latency.samples = static_cast<std::uint64_t>(std::llround(count));
+  latency.age_s = 0;
+  return latency;
+}
+
+}  // namespace osml

@@ -1,0 +1,97 @@
+#include "telemetry/telemetry_line.h"
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "domain/keys.h"
+
+namespace osml {
+
+namespace {
+
+using nlohmann::json;
+
+std::optional<double> number(const json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  if (!std::isfinite(value) || value < 0) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> count(const json& line, const char* key) {
+  const auto value = number(line, key);
+  constexpr double largest = 1e15;
+  if (!value || *value > largest) return std::nullopt;
+  return static_cast<std::uint64_t>(*value);
+}
+
+double weight(const TelemetrySample& sample) { return static_cast<double>(sample.latency.samples.value_or(1)); }
+
+std::optional<double> weighted(const std::vector<TelemetrySample>& lines, std::optional<double> Latency::*field) {
+  double sum = 0;
+  double weights = 0;
+  for (const TelemetrySample& line : lines) {
+    if (!(line.latency.*field)) continue;
+    sum += weight(line) * *(line.latency.*field);
+    weights += weight(line);
+  }
+  if (weights == 0 || !std::isfinite(sum)) return std::nullopt;
+  return sum / weights;
+}
+
+}  // namespace
+
+std::optional<TelemetrySample> parse_telemetry_line(std::string_view text) {
+  const json line = json::parse(text, nullptr, false);
+  if (!line.is_object()) return std::nullopt;
+  TelemetrySample sample;
+  sample.latency = {number(line, key::mean_ms),
+                    number(line, key::p50_ms),
+                    number(line, key::p95_ms),
+                    number(line, key::p99_ms),
+                    number(line, key::requests_per_s),
+                    count(line, key::samples),
+                    std::nullopt};
+  Counters& counters = sample.counters;
+  counters.cpu_usage_cores = number(line, key::cpu_usage_cores);
+  counters.throttled_s = number(line, key::throttled_s);
+  counters.threads = count(line, key::threads);
+  counters.instructions = number(line, key::instructions);
+  counters.cycles = number(line, key::cycles);
+  counters.ipc = number(line, key::ipc);
+  counters.llc_misses = number(line, key::llc_misses);
+  counters.llc_occupancy_mib = number(line, key::llc_occupancy_mib);
+  counters.bandwidth_gbps = number(line, key::bandwidth_gbps);
+  counters.bandwidth_total_gbps = number(line, key::bandwidth_total_gbps);
+  counters.frequency_ghz = number(line, key::frequency_ghz);
+  counters.rss_mib = number(line, key::rss_mib);
+  counters.vms_mib = number(line, key::vms_mib);
+  counters.work_rate = number(line, key::work_rate);
+  return sample;
+}
+
+TelemetrySample combine(const std::vector<TelemetrySample>& lines) {
+  const TelemetrySample* largest = &lines.front();
+  std::optional<std::uint64_t> samples;
+  double rate = 0;
+  std::size_t rates = 0;
+  for (const TelemetrySample& line : lines) {
+    if (weight(line) >= weight(*largest)) largest = &line;
+    if (line.latency.samples) samples = samples.value_or(0) + *line.latency.samples;
+    if (!line.latency.requests_per_s) continue;
+    rate += *line.latency.requests_per_s;
+    ++rates;
+  }
+  TelemetrySample combined;
+  combined.latency = largest->latency;
+  combined.latency.samples = samples;
+  combined.latency.mean_ms = weighted(lines, &Latency::mean_ms);
+  // Each line is about a time of its own, so rates are averaged, not added.
+  const bool known = rates > 0 && std::isfinite(rate);
+  combined.latency.requests_per_s = known ? std::optional<double>(rate / static_cast<double>(rates)) : std::nullopt;
+  combined.counters = lines.back().counters;
+  return combined;
+}
+
+}  // namespace osml

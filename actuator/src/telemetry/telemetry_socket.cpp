@@ -1,0 +1,145 @@
+#include "telemetry/telemetry_socket.h"
+
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/trust.h"
+
+namespace osml {
+
+namespace {
+
+sockaddr_un address_of(const fs::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  const std::string& text = path.native();
+  std::copy_n(text.data(), std::min(text.size(), sizeof(address.sun_path) - 1), address.sun_path);
+  return address;
+}
+
+// bind(2) and connect(2) want the general type.
+const sockaddr* general(const sockaddr_un& address) {
+  return reinterpret_cast<const sockaddr*>(&address);  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
+}
+
+Result<Fd> new_socket() {
+  Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return errno_error(errno, "socket");
+  return fd;
+}
+
+Error at(const fs::path& path, ErrorKind kind, const std::string& what) {
+  return {kind, "datagram " + path.string() + ": " + what, 0};
+}
+
+// Done: nothing is at the path any more.
+Status clear_away(const fs::path& path) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) {
+    return errno == ENOENT ? done() : Status(errno_error(errno, "datagram " + path.string()));
+  }
+  if (!S_ISSOCK(there.st_mode)) {
+    return at(path, ErrorKind::Input, "is there and no socket, expected a path where the agent can make one");
+  }
+  auto probe = new_socket();
+  if (!probe) return probe.error();
+  const sockaddr_un address = address_of(path);
+  if (::connect(probe->get(), general(address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
+    return at(path, ErrorKind::Busy, "another process listens there; stop it, or give this agent a path of its own");
+  }
+  // nobody listens: a crash left it
+  if (::unlink(path.c_str()) != 0) return errno_error(errno, "unlink " + path.string());
+  return done();
+}
+
+}  // namespace
+
+Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& path, unsigned mode) {
+  const fs::path directory = path.parent_path();
+  if (std::error_code code; !fs::is_directory(directory, code)) {
+    return at(path, ErrorKind::Input, "the directory " + directory.string() + " does not exist; make it first");
+  }
+  if (Status trusted = refuse_world_writable(directory, "the directory of the datagram socket"); !trusted) {
+    return trusted.error();
+  }
+  if (Status cleared = clear_away(path); !cleared) return cleared.error();
+  auto fd = new_socket();
+  if (!fd) return fd.error();
+  // The file is made with the socket's mode: closed until set_mode() opens it as far as was asked for.
+  if (::fchmod(fd->get(), S_IRUSR | S_IWUSR) != 0) return errno_error(errno, "datagram " + path.string());
+  const sockaddr_un address = address_of(path);
+  if (::bind(fd->get(), general(address), sizeof(address)) != 0) return errno_error(errno, "bind " + path.string());
+  // not make_shared: the constructor is private
+  std::shared_ptr<TelemetrySocket> made(new TelemetrySocket(path, std::move(*fd)));
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return errno_error(errno, "datagram " + path.string());
+  made->inode_ = there.st_ino;
+  made->device_ = there.st_dev;
+  if (Status set = made->set_mode(mode); !set) return set.error();
+  return made;
+}
+
+TelemetrySocket::~TelemetrySocket() {
+  if (in_place()) (void)::unlink(path_.c_str());
+}
+
+bool TelemetrySocket::in_place() const {
+  struct stat there {};
+  return ::lstat(path_.c_str(), &there) == 0 && there.st_ino == inode_ && there.st_dev == device_;
+}
+
+Status TelemetrySocket::set_mode(unsigned mode) {
+  if (::chmod(path_.c_str(), static_cast<mode_t>(mode)) != 0) return errno_error(errno, "chmod " + path_.string());
+  return done();
+}
+
+TelemetrySocket::Arrived TelemetrySocket::take() {
+  Arrived arrived;
+  std::array<char, longest_datagram> buffer{};
+  for (std::size_t count = 0; count < most_datagrams; ++count) {
+    // MSG_TRUNC: the length as it was sent, also where it did not fit
+    const ssize_t length = ::recv(fd_.get(), buffer.data(), buffer.size(), MSG_DONTWAIT | MSG_TRUNC);
+    if (length < 0 && errno == EINTR) continue;
+    if (length < 0) break;
+    ++received_;
+    const auto size = static_cast<std::size_t>(length);
+    auto sample = size <= buffer.size() ? parse_telemetry_line({buffer.data(), size}) : std::nullopt;
+    if (sample) {
+      arrived.lines.push_back(*sample);
+    } else {
+      ++arrived.ignored;
+    }
+  }
+  ignored_ += arrived.ignored;
+  return arrived;
+}
+
+Result<std::shared_ptr<TelemetrySocket>> TelemetrySockets::get(const fs::path& given, unsigned mode) {
+  const fs::path path = given.lexically_normal();
+  if (const auto found = open_.find(path); found != open_.end() && found->second->in_place()) {
+    if (Status set = found->second->set_mode(mode); !set) return set.error();
+    return found->second;
+  }
+  auto made = TelemetrySocket::open(path, mode);
+  if (!made) return made.error();
+  open_[path] = *made;
+  return *made;
+}
+
+const TelemetrySocket* TelemetrySockets::find(const fs::path& path) const {
+  const auto found = open_.find(path.lexically_normal());
+  return found == open_.end() ? nullptr : found->second.get();
+}
+
+void TelemetrySockets::drop_unused() {
+  std::erase_if(open_, [](const auto& one) { return one.second.use_count() == 1; });
+}
+
+}  // namespace osml

@@ -1,0 +1,208 @@
+// Latencies by Unix datagram: what services send, what others send, and what lies at the path already.
+#include <gmock/gmock.h>
+#include <grp.h>
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "scratch_tree.h"
+#include "telemetry/latency_sources.h"
+
+namespace osml {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ScratchTree;
+
+sockaddr_un address_of(const fs::path& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  path.native().copy(address.sun_path, sizeof(address.sun_path) - 1);
+  return address;
+}
+
+// A service's side: 0, or the errno.
+class Sender {
+ public:
+  explicit Sender(const fs::path& path) : address_(address_of(path)), fd_(::socket(AF_UNIX, SOCK_DGRAM, 0)) {}
+  int send(const std::string& text) const {
+    const auto* to = reinterpret_cast<const sockaddr*>(&address_);
+    const ssize_t sent = ::sendto(fd_.get(), text.data(), text.size(), MSG_DONTWAIT, to, sizeof(address_));
+    return sent < 0 ? errno : 0;
+  }
+  int connect() const {
+    return ::connect(fd_.get(), reinterpret_cast<const sockaddr*>(&address_), sizeof(address_)) == 0 ? 0 : errno;
+  }
+  int send_connected(const std::string& text) const {
+    return ::send(fd_.get(), text.data(), text.size(), MSG_DONTWAIT) < 0 ? errno : 0;
+  }
+
+ private:
+  sockaddr_un address_;
+  Fd fd_;
+};
+
+class DatagramTest : public testing::Test {
+ protected:
+  DatagramTest() : socket_(sockets_.get(path(), 0660)) {
+    if (socket_) latency_.emplace(socket_, 3.0);
+  }
+  fs::path path() const { return tree_ / "moses.sock"; }
+  Result<Latency> next(double length_s = 1) {
+    time_s_ += length_s;
+    return latency_->read({++turn_, time_s_, length_s});
+  }
+
+  ScratchTree tree_;
+  TelemetrySockets sockets_;
+  Result<std::shared_ptr<TelemetrySocket>> socket_;
+  std::optional<DatagramLatency> latency_;
+  std::uint64_t turn_ = 0;
+  double time_s_ = 0;
+};
+
+TEST_F(DatagramTest, WhatCameInOneIntervalIsOneReading) {
+  EXPECT_THAT(next().error().message, HasSubstr("nothing came yet"));
+  const Sender service(path());
+  EXPECT_EQ(service.send(R"({"mean_ms": 1, "p99_ms": 9, "samples": 300})"), 0);
+  EXPECT_EQ(service.send("{\"mean_ms\": 5, \"p99_ms\": 7, \"samples\": 100}\n"), 0);
+  const auto latency = next();
+  ASSERT_TRUE(latency) << latency.error().message;
+  EXPECT_EQ(latency->mean_ms, 2.0);
+  EXPECT_EQ(latency->p99_ms, 9.0);
+  EXPECT_EQ(latency->samples, 400U);
+  EXPECT_EQ(latency->age_s, 0.0);
+}
+
+TEST_F(DatagramTest, TheNewestStandsUntilItIsTooOld) {
+  EXPECT_EQ(Sender(path()).send(R"({"p99_ms": 4})"), 0);
+  ASSERT_TRUE(next());
+  const auto older = next(2);
+  ASSERT_TRUE(older);
+  EXPECT_EQ(older->p99_ms, 4.0);
+  EXPECT_EQ(older->age_s, 2.0);
+  EXPECT_THAT(next(1.5).error().message, HasSubstr("nothing came for 3.5 s, expected at most 3 s"));
+}
+
+TEST_F(DatagramTest, GarbageIsIgnoredAndCounted) {
+  const Sender service(path());
+  EXPECT_EQ(service.send("hello"), 0);
+  EXPECT_EQ(service.send(""), 0);
+  EXPECT_EQ(service.send(std::string(TelemetrySocket::longest_datagram + 1, ' ') + "{}"), 0);
+  EXPECT_EQ(service.send(std::string(TelemetrySocket::longest_datagram, '[')), 0);
+  EXPECT_THAT(next().error().message, HasSubstr("no JSON object of at most 8192 bytes"));
+  EXPECT_EQ((*socket_)->received(), 4U);
+  EXPECT_EQ((*socket_)->ignored(), 4U);
+  EXPECT_EQ(service.send("\xff\xfe"), 0);
+  EXPECT_EQ(service.send(R"({"p99_ms": 4})"), 0);
+  EXPECT_EQ(next()->p99_ms, 4.0) << "garbage beside it does not cost a good one";
+  EXPECT_EQ((*socket_)->ignored(), 5U);
+}
+
+TEST_F(DatagramTest, AFloodDoesNotHoldTheAgentUp) {
+  const Sender flooding(path());
+  int refused = 0;
+  for (int i = 0; i < 5000 && refused == 0; ++i) refused = flooding.send(R"({"p99_ms": 1})");
+  EXPECT_EQ(refused, EAGAIN) << "the kernel's queue is bounded, the sender learns it";
+  ASSERT_TRUE(next());
+  EXPECT_LE((*socket_)->received(), TelemetrySocket::most_datagrams);
+  EXPECT_GT((*socket_)->received(), 1U);
+}
+
+TEST_F(DatagramTest, OnlyWhoMayWriteMaySend) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be somebody else";
+  ASSERT_EQ(::chmod(tree_.root().c_str(), 0755), 0);
+  const auto error_as_nobody = [this] {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      constexpr uid_t nobody = 65534;
+      if (::setgroups(0, nullptr) != 0 || ::setgid(nobody) != 0 || ::setuid(nobody) != 0) ::_exit(255);
+      ::_exit(Sender(path()).send("{}"));
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(error_as_nobody(), EACCES);
+  ASSERT_TRUE(sockets_.get(path(), 0666)) << "a reload with another mode";
+  EXPECT_EQ(error_as_nobody(), 0);
+}
+
+TEST_F(DatagramTest, ASocketStaysWhileSomebodyHoldsItAndGoesAfterwards) {
+  const Sender service(path());
+  ASSERT_EQ(service.connect(), 0);
+  latency_.reset();
+  auto same = sockets_.get(path(), 0660);  // the next session
+  socket_ = Error{};
+  sockets_.drop_unused();
+  EXPECT_EQ(service.send_connected("{}"), 0) << "who has connected need not do so again";
+  EXPECT_EQ((*same)->take().lines.size(), 1U);
+  same = Error{};
+  sockets_.drop_unused();
+  EXPECT_FALSE(osml::exists(path()));
+  EXPECT_EQ(sockets_.find(path()), nullptr);
+}
+
+TEST_F(DatagramTest, ASocketWhoseFileWasRemovedIsMadeAnew) {
+  fs::remove(path());
+  const auto again = sockets_.get(path().parent_path() / "." / path().filename(), 0660);  // at a reload
+  ASSERT_TRUE(again) << again.error().message;
+  const Sender service(path());
+  EXPECT_EQ(service.send("{}"), 0);
+  EXPECT_EQ((*again)->take().lines.size(), 1U);
+  EXPECT_EQ(sockets_.find(path()), again->get());
+}
+
+TEST(TelemetrySocket, AStaleFileIsReplacedALiveOneIsNot) {
+  const ScratchTree tree;
+  const fs::path path = tree / "s.sock";
+  {
+    const Fd crashed(::socket(AF_UNIX, SOCK_DGRAM, 0));
+    const sockaddr_un address = address_of(path);
+    ASSERT_EQ(::bind(crashed.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const auto live = TelemetrySocket::open(path, 0660);
+    ASSERT_FALSE(live);
+    EXPECT_EQ(live.error().kind, ErrorKind::Busy);
+    EXPECT_THAT(live.error().message, HasSubstr("another process listens there"));
+  }
+  ASSERT_TRUE(osml::exists(path));
+  const auto opened = TelemetrySocket::open(path, 0660);
+  ASSERT_TRUE(opened) << opened.error().message;
+  struct stat there {};
+  ASSERT_EQ(::stat(path.c_str(), &there), 0);
+  EXPECT_EQ(there.st_mode & 07777U, 0660U);
+}
+
+TEST(TelemetrySocket, WhatIsNoSocketIsLeftAlone) {
+  const ScratchTree tree;
+  tree.write("notes.txt", "precious");
+  const auto over_file = TelemetrySocket::open(tree / "notes.txt", 0660);
+  ASSERT_FALSE(over_file);
+  EXPECT_EQ(over_file.error().kind, ErrorKind::Input);
+  EXPECT_EQ(tree.text("notes.txt"), "precious");
+  fs::create_symlink(tree / "notes.txt", tree / "link.sock");
+  EXPECT_FALSE(TelemetrySocket::open(tree / "link.sock", 0660));
+  EXPECT_THAT(TelemetrySocket::open(tree / "none" / "s.sock", 0660).error().message, HasSubstr("does not exist"));
+  fs::create_directory(tree / "open");
+  ASSERT_EQ(::chmod((tree / "open").c_str(), 01777), 0);
+  EXPECT_THAT(TelemetrySocket::open(tree / "open" / "s.sock", 0660).error().message,
+              HasSubstr("writable by everybody"));
+}
+
+TEST(TelemetrySocket, AnothersSocketIsNotRemovedAtTheEnd) {
+  const ScratchTree tree;
+  const fs::path path = tree / "s.sock";
+  auto first = TelemetrySocket::open(path, 0660);
+  ASSERT_TRUE(first);
+  fs::remove(path);
+  const auto second = TelemetrySocket::open(path, 0660);
+  ASSERT_TRUE(second);
+  first = Error{};
+  EXPECT_TRUE(osml::exists(path));
+}
+
+}  // namespace
+}  // namespace osml

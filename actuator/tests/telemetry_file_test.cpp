@@ -1,0 +1,117 @@
+// Telemetry files as they are in the field: missing, half-written, rotated, truncated, stale, full of other things.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "scratch_tree.h"
+#include "telemetry/telemetry_file.h"
+
+namespace osml {
+namespace {
+
+using testing::HasSubstr;
+using testing_support::ScratchTree;
+
+class TelemetryFileTest : public testing::Test {
+ protected:
+  const Result<TelemetryReading>& next() { return file_.read({++turn_, static_cast<double>(turn_), 1.0}); }
+
+  ScratchTree tree_;
+  std::uint64_t turn_ = 0;
+  TelemetryFile file_{tree_ / "t.jsonl", 3.0, 1.0};
+};
+
+TEST_F(TelemetryFileTest, MissingFileSaysSoAndRecovers) {
+  EXPECT_THAT(next().error().message, HasSubstr("No such file"));
+  tree_.write("t.jsonl", "{\"p99_ms\": 4}\n");
+  ASSERT_TRUE(next());
+  EXPECT_EQ(file_.read({turn_, 0, 1})->sample.latency.p99_ms, 4.0);
+}
+
+TEST_F(TelemetryFileTest, HalfWrittenLineWaitsUntilItIsComplete) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 4}\n{\"p99_ms\": 5");
+  EXPECT_EQ(next()->sample.latency.p99_ms, 4.0);
+  tree_.append("t.jsonl", "0}\n");
+  EXPECT_EQ(next()->sample.latency.p99_ms, 50.0);
+}
+
+TEST_F(TelemetryFileTest, OnlyAHalfLineIsNoReading) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 4");
+  EXPECT_THAT(next().error().message, HasSubstr("no complete line yet"));
+}
+
+TEST_F(TelemetryFileTest, OldLinesAtTheFirstLookAreHistory) {
+  tree_.write("t.jsonl", "{\"mean_ms\": 100}\n{\"mean_ms\": 2}\n");
+  EXPECT_EQ(next()->sample.latency.mean_ms, 2.0);
+}
+
+TEST_F(TelemetryFileTest, LinesOfOneIntervalAreCombined) {
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  tree_.append("t.jsonl",
+               "{\"mean_ms\": 1, \"p99_ms\": 9, \"samples\": 300, \"requests_per_s\": 100}\n"
+               "{\"mean_ms\": 5, \"p99_ms\": 7, \"samples\": 100, \"requests_per_s\": 50, \"work_rate\": 3}\n");
+  const auto& reading = next();
+  ASSERT_TRUE(reading);
+  EXPECT_EQ(reading->sample.latency.mean_ms, 2.0);
+  EXPECT_EQ(reading->sample.latency.p99_ms, 9.0);
+  EXPECT_EQ(reading->sample.latency.samples, 400U);
+  EXPECT_EQ(reading->sample.latency.requests_per_s, 75.0);
+  EXPECT_EQ(reading->sample.counters.work_rate, 3.0);
+}
+
+TEST_F(TelemetryFileTest, TruncatedFileIsReadFromItsStart) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n{\"p99_ms\": 2}\n");
+  (void)next();
+  tree_.write("t.jsonl", "{\"p99_ms\": 3}\n");
+  EXPECT_EQ(next()->sample.latency.p99_ms, 3.0);
+}
+
+TEST_F(TelemetryFileTest, RotatedFileIsReadFromItsStart) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  (void)next();
+  fs::rename(tree_ / "t.jsonl", tree_ / "t.jsonl.1");
+  tree_.write("t.jsonl", "{\"p99_ms\": 30}\n{\"p99_ms\": 31}\n");
+  EXPECT_EQ(next()->sample.latency.p99_ms, 31.0);
+}
+
+TEST_F(TelemetryFileTest, StaleFileIsMissingAndNotOldNews) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  EXPECT_TRUE(next());
+  fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(60));
+  const auto& reading = next();
+  ASSERT_FALSE(reading);
+  EXPECT_THAT(reading.error().message, HasSubstr("is stale: written 60"));
+}
+
+TEST_F(TelemetryFileTest, AgeIsNodeTime) {
+  TelemetryFile fast(tree_ / "t.jsonl", 3.0, 100.0);
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(1));
+  EXPECT_THAT(fast.read({1, 1, 1}).error().message, HasSubstr("stale"));
+}
+
+TEST_F(TelemetryFileTest, FileThatIsNoTelemetry) {
+  tree_.write("t.jsonl", "<html>\n[1, 2]\n");
+  EXPECT_THAT(next().error().message, HasSubstr("holds no JSON lines"));
+}
+
+TEST_F(TelemetryFileTest, ReadOncePerInterval) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  (void)next();
+  tree_.append("t.jsonl", "{\"p99_ms\": 2}\n");
+  EXPECT_EQ(file_.read({turn_, 0, 1})->sample.latency.p99_ms, 1.0);
+}
+
+TEST(TelemetryLine, MissingIsNeverZero) {
+  const auto sample =
+      parse_telemetry_line(R"({"p99_ms": null, "ipc": "fast", "cycles": -1, "novelty": 5, "rss_mib": 0})");
+  ASSERT_TRUE(sample);
+  EXPECT_FALSE(sample->latency.p99_ms);
+  EXPECT_FALSE(sample->latency.mean_ms);
+  EXPECT_FALSE(sample->counters.ipc);
+  EXPECT_FALSE(sample->counters.cycles);
+  EXPECT_EQ(sample->counters.rss_mib, 0.0);
+}
+
+}  // namespace
+}  // namespace osml
