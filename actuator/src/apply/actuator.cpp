@@ -10,6 +10,7 @@
 #include "apply/restore.h"
 #include "apply/validate.h"
 #include "base/number.h"
+#include "base/units.h"
 #include "resctrl/group.h"
 
 namespace osml {
@@ -26,10 +27,7 @@ std::string lines_of(const std::vector<Prepared>& changes, const std::vector<Ste
   return lines;
 }
 
-unsigned mbps(double gbps) {
-  constexpr double mb_per_gb = 1000;
-  return static_cast<unsigned>(std::llround(gbps * mb_per_gb));
-}
+unsigned mbps(double gbps) { return static_cast<unsigned>(std::llround(gbps * mb_per_gb)); }
 
 // One value of a service in the decision's terms; empty where it is not set or cannot be told.
 std::string value_of(const KnobSet& set, Aspect aspect) {

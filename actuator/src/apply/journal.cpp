@@ -13,8 +13,6 @@ namespace {
 using Json = nlohmann::json;
 
 constexpr int version = 1;
-constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Aspect::Tasks,
-                                Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
 
 std::optional<Aspect> aspect_named(const std::string& name) {
   const auto* const found =

@@ -5,6 +5,7 @@
 #include "apply/restore.h"
 #include "base/lock.h"
 #include "base/trust.h"
+#include "base/units.h"
 #include "config/trusted_file.h"
 
 namespace osml {
@@ -142,7 +143,6 @@ void Actuator::State::set_throttle(Platform& now) const {
     return knob != nullptr && knob->backend() == "regulator";
   });
   if (!software) return;
-  constexpr double mb_per_gb = 1000;
   constexpr double any_gbps = 1000;
   constexpr unsigned least_mbps = 100;
   const double most = config->platform.bandwidth_gbps.value_or(any_gbps) * mb_per_gb;
@@ -151,7 +151,6 @@ void Actuator::State::set_throttle(Platform& now) const {
 
 Wanted Actuator::State::wanted_of(const Assignment& assignment) const {
   if (!curve || !assignment.mba) return wanted_values(assignment);
-  constexpr double mb_per_gb = 1000;
   Assignment translated = assignment;
   translated.mba = curve->setting_for(*assignment.mba / mb_per_gb);
   return wanted_values(translated);

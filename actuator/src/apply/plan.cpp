@@ -13,9 +13,6 @@ namespace osml {
 
 namespace {
 
-constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Aspect::Tasks,
-                                Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
-
 // What old and new have in common, where that is less than the old and enough to live on.
 std::optional<std::string> common_cpus(const Change& change) {
   const auto now = parse_cpulist(change.now);

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <array>
 
+#include "base/units.h"
+
 namespace osml {
 
 namespace {
-
-constexpr double bytes_per_gb = 1e9;
 
 Result<double> gbps_over(double seconds, const CalibrationBench& bench) {
   const double start_s = bench.now_s();

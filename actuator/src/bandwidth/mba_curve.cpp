@@ -5,13 +5,13 @@
 #include <nlohmann/json.hpp>
 
 #include "base/number.h"
+#include "base/units.h"
 
 namespace osml {
 
 namespace {
 
 constexpr const char* schema = "osml/mba-curve/v1";
-constexpr double mb_per_gb = 1000;
 constexpr std::size_t most_points = 4096;
 constexpr double most_gbps = 1e5;
 constexpr unsigned most_setting = 16'000'000;

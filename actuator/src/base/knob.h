@@ -2,6 +2,7 @@
 // implements this contract, so that planning, journal, read-back, undo and restore are written once for all of them.
 #pragma once
 
+#include <array>
 #include <string>
 #include <string_view>
 
@@ -12,6 +13,8 @@ namespace osml {
 // What a knob sets; also the order in which the knobs of a service are first touched, and the reverse of the order in
 // which they are restored: a group exists before it has masks, and has masks before tasks move in.
 enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight };
+inline constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Aspect::Tasks,
+                                       Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
 
 // "group", "way_mask", "mba", "tasks", "cpus", "cpu_quota", "cpu_weight".
 std::string_view name_of(Aspect aspect);

@@ -11,7 +11,6 @@ namespace osml {
 
 namespace {
 
-constexpr std::size_t max_services = 64;
 // With the zero at its end.
 constexpr std::size_t longest_socket_path = sizeof(sockaddr_un::sun_path) - 1;
 constexpr NumberRange positive_ms{0, 1e9, true, "milliseconds above 0"};

@@ -9,16 +9,16 @@ namespace osml {
 
 namespace {
 
-constexpr const char* file = "cpuset.cpus";
+constexpr const char* cpuset_file = "cpuset.cpus";
 
 Result<CpuSet> read_cpus(const fs::path& directory) {
-  const auto text = read_text(directory / file);
+  const auto text = read_text(directory / cpuset_file);
   if (!text) return text.error();
   return parse_cpulist(*text);
 }
 
 Status write_cpus(const fs::path& directory, const CpuSet& cpus) {
-  return write_command(directory / file, format_cpulist(cpus) + "\n");
+  return write_command(directory / cpuset_file, format_cpulist(cpus) + "\n");
 }
 
 bool gone(const Error& error) { return error.code == ENOENT || error.code == ENODEV; }
@@ -51,11 +51,11 @@ Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match) : path_(mat
 
 Status Cgroup1Cpuset::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
-  if (!directory_.empty() && osml::exists(directory_ / file)) return done();
+  if (!directory_.empty() && osml::exists(directory_ / cpuset_file)) return done();
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpuset directory " + path_, 0};
 }
 
-Result<std::string> Cgroup1Cpuset::read() { return read_text(directory_ / file); }
+Result<std::string> Cgroup1Cpuset::read() { return read_text(directory_ / cpuset_file); }
 
 Status Cgroup1Cpuset::write(const std::string& value) {
   const auto cpus = parse_cpulist(value);
@@ -74,7 +74,7 @@ bool Cgroup1Cpuset::same(const std::string& read, const std::string& wanted) con
 Result<std::string> Cgroup1Cpuset::snapshot() {
   std::string text;
   for (const fs::path& group : cgroup_tree(directory_)) {
-    const auto cpus = read_text(group / file);
+    const auto cpus = read_text(group / cpuset_file);
     if (!cpus && gone(cpus.error())) continue;
     if (!cpus) return cpus.error();
     text += (group == directory_ ? "." : fs::relative(group, directory_).string()) + "=" + *cpus + "\n";
@@ -83,7 +83,7 @@ Result<std::string> Cgroup1Cpuset::snapshot() {
 }
 
 Status Cgroup1Cpuset::restore(const std::string& snapshot) {
-  if (directory_.empty() || !osml::exists(directory_ / file)) return done();
+  if (directory_.empty() || !osml::exists(directory_ / cpuset_file)) return done();
   std::map<fs::path, CpuSet> wanted;
   for (const std::string_view line : split_lines(snapshot)) {
     const std::size_t equals = line.rfind('=');
@@ -92,7 +92,7 @@ Status Cgroup1Cpuset::restore(const std::string& snapshot) {
     if (!cpus) return cpus.error();
     const std::string below(line.substr(0, equals));
     const fs::path group = below == "." ? directory_ : directory_ / below;
-    if (osml::exists(group / file)) wanted[group] = *cpus;
+    if (osml::exists(group / cpuset_file)) wanted[group] = *cpus;
   }
   return set_tree(wanted);
 }

@@ -16,8 +16,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 // The kernel answers at once; a tree that user space serves takes some milliseconds.
-constexpr auto settle_patience = std::chrono::milliseconds(300);
-constexpr auto settle_pause = std::chrono::milliseconds(2);
+constexpr auto effective_patience = std::chrono::milliseconds(300);
+constexpr auto effective_pause = std::chrono::milliseconds(2);
 
 bool same_cpus(const std::string& a, const std::string& b) {
   const auto left = parse_cpulist(a);
@@ -26,7 +26,7 @@ bool same_cpus(const std::string& a, const std::string& b) {
 }
 
 Status await_effective(const fs::path& directory, const std::string& wanted) {
-  const auto deadline = Clock::now() + settle_patience;
+  const auto deadline = Clock::now() + effective_patience;
   while (true) {
     const auto effective = read_text(directory / "cpuset.cpus.effective");
     if (!effective) return done();  // trees without the file have nothing to say
@@ -38,7 +38,7 @@ Status await_effective(const fs::path& directory, const std::string& wanted) {
                        "; give the parent cgroup these CPUs or take them off cpu.cpus",
                    0};
     }
-    std::this_thread::sleep_for(settle_pause);
+    std::this_thread::sleep_for(effective_pause);
   }
 }
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdio>
 
+#include "base/units.h"
+
 namespace osml {
 
 namespace {
@@ -13,7 +15,6 @@ constexpr double allowed_excess = 1.1;
 // GB/s of a throttle; none where it is no bandwidth.
 std::optional<double> wanted_gbps(const Platform& platform, const Assignment& assignment) {
   if (!platform.mba || !assignment.mba || platform.mba->unit == "percent") return std::nullopt;
-  constexpr double mb_per_gb = 1000;
   constexpr double eighths = 8;
   return *assignment.mba / (platform.mba->unit == "mbps" ? mb_per_gb : eighths);
 }

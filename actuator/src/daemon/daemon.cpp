@@ -8,6 +8,7 @@
 #include "base/clock.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
+#include "domain/json.h"
 #include "report/json_lines.h"
 #include "report/log.h"
 #include "report/metrics.h"
@@ -36,11 +37,6 @@ double unix_now_s() {
 }
 
 double wall_interval_s(const Config& config) { return config.interval_s / config.time_scale; }
-
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
 
 // Zero from the start; null where none are sent.
 json experiences_json(const ExperienceOutbox* outbox) {

@@ -12,8 +12,6 @@ namespace {
 
 constexpr double longest_peace_s = 60;  // of wall time: no Retry-After may switch the agent off
 
-bool took_effect(const Outcome& outcome) { return outcome.status == "applied" || outcome.status == "unchanged"; }
-
 }  // namespace
 
 Loop::Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -33,5 +34,11 @@ Result<Partition> parse_partition(const nlohmann::json& object, const std::strin
 // A decision that is part of a larger document.
 Result<Decision> parse_decision(const nlohmann::json& object, const std::string& field);
 Result<Platform> parse_platform(const nlohmann::json& object, const std::string& field);
+
+// null where there is no value.
+template <class T, class Json = nlohmann::json>
+Json or_null(const std::optional<T>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
 
 }  // namespace osml

@@ -12,7 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t max_services = 64;
 constexpr std::size_t max_reasons = 1000;
 constexpr std::uint64_t max_count = 65536;        // cores, ways, percent, MB/s steps: far above any machine
 constexpr std::uint64_t max_mba = 16'000'000;     // MB/s

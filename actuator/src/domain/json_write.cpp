@@ -12,11 +12,6 @@ namespace {
 
 using nlohmann::json;
 
-template <class T>
-json or_null(const std::optional<T>& value) {
-  return value ? json(*value) : json(nullptr);
-}
-
 std::string hex(std::uint64_t mask) {
   std::array<char, 16> digits{};
   auto* const end = std::to_chars(digits.data(), digits.data() + digits.size(), mask, 16).ptr;

@@ -10,6 +10,9 @@
 
 namespace osml {
 
+// Of one node.
+inline constexpr std::size_t max_services = 64;
+
 struct CacheDomain {
   unsigned id = 0;
   std::string cpus;
@@ -97,6 +100,8 @@ struct Outcome {
   std::string message;
   std::optional<double> duration_ms;
 };
+// The machine is as the decision says it shall be.
+inline bool took_effect(const Outcome& outcome) { return outcome.status == "applied" || outcome.status == "unchanged"; }
 
 struct Observation {
   std::string node;

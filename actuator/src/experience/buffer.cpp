@@ -11,14 +11,14 @@ namespace {
 constexpr std::string_view head = R"({"experiences":[)";
 constexpr std::string_view tail = "]}";
 constexpr std::string_view before_key = R"({"before":)";
-constexpr std::string_view decision_key = R"(,"decision":)";
+constexpr std::string_view between_key = R"(,"decision":)";
 constexpr std::string_view after_key = R"(,"after":)";
 
 }  // namespace
 
 std::size_t Experience::bytes() const {
   constexpr std::size_t brace_and_comma = 2;
-  return before->size() + decision.size() + after->size() + before_key.size() + decision_key.size() + after_key.size() +
+  return before->size() + decision.size() + after->size() + before_key.size() + between_key.size() + after_key.size() +
          brace_and_comma;
 }
 
@@ -51,7 +51,7 @@ std::optional<ExperienceBuffer::Batch> ExperienceBuffer::batch(std::size_t max_c
   for (std::size_t i = 0; i < count; ++i) {
     const Experience& experience = waiting_[i];
     if (i > 0) batch.body += ',';
-    ((batch.body += before_key) += *experience.before) += decision_key;
+    ((batch.body += before_key) += *experience.before) += between_key;
     ((batch.body += experience.decision) += after_key) += *experience.after;
     batch.body += '}';
   }

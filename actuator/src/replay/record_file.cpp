@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr const char* observation_key = "observation";
 constexpr const char* decision_key = "decision";
-constexpr std::size_t longest_line = std::size_t{4} << 20U;
+constexpr std::size_t longest_record = std::size_t{4} << 20U;
 constexpr std::size_t most_complaints = 20;
 
 bool is_observation_schema(std::string_view text) { return text == key::observation_schema; }
@@ -57,7 +57,7 @@ bool is_configured(const Config& config, const std::string& service) {
 }  // namespace
 
 RecordFile::RecordFile(fs::path path, std::ifstream stream, const Config& config, SeqRange range)
-    : path_(std::move(path)), stream_(std::move(stream)), text_(longest_line + 2), config_(&config), range_(range) {}
+    : path_(std::move(path)), stream_(std::move(stream)), text_(longest_record + 2), config_(&config), range_(range) {}
 
 Result<RecordFile> RecordFile::open(const fs::path& path, const Config& config, SeqRange range) {
   if (std::error_code code; !fs::is_regular_file(path, code)) {
@@ -124,8 +124,8 @@ Result<std::optional<std::string_view>> RecordFile::read_text() {
   if (stream_.bad()) return Error{ErrorKind::Io, "the file cannot be read from here on; is its disk well?", 0};
   if (stream_.eof()) {
     if (taken == 0) return std::optional<std::string_view>();
-    if (taken <= longest_line) return std::optional(std::string_view(text_.data(), taken));
-  } else if (!stream_.fail() && taken - 1 <= longest_line) {
+    if (taken <= longest_record) return std::optional(std::string_view(text_.data(), taken));
+  } else if (!stream_.fail() && taken - 1 <= longest_record) {
     return std::optional(std::string_view(text_.data(), taken - 1));  // without the line end
   } else if (stream_.fail()) {
     stream_.clear();

@@ -6,7 +6,6 @@ namespace osml {
 
 namespace {
 
-bool took_effect(const Outcome& outcome) { return outcome.status == "applied" || outcome.status == "unchanged"; }
 bool kernel_failed(const Outcome& outcome) { return outcome.status == "rolled_back" || outcome.status == "failed"; }
 
 }  // namespace

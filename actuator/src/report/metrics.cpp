@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/number.h"
+#include "base/units.h"
 #include "report/self_usage.h"
 
 namespace osml {
@@ -161,7 +162,6 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
       .sample(number(reloads_refused_), label("status", "refused"));
   out.counter("cpu_seconds_total", "CPU time of the agent.", process_cpu_s());
   if (const auto rss_mib = resident_mib()) {
-    constexpr double bytes_per_mib = 1024.0 * 1024.0;
     out.gauge("resident_memory_bytes", "Memory of the agent.", *rss_mib * bytes_per_mib);
   }
   return out.take();

@@ -12,8 +12,8 @@ namespace osml::resctrl {
 
 namespace {
 
-constexpr auto settle_patience = std::chrono::seconds(1);
-constexpr auto settle_pause = std::chrono::milliseconds(2);
+constexpr auto whole_patience = std::chrono::seconds(1);
+constexpr auto whole_pause = std::chrono::milliseconds(2);
 
 Error bad_line(std::string_view line) {
   return {ErrorKind::Io, "schemata line '" + std::string(line) + "' is not of the form NAME:ID=VALUE;...", 0};
@@ -75,7 +75,7 @@ const SchemataLine* find_line(const Schemata& schemata, std::string_view resourc
 }
 
 Result<Schemata> read_schemata(const fs::path& group, const std::vector<std::string>& whole) {
-  const auto deadline = std::chrono::steady_clock::now() + settle_patience;
+  const auto deadline = std::chrono::steady_clock::now() + whole_patience;
   while (true) {
     auto text = read_text(group / "schemata");
     if (!text) return text.error();
@@ -85,7 +85,7 @@ Result<Schemata> read_schemata(const fs::path& group, const std::vector<std::str
       if (!schemata) return schemata.error().wrap((group / "schemata").string());
       return Error{ErrorKind::Io, (group / "schemata").string() + " lacks a resource that the root group has", 0};
     }
-    std::this_thread::sleep_for(settle_pause);
+    std::this_thread::sleep_for(whole_pause);
   }
 }
 

@@ -7,7 +7,7 @@ namespace osml::resctrl {
 
 namespace {
 
-constexpr const char* absent = "absent";
+constexpr const char* no_group = "absent";
 
 Result<std::uint64_t> parse_number(const std::string& value, int base, const char* what) {
   const auto number = parse_unsigned(value, base);
@@ -77,7 +77,7 @@ Status SchemataKnob::command(const std::vector<SchemataLine>& lines) {
 }
 
 Result<std::string> SchemataKnob::snapshot() {
-  if (!osml::exists(site_.group / "schemata")) return std::string(absent);
+  if (!osml::exists(site_.group / "schemata")) return std::string(no_group);
   const auto schemata = read_schemata(site_.group, resources());
   if (!schemata) return schemata.error();
   std::string text;
@@ -86,7 +86,7 @@ Result<std::string> SchemataKnob::snapshot() {
 }
 
 Status SchemataKnob::restore(const std::string& snapshot) {
-  if (snapshot == absent || !osml::exists(site_.group / "schemata")) return done();
+  if (snapshot == no_group || !osml::exists(site_.group / "schemata")) return done();
   auto lines = parse_schemata(snapshot);
   if (!lines) return lines.error();
   const auto now = read_schemata(site_.group, resources());

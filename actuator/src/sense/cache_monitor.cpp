@@ -1,15 +1,9 @@
 #include "sense/cache_monitor.h"
 
+#include "base/units.h"
 #include "resctrl/monitor.h"
 
 namespace osml {
-
-namespace {
-
-constexpr double bytes_per_mib = 1024.0 * 1024.0;
-constexpr double bytes_per_gb = 1e9;
-
-}  // namespace
 
 void CacheMonitor::scan(const std::string& group) {
   group_ = group;

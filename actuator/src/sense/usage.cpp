@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "base/units.h"
 #include "cpu/members.h"
 
 namespace osml {
@@ -10,7 +11,6 @@ namespace {
 
 constexpr double us_per_s = 1e6;
 constexpr double ns_per_s = 1e9;
-constexpr double bytes_per_mib = 1024.0 * 1024.0;
 
 }  // namespace
 
