@@ -61,7 +61,7 @@ Status Engine::open_files() {
     int fd = -1;
     if (!spec.output.empty()) {
       fd = ::open(spec.output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-      if (fd < 0) return errno_error(errno, "output '" + spec.output + "' of service '" + spec.name + "'");
+      if (fd < 0) return errno_error(errno, "cannot open output '" + spec.output + "' of service '" + spec.name + "'");
     }
     outputs_.push_back(fd);
   }
@@ -70,7 +70,7 @@ Status Engine::open_files() {
   event.data.u64 = kControlKey;
   // A file or /dev/null as standard input cannot be waited for (EPERM): then there is no control, which is fine.
   if (::epoll_ctl(epoll_, EPOLL_CTL_ADD, STDIN_FILENO, &event) != 0 && errno != EPERM && errno != EBADF) {
-    return errno_error(errno, "standard input");
+    return errno_error(errno, "cannot watch standard input");
   }
   return done();
 }
@@ -117,7 +117,7 @@ Status Engine::write_intervals(Nanos now) {
     const std::string line = targets_[i]->interval_line(now);
     if (outputs_[i] < 0) continue;
     if (::write(outputs_[i], line.data(), line.size()) != static_cast<ssize_t>(line.size())) {
-      return errno_error(errno, "writing the telemetry file '" + targets_[i]->output() + "'");
+      return errno_error(errno, "cannot write the telemetry file '" + targets_[i]->output() + "'");
     }
   }
   // From the schedule, not from now: intervals do not drift. After a stop of the whole process, start afresh.

@@ -36,14 +36,15 @@ int run(int argc, char** argv) {
   std::vector<std::string> services;
   bool no_precedence = false;
   CLI::App app{
-      "Open-loop load generator. Requests are due at the times of a Poisson process; latency counts from then, so "
-      "queueing is never hidden. Standard input takes 'rate SERVICE REQUESTS_PER_S', 'mark LABEL' and 'quit'."};
+      "Open-loop load generator. A Poisson process sets the due time of each request. Latency is measured from the due "
+      "time, so it includes queueing. Standard input accepts 'rate SERVICE REQUESTS_PER_S', 'mark LABEL' and 'quit'."};
   app.add_option("--service", services,
                  "name=N,protocol=redis|memcached|http,address=IPv4:PORT[,rate=PER_S][,connections=8][,output=FILE]")
       ->required();
   app.add_option("--interval-s", options.interval_s, "Seconds between telemetry lines")
       ->check(CLI::Range(0.05, 3600.0));
-  app.add_option("--duration-s", options.duration_s, "Stop after this long; 0 = until 'quit' or end of input")
+  app.add_option("--duration-s", options.duration_s,
+                 "Stop after this number of seconds; 0 = until 'quit' or end of input")
       ->check(CLI::Range(0.0, 1e6));
   app.add_option("--seed", options.seed, "Seed of all arrival times and request mixes");
   app.add_flag("--no-precedence", no_precedence, "Stay at normal priority (for tests)");
@@ -57,7 +58,8 @@ int run(int argc, char** argv) {
     const auto spec = osml::loadgen::parse_service(text);
     if (!spec) return fail(spec.error());
     if (!names.insert(spec->name).second) {
-      return fail({osml::ErrorKind::Input, "service '" + spec->name + "' is given twice: names must differ", 0});
+      return fail({osml::ErrorKind::Input,
+                   "service '" + spec->name + "' is given twice; give each service a different name", 0});
     }
     options.services.push_back(*spec);
   }

@@ -26,12 +26,12 @@ struct Arguments {
 };
 
 void add_common(CLI::App& command, Options& options) {
-  command.add_option("--config", options.config, "Configuration of this node")->capture_default_str();
+  command.add_option("--config", options.config, "Configuration file of this node")->capture_default_str();
   command.add_flag("--json", options.json, "One JSON document on standard output instead of a table");
-  command.add_option("--resctrl-root", options.resctrl_root, "Where resctrl is mounted");
-  command.add_option("--cgroup-root", options.cgroup_root, "Where the cgroup file systems are mounted");
-  command.add_option("--proc-root", options.proc_root, "Where procfs is mounted");
-  command.add_option("--sysfs-root", options.sysfs_root, "Where sysfs is mounted");
+  command.add_option("--resctrl-root", options.resctrl_root, "Mount point of resctrl");
+  command.add_option("--cgroup-root", options.cgroup_root, "Mount point of the cgroup file systems");
+  command.add_option("--proc-root", options.proc_root, "Mount point of procfs");
+  command.add_option("--sysfs-root", options.sysfs_root, "Mount point of sysfs");
   command.add_flag("--fault-injection", options.fault_injection)->group("");  // for crash tests; not in the help
 }
 
@@ -47,10 +47,11 @@ osml::Status run(const Arguments& arguments) {
 }
 
 void add_replay(CLI::App& command, osml::cli::Replaying& replaying) {
-  command.add_option("FILE", replaying.file, "What run --record wrote")->required();
+  command.add_option("FILE", replaying.file, "Record that osml-agent run --record wrote")->required();
   command.add_option("--from", replaying.range.from, "First decision, by its number");
   command.add_option("--to", replaying.range.to, "Last decision, by its number");
-  command.add_option("--pace", replaying.pace, "Node time per wall time, 1 = as it was; without: as fast as it goes")
+  command
+      .add_option("--pace", replaying.pace, "Node time per wall time; 1 = recorded speed; default: as fast as possible")
       ->check(CLI::Range(0.001, 1000.0));
 }
 
@@ -66,57 +67,58 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
     });
     return command;
   };
-  subcommand("probe", "What this machine can do, and why not",
+  subcommand("probe", "Show the mechanisms of this machine, and why some are not available",
              [&] { return osml::cli::probe(arguments.options, std::cout); });
-  CLI::App* daemon =
-      subcommand("run", "Sense, ask the server, apply, once an interval", [&] { return run(arguments); });
-  daemon->add_option("--ticks", arguments.ticks, "Stop after so many intervals");
+  CLI::App* daemon = subcommand("run", "Measure, request a decision and apply it, once in each interval",
+                                [&] { return run(arguments); });
+  daemon->add_option("--ticks", arguments.ticks, "Stop after this number of intervals");
   daemon->add_flag("--once", arguments.once, "Stop after one interval");
-  daemon->add_option("--record", arguments.record, "Append every observation and the decision on it to this file");
-  daemon->add_option("--stats", arguments.stats, "Append the agent's own use of CPU and memory to this file");
-  subcommand("show", "The partition as the machine has it now",
+  daemon->add_option("--record", arguments.record, "Append every observation and its decision to this file");
+  daemon->add_option("--stats", arguments.stats, "Append the CPU and memory use of the agent to this file");
+  subcommand("show", "Show the current partition of the machine",
              [&] { return osml::cli::show(arguments.options, std::cout); });
-  CLI::App* apply = subcommand("apply", "Apply one decision by hand",
+  CLI::App* apply = subcommand("apply", "Apply one decision from a file",
                                [&] { return osml::cli::apply(arguments.options, arguments.decision, std::cout); });
-  apply->add_option("FILE", arguments.decision, "The decision, JSON")->required();
-  CLI::App* restore = subcommand("restore", "Put back what was found before the first change",
+  apply->add_option("FILE", arguments.decision, "File with the decision, JSON")->required();
+  CLI::App* restore = subcommand("restore", "Restore the settings from before the first change",
                                  [&] { return osml::cli::restore(arguments.options, std::cout); });
-  CLI::App* replay = subcommand("replay", "Apply the decisions of a record once more and compare what comes of them",
+  CLI::App* replay = subcommand("replay", "Apply the decisions of a record again and compare the outcomes",
                                 [&] { return osml::cli::replay(arguments.options, arguments.replaying, std::cout); });
   add_replay(*replay, arguments.replaying);
   CLI::App* calibrate =
-      subcommand("calibrate-mba", "Measure what each throttle of memory bandwidth gives, with an antagonist",
+      subcommand("calibrate-mba", "Measure the memory bandwidth of a running job at each throttle",
                  [&] { return osml::cli::calibrate_mba(arguments.options, arguments.calibration, std::cout); });
   osml::cli::Calibration& calibration = arguments.calibration;
   calibrate
-      ->add_option("--service", calibration.service, "Configured job that takes all bandwidth it gets, like stream")
+      ->add_option("--service", calibration.service,
+                   "Configured best-effort job that uses all memory bandwidth it gets, such as stream")
       ->required();
-  calibrate->add_option("--out", calibration.file, "File of the curve")->capture_default_str();
-  calibrate->add_option("--settle-s", calibration.settle_s, "Wait after each setting")
+  calibrate->add_option("--out", calibration.file, "Output file for the curve")->capture_default_str();
+  calibrate->add_option("--settle-s", calibration.settle_s, "Seconds to wait after each setting")
       ->capture_default_str()
       ->check(CLI::Range(0.0, 600.0));
-  calibrate->add_option("--measure-s", calibration.measure_s, "Length of each measurement")
+  calibrate->add_option("--measure-s", calibration.measure_s, "Seconds of each measurement")
       ->capture_default_str()
       ->check(CLI::Range(0.05, 600.0));
-  calibrate->add_option("--points", calibration.points, "Settings to measure, at most")
+  calibrate->add_option("--points", calibration.points, "Largest number of settings to measure")
       ->capture_default_str()
       ->check(CLI::Range(2, 1000));
   // It looks at nothing of this machine, so it takes none of the options.
-  app.add_subcommand("schema", "JSON schema of the configuration")->callback([chosen] {
+  app.add_subcommand("schema", "Print the JSON schema of the configuration")->callback([chosen] {
     *chosen = [] {
       std::cout << osml::cli::agent_schema;
       return osml::done();
     };
   });
   for (CLI::App* command : {daemon, apply, restore, replay, calibrate}) {
-    command->add_flag("--dry-run", arguments.options.dry_run, "Say what would be done, write nothing");
+    command->add_flag("--dry-run", arguments.options.dry_run, "Print what would change, and change nothing");
   }
   return [chosen] { return (*chosen)(); };
 }
 
 int run_main(int argc, char** argv) {
   spdlog::set_default_logger(spdlog::stderr_logger_mt("osml-agent"));
-  CLI::App app("Keeps latency-critical services of this node inside their targets.", "osml-agent");
+  CLI::App app("Keeps the latency-critical services of this node within their latency targets.", "osml-agent");
   app.set_version_flag("--version", OSML_VERSION);
   app.require_subcommand(1);
   Arguments arguments;

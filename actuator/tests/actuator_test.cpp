@@ -65,7 +65,7 @@ TEST_F(ActuatorTest, AStepThatFailsLeavesEverythingAsItWas) {
   auto actuator = open();
   const Outcome outcome = actuator->apply(decision_);
   EXPECT_EQ(outcome.status, "rolled_back");
-  EXPECT_NE(outcome.message.find("grants 6-7"), std::string::npos) << outcome.message;
+  EXPECT_NE(outcome.message.find("the kernel allows 6-7"), std::string::npos) << outcome.message;
   EXPECT_EQ(cpus("a"), "");
   EXPECT_EQ(cpus("b"), "");
   const auto journal = nlohmann::json::parse(tree_.text("state/journal.json"));

@@ -77,7 +77,8 @@ TEST_P(WrongCurveTest, IsRefusedInOneSentence) {
 INSTANTIATE_TEST_SUITE_P(
     Files, WrongCurveTest,
     testing::Values(
-        Wrong{"", "no curve"}, Wrong{"[1]", "no curve"}, Wrong{R"({"schema": "x"})", "no curve"},
+        Wrong{"", "not a bandwidth curve"}, Wrong{"[1]", "not a bandwidth curve"},
+        Wrong{R"({"schema": "x"})", "not a bandwidth curve"},
         Wrong{R"({"schema": "osml/mba-curve/v1"})", "expected \"unit\""},
         Wrong{R"({"schema": "osml/mba-curve/v1", "unit": "percent", "points": []})", "0 points, expected at least 2"},
         Wrong{R"({"schema": "osml/mba-curve/v1", "unit": "furlong", "points": []})", "unit 'furlong'"},
@@ -86,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(
               "points[0], expected"},
         Wrong{R"({"schema": "osml/mba-curve/v1", "unit": "percent",
                   "points": [{"setting": 20, "gbps": 1}, {"setting": 10, "gbps": 2}]})",
-              "points[1].setting is 10, expected settings to ascend"},
+              "points[1].setting is 10, expected settings in ascending order"},
         Wrong{R"({"schema": "osml/mba-curve/v1", "unit": "percent",
                   "points": [{"setting": 10, "gbps": 0}, {"setting": 20, "gbps": 2}]})",
               "points[0].gbps is 0"}));
@@ -131,7 +132,7 @@ TEST(CalibrateTest, AnAntagonistThatDoesNothingIsTold) {
   bench.total_bytes = []() -> Result<std::uint64_t> { return std::uint64_t{7}; };
   const auto curve = calibrate({10, 100, 10, "percent"}, {10, 100}, {}, bench);
   ASSERT_FALSE(curve);
-  EXPECT_NE(curve.error().message.find("moved no memory traffic"), std::string::npos) << curve.error().message;
+  EXPECT_NE(curve.error().message.find("caused no memory traffic"), std::string::npos) << curve.error().message;
 }
 
 TEST(CalibrateTest, OneLateLookAtTheCountersDoesNotCount) {
@@ -171,7 +172,7 @@ TEST(BandwidthWatchTest, SaysOnceWhoMovesMoreThanItsThrottleAllows) {
   BandwidthWatch watch;
   const auto said = watch.look(platform, {assignment}, {service});
   ASSERT_EQ(said.size(), 1U);
-  EXPECT_EQ(said[0], "bandwidth of be: wanted 3.00 GB/s at most, measured 4.50 GB/s");
+  EXPECT_EQ(said[0], "memory bandwidth of be: throttled to 3.00 GB/s, measured 4.50 GB/s");
   EXPECT_TRUE(watch.look(platform, {assignment}, {service}).empty());
   service.counters.bandwidth_total_gbps = 3.1;
   EXPECT_TRUE(watch.look(platform, {assignment}, {service}).empty());

@@ -184,15 +184,16 @@ TEST_F(RegulatorTest, ProbeSaysWhyItIsNotAvailable) {
     return std::string("not listed");
   };
   resctrl::Info info;
-  EXPECT_EQ(why(info), "no: the software regulator has no counters of memory traffic: resctrl does not monitor here");
+  EXPECT_EQ(why(info),
+            "no: the software regulator needs counters of memory traffic: resctrl does not monitor on this machine");
   info.monitor = resctrl::MonitorInfo{4, {"llc_occupancy"}};
-  EXPECT_NE(why(info).find("counts no mbm_*_bytes"), std::string::npos) << why(info);
+  EXPECT_NE(why(info).find("has no mbm_*_bytes"), std::string::npos) << why(info);
   info.monitor->events.emplace_back("mbm_local_bytes");
   EXPECT_EQ(why(info), "yes: resctrl counters, cgroup.freeze");
   config_.bandwidth.regulator = false;
   EXPECT_EQ(why(info), "no: the software regulator is switched off");
   info.mb = resctrl::BandwidthInfo{};
-  EXPECT_EQ(why(info), "no: not needed: the hardware throttles (mba)");
+  EXPECT_EQ(why(info), "no: not needed: the hardware limits memory bandwidth (mba)");
 }
 
 // Through the actuator: a machine that counts but does not throttle gets MB/s, a decision sets budgets, restore ends

@@ -117,7 +117,7 @@ TEST(DecisionClient, RedirectsAreNotFollowed) {
   const Answer answer = ask(server.url());
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().failure, AskFailure::Broken);
-  EXPECT_THAT(answer.error().message, HasSubstr("a redirect, which is not followed"));
+  EXPECT_THAT(answer.error().message, HasSubstr("the agent does not follow redirects"));
 }
 
 TEST(DecisionClient, AnswerToAnotherQuestionIsRefused) {

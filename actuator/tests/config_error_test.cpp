@@ -33,7 +33,7 @@ TEST(ConfigError, TypoInAKeyNamesPlaceAndNearestKey) {
 }
 
 TEST(ConfigError, UnknownKeyWithoutNeighbourListsTheKnownOnes) {
-  EXPECT_THAT(message_of(head + "log: {colour: red}\n" + services), HasSubstr("known here are level or format"));
+  EXPECT_THAT(message_of(head + "log: {colour: red}\n" + services), HasSubstr("unknown key; expected level or format"));
 }
 
 TEST(ConfigError, TargetOfZeroIsRefused) {
@@ -66,7 +66,7 @@ TEST(ConfigError, SocketPathThatTheKernelCannotTake) {
   };
   EXPECT_EQ(message_of(with_path("/" + std::string(106, 'x'))), "(accepted)");
   EXPECT_THAT(message_of(with_path("/" + std::string(107, 'x'))),
-              HasSubstr("' has 108 bytes, expected at most 107, the longest path of a socket"));
+              HasSubstr("' has 108 bytes, expected a socket path of at most 107 bytes"));
 }
 
 TEST(ConfigError, SocketModes) {
@@ -76,14 +76,14 @@ TEST(ConfigError, SocketModes) {
   EXPECT_EQ(message_of(with_latency("datagram: /s, datagram_mode: \"0666\"")), "(accepted)");
   EXPECT_THAT(message_of(with_latency("datagram: /s, datagram_mode: \"0777\"")),
               HasSubstr("datagram_mode: '0777', expected 0600, 0660 or 0666"));
-  EXPECT_THAT(message_of(with_latency("file: /t, datagram_mode: \"0660\"")), HasSubstr("since there is no datagram"));
+  EXPECT_THAT(message_of(with_latency("file: /t, datagram_mode: \"0660\"")), HasSubstr("because datagram is not set"));
   EXPECT_THAT(message_of(with_latency("file: /t, datagram: /s")), HasSubstr("two sources"));
 }
 
 TEST(ConfigError, ASocketForEachService) {
   const std::string rest = "    class: lc\n    target_ms: 1\n    match: {pids: [1]}\n    latency: {datagram: /run/s}\n";
   EXPECT_THAT(message_of(with_service(rest + "  - name: other\n" + rest)),
-              HasSubstr("services[1].latency.datagram: '/run/s' is that of services[0] too"));
+              HasSubstr("services[1].latency.datagram: '/run/s' is also the socket of services[0]"));
 }
 
 TEST(ConfigError, MetricsFileThatNobodyWouldRead) {
@@ -92,12 +92,12 @@ TEST(ConfigError, MetricsFileThatNobodyWouldRead) {
 
 TEST(ConfigError, BestEffortHasNoTarget) {
   const std::string text = with_service("    class: be\n    target_ms: 1\n    match: {pids: [1]}\n");
-  EXPECT_THAT(message_of(text), HasSubstr("services[0].target_ms: '1', expected no target"));
+  EXPECT_THAT(message_of(text), HasSubstr("services[0].target_ms: '1', expected no latency target"));
 }
 
 TEST(ConfigError, TwoServicesWithOneName) {
   EXPECT_EQ(message_of(head + services + moses),
-            "a.yaml:9:5: services[1].name: 'moses' is the name of services[0] too, expected a different name for each "
+            "a.yaml:9:5: services[1].name: 'moses' is also the name of services[0], expected a different name for each "
             "service");
 }
 
@@ -159,7 +159,7 @@ TEST(ConfigError, KeyGivenTwice) {
 }
 
 TEST(ConfigError, NoYamlAtAll) {
-  EXPECT_THAT(message_of("node: [1,\n"), HasSubstr("a.yaml:2:1: no YAML"));
+  EXPECT_THAT(message_of("node: [1,\n"), HasSubstr("a.yaml:2:1: not valid YAML"));
   EXPECT_EQ(message_of("just words"), "a.yaml:1:1: the file: 'just words', expected keys such as node: ...");
   EXPECT_EQ(message_of(""), "a.yaml:1:1: the file: empty, expected keys such as node: ...");
 }

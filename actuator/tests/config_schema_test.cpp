@@ -91,7 +91,7 @@ TEST(ConfigSchema, HasTheReadersKeysAndNoOthers) {
     if (!place.is_object()) place = json::object();
     place["qqqqqqqq"] = 1;
     const std::string prefix = section.path.empty() ? "" : section.path + ".";
-    const std::string known = after(message_of(document), prefix + "qqqqqqqq: unknown key; known here are ");
+    const std::string known = after(message_of(document), prefix + "qqqqqqqq: unknown key; expected ");
     Words published;
     for (const auto& item : section.properties.items()) published.insert(item.key());
     EXPECT_EQ(words_in(known), published) << section.path << ": " << message_of(document);

@@ -35,7 +35,7 @@ TEST(Cgroup2Test, LessThanAskedForIsAnError) {
   tree.cgroup2("x", 10).write("cgroup/x/cpuset.cpus.effective", "0-1\n");
   const Status written = Cgroup2Cpuset(tree.roots(), at("x")).write("0-3");
   ASSERT_FALSE(written);
-  EXPECT_NE(written.error().message.find("asked for CPUs 0-3, the kernel grants 0-1"), std::string::npos);
+  EXPECT_NE(written.error().message.find("the agent set CPUs 0-3, but the kernel allows 0-1"), std::string::npos);
 }
 
 TEST(Cgroup2Test, SaysHowToEnableTheController) {

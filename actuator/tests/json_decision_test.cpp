@@ -59,9 +59,9 @@ TEST(JsonDecision, KnobsThatTheAgentCannotSetAreRefused) {
   EXPECT_EQ(changed("/assignments/1/knobs", nullptr), "(accepted)");
   EXPECT_EQ(changed("/partition/knobs", json::object()), "(accepted)");
   EXPECT_THAT(changed("/assignments/1/knobs", {{"frequency_mhz", 2000}}),
-              HasSubstr("assignments[1].knobs.frequency_mhz: 2000, expected none, because this agent can't set it"));
+              HasSubstr("assignments[1].knobs.frequency_mhz: 2000, expected no such knob: this agent cannot set it"));
   EXPECT_THAT(changed("/partition/knobs", {{"moses", {{"memory_mib", 1024}}}}),
-              HasSubstr("partition.knobs.moses: an object, expected none"));
+              HasSubstr("partition.knobs.moses: an object, expected no such knob"));
 }
 
 TEST(JsonDecision, TypesAreNotCoerced) {
@@ -88,7 +88,7 @@ TEST(JsonDecision, RangesAndForms) {
   EXPECT_THAT(changed("/assignments/0/service", "a/../b"),
               HasSubstr("assignments[0].service: \"a/../b\", expected a name"));
   EXPECT_THAT(changed("/partition/regions/0/owners", json::array()),
-              HasSubstr("regions[0].owners: a list of 0, expected at least"));
+              HasSubstr("regions[0].owners: a list of 0 entries, expected at least"));
   EXPECT_THAT(changed("/partition/regions/0/cores", 1e9), HasSubstr("regions[0].cores: "));
 }
 

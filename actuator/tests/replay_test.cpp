@@ -106,7 +106,7 @@ TEST_F(RecordTest, RangeHoldsBothEndsAndKeepsTheOutcomeOfItsLast) {
 TEST_F(RecordTest, EveryBrokenLineIsNamed) {
   const std::string text = line(1, decision(1)) + "{\"observation\": {\n" + line(3, decision(3)) + "[]\n";
   const std::string said = complaint(text);
-  EXPECT_THAT(said, AllOf(HasSubstr("record.jsonl:2: no JSON"), HasSubstr("record.jsonl:4: ")));
+  EXPECT_THAT(said, AllOf(HasSubstr("record.jsonl:2: not valid JSON"), HasSubstr("record.jsonl:4: ")));
   EXPECT_EQ(split_lines(said).size(), 2U) << said;
 }
 
@@ -133,7 +133,7 @@ TEST_F(RecordTest, OneSentenceForWhatIsWrong) {
   json timeless = json::parse(line(1, decision(1)));
   timeless["observation"]["time_s"] = "noon";
   EXPECT_THAT(complaint(timeless.dump() + "\n"), HasSubstr("observation.time_s"));
-  EXPECT_THAT(complaint(line(1, nullptr)), HasSubstr("no decision in it (1 intervals without an answer)"));
+  EXPECT_THAT(complaint(line(1, nullptr)), HasSubstr("no decision in the file (1 intervals without an answer)"));
   EXPECT_THAT(complaint(""), HasSubstr("no decision"));
   config_.node = "other-node";
   EXPECT_THAT(complaint(line(1, decision(1))), HasSubstr("'demo', expected 'other-node'"));
@@ -146,9 +146,10 @@ TEST_F(RecordTest, AMissingFileAndADirectoryAreNoRecords) {
 
 TEST_F(RecordTest, ALineWithoutEndIsNotTakenIntoMemory) {
   const std::string hole(std::size_t{9} << 20U, ' ');
-  EXPECT_THAT(complaint(line(1, decision(1)) + hole), HasSubstr("record.jsonl:2: longer than 4 MiB"));
+  EXPECT_THAT(complaint(line(1, decision(1)) + hole), HasSubstr("record.jsonl:2: the line is longer than 4 MiB"));
   const std::string text = complaint(hole + "\n" + line(1, decision(1)) + "{");
-  EXPECT_THAT(text, AllOf(HasSubstr("record.jsonl:1: longer than 4 MiB"), HasSubstr("record.jsonl:3: no JSON")));
+  EXPECT_THAT(text, AllOf(HasSubstr("record.jsonl:1: the line is longer than 4 MiB"),
+                          HasSubstr("record.jsonl:3: not valid JSON")));
   const std::string whole = line(1, decision(1));
   EXPECT_EQ(complaint(whole.substr(0, whole.size() - 1)), "") << "the last line may lack its end";
 }
@@ -156,7 +157,7 @@ TEST_F(RecordTest, ALineWithoutEndIsNotTakenIntoMemory) {
 TEST_F(RecordTest, AFileThatCannotBeReadOnIsAnError) {
   const auto checked = check_record("/proc/self/mem", config_, {});  // nothing is mapped at its beginning
   ASSERT_FALSE(checked);
-  EXPECT_THAT(checked.error().message, HasSubstr("/proc/self/mem:1: the file cannot be read from here on"));
+  EXPECT_THAT(checked.error().message, HasSubstr("/proc/self/mem:1: the rest of the file cannot be read"));
 }
 
 TEST_F(RecordTest, ManyBrokenLinesAreCutShort) {

@@ -65,7 +65,7 @@ class DatagramTest : public testing::Test {
 };
 
 TEST_F(DatagramTest, WhatCameInOneIntervalIsOneReading) {
-  EXPECT_THAT(next().error().message, HasSubstr("nothing came yet"));
+  EXPECT_THAT(next().error().message, HasSubstr("no datagram has arrived yet"));
   const Sender service(path());
   EXPECT_EQ(service.send(R"({"mean_ms": 1, "p99_ms": 9, "samples": 300})"), 0);
   EXPECT_EQ(service.send("{\"mean_ms\": 5, \"p99_ms\": 7, \"samples\": 100}\n"), 0);
@@ -84,7 +84,7 @@ TEST_F(DatagramTest, TheNewestStandsUntilItIsTooOld) {
   ASSERT_TRUE(older);
   EXPECT_EQ(older->p99_ms, 4.0);
   EXPECT_EQ(older->age_s, 2.0);
-  EXPECT_THAT(next(1.5).error().message, HasSubstr("nothing came for 3.5 s, expected at most 3 s"));
+  EXPECT_THAT(next(1.5).error().message, HasSubstr("no datagram arrived for 3.5 s, expected at most 3 s"));
 }
 
 TEST_F(DatagramTest, GarbageIsIgnoredAndCounted) {
@@ -189,7 +189,7 @@ TEST(TelemetrySocket, WhatIsNoSocketIsLeftAlone) {
   fs::create_directory(tree / "open");
   ASSERT_EQ(::chmod((tree / "open").c_str(), 01777), 0);
   EXPECT_THAT(TelemetrySocket::open(tree / "open" / "s.sock", 0660).error().message,
-              HasSubstr("writable by everybody"));
+              HasSubstr("writable by all users"));
 }
 
 TEST(TelemetrySocket, AnothersSocketIsNotRemovedAtTheEnd) {

@@ -1,9 +1,10 @@
 // Telemetry files as they are in the field: missing, half-written, rotated, truncated, stale, full of other things.
+#include "telemetry/telemetry_file.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "scratch_tree.h"
-#include "telemetry/telemetry_file.h"
 
 namespace osml {
 namespace {
@@ -80,7 +81,7 @@ TEST_F(TelemetryFileTest, StaleFileIsMissingAndNotOldNews) {
   fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() - std::chrono::seconds(60));
   const auto& reading = next();
   ASSERT_FALSE(reading);
-  EXPECT_THAT(reading.error().message, HasSubstr("is stale: written 60"));
+  EXPECT_THAT(reading.error().message, HasSubstr("is stale: last written 60"));
 }
 
 TEST_F(TelemetryFileTest, AgeIsNodeTime) {
@@ -92,7 +93,7 @@ TEST_F(TelemetryFileTest, AgeIsNodeTime) {
 
 TEST_F(TelemetryFileTest, FileThatIsNoTelemetry) {
   tree_.write("t.jsonl", "<html>\n[1, 2]\n");
-  EXPECT_THAT(next().error().message, HasSubstr("holds no JSON lines"));
+  EXPECT_THAT(next().error().message, HasSubstr("contains no JSON lines"));
 }
 
 TEST_F(TelemetryFileTest, ReadOncePerInterval) {

@@ -63,7 +63,7 @@ TEST_F(TransactionTest, AValueThatReadsBackOtherwiseIsAFailure) {
   a_.lies = true;
   const Execution execution = run();
   EXPECT_EQ(execution.ending, Ending::RolledBack);
-  EXPECT_NE(execution.message.find("read back '7'"), std::string::npos) << execution.message;
+  EXPECT_NE(execution.message.find("the kernel reports '7'"), std::string::npos) << execution.message;
   EXPECT_EQ(b_.value, "5-7");
 }
 

@@ -32,14 +32,18 @@ def region(**values: object) -> Change:
     return lambda document: document["partition"]["regions"][-1].update(values)
 
 
-ONE_RUN = "has holes, expected one run of ways such as 7, since this cache takes contiguous masks only"
+ONE_RUN = "is not contiguous, expected one run of ways such as 7; this cache accepts only contiguous masks"
 BAD_DECISIONS: dict[str, tuple[Change, str]] = {
     "unknown-service": (
         assignment(service="steam"),
-        "assignments[3].service: 'steam' is not of this node; known are moses, img-dnn, xapian, stream",
+        "assignments[3].service: 'steam' is not a service of this node; its services are moses, img-dnn, xapian, "
+        "stream",
     ),
-    "unknown-owner": (region(owners=["steam"]), "region owner 'steam' is not a service of this node; known are moses"),
-    "cpu-that-is-not-there": (assignment(cpus="27-40"), "cpus 27-40 are not all of this node, which hands out 0-35"),
+    "unknown-owner": (
+        region(owners=["steam"]),
+        "region owner 'steam' is not a service of this node; its services are moses",
+    ),
+    "cpu-that-is-not-there": (assignment(cpus="27-40"), "cpus 27-40 are not all CPUs of this node (0-35)"),
     "more-cores": (region(cores=10), "the regions sum up to 37 cores, expected at most the 36 of this node"),
     "more-quota": (assignment(cpu_quota=37), "cpu_quota 37 is outside 0.01..36 CPUs"),
     "more-ways": (region(ways=6), "the regions sum up to 21 ways, expected at most the 20 of this node"),
@@ -49,8 +53,11 @@ BAD_DECISIONS: dict[str, tuple[Change, str]] = {
     "holes": (assignment(way_mask="15"), "service 'stream': way_mask 15 " + ONE_RUN),
     "wide": (assignment(way_mask="1f0000"), "way_mask 1f0000 is wider than the cache, which has 20 ways"),
     "named-twice": (assignment(service="moses"), "service 'moses' has two assignments, expected one per service"),
-    "left-out": (lambda document: document["assignments"].pop(), "service 'stream' is left out"),
-    "other-node": (lambda document: document.update(node="n2"), "the decision is for node 'n2', this is 'node'"),
+    "left-out": (lambda document: document["assignments"].pop(), "service 'stream' has no assignment"),
+    "other-node": (
+        lambda document: document.update(node="n2"),
+        "the decision is for node 'n2', but this node is 'node'",
+    ),
 }
 
 
@@ -84,7 +91,7 @@ def test_a_file_that_is_no_decision_is_refused(node: Node, text: str) -> None:
     refused = node.apply(text)
     assert refused.returncode == 2
     assert re.search(
-        r"decision\.json: (the decision is no JSON: .+|the document: .+, expected an object)",
+        r"decision\.json: (the decision is not valid JSON: .+|the document: .+, expected an object)",
         only_sentence(refused.stderr),
     )
     assert node.kernel_state() == before
@@ -109,7 +116,7 @@ BAD_CONFIGS: dict[str, tuple[Change, str]] = {
     "target-of-zero": (service(0, target_ms=0), "services[0].target_ms: '0', expected milliseconds above 0"),
     "two-of-one-name": (
         service(1, name="moses"),
-        "services[1].name: 'moses' is the name of services[0] too, expected a different name for each service",
+        "services[1].name: 'moses' is also the name of services[0], expected a different name for each service",
     ),
     "no-scheme": (server("localhost:8080"), f"server.url: 'localhost:8080', {AN_ADDRESS}"),
     "no-http": (server("ftp://localhost"), f"server.url: 'ftp://localhost', {AN_ADDRESS}"),

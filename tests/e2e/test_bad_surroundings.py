@@ -24,15 +24,24 @@ def warnings(log: str, about: str) -> list[str]:
 
 
 BAD_SERVERS: dict[str, tuple[HostileServer | str, str]] = {
-    "nobody-listens": ("http://127.0.0.1:1", "Couldn't connect to server; check server.url, and that osml serve runs"),
+    "nobody-listens": (
+        "http://127.0.0.1:1",
+        "Couldn't connect to server; check server.url, and that the osml server runs",
+    ),
     "unresolvable": ("http://no-such-host.invalid:8080", "no-such-host.invalid; check server.url"),
-    "slow": (HostileServer(delay_s=2), "timed out after .*; check server.url, or raise server.timeout_s (0.1 s)"),
+    "slow": (
+        HostileServer(delay_s=2),
+        "timed out after .*; check server.url; if the server is slow, raise server.timeout_s (now 0.1 s)",
+    ),
     "html": (
         HostileServer(),
         "answered text/html beginning with '<html><body>Welcome to nginx!.*', expected a decision as application/json; "
-        "is server.url the address of osml serve?",
+        "check that server.url is the address of the osml server",
     ),
-    "html-404": (HostileServer(status=404), "HTTP 404: expected JSON, got text/html .*; is server.url the address of"),
+    "html-404": (
+        HostileServer(status=404),
+        "HTTP 404: expected JSON, got text/html .*; check that server.url is the address of",
+    ),
 }
 
 
@@ -47,7 +56,7 @@ def test_an_agent_without_an_answer_says_why_once_and_holds_the_allocation(node:
         ended = node.run("run", "--ticks", "6", "--config", path)
     assert ended.returncode == 0, ended.stderr
     [sentence] = warnings(ended.stderr, "no decision")
-    assert f"the allocation is held for 10 s: {url}/v1/decisions" in sentence
+    assert f"the agent holds the allocation for 10 s: {url}/v1/decisions" in sentence
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
     assert isinstance(hostile, str) or hostile.asked >= 2, "it keeps asking"
     assert node.kernel_state() == before
@@ -76,9 +85,9 @@ def page(folder: Path, name: str) -> None:
 
 BAD_TELEMETRY = {
     "missing": (missing, "No such file or directory, expected JSON lines; check the path, and that the service writes"),
-    "stale": (stale, r"is stale: written 60\d\.\d s ago, expected at most 5\.0 s; does the service still run"),
-    "half-written": (half_written, "holds no complete line yet"),
-    "html": (page, "holds no JSON lines"),
+    "stale": (stale, r"is stale: last written 60\d\.\d s ago, expected at most 5\.0 s; check that the service runs"),
+    "half-written": (half_written, "contains no complete line yet"),
+    "html": (page, "contains no JSON lines"),
 }
 
 
@@ -105,7 +114,7 @@ def test_bad_telemetry_is_a_missing_measurement_and_the_allocation_is_held(node:
 
     log, records = run_recorded(node, node.config(change), 8)
     for name in LC:
-        [sentence] = warnings(log, f"missing latency.{name}: telemetry {folder / name}")
+        [sentence] = warnings(log, f"latency.{name} is missing: telemetry {folder / name}")
         assert re.search(words, sentence), sentence
     answered = [record for record in records if record["decision"] is not None]
     assert len(answered) >= 6, log

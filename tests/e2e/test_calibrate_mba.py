@@ -51,7 +51,7 @@ def test_the_curve_is_measured_restored_and_used(agent: Path, node: Path, tmp_pa
     common = ["calibrate-mba", "--config", str(config), "--out", str(curve)]
     unknown = run(agent, *common, "--service", "silo")
     assert (unknown.returncode, curve.exists()) == (2, False)
-    assert "is no best-effort job" in unknown.stderr
+    assert "is not a best-effort job" in unknown.stderr
     planned = run(agent, *common, "--service", "stream", "--dry-run")
     assert "would set 10 throttles" in planned.stdout
     assert not curve.exists()

@@ -97,7 +97,7 @@ def test_a_server_that_keeps_none_is_asked_once_and_decides_on(children: Childre
     running = bench.start_agent("--stats", str(figures))
     wait_for_ticks(figures, running, 60)
     children.stop(running)
-    assert running.log.read_text().count("the server keeps no experiences") == 1
+    assert running.log.read_text().count("the server does not store experiences") == 1
     assert "no decision" not in running.log.read_text()
     assert stats(figures)[-1]["experiences"] == {"sent": 0, "waiting": 0, "dropped": 0, "refused": 0}
 

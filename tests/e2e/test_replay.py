@@ -113,11 +113,11 @@ def test_what_comes_out_otherwise_is_named_and_exit_code_1(recorded: Recorded, t
     lines[6]["observation"]["outcome"]["status"] = "rolled_back"  # of the decision before
     done = recorded.run("replay", write(tmp_path / "record.jsonl", lines), "--json")
     assert done.returncode == 1
-    assert "2 of 15 decisions came to something else" in done.stderr
+    assert "2 of 15 decisions have another outcome" in done.stderr
     differing = [one for one in json.loads(done.stdout)["decisions"] if one["agrees"] is False]
     assert [one["seq"] for one in differing] == [4, 6]
     assert differing[0]["status"] == "refused"
-    assert "cpus 0-400 are not all of this node" in differing[0]["message"]
+    assert "cpus 0-400 are not all CPUs of this node" in differing[0]["message"]
     assert steady_state(recorded.node) == recorded.found
 
 
@@ -126,7 +126,7 @@ def test_a_broken_record_touches_nothing(recorded: Recorded, tmp_path: Path) -> 
     record.write_text(recorded.record.read_text() + '{"observation": {"node": "')
     broken = recorded.run("replay", record)
     assert broken.returncode == 2
-    assert f"record.jsonl:{TICKS + 1}: no JSON" in broken.stderr
+    assert f"record.jsonl:{TICKS + 1}: not valid JSON" in broken.stderr
     lines = lines_of(recorded.record)
     lines[2]["decision"]["assignments"][0]["service"] = "steam"
     stranger = recorded.run("replay", write(record, lines))
@@ -149,7 +149,7 @@ def test_the_pace_is_node_time_and_a_signal_ends_it_in_order(recorded: Recorded)
     assert steady_state(recorded.node) != recorded.found
     slow.stop()
     assert slow.exit_code == 1
-    assert "stopped by a signal" in slow.log_tail()
+    assert "a signal stopped the replay" in slow.log_tail()
     assert steady_state(recorded.node) == recorded.found
 
 
@@ -167,15 +167,15 @@ def test_who_stops_reading_the_output_ends_it_in_order(recorded: Recorded, form:
         replay.stdout.close()  # as `| head -n 1` does
         said = replay.stderr.read().decode()
         assert replay.wait(timeout=60) == 1, said
-    assert "the output can't be written any more" in said
+    assert "standard output cannot be written" in said
     assert steady_state(recorded.node) == recorded.found
 
 
 def test_a_replay_beside_a_running_agent_is_refused_and_a_look_is_not(recorded: Recorded) -> None:
     running = recorded.start("running", "run")
-    wait_until(lambda: "asking" in running.log_tail(), "the agent", [running])
+    wait_until(lambda: "manages node" in running.log_tail(), "the agent", [running])
     refused = recorded.run("replay", recorded.record)
     assert refused.returncode == 1
-    assert "another osml-agent works with state_dir" in refused.stderr
+    assert "another osml-agent uses state_dir" in refused.stderr
     assert recorded.run("replay", recorded.record, "--dry-run").returncode == 0
     running.stop()

@@ -8,13 +8,13 @@ from tests.reference.conftest import Boot
 from tests.reference.profiles import ALLOCATING, AMD_2S, EVERY, Profile
 
 EXPECTED = {
-    "unknown-service": "'mail' is not of this node",
-    "too-many-cpus": "cpus 0-8 are not all of this node, which hands out 0-7",
-    "half-written": "the decision is no JSON",
+    "unknown-service": "'mail' is not a service of this node",
+    "too-many-cpus": "cpus 0-8 are not all CPUs of this node (0-7)",
+    "half-written": "the decision is not valid JSON",
     "zero-ways": 'assignments[0].way_mask: "0", expected at least one way',
 }
 WAYS = {"too-wide": "is wider than the cache"}
-HOLES = {"holes": "way_mask 5 has holes"}
+HOLES = {"holes": "way_mask 5 is not contiguous"}
 NO_WAYS = {"ways": "way_mask f cannot be set on this node: "}
 
 

@@ -18,7 +18,7 @@ def assert_rolled_back(boot: Boot, step: str, words: str) -> None:
 
 @on_every
 def test_fewer_cpus_than_asked_for_roll_back(boot: Boot) -> None:
-    assert_rolled_back(boot, "small-parent", "asked for CPUs 4-5, the kernel grants 0-3")
+    assert_rolled_back(boot, "small-parent", "the agent set CPUs 4-5, but the kernel allows 0-3")
 
 
 @on_allocating

@@ -19,7 +19,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Error read_only() { return {ErrorKind::Input, "this actuator was opened for looking only", 0}; }
+Error read_only() { return {ErrorKind::Input, "this actuator was opened read-only", 0}; }
 
 std::string lines_of(const std::vector<Prepared>& changes, const std::vector<Step>& steps) {
   std::string lines;

@@ -60,7 +60,8 @@ Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prep
   journal.pending.clear();
   std::string message = execution.message;
   if (const Status saved = save_journal(journal_path(), journal); !saved) {
-    message += (message.empty() ? "" : "; ") + saved.error().message + ", so a restart will undo this";
+    message +=
+        (message.empty() ? "" : "; ") + saved.error().message + "; a restart of the agent will undo this decision";
   }
   if (execution.ending == Ending::RolledBack) return {decision.seq, "rolled_back", message, std::nullopt};
   remember(decision);

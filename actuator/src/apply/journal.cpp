@@ -61,10 +61,10 @@ std::vector<Saved> list_of(const Json& json) {
 }
 
 Error broken(const fs::path& path, const std::string& why) {
-  return {ErrorKind::Input,
-          "journal " + path.string() + " cannot be understood (" + why +
-              "); put the machine right by hand and remove the file",
-          0};
+  return {
+      ErrorKind::Input,
+      "journal " + path.string() + " cannot be read (" + why + "); restore the machine by hand, then delete the file",
+      0};
 }
 
 }  // namespace
@@ -80,7 +80,7 @@ Result<Journal> load_journal(const fs::path& path) {
   if (!text) return text.error();
   try {
     const Json json = Json::parse(*text);
-    if (json.at("version").get<int>() != version) return broken(path, "another version");
+    if (json.at("version").get<int>() != version) return broken(path, "another version of the format");
     return Journal{list_of(json.at("originals")), list_of(json.at("pending"))};
   } catch (const Json::exception& problem) {
     return broken(path, problem.what());

@@ -69,8 +69,8 @@ Status Actuator::State::take_over() {
   auto held = lock_file(config->state_dir / "lock", std::chrono::milliseconds(0));
   if (!held && held.error().kind == ErrorKind::Busy) {
     return Error{ErrorKind::Busy,
-                 "another osml-agent works with state_dir " + config->state_dir.string() +
-                     "; stop it, or give this one a state_dir of its own",
+                 "another osml-agent uses state_dir " + config->state_dir.string() +
+                     "; stop that agent, or set another state_dir",
                  0};
   }
   if (!held) return held.error();
@@ -88,8 +88,8 @@ Status Actuator::State::heal() {
   const std::size_t steps = journal.pending.size();
   const Status undone = restore_all(journal.pending, config->roots, resctrl_info());
   if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
-  if (!undone) return undone.error().wrap("heal the transaction that was interrupted");
-  healed = "undid " + std::to_string(steps) + " settings of a transaction that was interrupted";
+  if (!undone) return undone.error().wrap("cannot undo the interrupted transaction");
+  healed = "the agent undid " + std::to_string(steps) + " settings of an interrupted transaction";
   return done();
 }
 
@@ -125,8 +125,9 @@ Status Actuator::State::read_curve() {
   const bool percent = resctrl->mb->unit == osml::resctrl::BandwidthUnit::Percent;
   if (!percent || read->unit() != "percent") {
     return Error{ErrorKind::Input,
-                 config->bandwidth.curve->string() + ": a curve of " + read->unit() + ", this machine throttles in " +
-                     (percent ? "percent" : "bandwidth already") + "; take bandwidth.curve out or measure it here",
+                 config->bandwidth.curve->string() + " is a curve in " + read->unit() +
+                     ", but this machine throttles in " + (percent ? "percent" : "bandwidth already") +
+                     "; remove bandwidth.curve, or measure the curve on this machine",
                  0};
   }
   curve = std::move(*read);

@@ -20,7 +20,7 @@ Status restore_all(std::vector<Saved>& saved, const Roots& roots, const std::opt
   }
   std::reverse(left.begin(), left.end());
   saved = std::move(left);
-  return problems.empty() ? done() : Status(Error{kind, "could not put back " + problems, 0});
+  return problems.empty() ? done() : Status(Error{kind, "could not restore " + problems, 0});
 }
 
 }  // namespace osml

@@ -21,7 +21,7 @@ Status verify(Knob& knob, const std::string& value) {
     if (!now) return now.error();
     if (knob.same(*now, value)) return done();
     if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Io, "wrote '" + value + "', read back '" + *now + "'", 0};
+      return Error{ErrorKind::Io, "the agent wrote '" + value + "', but the kernel reports '" + *now + "'", 0};
     }
     std::this_thread::sleep_for(settle_pause);
   }
@@ -61,7 +61,7 @@ Execution execute(const std::vector<Prepared>& changes, const std::vector<Step>&
     // The failing step itself may have been taken in part, so it is undone as well.
     const std::string left = undo(changes, steps, index + 1);
     if (left.empty()) return {Ending::RolledBack, failed};
-    failed.append("; and could not be undone: ").append(left);
+    failed.append("; the change could not be undone: ").append(left);
     return {Ending::Failed, failed};
   }
   return {};

@@ -52,8 +52,8 @@ class Check {
     if (cpus->empty()) return "cpus is empty, expected at least one CPU of " + platform_.cpus;
     const auto usable = parse_cpulist(platform_.cpus);
     if (usable && !is_subset(*cpus, *usable)) {
-      return "cpus " + *assignment_.cpus + " are not all of this node, which hands out " + platform_.cpus +
-             "; leave out " + format_cpulist(without(*cpus, *usable));
+      return "cpus " + *assignment_.cpus + " are not all CPUs of this node (" + platform_.cpus + "); remove " +
+             format_cpulist(without(*cpus, *usable));
     }
     return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()));
   }
@@ -93,13 +93,13 @@ class Check {
     }
     const auto count = static_cast<unsigned>(std::popcount(mask));
     if (!platform_.sparse_masks && !is_contiguous(mask)) {
-      return what + " has holes, expected one run of ways such as " + format_mask(run_of_ones(count)) +
-             ", since this cache takes contiguous masks only";
+      return what + " is not contiguous, expected one run of ways such as " + format_mask(run_of_ones(count)) +
+             "; this cache accepts only contiguous masks";
     }
     if (count < std::max(platform_.min_way_bits, limits_.min_ways)) {
       const bool hardware = count < platform_.min_way_bits;
       return what + " has " + std::to_string(count) + " ways, below the " +
-             (hardware ? "hardware's least of " + std::to_string(platform_.min_way_bits)
+             (hardware ? "hardware minimum of " + std::to_string(platform_.min_way_bits)
                        : "limit min_ways " + std::to_string(limits_.min_ways));
     }
     if (limits_.max_ways && count > *limits_.max_ways) {
@@ -137,19 +137,20 @@ const ServiceConfig* find_service(const Config& config, const std::string& name)
 
 Refusal check_names(const Decision& decision, const Config& config) {
   if (decision.node != config.node)
-    return "the decision is for node '" + decision.node + "', this is '" + config.node + "'";
+    return "the decision is for node '" + decision.node + "', but this node is '" + config.node + "'";
   std::set<std::string> named;
   for (std::size_t i = 0; i < decision.assignments.size(); ++i) {
     const Assignment& assignment = decision.assignments[i];
     if (find_service(config, assignment.service) == nullptr) {
       return "assignments[" + std::to_string(i) + "].service: '" + assignment.service +
-             "' is not of this node; known are " + known_names(config);
+             "' is not a service of this node; its services are " + known_names(config);
     }
-    if (!named.insert(assignment.service).second) return "service '" + assignment.service + "' is named twice";
+    if (!named.insert(assignment.service).second)
+      return "service '" + assignment.service + "' has two assignments, expected one";
   }
   for (const ServiceConfig& service : config.services) {
     if (!named.contains(service.spec.name)) {
-      return "service '" + service.spec.name + "' is left out; a decision names every service of the node";
+      return "service '" + service.spec.name + "' has no assignment; a decision needs one for each service of the node";
     }
   }
   return {};
@@ -163,18 +164,18 @@ Refusal check_partition(const Partition& partition, const Config& config, const 
     ways += region.ways;
     for (const std::string& owner : region.owners) {
       if (find_service(config, owner) == nullptr) {
-        return "partition: region owner '" + owner + "' is not a service of this node; known are " +
+        return "partition: region owner '" + owner + "' is not a service of this node; its services are " +
                known_names(config);
       }
     }
   }
   if (cores > platform.cores) {
     return "partition: the regions sum up to " + std::to_string(cores) + " cores, expected at most the " +
-           std::to_string(platform.cores) + " of this node; give a region less";
+           std::to_string(platform.cores) + " of this node; make a region smaller";
   }
   if (platform.ways && ways > *platform.ways) {
     return "partition: the regions sum up to " + std::to_string(ways) + " ways, expected at most the " +
-           std::to_string(*platform.ways) + " of this node; give a region less";
+           std::to_string(*platform.ways) + " of this node; make a region smaller";
   }
   return {};
 }
@@ -192,7 +193,7 @@ Refusal check_shares(const Decision& decision) {
     const bool no_cores = cores == 0 && (assignment.cpus || assignment.cpu_quota);
     if (!no_cores && (ways > 0 || !assignment.way_mask)) continue;
     return "partition: the regions give service '" + assignment.service + "' 0 " + (no_cores ? "cores" : "ways") +
-           ", expected at least 1, as its assignment says; give it a region or a larger one";
+           ", expected at least 1 as in its assignment; add a region for it, or enlarge one";
   }
   return {};
 }
@@ -206,7 +207,7 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
   for (const Assignment& assignment : decision.assignments) {
     const auto set = std::find_if(knobs.begin(), knobs.end(),
                                   [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
-    if (set == knobs.end()) return "service '" + assignment.service + "' has not been looked at yet";
+    if (set == knobs.end()) return "service '" + assignment.service + "' has no known mechanisms yet";
     const Service& limits = find_service(config, assignment.service)->spec;
     if (Refusal refused = Check(assignment, limits, platform, *set).run()) return refused;
   }

@@ -11,9 +11,11 @@ Brake::Brake(const Roots& roots, const Match& match) {
 }
 
 Status Brake::probe() const {
-  if (file_.empty()) return Error{ErrorKind::Unsupported, "the software regulator needs a cgroup v2 to freeze", 0};
+  if (file_.empty())
+    return Error{ErrorKind::Unsupported, "the software regulator needs a service that is matched by a cgroup v2", 0};
   if (osml::exists(file_)) return done();
-  return Error{ErrorKind::Unsupported, file_.string() + " does not exist, the software regulator needs it", 0};
+  return Error{ErrorKind::Unsupported,
+               file_.string() + " does not exist; the software regulator needs this file to freeze the service", 0};
 }
 
 Status Brake::release() {

@@ -20,7 +20,7 @@ Result<double> gbps_over(double seconds, const CalibrationBench& bench) {
   if (*after <= *before || !(length_s > 0)) {
     return Error{
         ErrorKind::Io,
-        "the antagonist moved no memory traffic; it must run all the time, like stream or `stress-ng --stream`", 0};
+        "the job caused no memory traffic; run a job that uses memory all the time, such as `stress-ng --stream`", 0};
   }
   return static_cast<double>(*after - *before) / bytes_per_gb / length_s;
 }

@@ -18,7 +18,9 @@ constexpr unsigned most_setting = 16'000'000;
 
 unsigned to_mbps(double gbps) { return static_cast<unsigned>(std::llround(gbps * mb_per_gb)); }
 
-Error wrong(const std::string& what) { return {ErrorKind::Input, what + "; measure it anew by calibrate-mba", 0}; }
+Error wrong(const std::string& what) {
+  return {ErrorKind::Input, what + "; measure the curve again with osml-agent calibrate-mba", 0};
+}
 
 }  // namespace
 
@@ -36,7 +38,7 @@ Result<MbaCurve> MbaCurve::make(std::string unit, std::vector<CurvePoint> points
       return wrong(where + ".gbps is " + format_number(point.gbps) + ", expected GB/s above 0");
     }
     if (point.setting > most_setting || (i > 0 && point.setting <= points[i - 1].setting)) {
-      return wrong(where + ".setting is " + std::to_string(point.setting) + ", expected settings to ascend");
+      return wrong(where + ".setting is " + std::to_string(point.setting) + ", expected settings in ascending order");
     }
     if (i > 0) point.gbps = std::max(point.gbps, points[i - 1].gbps);
   }
@@ -79,7 +81,7 @@ Result<MbaCurve> parse_curve(const std::string& text, const std::string& file) {
   const auto document = nlohmann::json::parse(text, nullptr, false);
   const auto refuse = [&file](const std::string& what) { return wrong(file + ": " + what); };
   if (!document.is_object() || document.value("schema", nlohmann::json()) != schema) {
-    return refuse(std::string("no curve, expected \"schema\": \"") + schema + "\"");
+    return refuse(std::string("not a bandwidth curve, expected \"schema\": \"") + schema + "\"");
   }
   const auto unit = document.find("unit");
   const auto list = document.find("points");

@@ -82,7 +82,9 @@ void Regulator::poll(double now_s) {
     open(service, *group);
     const auto bytes = total_bytes(*group);
     if (!bytes) {
-      if (!group->blind) spdlog::warn("regulator: the memory traffic of {} cannot be read, it is not limited", service);
+      if (!group->blind)
+        spdlog::warn("regulator: the memory traffic of service '{}' cannot be read; the service is not limited",
+                     service);
       group->blind = true;
       group->budget.forget();
       let_go(service, *group);
@@ -103,7 +105,7 @@ void Regulator::poll(double now_s) {
 void Regulator::let_go(const std::string& service, Group& group) {
   if (!group.standing) return;
   const Status gone_on = group.brake.release();
-  if (!gone_on) spdlog::error("regulator: {} stands still: {}", service, gone_on.error().message);
+  if (!gone_on) spdlog::error("regulator: service '{}' stays frozen: {}", service, gone_on.error().message);
   group.standing = !gone_on.ok();
 }
 

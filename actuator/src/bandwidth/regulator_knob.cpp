@@ -10,13 +10,14 @@ namespace osml {
 std::optional<std::string> regulator_obstacle(const Roots& roots, const std::optional<resctrl::Info>& info) {
   if (roots.budgets.empty()) return "the software regulator is switched off (bandwidth.regulator)";
   if (!info || !info->monitor) {
-    return "the software regulator has no counters of memory traffic: resctrl does not monitor here";
+    return "the software regulator needs counters of memory traffic: resctrl does not monitor on this machine";
   }
   const auto& events = info->monitor->events;
   const bool counts = std::any_of(events.begin(), events.end(), [](const std::string& event) {
     return event == "mbm_total_bytes" || event == "mbm_local_bytes";
   });
-  if (!counts) return "the software regulator has no counters of memory traffic: resctrl counts no mbm_*_bytes here";
+  if (!counts)
+    return "the software regulator needs counters of memory traffic: resctrl has no mbm_*_bytes on this machine";
   return std::nullopt;
 }
 

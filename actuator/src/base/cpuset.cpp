@@ -34,7 +34,7 @@ Result<CpuSet> parse_cpulist(std::string_view text) {
     const auto high = dash == std::string_view::npos ? low : cpu_id(part.substr(dash + 1));
     if (!low || !high || *low > *high) {
       return Error{ErrorKind::Input, "CPU list '" + std::string(text) + "': '" + std::string(part) +
-                                         "' is neither an id nor an ascending range like 0-3 within 0..8191"};
+                                         "', expected a CPU id or an ascending range such as 0-3, at most 8191"};
     }
     for (unsigned cpu = *low; cpu <= *high; ++cpu) cpus.push_back(cpu);
     rest = comma == std::string_view::npos ? std::string_view{} : rest.substr(comma + 1);

@@ -21,7 +21,7 @@ Status write_all(int fd, std::string_view text, const std::string& name) {
     const ssize_t written = ::write(fd, text.data(), text.size());
     if (written < 0) {
       if (errno == EINTR) continue;
-      return errno_error(errno, "write " + name);
+      return errno_error(errno, "cannot write " + name);
     }
     text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -30,8 +30,8 @@ Status write_all(int fd, std::string_view text, const std::string& name) {
 
 Status sync_directory(const fs::path& path) {
   const Fd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  if (!directory.valid()) return errno_error(errno, "open " + path.string());
-  if (::fsync(directory.get()) != 0) return errno_error(errno, "fsync " + path.string());
+  if (!directory.valid()) return errno_error(errno, "cannot open " + path.string());
+  if (::fsync(directory.get()) != 0) return errno_error(errno, "cannot fsync " + path.string());
   return done();
 }
 
@@ -52,14 +52,14 @@ void Fd::reset() {
 
 Result<std::string> read_text(const fs::path& path) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd.valid()) return errno_error(errno, "open " + path.string());
+  if (!fd.valid()) return errno_error(errno, "cannot open " + path.string());
   std::string text;
   std::array<char, 8192> buffer{};
   while (true) {
     const ssize_t got = ::read(fd.get(), buffer.data(), buffer.size());
     if (got < 0) {
       if (errno == EINTR) continue;
-      return errno_error(errno, "read " + path.string());
+      return errno_error(errno, "cannot read " + path.string());
     }
     if (got == 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(got));
@@ -71,14 +71,15 @@ Result<std::string> read_text(const fs::path& path) {
 
 Status write_command(const fs::path& path, std::string_view text) {
   const Fd fd(::open(path.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
-  if (!fd.valid()) return errno_error(errno, "open " + path.string());
+  if (!fd.valid()) return errno_error(errno, "cannot open " + path.string());
   ssize_t written = 0;
   do {
     written = ::write(fd.get(), text.data(), text.size());
   } while (written < 0 && errno == EINTR);
-  if (written < 0) return errno_error(errno, "write " + path.string());
+  if (written < 0) return errno_error(errno, "cannot write " + path.string());
   if (static_cast<std::size_t>(written) != text.size()) {
-    return Error{ErrorKind::Io, "write " + path.string() + ": the kernel took only a part of the command", EIO};
+    return Error{ErrorKind::Io, "cannot write " + path.string() + ": the kernel accepted only a part of the command",
+                 EIO};
   }
   return done();
 }
@@ -87,14 +88,14 @@ Status write_atomically(const fs::path& path, std::string_view text) {
   const fs::path temporary = path.string() + ".new";
   {
     const Fd fd(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600));
-    if (!fd.valid()) return errno_error(errno, "open " + temporary.string());
+    if (!fd.valid()) return errno_error(errno, "cannot open " + temporary.string());
     if (Status written = write_all(fd.get(), text, temporary.string()); !written) {
       ::unlink(temporary.c_str());
       return written;
     }
-    if (::fsync(fd.get()) != 0) return errno_error(errno, "fsync " + temporary.string());
+    if (::fsync(fd.get()) != 0) return errno_error(errno, "cannot fsync " + temporary.string());
   }
-  if (::rename(temporary.c_str(), path.c_str()) != 0) return errno_error(errno, "rename " + temporary.string());
+  if (::rename(temporary.c_str(), path.c_str()) != 0) return errno_error(errno, "cannot rename " + temporary.string());
   return sync_directory(path.parent_path());
 }
 
@@ -105,14 +106,14 @@ Result<unsigned long long> read_number(const fs::path& path) {
   unsigned long long value = 0;
   const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (code != std::errc{} || end != digits.data() + digits.size()) {
-    return Error{ErrorKind::Io, path.string() + " reads '" + std::string(digits) + "', expected a number", EINVAL};
+    return Error{ErrorKind::Io, path.string() + " contains '" + std::string(digits) + "', expected a number", EINVAL};
   }
   return value;
 }
 
 Result<std::vector<std::string>> list_directory(const fs::path& path) {
   const std::unique_ptr<DIR, int (*)(DIR*)> directory(::opendir(path.c_str()), ::closedir);
-  if (!directory) return errno_error(errno, "open " + path.string());
+  if (!directory) return errno_error(errno, "cannot open " + path.string());
   std::vector<std::string> names;
   while (const dirent* entry = ::readdir(directory.get())) {
     const std::string_view name(static_cast<const char*>(entry->d_name));

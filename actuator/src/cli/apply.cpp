@@ -14,7 +14,7 @@ namespace {
 Status status_of(const Outcome& outcome) {
   if (outcome.status == "refused") return Error{ErrorKind::Input, "refused: " + outcome.message, 0};
   if (outcome.status == "rolled_back") {
-    return Error{ErrorKind::Io, "rolled back, everything is as before: " + outcome.message, 0};
+    return Error{ErrorKind::Io, "rolled back, all settings are as before: " + outcome.message, 0};
   }
   if (outcome.status == "failed") return Error{ErrorKind::Io, "failed: " + outcome.message, 0};
   return done();

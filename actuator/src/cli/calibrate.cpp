@@ -26,11 +26,11 @@ Result<MbaRange> hardware_range(const Actuator& actuator) {
   const auto mba =
       std::find_if(mechanisms.begin(), mechanisms.end(), [](const Mechanism& one) { return one.name == "mba"; });
   if (mba == mechanisms.end() || !mba->available || !actuator.platform().mba) {
-    return unsupported(mba == mechanisms.end() ? "no mba" : mba->reason);
+    return unsupported(mba == mechanisms.end() ? "this node has no mechanism mba" : mba->reason);
   }
   if (actuator.platform().mba->unit != "percent") {
-    return unsupported("throttles of this node are in " + actuator.platform().mba->unit +
-                       " already, there is nothing to calibrate");
+    return unsupported("the throttles of this node are already in " + actuator.platform().mba->unit +
+                       "; a calibration is not needed");
   }
   return *actuator.platform().mba;
 }
@@ -50,12 +50,12 @@ Decision throttle_decision(const Config& config, const std::string& service, uns
 
 Result<std::uint64_t> traffic(const Actuator& actuator, const std::string& service) {
   const std::string group = actuator.monitor_group(service);
-  if (group.empty()) return unsupported("no resctrl group of '" + service + "' to count in");
+  if (group.empty()) return unsupported("service '" + service + "' has no resctrl group that can count memory traffic");
   for (const char* event : {"mbm_total_bytes", "mbm_local_bytes"}) {
     const resctrl::Reading reading = resctrl::read_event(group, event);
     if (reading.state == resctrl::ReadingState::Value) return reading.value;
   }
-  return unsupported("memory traffic is not counted here (mbm_total_bytes, mbm_local_bytes)");
+  return unsupported("this machine does not count memory traffic (mbm_total_bytes, mbm_local_bytes)");
 }
 
 CalibrationBench bench_of(Actuator& actuator, const Config& config, const Calibration& calibration,
@@ -72,13 +72,15 @@ CalibrationBench bench_of(Actuator& actuator, const Config& config, const Calibr
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds / config.time_scale));
   };
   bench.now_s = [&clock] { return clock.now_s(); };
-  bench.measured = [](const CurvePoint& point) { spdlog::info("{} %: {:.2f} GB/s", point.setting, point.gbps); };
+  bench.measured = [](const CurvePoint& point) {
+    spdlog::info("throttle {} %: measured {:.2f} GB/s", point.setting, point.gbps);
+  };
   return bench;
 }
 
 void print(const MbaCurve& curve, const Platform& platform, std::ostream& out) {
   const double peak = platform.bandwidth_gbps.value_or(curve.points().back().gbps);
-  std::vector<std::vector<std::string>> rows{{"setting", "measured GB/s", "if it were linear"}};
+  std::vector<std::vector<std::string>> rows{{"setting", "measured GB/s", "linear estimate"}};
   const auto largest = static_cast<double>(curve.points().back().setting);
   for (const CurvePoint& point : curve.points()) {
     rows.push_back({std::to_string(point.setting) + " " + curve.unit(), fmt::format("{:.2f}", point.gbps),
@@ -99,7 +101,7 @@ Status calibrate_mba(const Options& options, const Calibration& calibration, std
   if (!known) {
     return Error{
         ErrorKind::Input,
-        "--service '" + calibration.service + "' is no best-effort job (class be) of " + options.config.string(), 0};
+        "--service '" + calibration.service + "' is not a best-effort job (class be) in " + options.config.string(), 0};
   }
   auto actuator = Actuator::open(*config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
@@ -107,9 +109,10 @@ Status calibrate_mba(const Options& options, const Calibration& calibration, std
   if (!range) return range.error();
   const std::vector<unsigned> settings = settings_of(*range, calibration.points);
   if (options.dry_run) {
-    out << "would set " << settings.size() << " throttles of " << calibration.service << " from " << settings.back()
-        << " down to " << settings.front() << " " << range->unit << ", measure each for "
-        << format_number(calibration.measure_s) << " s, restore, and write " << calibration.file.string() << '\n';
+    out << "would set " << settings.size() << " throttles of " << calibration.service << ", from " << settings.back()
+        << " down to " << settings.front() << " " << range->unit << "\nwould measure each throttle for "
+        << format_number(calibration.measure_s) << " s\nwould restore the throttle and write "
+        << calibration.file.string() << '\n';
     return done();
   }
   const NodeClock clock(config->time_scale);
@@ -124,7 +127,7 @@ Status calibrate_mba(const Options& options, const Calibration& calibration, std
     out << text;
   } else {
     print(*curve, actuator->platform(), out);
-    out << "wrote " << calibration.file.string() << "; name it as bandwidth.curve in " << options.config.string()
+    out << "wrote " << calibration.file.string() << "; set bandwidth.curve to this file in " << options.config.string()
         << '\n';
   }
   return done();

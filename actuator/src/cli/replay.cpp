@@ -49,17 +49,17 @@ Result<bool> apply_all(RecordFile& file, Machine& machine, Stops& stops, Pace pa
     if (stops.told_until(pace.due_s((*recorded)->time_s, monotonic_s()))) return true;
     report.add(replay_one(machine, std::move(**recorded), dry_run));
     if (!report.is_heard()) {
-      return Error{ErrorKind::Io, "the output can't be written any more; stopped before the end of the record"};
+      return Error{ErrorKind::Io, "standard output cannot be written; the replay stopped before the end of the record"};
     }
   }
 }
 
 Status verdict(const ReplayReport& report, bool stopped) {
-  if (stopped) return Error{ErrorKind::Io, "stopped by a signal before the end of the record", 0};
+  if (stopped) return Error{ErrorKind::Io, "a signal stopped the replay before the end of the record", 0};
   if (report.differing() == 0) return done();
   return Error{ErrorKind::Io,
                std::to_string(report.differing()) + " of " + std::to_string(report.decisions()) +
-                   " decisions came to something else than when they were recorded",
+                   " decisions have another outcome than in the record",
                0};
 }
 

@@ -38,16 +38,16 @@ std::string in_words(const Outcome& outcome) {
 void print_line(const Replayed& one, std::ostream& out) {
   const std::optional<Outcome>& then = one.recorded.outcome;
   std::array<char, 128> head{};
-  (void)std::snprintf(head.data(), head.size(), "%8llu  %10.1f s  %-16s  then %-12s  %s",
+  (void)std::snprintf(head.data(), head.size(), "%8llu  %10.1f s  %-16s  recorded %-12s  %s",
                       static_cast<unsigned long long>(one.recorded.decision.seq), one.recorded.time_s,
                       in_words(one.outcome).c_str(), then ? then->status.c_str() : "unknown",
                       one.agrees ? (*one.agrees ? "agrees" : "DIFFERS") : "not compared");
   out << head.data() << '\n';
   for (const std::string_view line : split_lines(one.outcome.message)) out << "            " << line << '\n';
   if (one.outcome.status != "unchanged") {
-    for (const Reason& reason : one.recorded.decision.reasons) out << "            because " << reason.text << '\n';
+    for (const Reason& reason : one.recorded.decision.reasons) out << "            reason: " << reason.text << '\n';
   }
-  if (one.agrees && !*one.agrees && !then->message.empty()) out << "            then: " << then->message << '\n';
+  if (one.agrees && !*one.agrees && !then->message.empty()) out << "            recorded: " << then->message << '\n';
   out << std::flush;  // at the pace of the record, whoever reads it waits for the next
 }
 
@@ -73,7 +73,7 @@ void ReplayReport::add(const Replayed& one) {
 void ReplayReport::finish(std::size_t unanswered, bool stopped) {
   if (!json_) {
     *out_ << decisions_ << " decisions: " << agreeing_ << " agree, " << differing_ << " differ, " << not_compared_
-          << " cannot be compared; " << unanswered << " intervals had none\n";
+          << " cannot be compared; " << unanswered << " intervals had no decision\n";
     return;
   }
   const Json summary = {{"decisions", decisions_},       {"agree", agreeing_},       {"differ", differing_},

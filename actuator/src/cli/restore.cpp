@@ -17,7 +17,7 @@ Status restore(const Options& options, std::ostream& out) {
     nlohmann::json list = nlohmann::json::array();
     for (const Saved& saved : journal->originals) {
       list.push_back({{"service", saved.name.service}, {"setting", name_of(saved.name.aspect)}});
-      if (!options.json) out << "would put back " << saved.name.service << ": " << name_of(saved.name.aspect) << '\n';
+      if (!options.json) out << "would restore " << saved.name.service << ": " << name_of(saved.name.aspect) << '\n';
     }
     if (options.json) out << nlohmann::json{{"status", "dry_run"}, {"would_restore", list}}.dump(2) << '\n';
     return done();
@@ -31,7 +31,7 @@ Status restore(const Options& options, std::ostream& out) {
                2)
         << '\n';
   } else if (back) {
-    out << "restored what was found\n";
+    out << "restored the settings from before the first change\n";
   }
   return back;
 }

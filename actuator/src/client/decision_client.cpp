@@ -12,13 +12,14 @@ namespace osml {
 
 namespace {
 
-constexpr const char* is_it_the_server = "is server.url the address of osml serve?";
+constexpr const char* is_it_the_server = "check that server.url is the address of the osml server";
 
 // Nothing came back, and what the operator can do about it.
 AskError no_answer(const Error& error, double timeout_s) {
-  const std::string hint = error.code == ETIMEDOUT ? "check server.url, or raise server.timeout_s (" +
-                                                         format_number(timeout_s) + " s) if the server is only slow"
-                                                   : "check server.url, and that osml serve runs there";
+  const std::string hint =
+      error.code == ETIMEDOUT
+          ? "check server.url; if the server is slow, raise server.timeout_s (now " + format_number(timeout_s) + " s)"
+          : "check server.url, and that the osml server runs there";
   return {AskFailure::Unreachable, error.message + "; " + hint, std::nullopt};
 }
 
@@ -30,7 +31,7 @@ AskError failed_status(const HttpAnswer& answer, const std::string& url) {
   if (busy) error.retry_after_s = answer.retry_after_s;
   error.message = url + " answered HTTP " + std::to_string(answer.status) + ": ";
   if (answer.status >= 300 && answer.status < 400) {
-    error.message += "a redirect, which is not followed; give server.url the final address";
+    error.message += "the agent does not follow redirects; set server.url to the final address";
   } else {
     error.message +=
         server_message(answer.body).value_or("expected JSON, got " + describe(answer) + "; " + is_it_the_server);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr NumberRange interval_range{0.05, 3600, false, "seconds from 0.05 to 3600"};
 constexpr NumberRange scale_range{0.001, 1000, false, "a factor from 0.001 to 1000"};
-constexpr NumberRange hold_range{0, 1e6, false, "seconds from 0 on"};
+constexpr NumberRange hold_range{0, 1e6, false, "seconds, 0 or more"};
 constexpr double shortest_tick_s = 0.01;
 
 void read_time(YamlSection& top, Config& config) {
@@ -20,7 +20,7 @@ void read_time(YamlSection& top, Config& config) {
   config.time_scale = top.number("time_scale", scale_range).value_or(config.time_scale);
   config.hold_s = top.number("hold_s", hold_range).value_or(config.hold_s);
   if (config.interval_s / config.time_scale < shortest_tick_s) {
-    top.wrong("time_scale", "at most 100 x interval_s, so that there are 10 ms of wall time for one interval");
+    top.wrong("time_scale", "at most 100 x interval_s: one interval needs at least 10 ms of wall time");
   }
 }
 
@@ -43,7 +43,7 @@ Config read_config(const YAML::Node& root, const fs::path& base, Problems& probl
   config.node = top.text("node").value_or("");
   if (!top.has("node")) top.missing("node", "the name of this node");
   if (top.has("node") && !is_name(config.node)) {
-    top.wrong("node", "letters, digits, '_', '.', '-', at most 63, beginning with a letter or digit");
+    top.wrong("node", "at most 63 letters, digits, '_', '.' or '-'; the first one a letter or digit");
   }
   config.server = read_server(top.child("server"), base, problems);
   read_time(top, config);
@@ -71,7 +71,7 @@ Result<Config> parse_config(const std::string& text, const std::string& name) {
     config = read_config(root, fs::absolute(name, ignored).parent_path(), problems);
   } catch (const YAML::Exception& broken) {
     // ParserException and DeepRecursion: the text is no YAML at all
-    problems.add(broken.mark, "no YAML: " + broken.msg);
+    problems.add(broken.mark, "not valid YAML: " + broken.msg);
   }
   if (!problems.empty()) return Error{ErrorKind::Input, problems.text()};
   return config;

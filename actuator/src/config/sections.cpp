@@ -24,10 +24,10 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
       section.problem("url", "'" + without_credentials(*url) + "', " + *error);
     if (server.url.ends_with("/v1") || server.url.ends_with("/v1/decisions")) {
       section.problem("url",
-                      "'" + without_credentials(*url) + "', expected the address without /v1, which the agent appends");
+                      "'" + without_credentials(*url) + "', expected the address without /v1; the agent appends /v1");
     }
   } else if (!section.has("url")) {
-    section.missing("url", "the address of the decision server, like http://127.0.0.1:8080");
+    section.missing("url", "the address of the decision server, such as http://127.0.0.1:8080");
   }
   server.timeout_s = section.number("timeout_s", timeout_range).value_or(server.timeout_s);
   server.token_file = section.file("token_file", base);
@@ -82,7 +82,8 @@ MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problem
   MetricsConfig metrics;
   metrics.textfile = section.file("textfile", base);
   if (metrics.textfile && metrics.textfile->extension() != ".prom") {
-    section.wrong("textfile", "a name that ends in .prom, since the textfile collector reads no other");
+    section.wrong("textfile",
+                  "a name that ends in .prom; the textfile collector of node_exporter reads only such files");
   }
   return metrics;
 }

@@ -31,7 +31,8 @@ Match read_match(const YAML::Node& node, const std::string& path, const fs::path
   }
   match.pid_file = section.file("pid_file", base);
   const YAML::Node pids = section.child("pids");
-  if (pids.IsDefined() && (!pids.IsSequence() || pids.size() == 0)) section.wrong("pids", "a list like [4711, 4712]");
+  if (pids.IsDefined() && (!pids.IsSequence() || pids.size() == 0))
+    section.wrong("pids", "a list such as [4711, 4712]");
   if (pids.IsDefined() && pids.IsSequence()) {
     for (const YAML::Node& pid : pids) {
       int value = 0;
@@ -57,7 +58,7 @@ PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path
     source.url = *url;
     if (const auto error = url_error(*url)) section.problem("url", "'" + without_credentials(*url) + "', " + *error);
   } else if (!section.has("url")) {
-    section.missing("url", "the address of the metrics, like http://127.0.0.1:9100/metrics");
+    section.missing("url", "the address of the metrics, such as http://127.0.0.1:9100/metrics");
   }
   if (const auto metric = section.text("metric")) {
     source.metric = *metric;
@@ -65,13 +66,13 @@ PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path
     section.missing("metric", "the name of a histogram, without _bucket");
   }
   const YAML::Node labels = section.child("labels");
-  if (labels.IsDefined() && !labels.IsMap()) section.wrong("labels", "a mapping like {handler: /search}");
+  if (labels.IsDefined() && !labels.IsMap()) section.wrong("labels", "a mapping such as {handler: /search}");
   if (labels.IsDefined() && labels.IsMap()) {
     for (const auto& label : labels) {
       if (label.first.IsScalar() && label.second.IsScalar()) {
         source.labels[label.first.Scalar()] = label.second.Scalar();
       } else {
-        problems.add(label.first.Mark(), section.path("labels") + ": expected texts, like handler: /search");
+        problems.add(label.first.Mark(), section.path("labels") + ": expected texts, such as handler: /search");
       }
     }
   }
@@ -83,13 +84,13 @@ PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path
 void read_datagram(YamlSection& section, const fs::path& base, LatencySource& source) {
   source.datagram = section.file("datagram", base);
   if (source.datagram && source.datagram->native().size() > longest_socket_path) {
-    section.problem("datagram", "'" + source.datagram->string() + "' has " +
-                                    std::to_string(source.datagram->native().size()) + " bytes, expected at most " +
-                                    std::to_string(longest_socket_path) + ", the longest path of a socket");
+    section.problem("datagram",
+                    "'" + source.datagram->string() + "' has " + std::to_string(source.datagram->native().size()) +
+                        " bytes, expected a socket path of at most " + std::to_string(longest_socket_path) + " bytes");
   }
   const auto mode = section.choice("datagram_mode", {"0600", "0660", "0666"});
   if (mode) source.datagram_mode = *mode == "0600" ? 0600 : *mode == "0660" ? 0660 : 0666;
-  if (mode && !section.has("datagram")) section.wrong("datagram_mode", "nothing, since there is no datagram");
+  if (mode && !section.has("datagram")) section.wrong("datagram_mode", "no datagram_mode, because datagram is not set");
 }
 
 LatencySource read_latency(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems) {
@@ -134,12 +135,14 @@ void read_goal(YamlSection& section, Service& service) {
   service.ipc_solo = section.number("ipc_solo", positive);
   service.work_rate_solo = section.number("work_rate_solo", positive);
   const bool lc = service.kind == "lc";
-  if (lc && !section.has("target_ms")) section.missing("target_ms", "milliseconds, since the service is of class lc");
+  if (lc && !section.has("target_ms"))
+    section.missing("target_ms", "milliseconds: a service of class lc needs a latency target");
   if (lc && !section.has("latency")) {
-    section.missing("latency", "a latency source (file, prometheus or datagram), since the service is of class lc");
+    section.missing("latency", "a latency source (file, prometheus or datagram): a service of class lc needs one");
   }
   if (!lc && section.has("target_ms")) {
-    section.wrong("target_ms", "no target for a best-effort job (class be); remove it or say class: lc");
+    section.wrong("target_ms",
+                  "no latency target for a best-effort job (class be); remove target_ms, or set class: lc");
   }
 }
 
@@ -151,7 +154,7 @@ ServiceConfig read_service(const YAML::Node& node, const std::string& path, cons
   service.spec.name = section.text("name").value_or("");
   if (!section.has("name")) section.missing("name", "the name of the service");
   if (section.has("name") && !is_name(service.spec.name)) {
-    section.wrong("name", "letters, digits, '_', '.', '-', at most 63, beginning with a letter or digit");
+    section.wrong("name", "at most 63 letters, digits, '_', '.' or '-'; the first one a letter or digit");
   }
   if (!section.has("class")) section.missing("class", "lc (latency-critical) or be (best-effort)");
   service.spec.kind = section.choice("class", {"lc", "be"}).value_or("lc");
@@ -190,16 +193,17 @@ std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path&
     if (const auto& latency = services.back().latency; latency && latency->datagram) {
       const auto [other, is_new] = sockets.emplace(latency->datagram->lexically_normal(), path);
       if (!is_new) {
-        problems.add(node[i].Mark(), path + ".latency.datagram: '" + latency->datagram->string() + "' is that of " +
-                                         other->second + " too, expected a socket for each service");
+        problems.add(node[i].Mark(), path + ".latency.datagram: '" + latency->datagram->string() +
+                                         "' is also the socket of " + other->second +
+                                         ", expected a separate socket for each service");
       }
     }
     const std::string& name = services.back().spec.name;
     const auto [first, added] = places.emplace(name, path);
     if (added || name.empty()) continue;
     std::string what = path;
-    what.append(".name: '").append(name).append("' is the name of ").append(first->second);
-    problems.add(node[i].Mark(), what + " too, expected a different name for each service");
+    what.append(".name: '").append(name).append("' is also the name of ").append(first->second);
+    problems.add(node[i].Mark(), what + ", expected a different name for each service");
   }
   return services;
 }

@@ -74,7 +74,7 @@ void YamlSection::check_keys(const std::vector<std::string_view>& known) {
     if (near) misspelt_.emplace(*near);
     problems_->add(item.first.Mark(),
                    where + ": unknown key; " +
-                       (near ? "did you mean '" + std::string(*near) + "'?" : "known here are " + joined(known)));
+                       (near ? "did you mean '" + std::string(*near) + "'?" : "expected " + joined(known)));
   }
 }
 
@@ -131,7 +131,7 @@ std::optional<double> YamlSection::number(const char* key, const NumberRange& ra
 }
 
 std::optional<unsigned> YamlSection::count(const char* key, unsigned min) {
-  const std::string expected = "a whole number from " + std::to_string(min) + " on";
+  const std::string expected = "a whole number, " + std::to_string(min) + " or more";
   const auto text = scalar(key, expected);
   if (!text) return std::nullopt;
   const auto value = parse_number<unsigned>(*text);

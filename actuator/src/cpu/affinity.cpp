@@ -33,7 +33,7 @@ struct Record {
 Result<CpuSet> get_mask(pid_t tid) {
   Words words{};
   if (::sched_getaffinity(tid, sizeof words, reinterpret_cast<cpu_set_t*>(words.data())) != 0) {
-    return errno_error(errno, "read the affinity of thread " + std::to_string(tid));
+    return errno_error(errno, "cannot read the affinity of thread " + std::to_string(tid));
   }
   CpuSet cpus;
   for (unsigned cpu = 0; cpu < max_cpus; ++cpu) {
@@ -47,7 +47,7 @@ Status set_mask(pid_t tid, const CpuSet& cpus) {
   for (const unsigned cpu : cpus) words.at(cpu / word_bits) |= 1UL << (cpu % word_bits);
   if (::sched_setaffinity(tid, sizeof words, reinterpret_cast<const cpu_set_t*>(words.data())) == 0) return done();
   const int code = errno;
-  return errno_error(code, "bind thread " + std::to_string(tid) + " to CPUs " + format_cpulist(cpus));
+  return errno_error(code, "cannot bind thread " + std::to_string(tid) + " to CPUs " + format_cpulist(cpus));
 }
 
 CpuSet any_cpu() {
@@ -91,7 +91,7 @@ Status AffinityKnob::probe() {
   struct statfs facts {};
   if (::statfs(roots_.proc.c_str(), &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC) return done();
   return Error{ErrorKind::Unsupported,
-               roots_.proc.string() + " is not the kernel's own /proc: its tasks are not threads here", 0};
+               roots_.proc.string() + " is not the /proc of this kernel: the agent cannot bind its tasks to CPUs", 0};
 }
 
 Result<std::string> AffinityKnob::read() {
@@ -131,8 +131,8 @@ Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
     if (changed == 0) return done();
     if (Clock::now() >= deadline) {
       return Error{ErrorKind::Busy,
-                   std::to_string(changed) + " threads still had other CPUs than " + format_cpulist(cpus) +
-                       " after a second; the next interval tries again",
+                   std::to_string(changed) + " threads still have other CPUs than " + format_cpulist(cpus) +
+                       " after 1 s; the agent tries again in the next interval",
                    0};
     }
   }

@@ -50,7 +50,7 @@ Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match) : path_(mat
 }
 
 Status Cgroup1Cpuset::probe() {
-  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
+  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
   if (!directory_.empty() && osml::exists(directory_ / cpuset_file)) return done();
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpuset directory " + path_, 0};
 }

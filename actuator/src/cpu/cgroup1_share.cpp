@@ -21,14 +21,14 @@ Result<long long> read_signed(const fs::path& path) {
   if (!text) return text.error();
   if (*text == "-1") return -1;
   const auto value = parse_unsigned(*text);
-  if (!value) return Error{ErrorKind::Io, path.string() + " reads '" + *text + "', expected a number", 0};
+  if (!value) return Error{ErrorKind::Io, path.string() + " contains '" + *text + "', expected a number", 0};
   return static_cast<long long>(*value);
 }
 
 Status write_number(const fs::path& path, long long value) { return write_command(path, std::to_string(value) + "\n"); }
 
 Status missing_group(const std::string& path, const char* file) {
-  if (path.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
+  if (path.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpu directory " + path + " with " + file, 0};
 }
 
@@ -94,7 +94,7 @@ Status Cgroup1Quota::restore(const std::string& snapshot) {
   const auto period = parse_unsigned(snapshot.substr(std::min(blank + 1, snapshot.size())));
   const auto quota = parse_unsigned(snapshot.substr(0, blank));
   if (blank == std::string::npos || !period) {
-    return Error{ErrorKind::Io, "journal: '" + snapshot + "' is not a quota and a period", 0};
+    return Error{ErrorKind::Io, "journal: '" + snapshot + "', expected a quota and a period", 0};
   }
   return set(quota ? static_cast<long long>(*quota) : -1, static_cast<long long>(*period));
 }

@@ -33,9 +33,9 @@ Status await_effective(const fs::path& directory, const std::string& wanted) {
     if (same_cpus(*effective, wanted)) return done();
     if (Clock::now() >= deadline) {
       return Error{ErrorKind::Io,
-                   directory.string() + ": asked for CPUs " + wanted + ", the kernel grants " +
+                   directory.string() + ": the agent set CPUs " + wanted + ", but the kernel allows " +
                        (effective->empty() ? "none" : *effective) +
-                       "; give the parent cgroup these CPUs or take them off cpu.cpus",
+                       "; give the parent cgroup these CPUs, or remove them from cpu.cpus",
                    0};
     }
     std::this_thread::sleep_for(effective_pause);
@@ -50,7 +50,7 @@ Cgroup2Knob::Cgroup2Knob(const Roots& roots, const Match& match, std::string fil
 }
 
 Status Cgroup2Knob::probe() {
-  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by processes, not by a cgroup", 0};
+  if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
   if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
   if (osml::exists(file())) return done();
   return Error{ErrorKind::Unsupported,
@@ -68,7 +68,8 @@ Status Cgroup2Knob::restore(const std::string& snapshot) {
   }
   const auto now = read_text(file());
   if (!now || *now == snapshot) return done();
-  return Error{ErrorKind::Io, file().string() + ": put back '" + snapshot + "', read '" + *now + "'", 0};
+  return Error{ErrorKind::Io,
+               file().string() + ": the agent restored '" + snapshot + "', but the kernel reports '" + *now + "'", 0};
 }
 
 Result<std::string> Cgroup2Cpuset::read() { return read_text(file()); }
@@ -93,7 +94,7 @@ Result<std::string> Cgroup2Quota::read() {
   const auto text = read_text(file());
   if (!text) return text.error();
   const auto quota = parse_cpu_max(*text);
-  if (!quota) return Error{ErrorKind::Io, file().string() + " reads '" + *text + "', expected QUOTA PERIOD", 0};
+  if (!quota) return Error{ErrorKind::Io, file().string() + " contains '" + *text + "', expected QUOTA PERIOD", 0};
   const auto cpus = quota->cpus();
   return cpus ? format_number(*cpus) : std::string();
 }

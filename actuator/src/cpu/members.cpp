@@ -82,7 +82,7 @@ Result<Pids> listed_pids(const Roots& roots, const Match& match) {
     const auto pid = number(*text);
     if (!pid) {
       return Error{ErrorKind::Io,
-                   "pid_file " + match.pid_file->string() + " reads '" + *text + "', expected a process id", 0};
+                   "pid_file " + match.pid_file->string() + " contains '" + *text + "', expected a process id", 0};
     }
     add_children(roots.proc, *pid, pids);
   }

@@ -21,7 +21,7 @@ std::optional<double> wanted_gbps(const Platform& platform, const Assignment& as
 
 std::string sentence(const std::string& service, double wanted, double measured) {
   std::array<char, 160> text{};
-  std::snprintf(text.data(), text.size(), "bandwidth of %s: wanted %.2f GB/s at most, measured %.2f GB/s",
+  std::snprintf(text.data(), text.size(), "memory bandwidth of %s: throttled to %.2f GB/s, measured %.2f GB/s",
                 service.c_str(), wanted, measured);
   return text.data();
 }

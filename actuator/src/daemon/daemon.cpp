@@ -94,8 +94,8 @@ Status Daemon::run() {
   const bool spread = config.time_scale <= 1 && !options_->ticks;
   const double phase_s = spread ? phase_of(config.node) * wall_interval_s(config) : 0;
   if (Status started = start_timer(phase_s); !started) return started;
-  spdlog::info("osml-agent {}: node {}, {} services, {} core units, {} ways, asking {} every {} s", OSML_VERSION,
-               config.node, config.services.size(), session_->actuator().platform().cores,
+  spdlog::info("osml-agent {} manages node {} with {} services, {} core units and {} ways; it asks {} every {} s",
+               OSML_VERSION, config.node, config.services.size(), session_->actuator().platform().cores,
                session_->actuator().platform().ways.value_or(0), config.server.url, config.interval_s);
   while (!options_->ticks || turns_ < *options_->ticks) {
     const auto wakeup = wakeups_.wait();
@@ -118,7 +118,7 @@ Status Daemon::run() {
 
 void Daemon::turn(std::uint64_t due) {
   if (due > 1) {
-    spdlog::warn("a turn took longer than the interval of {:.0f} ms: {} skipped",
+    spdlog::warn("the work of one interval took longer than {:.0f} ms; skipped intervals: {}",
                  wall_interval_s(session_->config()) * ms_per_s, due - 1);
   }
   const double start_s = monotonic_s();
@@ -148,7 +148,7 @@ void Daemon::record_usage(double tick_ms) {
   const bool wanted = stats_ || spdlog::should_log(spdlog::level::debug);
   if (!wanted) return;
   const SelfUsage usage = meter_.read();
-  spdlog::debug("turn took {:.1f} ms; the agent uses {:.2f} % of a CPU and {:.1f} MiB", tick_ms,
+  spdlog::debug("the work of this interval took {:.1f} ms; the agent uses {:.2f} % of a CPU and {:.1f} MiB", tick_ms,
                 usage.cpu_pct.value_or(0), usage.rss_mib.value_or(0));
   if (!stats_) return;
   const json line = {{"t", session_->clock().now_s()},
@@ -158,7 +158,7 @@ void Daemon::record_usage(double tick_ms) {
                      {"server_ms", or_null(session_->loop().server_ms())},
                      {"experiences", experiences_json(session_->outbox())}};
   if (const Status written = stats_->append(line.dump()); !written) {
-    spdlog::warn("--stats: {}; no more lines are written", written.error().message);
+    spdlog::warn("--stats: {}; the agent writes no more lines to this file", written.error().message);
     stats_.reset();
   }
 }
@@ -166,7 +166,8 @@ void Daemon::record_usage(double tick_ms) {
 Status Daemon::reload() {
   auto config = options_->load();
   if (!config) {
-    spdlog::error("the configuration was not reloaded, the old one stays:\n{}", config.error().message);
+    spdlog::error("the configuration was not reloaded; the agent keeps the old configuration:\n{}",
+                  config.error().message);
     metrics_.reloaded(false);
     return done();
   }
@@ -182,7 +183,7 @@ Status Daemon::replace_session(Config config) {
   if (!same_tasks(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
     if (const Status restored = session_->actuator().restore(); !restored) {
-      spdlog::error("before the reload: {}", restored.error().message);
+      spdlog::error("the restore before the reload failed: {}", restored.error().message);
     }
     memory.partition.reset();
   }
@@ -192,7 +193,8 @@ Status Daemon::replace_session(Config config) {
   auto fresh = Session::open(std::move(config), session_options(*options_, *sockets_), clock);
   metrics_.reloaded(fresh.ok());
   if (!fresh) {
-    spdlog::error("the new configuration does not work here, the old one stays: {}", fresh.error().message);
+    spdlog::error("the new configuration cannot be used on this node; the agent keeps the old configuration: {}",
+                  fresh.error().message);
     configure_log(old.log);
     SessionOptions again = session_options(*options_, *sockets_);
     again.sockets_required = false;  // a socket's directory may have gone; that is no reason to let the node go

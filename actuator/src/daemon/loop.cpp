@@ -29,7 +29,8 @@ void Loop::turn(double now_s) {
   reconcile();
   const Observation observation = observe(now_s);
   if (silence_.in_peace(now_s)) {
-    endure({AskFailure::Busy, "the server asked to be left in peace", std::nullopt}, now_s);
+    endure({AskFailure::Busy, "the server sent Retry-After; the agent waits before its next request", std::nullopt},
+           now_s);
     return;
   }
   const Answer answer = ask(observation);
@@ -38,7 +39,7 @@ void Loop::turn(double now_s) {
     return;
   }
   if (const auto lasted = silence_.answered(now_s)) {
-    spdlog::info("the server answers again after {:.1f} s of silence", *lasted);
+    spdlog::info("the server sends decisions again after {:.1f} s without a decision", *lasted);
   }
   obey(*answer, observation.assignments, now_s);
 }
@@ -48,7 +49,7 @@ void Loop::reconcile() {
   const Status reconciled = machine_->reconcile();
   if (!reconciled) report_.count(KernelWork::Reconcile);
   const std::string error = reconciled ? "" : reconciled.error().message;
-  if (!error.empty() && error != reconcile_error_) spdlog::warn("reconcile: {}", error);
+  if (!error.empty() && error != reconcile_error_) spdlog::warn("reconcile failed: {}", error);
   reconcile_error_ = error;
 }
 
@@ -75,7 +76,7 @@ Observation Loop::observe(double now_s) {
   observation.assignments = read_back();
   if (memory_.partition && observation.assignments != memory_.applied) {
     // The server must not build on an allocation that is no longer there.
-    spdlog::warn("somebody else changed the allocation: {}",
+    spdlog::warn("another program changed the allocation: {}",
                  fmt::join(changes_in_words(memory_.applied, observation.assignments), ", "));
     memory_.partition.reset();
     report_.changed_by_others = true;
@@ -97,10 +98,10 @@ Observation Loop::observe(double now_s) {
 
 void Loop::note_missing(const std::map<std::string, std::string>& missing) {
   for (const auto& [what, why] : missing) {
-    if (!missing_.contains(what)) spdlog::warn("missing {}: {}", what, why);
+    if (!missing_.contains(what)) spdlog::warn("{} is missing: {}", what, why);
   }
   for (const auto& [what, why] : missing_) {
-    if (!missing.contains(what)) spdlog::info("{} is there again", what);
+    if (!missing.contains(what)) spdlog::info("{} is available again", what);
   }
   missing_ = missing;
   for (const auto& [what, why] : missing) report_.missing.push_back(what);
@@ -140,23 +141,25 @@ void Loop::record(const Decision& decision, const Outcome& outcome, const std::v
                   const std::vector<Assignment>& after, double now_s) {
   if (dry_run_) return;
   const Status recorded = audit_->record(now_s, decision, outcome, before, after);
-  if (!recorded) spdlog::warn("audit log: {}", recorded.error().message);
+  if (!recorded) spdlog::warn("the audit log cannot be written: {}", recorded.error().message);
 }
 
 void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
                 const std::vector<Assignment>& after) {
   if (outcome.status == "refused" || outcome.status == "rolled_back" || outcome.status == "failed") {
-    spdlog::error("decision {} of policy {} {}: {}", decision.seq, decision.policy, outcome.status, outcome.message);
+    spdlog::error("decision {} of policy {} has status {}: {}", decision.seq, decision.policy, outcome.status,
+                  outcome.message);
   } else if (outcome.status == "dry_run") {
-    spdlog::info("decision {} would do:\n{}", decision.seq, outcome.message);
+    spdlog::info("decision {} would change:\n{}", decision.seq, outcome.message);
   } else if (outcome.status == "applied") {
     spdlog::info("decision {} applied in {:.1f} ms: {}", decision.seq, outcome.duration_ms.value_or(0),
                  fmt::join(changes_in_words(before, after), ", "));
   }
   const auto level = outcome.status == "unchanged" ? spdlog::level::debug : spdlog::level::info;
-  for (const Reason& reason : decision.reasons) spdlog::log(level, "  because {}", reason.text);
+  for (const Reason& reason : decision.reasons) spdlog::log(level, "  reason: {}", reason.text);
   const std::string infeasible = decision.infeasible.value_or("");
-  if (!infeasible.empty() && infeasible != infeasible_) spdlog::warn("this node cannot satisfy: {}", infeasible);
+  if (!infeasible.empty() && infeasible != infeasible_)
+    spdlog::warn("this node cannot satisfy its services: {}", infeasible);
   infeasible_ = infeasible;
 }
 
@@ -166,14 +169,14 @@ void Loop::endure(const AskError& error, double now_s) {
   }
   if (error.failure == AskFailure::Refused && memory_.policy_state) {
     // It may be the state that is not accepted (another server, another version): the next question goes without.
-    spdlog::info("the policy's state is dropped, since the server refused the observation");
+    spdlog::info("the server refused the observation; the agent drops the saved state of the policy");
     memory_.policy_state.reset();
   }
   report_.failure = error.failure;
   report_.state = AgentState::Holding;
   switch (silence_.failed(now_s)) {
     case Silence::Step::First:
-      spdlog::warn("no decision, the allocation is held for {:g} s: {}", config_->hold_s, error.message);
+      spdlog::warn("no decision; the agent holds the allocation for {:g} s: {}", config_->hold_s, error.message);
       break;
     case Silence::Step::FallBack:
       spdlog::warn("no decision for {:.1f} s: {}", now_s - silence_.since_s(), error.message);
@@ -206,10 +209,10 @@ void Loop::fall_back(double now_s) {
     memory_.outcome = outcome;
     return;
   }
-  spdlog::warn("fallback release: everything is restored to what was found");
+  spdlog::warn("fallback release: the agent restores the settings from before its first change");
   if (const Status restored = machine_->restore(); !restored) {
     report_.count(KernelWork::Restore);
-    spdlog::error("release: {}", restored.error().message);
+    spdlog::error("fallback release failed: {}", restored.error().message);
   }
   memory_.partition.reset();
 }

@@ -112,7 +112,7 @@ Status Session::close() {
     return done();
   }
   Status restored = actuator_.restore();
-  if (restored) spdlog::info("on_exit restore: everything is as it was found");
+  if (restored) spdlog::info("on_exit restore: the agent restored the settings from before its first change");
   return restored;
 }
 

@@ -53,7 +53,7 @@ Result<Wakeups> Wakeups::open() {
   Fd polls(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!epoll.valid() || !timer.valid() || !polls.valid() || !signals.valid()) {
-    return errno_error(errno, "epoll, timerfd or signalfd");
+    return errno_error(errno, "cannot open epoll, timerfd or signalfd");
   }
   for (const Fd* fd : {&timer, &polls, &signals}) {
     if (Status watched = watch(epoll, fd->get()); !watched) return watched.error();

@@ -38,7 +38,7 @@ void refuse_knobs(JsonReader& reader) {
   const json* knobs = reader.optional_object(key::knobs);
   if (knobs == nullptr || knobs->empty()) return;
   const auto first = knobs->items().begin();
-  reader.fail(reader.path(key::knobs) + "." + first.key(), first.value(), "none, because this agent can't set it");
+  reader.fail(reader.path(key::knobs) + "." + first.key(), first.value(), "no such knob: this agent cannot set it");
 }
 
 Assignment read_assignment(JsonReader reader) {
@@ -199,7 +199,7 @@ Result<Decision> parse_decision(std::string_view text) {
     document = json::parse(text);
   } catch (const json::exception& broken) {
     const std::string_view what(broken.what());
-    return Error{ErrorKind::Input, "the decision is no JSON: " + std::string(what.substr(what.find("] ") + 2))};
+    return Error{ErrorKind::Input, "the decision is not valid JSON: " + std::string(what.substr(what.find("] ") + 2))};
   }
   std::optional<Error> error;
   Decision decision = read_decision({document, "", error});

@@ -11,7 +11,8 @@ using nlohmann::json;
 // What an error shows of a value: enough to find it, never a megabyte, and never by walking down hostile nesting.
 std::string shown(const json& value) {
   if (value.is_object()) return "an object";
-  if (value.is_array()) return "a list of " + std::to_string(value.size());
+  if (value.is_array())
+    return "a list of " + std::to_string(value.size()) + (value.size() == 1 ? " entry" : " entries");
   std::string text = value.dump(-1, ' ', false, json::error_handler_t::replace);
   constexpr std::size_t longest = 60;
   if (text.size() > longest) text.erase(longest).append("...");
@@ -51,7 +52,7 @@ void JsonReader::refuse_unknown(std::initializer_list<std::string_view> known) {
   for (const auto& item : json_->items()) {
     if (std::find(known.begin(), known.end(), item.key()) != known.end()) continue;
     if (!failed())
-      *error_ = Error{ErrorKind::Input, path(item.key().c_str()) + ": unknown key; the decision is refused"};
+      *error_ = Error{ErrorKind::Input, path(item.key().c_str()) + ": unknown key; remove it, or update the agent"};
   }
 }
 
@@ -119,7 +120,7 @@ const json* JsonReader::optional_list(const char* key, std::size_t max_size) {
   const json* value = find(key);
   if (value == nullptr) return nullptr;
   if (value->is_array() && value->size() <= max_size) return value;
-  fail(path(key), *value, "a list of at most " + std::to_string(max_size));
+  fail(path(key), *value, "a list of at most " + std::to_string(max_size) + " entries");
   return nullptr;
 }
 

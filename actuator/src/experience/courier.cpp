@@ -67,7 +67,7 @@ void ExperienceCourier::settle(const HttpAnswer& answer, double now_s) {
     delivered(now_s);
   } else if ((status == no_such_route || status == no_such_method) && server_message(answer.body)) {
     // in the server's own words: a proxy, whose server is away for a moment, has others
-    spdlog::info("the server keeps no experiences (HTTP {}): none are sent until the agent's next start or reload",
+    spdlog::info("the server does not store experiences (HTTP {}); the agent sends none until its next start or reload",
                  status);
     buffer_->close();
   } else if (status == too_large) {
@@ -92,7 +92,7 @@ void ExperienceCourier::delivered(double now_s) {
   due_s_ = part_ ? now_s : now_s + limits_.period_s;  // what is left of a refused batch does not wait
   part_.reset();
   if (failures_ > 0) {
-    spdlog::info("experiences are delivered again; {} were dropped for want of room",
+    spdlog::info("the server accepts experiences again; the agent dropped {} because its buffer was full",
                  buffer_->dropped() - dropped_before_);
   }
   failures_ = 0;
@@ -105,7 +105,7 @@ void ExperienceCourier::split_or_give_up(double now_s) {
     max_count_ = count_ / 2;
     return;
   }
-  give_up_batch("HTTP 413: one experience is more than the server takes", now_s);
+  give_up_batch("HTTP 413: one experience is larger than the server accepts", now_s);
 }
 
 void ExperienceCourier::find_wrong_one(const std::string& why, double now_s) {
@@ -118,7 +118,7 @@ void ExperienceCourier::find_wrong_one(const std::string& why, double now_s) {
 }
 
 void ExperienceCourier::give_up_batch(const std::string& why, double now_s) {
-  if (why != complaint_) spdlog::warn("{} answered {}; {} given up of the experiences", url_, why, count_);
+  if (why != complaint_) spdlog::warn("{} answered {}; the agent dropped {} experiences", url_, why, count_);
   complaint_ = why;
   refused_ += count_;
   buffer_->forget_through(last_);
@@ -134,8 +134,8 @@ double ExperienceCourier::next_wait_s() const {
 
 void ExperienceCourier::wait(double seconds, double now_s, const std::string& why) {
   if (failures_ == 0) {
-    spdlog::warn("experiences are not delivered and wait ({} of them): {}; the next attempt is in {:.0f} s",
-                 buffer_->size(), why, seconds);
+    spdlog::warn("the agent cannot send {} experiences: {}; the next attempt is in {:.0f} s", buffer_->size(), why,
+                 seconds);
   }
   ++failures_;
   not_before_s_ = now_s + seconds;

@@ -64,7 +64,8 @@ Mechanism ways(const Result<resctrl::Info>& info) {
   const resctrl::CacheInfo& l3 = *info->l3;
   return {"llc_ways", true,
           "resctrl, " + std::to_string(__builtin_popcountll(l3.cbm_mask)) + " ways, " + domains(l3.domains) + ", " +
-              std::to_string(l3.num_closids) + " groups" + (l3.resources.size() > 1 ? ", code and data alike" : ""),
+              std::to_string(l3.num_closids) + " groups" +
+              (l3.resources.size() > 1 ? ", same ways for code and data" : ""),
           ""};
 }
 
@@ -78,7 +79,7 @@ bool software_throttle(const std::vector<KnobSet>& knobs) {
 // What stands in for MBA: budgets that the agent enforces itself.
 Mechanism regulator(const Config& config, const Result<resctrl::Info>& info, const std::vector<KnobSet>& knobs) {
   constexpr const char* name = "mba_regulator";
-  if (info && info->mb) return unavailable(name, "not needed: the hardware throttles (mba)");
+  if (info && info->mb) return unavailable(name, "not needed: the hardware limits memory bandwidth (mba)");
   const std::optional<resctrl::Info> counters = info ? std::optional(*info) : std::nullopt;
   Roots roots = config.roots;
   if (roots.budgets.empty()) roots.budgets = config.state_dir / "budgets";  // what the machine could do, if it were on
@@ -104,7 +105,8 @@ Mechanism bandwidth(const Config& config, const Result<resctrl::Info>& info, con
                      : mb.unit == resctrl::BandwidthUnit::Mbps  ? "MB/s"
                                                                 : "1/8 GB/s";
   const bool translated = config.bandwidth.curve && mb.unit == resctrl::BandwidthUnit::Percent;
-  const std::string how = std::string("resctrl, in ") + unit + (translated ? " (asked for in MB/s, by the curve)" : "");
+  const std::string how =
+      std::string("resctrl, in ") + unit + (translated ? " (requested in MB/s, converted by the curve)" : "");
   return {"mba", true, how + ", " + domains(mb.domains), ""};
 }
 

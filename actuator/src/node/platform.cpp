@@ -125,9 +125,8 @@ Result<CpuSet> usable_cpus(const Config& config) {
     online = intersect(*online, *allowed);
   }
   if (online->empty()) {
-    return Error{
-        ErrorKind::Input,
-        "cpu.cpus: none of '" + config.cpu.cpus.value_or("") + "' is online (" + *text + "); name CPUs that are", 0};
+    return Error{ErrorKind::Input,
+                 "cpu.cpus: none of '" + config.cpu.cpus.value_or("") + "' is online; expected CPUs of " + *text, 0};
   }
   return online;
 }

@@ -61,10 +61,10 @@ RecordFile::RecordFile(fs::path path, std::ifstream stream, const Config& config
 
 Result<RecordFile> RecordFile::open(const fs::path& path, const Config& config, SeqRange range) {
   if (std::error_code code; !fs::is_regular_file(path, code)) {
-    return Error{ErrorKind::Input, path.string() + ": no such file, expected what run --record wrote"};
+    return Error{ErrorKind::Input, path.string() + ": no such file, expected a record of osml-agent run --record"};
   }
   std::ifstream stream(path);
-  if (!stream) return Error{ErrorKind::Input, path.string() + ": cannot be read; check who may read it"};
+  if (!stream) return Error{ErrorKind::Input, path.string() + ": cannot be read; check the permissions of the file"};
   return RecordFile(path, std::move(stream), config, range);
 }
 
@@ -79,7 +79,7 @@ std::optional<std::string> RecordFile::stranger(const Decision& decision) const 
 Result<RecordFile::Line> RecordFile::parse(std::string_view text) const {
   const auto wrong = [](const std::string& what) { return Error{ErrorKind::Input, what, 0}; };
   const json document = json::parse(text, nullptr, false);
-  if (document.is_discarded()) return wrong("no JSON, expected what run --record wrote");
+  if (document.is_discarded()) return wrong("not valid JSON, expected a line of osml-agent run --record");
   std::optional<Error> error;
   JsonReader reader(document, "", error);
   reader.refuse_unknown({observation_key, decision_key});
@@ -94,12 +94,12 @@ Result<RecordFile::Line> RecordFile::parse(std::string_view text) const {
   line.time_s = read_time(observation, object);
   line.outcome = read_outcome(observation);
   if (!document.contains(decision_key)) {
-    reader.fail(decision_key, json(), "a decision, or null where nobody answered");
+    reader.fail(decision_key, json(), "a decision, or null if the server did not answer");
   }
   if (error) return *error;
   if (node != config_->node) {
     return wrong("observation.node is '" + node + "', expected '" + config_->node +
-                 "', the node of the configuration; replay it with that node's");
+                 "', the node of the configuration; use the configuration of the recorded node");
   }
   const json& decided = document[decision_key];
   if (decided.is_null() || !range_.holds(line.seq)) return line;
@@ -110,7 +110,7 @@ Result<RecordFile::Line> RecordFile::parse(std::string_view text) const {
                  "' answers another observation, expected seq " + std::to_string(line.seq) + " of '" + node + "'");
   }
   if (const auto name = stranger(*decision)) {
-    return wrong("decision.assignments: service '" + *name + "' is not in the configuration; add it to services there");
+    return wrong("decision.assignments: service '" + *name + "' is not in the configuration; add it to services");
   }
   line.decision = std::move(*decision);
   return line;
@@ -121,7 +121,7 @@ Result<std::optional<std::string_view>> RecordFile::read_text() {
   if (stream_.bad()) return std::optional<std::string_view>();
   stream_.getline(text_.data(), static_cast<std::streamsize>(text_.size()));
   const auto taken = static_cast<std::size_t>(stream_.gcount());
-  if (stream_.bad()) return Error{ErrorKind::Io, "the file cannot be read from here on; is its disk well?", 0};
+  if (stream_.bad()) return Error{ErrorKind::Io, "the rest of the file cannot be read; check the disk", 0};
   if (stream_.eof()) {
     if (taken == 0) return std::optional<std::string_view>();
     if (taken <= longest_record) return std::optional(std::string_view(text_.data(), taken));
@@ -131,7 +131,7 @@ Result<std::optional<std::string_view>> RecordFile::read_text() {
     stream_.clear();
     stream_.ignore(std::numeric_limits<std::streamsize>::max(), '\n');
   }
-  return Error{ErrorKind::Input, "longer than 4 MiB, expected one interval", 0};
+  return Error{ErrorKind::Input, "the line is longer than 4 MiB, expected one interval", 0};
 }
 
 Result<std::optional<RecordFile::Line>> RecordFile::read_line() {
@@ -185,9 +185,10 @@ Result<std::size_t> check_record(const fs::path& path, const Config& config, Seq
   if (complaints > most_complaints) text += "\nand " + std::to_string(complaints - most_complaints) + " more";
   if (!text.empty()) return Error{ErrorKind::Input, text};
   if (decisions == 0) {
-    return Error{ErrorKind::Input,
-                 path.string() + ": no decision" + (range.from || range.to ? " from --from to --to" : " in it") + " (" +
-                     std::to_string(file->unanswered()) + " intervals without an answer), expected at least one"};
+    return Error{ErrorKind::Input, path.string() + ": no decision" +
+                                       (range.from || range.to ? " from --from to --to" : " in the file") + " (" +
+                                       std::to_string(file->unanswered()) +
+                                       " intervals without an answer), expected at least one"};
   }
   return decisions;
 }

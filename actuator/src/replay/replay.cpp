@@ -22,7 +22,7 @@ std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>
 Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run) {
   if (!dry_run) {
     if (const Status reconciled = machine.reconcile(); !reconciled) {
-      spdlog::warn("before decision {}: {}", recorded.decision.seq, reconciled.error().message);
+      spdlog::warn("reconcile failed before decision {}: {}", recorded.decision.seq, reconciled.error().message);
     }
   }
   Outcome outcome = machine.apply(recorded.decision, dry_run);

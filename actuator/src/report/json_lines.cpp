@@ -10,16 +10,16 @@ namespace osml {
 
 Status JsonLines::open() {
   fd_ = Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
-  if (!fd_.valid()) return errno_error(errno, "open " + path_.string());
+  if (!fd_.valid()) return errno_error(errno, "cannot open " + path_.string());
   struct stat info {};
-  if (::fstat(fd_.get(), &info) != 0) return errno_error(errno, "stat " + path_.string());
+  if (::fstat(fd_.get(), &info) != 0) return errno_error(errno, "cannot stat " + path_.string());
   size_ = static_cast<std::uint64_t>(info.st_size);
   return done();
 }
 
 Status JsonLines::rotate() {
   const std::string older = path_.string() + ".1";
-  if (::rename(path_.c_str(), older.c_str()) != 0) return errno_error(errno, "rename " + path_.string());
+  if (::rename(path_.c_str(), older.c_str()) != 0) return errno_error(errno, "cannot rename " + path_.string());
   return open();
 }
 
@@ -32,13 +32,13 @@ Status JsonLines::append(const std::string& line) {
     if (Status rotated = rotate(); !rotated) return rotated;
   }
   const ssize_t written = ::write(fd_.get(), text.data(), text.size());
-  if (written < 0) return errno_error(errno, "write " + path_.string());
+  if (written < 0) return errno_error(errno, "cannot write " + path_.string());
   if (static_cast<std::size_t>(written) != text.size()) {
     // What is appended later, by another run even, shall begin a line. From the end of the file as it is now: somebody
     // may have emptied it since.
     if (const off_t end = ::lseek(fd_.get(), 0, SEEK_END); end >= written) (void)!::ftruncate(fd_.get(), end - written);
     return Error{ErrorKind::Capacity,
-                 "write " + path_.string() + ": only a part was written, and taken back; is the disk full?", ENOSPC};
+                 "cannot write " + path_.string() + ": the disk may be full; the incomplete line was removed", ENOSPC};
   }
   size_ += static_cast<std::uint64_t>(written);
   return done();

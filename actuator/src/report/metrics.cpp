@@ -108,51 +108,54 @@ void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, co
 
 std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) const {
   Writer out(node);
-  out.family("info", "gauge", "Version of the agent; 1.").sample(1, label("version", OSML_VERSION));
-  out.gauge("up", "1 while the agent runs, 0 after it stopped in order.", up ? 1 : 0);
-  out.gauge("dry_run", "1 where the agent only says what it would do.", dry_run ? 1 : 0);
-  out.gauge("start_time_seconds", "When the agent started, Unix time.", start_unix_s_);
-  out.gauge("services", "Services that are configured.", number(services_));
-  out.counter("turns_total", "Intervals that were worked on.", number(turns_));
-  out.counter("turns_skipped_total", "Intervals that were left out because the one before took too long.",
+  out.family("info", "gauge", "Version of the agent in the label version; the value is 1.")
+      .sample(1, label("version", OSML_VERSION));
+  out.gauge("up", "1 while the agent runs, 0 after an orderly stop.", up ? 1 : 0);
+  out.gauge("dry_run", "1 if the agent only reports what it would change.", dry_run ? 1 : 0);
+  out.gauge("start_time_seconds", "Start time of the agent, Unix time.", start_unix_s_);
+  out.gauge("services", "Configured services.", number(services_));
+  out.counter("turns_total", "Completed control intervals.", number(turns_));
+  out.counter("turns_skipped_total", "Control intervals that were skipped because the previous one took too long.",
               number(skipped_));
-  out.family("turn_seconds", "summary", "Wall time of an interval's work, the server's answer included.")
+  out.family("turn_seconds", "summary",
+             "Wall time of the work of a control interval, including the answer of the server.")
       .sample_of("_sum", turn_s_)
       .sample_of("_count", number(turns_));
-  out.gauge("last_turn_time_seconds", "When the last interval was worked on, Unix time; 0 before the first.",
+  out.gauge("last_turn_time_seconds", "Time of the last completed control interval, Unix time; 0 before the first.",
             last_turn_unix_s_);
-  out.gauge("last_decision_time_seconds", "When the server last decided, Unix time; 0 before the first.",
+  out.gauge("last_decision_time_seconds", "Time of the last decision of the server, Unix time; 0 before the first.",
             last_decision_unix_s_.value_or(0));
-  out.family("state", "gauge", "1 for what the agent is doing: deciding, holding the last allocation, or fallback.");
+  out.family("state", "gauge", "1 for the current state: deciding, holding the last allocation, or fallback.");
   for (std::size_t i = 0; i < state_names.size(); ++i) {
     out.sample(up && static_cast<std::size_t>(last_.state) == i ? 1 : 0, label("state", state_names.at(i)));
   }
-  out.counter("fallbacks_total", "Times that the server was silent for longer than hold_s.", number(fallbacks_));
-  out.family("decisions_total", "counter", "Decisions by what came of them, those of the fallback even included.");
+  out.counter("fallbacks_total", "Times that the server sent no decision for longer than hold_s.", number(fallbacks_));
+  out.family("decisions_total", "counter", "Decisions by outcome, including those of the fallback even.");
   for (const char* name : outcome_names) {
     const auto found = outcomes_.find(name);
     out.sample(found == outcomes_.end() ? 0 : number(found->second), label("outcome", name));
   }
-  out.family("no_decision_total", "counter", "Intervals without a decision, by reason.");
+  out.family("no_decision_total", "counter", "Control intervals without a decision, by reason.");
   by_label(out, "reason", failure_names, failures_);
-  out.family("server_seconds", "summary", "Wall time that questions to the server took, failed ones included.")
+  out.family("server_seconds", "summary", "Wall time of requests to the server, including failed requests.")
       .sample_of("_sum", answers_s_)
       .sample_of("_count", number(answers_));
-  out.family("kernel_errors_total", "counter", "What the kernel's files refused, by the work that it stopped.");
+  out.family("kernel_errors_total", "counter", "Errors of kernel files, by the work that failed.");
   by_label(out, "work", kernel_names, kernel_);
-  out.counter("changed_by_others_total", "Times that somebody else had moved what the agent had set.",
+  out.counter("changed_by_others_total", "Times that another program changed a setting of the agent.",
               number(changed_by_others_));
-  out.gauge("infeasible", "1 where the policy says that this node cannot satisfy its services.",
+  out.gauge("infeasible", "1 if the policy reports that this node cannot satisfy its services.",
             last_.infeasible ? 1 : 0);
   out.gauge("missing", "Measurements and mechanisms that are missing now.", number(last_.missing.size()));
-  out.family("missing_info", "gauge", "1 for each thing that is missing now.");
+  out.family("missing_info", "gauge", "1 for each measurement or mechanism that is missing now.");
   for (const std::string& what : last_.missing) out.sample(1, label("what", what));
-  out.family("experiences_total", "counter", "Experiences by what became of them.")
+  out.family("experiences_total", "counter",
+             "Experiences by status: sent, dropped by the agent, or refused by the server.")
       .sample(number(sent_.total()), label("status", "sent"))
       .sample(number(dropped_.total()), label("status", "dropped"))
       .sample(number(refused_.total()), label("status", "refused"));
-  out.gauge("experiences_waiting", "Experiences that wait for the server.", number(waiting_));
-  out.family("datagrams_total", "counter", "Datagrams of services, by whether they made sense.");
+  out.gauge("experiences_waiting", "Experiences that are not sent yet.", number(waiting_));
+  out.family("datagrams_total", "counter", "Datagrams of services: read, or ignored because they are invalid.");
   for (const auto& [service, seen] : datagrams_) {
     out.sample(number(seen.read.total()), label("service", service) + ",status=\"read\"");
     out.sample(number(seen.ignored.total()), label("service", service) + ",status=\"ignored\"");

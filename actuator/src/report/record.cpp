@@ -16,7 +16,7 @@ Answer Recorder::ask(const Observation& observation) {
     if (c == '\n' || c == '\r') c = ' ';
   }
   if (const Status written = lines_.append(line); !written) {
-    spdlog::warn("--record: {}; no more lines are written", written.error().message);
+    spdlog::warn("--record: {}; the agent writes no more lines to this file", written.error().message);
     broken_ = true;
   }
   return answer;

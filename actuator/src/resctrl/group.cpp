@@ -30,8 +30,8 @@ Status await_files(const fs::path& group) {
   const bool control = group.parent_path().filename() != "mon_groups";
   while (!osml::exists(group / "tasks") || (control && !osml::exists(group / "schemata"))) {
     if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Io, group.string() + " was made but has no tasks file; is this a resctrl file system?",
-                   0};
+      return Error{ErrorKind::Io,
+                   group.string() + " has no tasks file after it was created; check that resctrl is mounted there", 0};
     }
     std::this_thread::sleep_for(appear_pause);
   }
@@ -49,7 +49,7 @@ Status purge_strays(const fs::path& root, const fs::path& group) {
 }
 
 Error mkdir_error(int code, const fs::path& root, const fs::path& group) {
-  Error error = errno_error(code, "make group " + group.string());
+  Error error = errno_error(code, "cannot create group " + group.string());
   error.message += last_status(root);
   return error;
 }
@@ -59,7 +59,7 @@ Status move_singly(const fs::path& root, const fs::path& group, const std::vecto
   for (const pid_t tid : tids) {
     const Status moved = write_command(group / "tasks", std::to_string(tid) + "\n");
     if (moved || moved.error().code == ESRCH) continue;
-    Error error = moved.error().wrap("move thread " + std::to_string(tid));
+    Error error = moved.error().wrap("cannot move thread " + std::to_string(tid));
     error.message += last_status(root);
     return error;
   }
@@ -105,7 +105,7 @@ Status remove_group(const fs::path& group) {
     if (!problem) return done();
     code = problem.value();
   }
-  return errno_error(code, "remove group " + group.string());
+  return errno_error(code, "cannot remove group " + group.string());
 }
 
 Result<std::vector<pid_t>> group_tasks(const fs::path& group) {

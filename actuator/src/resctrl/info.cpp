@@ -99,7 +99,10 @@ Error not_there(const Roots& roots) {
     return {ErrorKind::Unsupported, root + " is not mounted; run: mount -t resctrl resctrl " + root, 0};
   }
   if (cpu_has_flags(roots.proc)) {
-    return {ErrorKind::Unsupported, root + " does not exist: the CPU can, the kernel lacks CONFIG_X86_CPU_RESCTRL", 0};
+    return {
+        ErrorKind::Unsupported,
+        root + " does not exist: the CPU has resource control, but the kernel was built without CONFIG_X86_CPU_RESCTRL",
+        0};
   }
   return {ErrorKind::Unsupported,
           root + " does not exist: this CPU or virtual machine has no resource control (RDT, PQoS)", 0};

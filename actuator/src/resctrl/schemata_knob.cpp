@@ -68,9 +68,9 @@ Status SchemataKnob::command(const std::vector<SchemataLine>& lines) {
     for (const auto& [id, value] : line.values) {
       const auto found = now == nullptr ? line.values.end() : now->values.find(id);
       if (now != nullptr && found != now->values.end() && same_value(found->second, value)) continue;
-      return Error{ErrorKind::Io, (site_.group / "schemata").string() + ": wrote '" + format_line(line) +
-                                      "', read back '" + (now == nullptr ? "nothing" : format_line(*now)) + "'" +
-                                      last_status(site_.roots.resctrl)};
+      return Error{ErrorKind::Io, (site_.group / "schemata").string() + ": the agent wrote '" + format_line(line) +
+                                      "', but the kernel reports '" + (now == nullptr ? "nothing" : format_line(*now)) +
+                                      "'" + last_status(site_.roots.resctrl)};
     }
   }
   return done();

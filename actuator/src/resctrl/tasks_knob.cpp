@@ -100,8 +100,8 @@ Status TasksKnob::write(const std::string& value) {
     if (Status moved = move_tasks(site_.roots.resctrl, site_.group, *left); !moved) return moved;
     if (Clock::now() >= deadline) {
       return Error{ErrorKind::Busy,
-                   std::to_string(left->size()) + " threads would not move into " + site_.group.string() +
-                       " within a second; the next interval tries again",
+                   std::to_string(left->size()) + " threads did not move into " + site_.group.string() +
+                       " within 1 s; the agent tries again in the next interval",
                    0};
     }
     if (*left == before) std::this_thread::sleep_for(pause);

@@ -44,11 +44,13 @@ Error refusal(int code) {
   switch (code) {
     case ENOENT:
     case EOPNOTSUPP:
-      return {ErrorKind::Unsupported, "no hardware PMU here (virtual machine?): " + text, code};
+      return {ErrorKind::Unsupported, "this machine has no hardware PMU (many virtual machines have none): " + text,
+              code};
     case EACCES:
     case EPERM:
       return {ErrorKind::Permission,
-              "perf events are not permitted: " + text + "; give CAP_PERFMON or lower kernel.perf_event_paranoid",
+              "perf events are not permitted: " + text +
+                  "; give the agent CAP_PERFMON, or lower kernel.perf_event_paranoid",
               code};
     case ENOSYS:
       return {ErrorKind::Unsupported, "this kernel has no perf events: " + text, code};

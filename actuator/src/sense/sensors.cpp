@@ -52,7 +52,7 @@ void Sensors::probe_machine() {
   if (!frequency_.available()) missing_here_["frequency"] = "sysfs has no cpufreq for the CPUs of this node";
   // Process ids of another /proc (a virtual node) are not those of this kernel: we would count strangers.
   if (config_->roots.proc != "/proc") {
-    missing_here_["perf_events"] = "roots.proc is not /proc, so the tasks are not of this kernel";
+    missing_here_["perf_events"] = "roots.proc is not /proc: its tasks do not run on this kernel";
   } else if (const Status probed = probe_perf(hardware_events()); !probed) {
     missing_here_["perf_events"] = probed.error().message;
   }
@@ -66,7 +66,7 @@ std::shared_ptr<TelemetryFile> Sensors::telemetry(const fs::path& path, double m
 
 std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) const {
   if (sockets_ == nullptr) {
-    const Error none{ErrorKind::Busy, "datagram " + source.datagram->string() + " is not listened to here", 0};
+    const Error none{ErrorKind::Busy, "datagram " + source.datagram->string() + " is read only by osml-agent run", 0};
     return std::make_unique<DatagramLatency>(none, source.max_age_s);
   }
   return std::make_unique<DatagramLatency>(sockets_->get(*source.datagram, source.datagram_mode), source.max_age_s);

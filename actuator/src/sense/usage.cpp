@@ -27,7 +27,8 @@ Status UsageSensor::open_cgroup() {
   }
   const fs::path accounting = cgroup1_directory(roots_, "cpuacct", *match_.cgroup);
   if (accounting.empty() || !osml::exists(accounting / "cpuacct.usage")) {
-    return Error{ErrorKind::Gone, "cgroup " + *match_.cgroup + " is not there, neither cpu.stat (v2) nor cpuacct (v1)"};
+    return Error{ErrorKind::Gone, "cgroup " + *match_.cgroup +
+                                      " has neither cpu.stat (v2) nor cpuacct (v1); check that the cgroup exists"};
   }
   v2_ = false;
   cpu_file_.emplace(accounting / "cpuacct.usage");
@@ -70,7 +71,7 @@ Status UsageSensor::read(const Interval& interval, Counters& counters) {
   if (!match_.cgroup) {
     if (totals.cpu_s) counters.cpu_usage_cores = *totals.cpu_s / interval.length_s;
     if (!members) return members.error();
-    if (pids_.empty()) return Error{ErrorKind::Gone, "none of the processes is there"};
+    if (pids_.empty()) return Error{ErrorKind::Gone, "none of the configured processes exists"};
     return done();
   }
   if (Status opened = open_cgroup(); !opened) return opened;

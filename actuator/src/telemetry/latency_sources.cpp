@@ -30,23 +30,26 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
   const std::string name = "datagram " + socket.path().string();
   const TelemetrySocket::Arrived arrived = socket.take();
   if (arrived.ignored > 0 && !complained_) {
-    spdlog::warn("{}: {} ignored, expected one JSON object of at most {} bytes in each; told once", name,
-                 arrived.ignored, TelemetrySocket::longest_datagram);
+    spdlog::warn(
+        "{}: {} datagrams ignored, expected one JSON object of at most {} bytes in each; this warning is not repeated",
+        name, arrived.ignored, TelemetrySocket::longest_datagram);
   }
   complained_ = arrived.ignored > 0;
   if (!arrived.lines.empty()) {
     last_ = combine(arrived.lines).latency;
     last_s_ = interval.time_s;
   } else if (arrived.ignored > 0) {
-    return Error{ErrorKind::Io, name + ": what came is no JSON object of at most " +
+    return Error{ErrorKind::Io, name + ": the service sent no JSON object of at most " +
                                     std::to_string(TelemetrySocket::longest_datagram) + " bytes"};
   }
-  if (!last_) return Error{ErrorKind::Busy, name + ": nothing came yet; does the service run and send there?"};
+  if (!last_)
+    return Error{ErrorKind::Busy,
+                 name + ": no datagram has arrived yet; check that the service runs and sends to this socket"};
   const double age_s = std::max(0.0, interval.time_s - last_s_);
   if (age_s > max_age_s_) {
-    return Error{ErrorKind::Busy, name + ": nothing came for " + format_number(std::round(age_s * 10) / 10) +
+    return Error{ErrorKind::Busy, name + ": no datagram arrived for " + format_number(std::round(age_s * 10) / 10) +
                                       " s, expected at most " + format_number(max_age_s_) +
-                                      " s; does the service still run and send there?"};
+                                      " s; check that the service runs and sends to this socket"};
   }
   Latency latency = *last_;
   latency.age_s = age_s;
@@ -78,9 +81,10 @@ Result<Latency> PrometheusLatency::read(const Interval& interval) {
     return now.error();
   }
   const std::optional<Histogram> before = std::exchange(last_, *now);
-  if (!before) return Error{ErrorKind::Busy, source_.url + ": first reading, latencies follow with the second"};
+  if (!before) return Error{ErrorKind::Busy, source_.url + ": this is the first reading; a latency needs two readings"};
   const auto gained = difference(*now, *before);
-  if (!gained) return Error{ErrorKind::Busy, source_.url + ": the counters were reset, latencies follow with the next"};
+  if (!gained)
+    return Error{ErrorKind::Busy, source_.url + ": the counters were reset; the next reading gives a latency again"};
   const double count = gained->buckets.back().count;
   if (count <= 0) return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
 

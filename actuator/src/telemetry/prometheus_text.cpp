@@ -117,7 +117,7 @@ std::string start_of(std::string_view text) {
 
 Error none_found(const std::string& metric, bool name_seen) {
   if (name_seen) {
-    return {ErrorKind::Io, "no series of the histogram '" + metric + "' has the labels asked for; check labels"};
+    return {ErrorKind::Io, "no series of the histogram '" + metric + "' has all configured labels; check labels"};
   }
   return {ErrorKind::Io, "there is no histogram '" + metric + "' (no " + metric + "_bucket); check metric"};
 }
@@ -135,12 +135,12 @@ Result<Histogram> parse_histogram(std::string_view text, const std::string& metr
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
     if (line.empty() || line.front() == '#') continue;
     if (!is_name_char(line.front())) {
-      return Error{ErrorKind::Io, "no Prometheus text: a line begins with '" + start_of(line) + "'"};
+      return Error{ErrorKind::Io, "not Prometheus text: a line begins with '" + start_of(line) + "'"};
     }
     // most lines are about other metrics: skip them before parsing
     if (line.substr(0, metric.size()) != metric) continue;
     const auto sample = parse_sample(line);
-    if (!sample) return Error{ErrorKind::Io, "no Prometheus text: cannot read '" + start_of(line) + "'"};
+    if (!sample) return Error{ErrorKind::Io, "not Prometheus text: cannot parse '" + start_of(line) + "'"};
     const std::string_view part = sample->name.substr(metric.size());
     if (part == "_bucket") name_seen = true;
     if (!carries(*sample, labels)) continue;
@@ -153,7 +153,7 @@ Result<Histogram> parse_histogram(std::string_view text, const std::string& metr
   for (const auto& [upper, count] : buckets) {
     // summed over series, so it may also have overflowed; written so that NaN fails
     if (!(count >= 0 && std::isfinite(count))) {
-      return Error{ErrorKind::Io, "a bucket of '" + metric + "' has no count from 0 on"};
+      return Error{ErrorKind::Io, "a bucket of '" + metric + "' has no count of 0 or more"};
     }
     histogram.buckets.push_back({upper, count});
   }

@@ -125,15 +125,15 @@ Result<TelemetryReading> TelemetryFile::refresh() {
   const double age_s = std::max(0.0, wall_now() - seconds(now.st_mtim)) * time_scale_;
   const std::string name = "telemetry " + path_.string();
   if (!last_) {
-    const std::string why = broken_lines_ > 0 ? " holds no JSON lines" : " holds no complete line yet";
+    const std::string why = broken_lines_ > 0 ? " contains no JSON lines" : " contains no complete line yet";
     return Error{ErrorKind::Busy, name + why};
   }
   if (age_s > max_age_s_) {
-    return Error{ErrorKind::Busy, name + " is stale: written " + rounded(age_s) + " s ago, expected at most " +
-                                      rounded(max_age_s_) + " s; does the service still run and write it?"};
+    return Error{ErrorKind::Busy, name + " is stale: last written " + rounded(age_s) + " s ago, expected at most " +
+                                      rounded(max_age_s_) + " s; check that the service runs and writes this file"};
   }
   if (fresh_.empty() && broken_lines_ > 0) {
-    return Error{ErrorKind::Io, name + ": the newest lines are no JSON objects"};
+    return Error{ErrorKind::Io, name + ": the newest lines are not JSON objects"};
   }
   return TelemetryReading{fresh_.empty() ? *last_ : combine(fresh_), age_s};
 }

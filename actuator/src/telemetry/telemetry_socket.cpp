@@ -46,16 +46,16 @@ Status clear_away(const fs::path& path) {
     return errno == ENOENT ? done() : Status(errno_error(errno, "datagram " + path.string()));
   }
   if (!S_ISSOCK(there.st_mode)) {
-    return at(path, ErrorKind::Input, "is there and no socket, expected a path where the agent can make one");
+    return at(path, ErrorKind::Input, "this path exists and is not a socket; remove it, or set another path");
   }
   auto probe = new_socket();
   if (!probe) return probe.error();
   const sockaddr_un address = address_of(path);
   if (::connect(probe->get(), general(address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
-    return at(path, ErrorKind::Busy, "another process listens there; stop it, or give this agent a path of its own");
+    return at(path, ErrorKind::Busy, "another process listens there; stop that process, or set another path");
   }
   // nobody listens: a crash left it
-  if (::unlink(path.c_str()) != 0) return errno_error(errno, "unlink " + path.string());
+  if (::unlink(path.c_str()) != 0) return errno_error(errno, "cannot remove " + path.string());
   return done();
 }
 
@@ -64,7 +64,7 @@ Status clear_away(const fs::path& path) {
 Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& path, unsigned mode) {
   const fs::path directory = path.parent_path();
   if (std::error_code code; !fs::is_directory(directory, code)) {
-    return at(path, ErrorKind::Input, "the directory " + directory.string() + " does not exist; make it first");
+    return at(path, ErrorKind::Input, "the directory " + directory.string() + " does not exist; create it first");
   }
   if (Status trusted = refuse_world_writable(directory, "the directory of the datagram socket"); !trusted) {
     return trusted.error();
@@ -75,7 +75,8 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& p
   // The file is made with the socket's mode: closed until set_mode() opens it as far as was asked for.
   if (::fchmod(fd->get(), S_IRUSR | S_IWUSR) != 0) return errno_error(errno, "datagram " + path.string());
   const sockaddr_un address = address_of(path);
-  if (::bind(fd->get(), general(address), sizeof(address)) != 0) return errno_error(errno, "bind " + path.string());
+  if (::bind(fd->get(), general(address), sizeof(address)) != 0)
+    return errno_error(errno, "cannot bind " + path.string());
   // not make_shared: the constructor is private
   std::shared_ptr<TelemetrySocket> made(new TelemetrySocket(path, std::move(*fd)));
   struct stat there {};
@@ -96,7 +97,8 @@ bool TelemetrySocket::in_place() const {
 }
 
 Status TelemetrySocket::set_mode(unsigned mode) {
-  if (::chmod(path_.c_str(), static_cast<mode_t>(mode)) != 0) return errno_error(errno, "chmod " + path_.string());
+  if (::chmod(path_.c_str(), static_cast<mode_t>(mode)) != 0)
+    return errno_error(errno, "cannot chmod " + path_.string());
   return done();
 }
 
