@@ -35,18 +35,18 @@ TEST_F(ActuatorTest, AppliesOnceAndIsThenUnchanged) {
   auto actuator = open();
   ASSERT_TRUE(actuator) << actuator.error().message;
   const Outcome applied = actuator->apply(decision_);
-  EXPECT_EQ(applied.status, "applied") << applied.message;
+  EXPECT_EQ(applied.status, OutcomeStatus::Applied) << applied.message;
   EXPECT_EQ(applied.seq, 3U);
   EXPECT_EQ(cpus("a"), "0-4");
   EXPECT_EQ(cpus("b"), "5-7");
-  EXPECT_EQ(actuator->apply(decision_).status, "unchanged");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Unchanged);
   EXPECT_EQ(*(*actuator->read())[0].cpus, "0-4");
 }
 
 TEST_F(ActuatorTest, ADryRunWritesNothing) {
   auto actuator = open();
   const Outcome outcome = actuator->apply(decision_, true);
-  EXPECT_EQ(outcome.status, "dry_run");
+  EXPECT_EQ(outcome.status, OutcomeStatus::DryRun);
   EXPECT_EQ(outcome.message, "lc: cpus - -> 0-4\nbe: cpus - -> 5-7");
   EXPECT_EQ(cpus("a"), "");
   EXPECT_FALSE(osml::exists(tree_ / "state/journal.json"));
@@ -56,7 +56,7 @@ TEST_F(ActuatorTest, ARefusedDecisionTouchesNothing) {
   auto actuator = open();
   decision_.assignments[1].cpus = "5-8";
   const Outcome outcome = actuator->apply(decision_);
-  EXPECT_EQ(outcome.status, "refused");
+  EXPECT_EQ(outcome.status, OutcomeStatus::Refused);
   EXPECT_EQ(cpus("a"), "");
 }
 
@@ -64,7 +64,7 @@ TEST_F(ActuatorTest, AStepThatFailsLeavesEverythingAsItWas) {
   tree_.write("cgroup/b/cpuset.cpus.effective", "6-7\n");  // the parent group does not have CPU 5
   auto actuator = open();
   const Outcome outcome = actuator->apply(decision_);
-  EXPECT_EQ(outcome.status, "rolled_back");
+  EXPECT_EQ(outcome.status, OutcomeStatus::RolledBack);
   EXPECT_NE(outcome.message.find("the kernel allows 6-7"), std::string::npos) << outcome.message;
   EXPECT_EQ(cpus("a"), "");
   EXPECT_EQ(cpus("b"), "");
@@ -93,16 +93,16 @@ TEST_F(ActuatorTest, RestoreReturnsToWhatWasFoundAndIsIdempotent) {
   tree_.write("cgroup/a/cpuset.cpus", "0-1\n");
   {
     auto actuator = open();
-    ASSERT_EQ(actuator->apply(decision_).status, "applied");
+    ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
     decision_.assignments[0].cpus = "0-2";
-    ASSERT_EQ(actuator->apply(decision_).status, "applied");
+    ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
   }                                    // the agent was killed without restoring
   fs::remove_all(tree_ / "cgroup/b");  // and a service has gone
   auto again = open();
   ASSERT_TRUE(again->restore());
   EXPECT_EQ(cpus("a"), "0-1");
   ASSERT_TRUE(again->restore());
-  EXPECT_EQ(again->apply(decision_).status, "applied");
+  EXPECT_EQ(again->apply(decision_).status, OutcomeStatus::Applied);
 }
 
 TEST_F(ActuatorTest, OneAgentAStateDirectory) {
@@ -124,7 +124,7 @@ TEST_F(ActuatorTest, AStateDirectoryThatEverybodyCanWriteIsRefused) {
 
 TEST_F(ActuatorTest, LookingOnlyWritesNothing) {
   auto actuator = Actuator::open(config_, {.read_only = true});
-  EXPECT_EQ(actuator->apply(decision_).status, "failed");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Failed);
   EXPECT_FALSE(actuator->restore());
   EXPECT_FALSE(osml::exists(config_.state_dir));
   EXPECT_EQ(cpus("a"), "");
@@ -133,10 +133,10 @@ TEST_F(ActuatorTest, LookingOnlyWritesNothing) {
 TEST_F(ActuatorTest, AServiceThatIsNotThereDoesNotStopTheOthers) {
   fs::remove_all(tree_ / "cgroup/b");
   auto actuator = open();
-  EXPECT_EQ(actuator->apply(decision_).status, "applied");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
   EXPECT_EQ(cpus("a"), "0-4");
   tree_.cgroup2("b", 20);
-  EXPECT_EQ(actuator->apply(decision_).status, "applied");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
   EXPECT_EQ(cpus("b"), "5-7");
 }
 
@@ -165,7 +165,7 @@ TEST_F(ActuatorTest, FewerCpusThanServicesMeansSlicesOfQuota) {
   const Decision even = actuator->even_decision();
   EXPECT_DOUBLE_EQ(*even.assignments[0].cpu_quota, 0.5);
   EXPECT_FALSE(even.assignments[0].cpus);
-  EXPECT_EQ(actuator->apply(even).status, "applied");
+  EXPECT_EQ(actuator->apply(even).status, OutcomeStatus::Applied);
   EXPECT_EQ(tree_.text("cgroup/a/cpu.max"), "5000 10000");
 }
 
@@ -173,7 +173,7 @@ TEST_F(ActuatorTest, TheEvenDecisionIsAppliedAsItIs) {
   config_.services[0].spec.max_cores = 2;
   auto actuator = open();
   const Outcome outcome = actuator->apply(actuator->even_decision());
-  EXPECT_EQ(outcome.status, "applied") << outcome.message;
+  EXPECT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
   EXPECT_EQ(cpus("a"), "0-1");
   EXPECT_EQ(cpus("b"), "2-7");
 }

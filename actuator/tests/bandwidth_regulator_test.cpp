@@ -228,12 +228,12 @@ TEST_F(RegulatedNodeTest, ThrottlesInMbpsWhereThereIsNoMba) {
   EXPECT_EQ(actuator->platform().mba->max, 24800U);
   EXPECT_FALSE(actuator->missing().contains("mba"));
   const Outcome outcome = actuator->apply(decision_);
-  ASSERT_EQ(outcome.status, "applied") << outcome.message;
+  ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
   EXPECT_EQ(tree_.text("state/budgets/be"), "10800");
   EXPECT_EQ((*actuator->read())[1].mba, 10800U);
-  EXPECT_EQ(actuator->apply(decision_).status, "unchanged");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Unchanged);
   decision_.assignments[1].mba = 99000;
-  EXPECT_EQ(actuator->apply(decision_).status, "refused");
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Refused);
 }
 
 TEST_F(RegulatedNodeTest, SwitchedOffItSaysWhatCouldBeDone) {

@@ -21,7 +21,7 @@ class FakeMachine : public Machine {
   Result<std::vector<Assignment>> read() override { return state; }
   Outcome apply(const Decision& decision, bool /*dry_run*/) override {
     applied.push_back(decision);
-    if (status == "applied") state = decision.assignments;
+    if (status == OutcomeStatus::Applied) state = decision.assignments;
     return {decision.seq, status, "", 1.0};
   }
   Status reconcile() override {
@@ -41,7 +41,7 @@ class FakeMachine : public Machine {
 
   std::vector<Assignment> state = {Assignment{"moses", {}, {}, {}, {}, {}}};
   std::vector<Decision> applied;
-  std::string status = "applied";
+  OutcomeStatus status = OutcomeStatus::Applied;
   int reconciled = 0;
   int restored = 0;
 
@@ -117,7 +117,7 @@ TEST_F(LoopTest, ObservationCarriesWhatTheLastTurnLeft) {
   ASSERT_TRUE(second.partition);
   EXPECT_EQ(second.partition->regions[0].cores, 4U);
   EXPECT_EQ(second.outcome->seq, 1U);
-  EXPECT_EQ(second.outcome->status, "applied");
+  EXPECT_EQ(second.outcome->status, OutcomeStatus::Applied);
   EXPECT_EQ(second.policy_state, "state of 1");
   EXPECT_EQ(second.assignments[0].cpus, "0-3");
   EXPECT_EQ(machine_.reconciled, 2);
@@ -135,12 +135,12 @@ TEST_F(LoopTest, PartitionIsUnknownWhenSomebodyElseChangedTheMachine) {
 
 TEST_F(LoopTest, RefusedDecisionKeepsTheLastPartition) {
   turn(1);
-  machine_.status = "refused";
+  machine_.status = OutcomeStatus::Refused;
   turn(2);
   turn(3);
-  EXPECT_EQ(server_.seen[2].outcome->status, "refused");
+  EXPECT_EQ(server_.seen[2].outcome->status, OutcomeStatus::Refused);
   EXPECT_TRUE(server_.seen[2].partition);
-  machine_.status = "failed";
+  machine_.status = OutcomeStatus::Failed;
   turn(4);
   turn(5);
   EXPECT_FALSE(server_.seen[4].partition);
@@ -200,11 +200,11 @@ TEST_F(LoopTest, StateThatTheServerRefusesIsDropped) {
 TEST_F(LoopTest, ReportSaysWhatTheTurnCameTo) {
   turn(1);
   EXPECT_EQ(loop_->report().state, AgentState::Deciding);
-  EXPECT_EQ(loop_->report().outcome->status, "applied");
+  EXPECT_EQ(loop_->report().outcome->status, OutcomeStatus::Applied);
   EXPECT_TRUE(loop_->report().server_ms);
   EXPECT_THAT(loop_->report().missing, testing::Contains("llc_ways"));
   machine_.state[0].cpus = "7";
-  machine_.status = "rolled_back";
+  machine_.status = OutcomeStatus::RolledBack;
   turn(2);
   EXPECT_TRUE(loop_->report().changed_by_others);
   EXPECT_EQ(loop_->report().kernel.at(static_cast<std::size_t>(KernelWork::Apply)), 1U);
@@ -234,14 +234,14 @@ TEST_F(LoopTest, AuditSaysWhatWasDoneAfterwards) {
 }
 
 TEST_F(LoopTest, ARunOfUnchangedIsOneLine) {
-  machine_.status = "unchanged";
+  machine_.status = OutcomeStatus::Unchanged;
   for (int t = 1; t <= 5; ++t) turn(t);
   EXPECT_EQ(split_lines(audit_text()).size(), 1U);
 }
 
 TEST_F(LoopTest, DryRunWritesNothing) {
   build(true);
-  machine_.status = "dry_run";
+  machine_.status = OutcomeStatus::DryRun;
   turn(1);
   turn(2);
   EXPECT_EQ(machine_.reconciled, 0);

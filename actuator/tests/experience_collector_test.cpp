@@ -27,7 +27,7 @@ class Source : public DecisionSource {
 
 class ExperienceCollectorTest : public testing::Test {
  protected:
-  Observation observation(std::uint64_t seq, const std::string& status = "applied") {
+  Observation observation(std::uint64_t seq, OutcomeStatus status = OutcomeStatus::Applied) {
     Observation made;
     made.node = "demo";
     made.seq = seq;
@@ -50,7 +50,7 @@ class ExperienceCollectorTest : public testing::Test {
 TEST_F(ExperienceCollectorTest, ADecisionAndWhatCameOfIt) {
   ask(observation(1));
   EXPECT_EQ(experiences().size(), 0U);
-  ask(observation(2, "unchanged"));
+  ask(observation(2, OutcomeStatus::Unchanged));
   ask(observation(3));
   const json found = experiences();
   ASSERT_EQ(found.size(), 2U);
@@ -74,7 +74,9 @@ TEST_F(ExperienceCollectorTest, ThePolicysStateStaysHere) {
 TEST_F(ExperienceCollectorTest, WhatWasNotCarriedOutIsNone) {
   ask(observation(1));
   std::uint64_t seq = 2;
-  for (const char* status : {"refused", "rolled_back", "failed", "dry_run"}) ask(observation(seq++, status));
+  for (const OutcomeStatus status :
+       {OutcomeStatus::Refused, OutcomeStatus::RolledBack, OutcomeStatus::Failed, OutcomeStatus::DryRun})
+    ask(observation(seq++, status));
   EXPECT_EQ(experiences().size(), 0U);
 }
 

@@ -64,7 +64,7 @@ Observation observation() {
   built.policy = "arq";
   built.partition = *parse_partition(document.at("partition"), "partition");
   built.assignments = *parse_assignments(document.at("assignments"), "assignments");
-  built.outcome = Outcome{41, "applied", "2 changes", 1.5};
+  built.outcome = Outcome{41, OutcomeStatus::Applied, "2 changes", 1.5};
   built.missing = {{"perf_events", "no hardware PMU"}};
   built.policy_state = "abc";
   return built;

@@ -71,8 +71,8 @@ TEST_F(RecordTest, OutcomeIsWhatTheNextObservationReports) {
                                   line(4, decision(4), came_of(2, "refused")));
   const auto found = read();
   ASSERT_EQ(found.size(), 3U);
-  EXPECT_EQ(found[0].outcome->status, "applied");
-  EXPECT_EQ(found[1].outcome->status, "refused");
+  EXPECT_EQ(found[0].outcome->status, OutcomeStatus::Applied);
+  EXPECT_EQ(found[1].outcome->status, OutcomeStatus::Refused);
   EXPECT_EQ(found[1].line, 2U);
   EXPECT_EQ(found[2].decision.seq, 4U);
   EXPECT_FALSE(found[2].outcome) << "nothing followed that could say";
@@ -88,7 +88,7 @@ TEST_F(RecordTest, ARestartOfTheAgentDoesNotLendItsOutcomes) {
   const auto found = read();
   ASSERT_EQ(found.size(), 3U);
   EXPECT_FALSE(found[0].outcome);
-  EXPECT_EQ(found[1].outcome->status, "unchanged");
+  EXPECT_EQ(found[1].outcome->status, OutcomeStatus::Unchanged);
 }
 
 TEST_F(RecordTest, RangeHoldsBothEndsAndKeepsTheOutcomeOfItsLast) {
@@ -167,16 +167,16 @@ TEST_F(RecordTest, ManyBrokenLinesAreCutShort) {
 }
 
 TEST(Replay, SameEffect) {
-  const auto outcome = [](const char* status) { return Outcome{1, status, "", std::nullopt}; };
-  EXPECT_EQ(same_effect(outcome("applied"), outcome("unchanged")), true);
-  EXPECT_EQ(same_effect(outcome("refused"), outcome("refused")), true);
-  EXPECT_EQ(same_effect(outcome("rolled_back"), outcome("applied")), false);
-  EXPECT_EQ(same_effect(outcome("refused"), outcome("applied")), false);
-  EXPECT_EQ(same_effect(outcome("applied"), std::nullopt), std::nullopt);
-  EXPECT_EQ(same_effect(outcome("dry_run"), outcome("applied")), true);
-  EXPECT_EQ(same_effect(outcome("dry_run"), outcome("refused")), false);
-  EXPECT_EQ(same_effect(outcome("dry_run"), outcome("rolled_back")), std::nullopt);
-  EXPECT_EQ(same_effect(outcome("refused"), outcome("dry_run")), false);
+  const auto outcome = [](OutcomeStatus status) { return Outcome{1, status, "", std::nullopt}; };
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::Applied), outcome(OutcomeStatus::Unchanged)), true);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::Refused), outcome(OutcomeStatus::Refused)), true);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::RolledBack), outcome(OutcomeStatus::Applied)), false);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::Refused), outcome(OutcomeStatus::Applied)), false);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::Applied), std::nullopt), std::nullopt);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::DryRun), outcome(OutcomeStatus::Applied)), true);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::DryRun), outcome(OutcomeStatus::Refused)), false);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::DryRun), outcome(OutcomeStatus::RolledBack)), std::nullopt);
+  EXPECT_EQ(same_effect(outcome(OutcomeStatus::Refused), outcome(OutcomeStatus::DryRun)), false);
 }
 
 TEST(Replay, PaceIsNodeTimeAndARunThatFollowsIsDueAtOnce) {
@@ -196,7 +196,7 @@ class CountingMachine : public Machine {
   const std::map<std::string, std::string>& missing() const override { return missing_; }
   Result<std::vector<Assignment>> read() override { return std::vector<Assignment>{}; }
   Outcome apply(const Decision& decision, bool dry_run) override {
-    return {decision.seq, dry_run ? "dry_run" : "applied", "", 1.0};
+    return {decision.seq, dry_run ? OutcomeStatus::DryRun : OutcomeStatus::Applied, "", 1.0};
   }
   Status reconcile() override {
     ++reconciled;
@@ -215,12 +215,12 @@ TEST(Replay, TakesInWhatWasBornMeanwhileButNotWhenItOnlyLooks) {
   CountingMachine machine;
   RecordedDecision recorded;
   recorded.decision.seq = 5;
-  recorded.outcome = Outcome{5, "unchanged", "", std::nullopt};
-  EXPECT_EQ(replay_one(machine, recorded, true).outcome.status, "dry_run");
+  recorded.outcome = Outcome{5, OutcomeStatus::Unchanged, "", std::nullopt};
+  EXPECT_EQ(replay_one(machine, recorded, true).outcome.status, OutcomeStatus::DryRun);
   EXPECT_EQ(machine.reconciled, 0);
   const Replayed one = replay_one(machine, recorded, false);
   EXPECT_EQ(machine.reconciled, 1) << "an error of it is told, the decision is applied";
-  EXPECT_EQ(one.outcome.status, "applied");
+  EXPECT_EQ(one.outcome.status, OutcomeStatus::Applied);
   EXPECT_EQ(one.agrees, true);
 }
 

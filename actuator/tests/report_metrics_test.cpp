@@ -45,7 +45,7 @@ TEST(AgentMetrics, EverySeriesIsThereFromTheStart) {
   const auto before = samples(AgentMetrics(1e9));
   AgentMetrics metrics(1e9);
   TurnReport report;
-  report.outcome = Outcome{1, "applied", "", 1.0};
+  report.outcome = Outcome{1, OutcomeStatus::Applied, "", 1.0};
   report.server_ms = 2;
   report.count(KernelWork::Apply);
   metrics.turn(report, 1e9 + 1, 0.01, 0);

@@ -32,7 +32,7 @@ def decide(observation: Observation, default_policy: str = "turns", seed: int = 
     if policy == "broken":
         raise RuntimeError("this policy is broken")
     if policy not in ("turns", "greedy"):
-        raise Refused(f"policy '{policy}' is unknown; known are greedy, turns", "policy")
+        raise Refused(f"policy '{policy}' is unknown, expected one of greedy, turns", "policy")
     state = int(observation.policy_state or seed)
     names = [service.name for service in observation.services]
     spare = 1000 if policy == "greedy" else observation.platform.cores - len(names)

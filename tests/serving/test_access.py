@@ -91,7 +91,7 @@ def test_a_wrong_line_is_named_and_not_repeated(tmp_path, line):
     path = tmp_path / "tokens"
     path.write_text(f"# first\n{line}\n")
     path.chmod(0o600)
-    with pytest.raises(InputError, match="line 2: expected 'node:sha256hex'") as caught:
+    with pytest.raises(InputError, match="line 2 is invalid, expected 'NODE:SHA256'") as caught:
         read_tokens(path)
     assert line not in str(caught.value)
 
@@ -101,7 +101,7 @@ def test_a_token_file_without_tokens_is_refused(tmp_path, content):
     path = tmp_path / "tokens"
     path.write_text(content)
     path.chmod(0o600)
-    with pytest.raises(InputError, match="holds no token"):
+    with pytest.raises(InputError, match="contains no token"):
         read_tokens(path)
 
 
@@ -118,7 +118,7 @@ def test_tokens_are_read_again_and_a_broken_file_changes_nothing(guarded, token_
         guarded.runtime.reload_tokens()
         assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
     assert viewer.queue.empty()
-    assert b"those before stay" in guarded.log.getvalue()
+    assert b"the old tokens stay valid" in guarded.log.getvalue()
     token_file.write_text(good)
     guarded.runtime.reload_tokens()
     assert viewer.queue.get_nowait() is None, "a stream that was opened with a token of before has ended"

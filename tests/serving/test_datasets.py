@@ -89,7 +89,7 @@ def test_a_wrong_contribution_is_refused_with_the_findings_of_validate(taking, p
     assert answer.status_code == 202
     found = checked(taking.url, answer.json()["id"])
     assert found["state"] == "refused"
-    assert "is not what checksums.sha256 says" in found["findings"][0]["message"]
+    assert "differs from checksums.sha256" in found["findings"][0]["message"]
     assert str(tmp_path) not in found["findings"][0]["message"]
     assert not list((tmp_path / "datasets").glob("*.tar"))
 

@@ -32,7 +32,7 @@ def test_a_refused_observation_is_the_clients_fault_and_names_the_field(server):
     assert answer.json() == {
         "error": {
             "code": "request_refused",
-            "message": "policy 'magic' is unknown; known are greedy, turns",
+            "message": "policy 'magic' is unknown, expected one of greedy, turns",
             "field": "policy",
         }
     }

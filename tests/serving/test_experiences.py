@@ -50,7 +50,7 @@ def test_experiences_are_stored_once(kept, make_experience):
 def test_a_server_without_a_store_says_so(server, make_experience):
     answer = post(server, body(make_experience()))
     assert (answer.status_code, answer.json()["error"]["code"]) == (404, "not_found")
-    assert "keeps no experiences" in answer.json()["error"]["message"]
+    assert "stores no experiences" in answer.json()["error"]["message"]
 
 
 def _after(experience, **changes):
@@ -189,7 +189,7 @@ def test_a_damaged_row_is_left_out_and_said(start_process, tmp_path, make_experi
     assert httpx.post(url, content=answer.content, headers=JSON).json() == {"accepted": 0, "duplicates": 2}
     assert "osml_experiences_damaged_total 1.0" in httpx.get(f"{process.url}/metrics").text
     assert process.stop() == 0
-    assert "1 of the 10 newest rows can't be read" in process.errors.read_text()
+    assert "1 of the 10 newest rows are unreadable" in process.errors.read_text()
 
 
 def test_a_database_that_goes_away_costs_no_decision_and_comes_back(

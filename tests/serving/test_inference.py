@@ -68,7 +68,7 @@ def test_only_the_outputs_that_are_asked_for(url, rows):
 def test_a_short_question_can_not_ask_for_an_answer_without_end(url, rows):
     body = question(rows) | {"outputs": [{"name": "spread"}] * 64}
     answer = httpx.post(f"{url}/models/{MODEL}/infer", json=body)
-    assert (answer.status_code, answer.json()) == (400, {"error": "outputs name a tensor twice, expected each once"})
+    assert (answer.status_code, answer.json()) == (400, {"error": "outputs name a tensor twice, expected unique names"})
 
 
 def test_model_c_gives_49_values(url):
@@ -83,7 +83,7 @@ def test_model_c_gives_49_values(url):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"name": "x"}, "expected features"),
+        ({"name": "x"}, "expected one input 'features'"),
         ({"datatype": "FP64"}, "expected FP32"),
         ({"shape": [3]}, "has shape [3]"),
         ({"shape": [2, 2]}, "has shape [2, 2]"),
@@ -92,7 +92,7 @@ def test_model_c_gives_49_values(url):
         ({"data": [True]}, "the value true"),
         ({"data": [[[1.0]]]}, "the value [1.0]"),
         ({"data": [1e39]}, "the value 1e39"),
-        ({"data": [10**400]}, "of more than 38 digits"),
+        ({"data": [10**400]}, "(a number with more than 38 digits)"),
         ({"data": "features"}, "expected `array`"),
         ({"data": [1.0] * 40_000}, "has more than"),
     ],

@@ -84,7 +84,7 @@ def test_the_shipped_models_are_all_in_use(folder):
     assert unknown.a2 is not None
     assert unknown.a2.metadata.name == MANY
     assert unknown.a is None
-    assert "model a: none for platform 'unknown'" in unknown.faults
+    assert "no model of kind a for platform 'unknown'" in unknown.faults
     assert not shelf.changed()
 
 
@@ -101,8 +101,8 @@ def test_a_model_of_many_machines_decides_where_a_platform_has_none_of_its_own(f
 
 
 def test_a_new_model_takes_the_place_of_the_old_one(folder):
-    said = []
-    shelf = ModelShelf(folder, lambda level, message: said.append((level, message)))
+    messages = []
+    shelf = ModelShelf(folder, lambda level, message: messages.append((level, message)))
     shelf.reload()
     before = shelf.models_of(PLATFORM)
     derive(folder, "a2-new")
@@ -112,7 +112,8 @@ def test_a_new_model_takes_the_place_of_the_old_one(folder):
     after = shelf.models_of(PLATFORM)
     assert after.a2.metadata.version == "2"
     assert after.a is before.a  # what did not change is not opened again
-    assert ("info", f"a2-new version 2 decides for {PLATFORM} instead of {A2} version 1") in said
+    words = f"model a2-new version 2 is in use for platform {PLATFORM}, it replaces {A2} version 1"
+    assert ("info", words) in messages
 
 
 @pytest.mark.parametrize(
@@ -126,15 +127,15 @@ def test_a_new_model_takes_the_place_of_the_old_one(folder):
     ],
 )
 def test_a_broken_model_is_refused_and_the_old_one_goes_on(folder, change, words):
-    said = []
-    shelf = ModelShelf(folder, lambda level, message: said.append((level, message)))
+    messages = []
+    shelf = ModelShelf(folder, lambda level, message: messages.append((level, message)))
     shelf.reload()
     old = shelf.models_of(PLATFORM).a2
     derive(folder, "a2-new", change)
     assert not shelf.reload()
     assert shelf.models_of(PLATFORM).a2 is old
     assert [(refusal.name, words in refusal.reason) for refusal in shelf.refused] == [("a2-new", True)], shelf.refused
-    assert said[-1][0] == "error"
+    assert messages[-1][0] == "error"
     assert not shelf.changed()  # not asked again until something changes
     write(folder, entries(folder)[1:])  # out of the manifest: out of use
     shelf.reload()

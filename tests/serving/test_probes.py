@@ -31,7 +31,7 @@ def test_a_policy_that_fails_its_warm_up_keeps_the_server_out_of_the_rotation(se
     server.runtime.decider.policies = ["broken", "turns"]
     with TestClient(create_app(server.runtime)) as client:
         message = client.get("/readyz").json()["error"]["message"]
-        assert message == "policy 'broken' failed its warm-up: the policy raised RuntimeError"
+        assert message == "policy 'broken' failed in the warm-up: it raised RuntimeError"
         assert client.post("/v1/decisions", json=msgspec.to_builtins(EXAMPLE)).status_code == 200
 
 
@@ -61,6 +61,6 @@ def test_the_probe_says_which_model_is_refused_and_not_where_it_lies(serve, tmp_
     with TestClient(create_app(dataclasses.replace(server.runtime, shelf=shelf))) as client:
         answer = client.get("/readyz")
     assert answer.json()["refused_models"] == [
-        {"name": "manifest.json", "reason": "manifest.json is missing, expected a folder of models"}
+        {"name": "manifest.json", "reason": "manifest.json is missing, expected a model folder with a manifest"}
     ]
     assert b"secret place" in server.log.getvalue() or str(tmp_path) not in answer.text

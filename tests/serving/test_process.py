@@ -208,7 +208,7 @@ def test_a_port_that_is_taken_is_one_sentence(process):
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert second.returncode == 1
     assert second.stderr.count("\n") == 1
-    assert f"127.0.0.1 port {process.port} can't be listened on" in second.stderr
+    assert f"cannot listen on 127.0.0.1 port {process.port}" in second.stderr
 
 
 def test_sighup_reads_the_tokens_again_and_stops_nothing(start_process, tmp_path):

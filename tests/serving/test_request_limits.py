@@ -4,8 +4,8 @@ import io
 import pytest
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import GRANT
-from osml_serving.guards.error_boundary import Boundary
-from osml_serving.guards.request_limits import Bodies
+from osml_serving.guards.error_boundary import ErrorBoundary
+from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 
@@ -21,7 +21,7 @@ class Echo:
 
 
 def layer(app, **changes):
-    return Bodies(app, **{"limit": 10, "timeout_s": 0.05, "slots": 2, "metrics": Metrics([]), **changes})
+    return RequestLimits(app, **{"limit": 10, "timeout_s": 0.05, "slots": 2, "metrics": Metrics([]), **changes})
 
 
 def chunks(*parts):
@@ -78,7 +78,7 @@ def test_a_body_that_does_not_come_is_given_up():
 
 def test_a_client_that_leaves_is_no_error():
     echo, log, metrics = Echo(), io.BytesIO(), Metrics([])
-    run(Boundary(layer(echo), Log("json", "debug", log), metrics), [{"type": "http.disconnect"}])
+    run(ErrorBoundary(layer(echo), Log("json", "debug", log), metrics), [{"type": "http.disconnect"}])
     assert (echo.body, log.getvalue()) == (None, b"")
     assert b'osml_errors_total{code="internal"} 0.0' in metrics.text()
 

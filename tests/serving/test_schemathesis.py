@@ -1,4 +1,4 @@
-"""Generated requests against the API document: no 5xx, and no answer that the document does not know."""
+"""Generated requests against the OpenAPI document: no 5xx, and no answer that the document does not list."""
 
 import schemathesis
 from hypothesis import HealthCheck, given, settings

@@ -19,7 +19,7 @@ def test_flags_win_over_the_environment_and_that_over_defaults(monkeypatch):
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.7", "server.example"])  # noqa: S104 - it is refused
 def test_an_address_that_others_reach_needs_tokens_or_a_clear_word(host, tmp_path):
-    with pytest.raises(InputError, match="set --token-file, or say --insecure"):
+    with pytest.raises(InputError, match="set --token-file, or allow open access with --insecure"):
         load_settings({"host": host})
     assert load_settings({"host": host, "insecure": True}).host == host
     assert load_settings({"host": host, "token_file": tmp_path / "tokens"}).host == host
@@ -33,10 +33,10 @@ def test_loopback_needs_nothing(host):
 @pytest.mark.parametrize(
     ("field", "value", "words"),
     [
-        ("port", 65536, "--port (or OSML_PORT) is 65536: input should be less than or equal to 65535"),
-        ("log_level", "loud", "--log-level (or OSML_LOG_LEVEL) is 'loud': input should be 'debug', 'info'"),
-        ("seed", "x", "--seed (or OSML_SEED) is 'x': input should be a valid integer"),
-        ("max_body_kib", 0, "--max-body-kib (or OSML_MAX_BODY_KIB) is 0: input should be greater than"),
+        ("port", 65536, "--port (or OSML_PORT) is 65536, expected: input should be less than or equal to 65535"),
+        ("log_level", "loud", "--log-level (or OSML_LOG_LEVEL) is 'loud', expected: input should be 'debug', 'info'"),
+        ("seed", "x", "--seed (or OSML_SEED) is 'x', expected: input should be a valid integer"),
+        ("max_body_kib", 0, "--max-body-kib (or OSML_MAX_BODY_KIB) is 0, expected: input should be greater than"),
     ],
 )
 def test_a_wrong_value_is_one_sentence_that_names_flag_and_variable(field, value, words):

@@ -27,7 +27,7 @@ async def app(scope, receive, send):
 @contextlib.asynccontextmanager
 async def serving() -> AsyncGenerator[tuple[str, int]]:
     listener = listen("127.0.0.1", 0)
-    config = uvicorn.Config(app, http=slow_clients.PatientProtocol, loop="asyncio", lifespan="off", log_config=None)
+    config = uvicorn.Config(app, http=slow_clients.SlowClientProtocol, loop="asyncio", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     running = asyncio.create_task(server.serve(sockets=[listener]))
     while not server.started:

@@ -92,7 +92,7 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
     return outcome;
   };
   const auto failed = [&](const Error& error) {
-    return finish({decision.seq, "failed", error.message + "; nothing was changed", std::nullopt});
+    return finish({decision.seq, OutcomeStatus::Failed, error.message + "; nothing was changed", std::nullopt});
   };
   if (state_->options.read_only && !dry_run) return failed(read_only());
   if (const auto seen = state_->refresh(); !seen) return failed(seen.error());
@@ -100,17 +100,17 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
     if (const Status whole = state_->heal(); !whole) return failed(whole.error());
   }
   if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs)) {
-    return finish({decision.seq, "refused", *why, std::nullopt});
+    return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
   const auto changes = state_->prepare(decision);
   if (!changes) return failed(changes.error());
   std::vector<Change> plain;
   for (const Prepared& prepared : *changes) plain.push_back(prepared.change);
   const std::vector<Step> steps = plan(plain, {state_->platform.min_way_bits, state_->platform.sparse_masks});
-  if (dry_run) return finish({decision.seq, "dry_run", lines_of(*changes, steps), std::nullopt});
+  if (dry_run) return finish({decision.seq, OutcomeStatus::DryRun, lines_of(*changes, steps), std::nullopt});
   if (steps.empty()) {
     state_->remember(decision);
-    return finish({decision.seq, "unchanged", "", std::nullopt});
+    return finish({decision.seq, OutcomeStatus::Unchanged, "", std::nullopt});
   }
   return finish(state_->commit(decision, *changes, steps));
 }

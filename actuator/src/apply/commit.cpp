@@ -8,7 +8,7 @@ namespace osml {
 namespace {
 
 Outcome nothing_done(const Decision& decision, const Error& error) {
-  return {decision.seq, "failed", error.message + "; nothing was changed", std::nullopt};
+  return {decision.seq, OutcomeStatus::Failed, error.message + "; nothing was changed", std::nullopt};
 }
 
 const KnobSet& set_of(const std::vector<KnobSet>& knobs, const std::string& service) {
@@ -55,7 +55,7 @@ Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prep
   }
   const Execution execution = execute(changes, steps, crash);
   // After a failed undo the transaction stays in the journal: the next call or start tries again to undo it.
-  if (execution.ending == Ending::Failed) return {decision.seq, "failed", execution.message, std::nullopt};
+  if (execution.ending == Ending::Failed) return {decision.seq, OutcomeStatus::Failed, execution.message, std::nullopt};
   if (execution.ending == Ending::RolledBack) journal = before;
   journal.pending.clear();
   std::string message = execution.message;
@@ -63,9 +63,9 @@ Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prep
     message +=
         (message.empty() ? "" : "; ") + saved.error().message + "; a restart of the agent will undo this decision";
   }
-  if (execution.ending == Ending::RolledBack) return {decision.seq, "rolled_back", message, std::nullopt};
+  if (execution.ending == Ending::RolledBack) return {decision.seq, OutcomeStatus::RolledBack, message, std::nullopt};
   remember(decision);
-  return {decision.seq, "applied", message, std::nullopt};
+  return {decision.seq, OutcomeStatus::Applied, message, std::nullopt};
 }
 
 }  // namespace osml

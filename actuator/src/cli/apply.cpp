@@ -12,19 +12,19 @@ namespace {
 
 // The outcome as an exit code: a refused decision is wrong input, a failed one is failed work.
 Status status_of(const Outcome& outcome) {
-  if (outcome.status == "refused") return Error{ErrorKind::Input, "refused: " + outcome.message, 0};
-  if (outcome.status == "rolled_back") {
+  if (outcome.status == OutcomeStatus::Refused) return Error{ErrorKind::Input, "refused: " + outcome.message, 0};
+  if (outcome.status == OutcomeStatus::RolledBack) {
     return Error{ErrorKind::Io, "rolled back, all settings are as before: " + outcome.message, 0};
   }
-  if (outcome.status == "failed") return Error{ErrorKind::Io, "failed: " + outcome.message, 0};
+  if (outcome.status == OutcomeStatus::Failed) return Error{ErrorKind::Io, "failed: " + outcome.message, 0};
   return done();
 }
 
 void print(const Outcome& outcome, std::ostream& out) {
-  if (outcome.status == "dry_run") {
+  if (outcome.status == OutcomeStatus::DryRun) {
     out << (outcome.message.empty() ? "nothing to change" : outcome.message) << '\n';
-  } else if (outcome.status == "applied" || outcome.status == "unchanged") {
-    out << outcome.status << (outcome.message.empty() ? "" : ": " + outcome.message) << '\n';
+  } else if (took_effect(outcome)) {
+    out << text_of(outcome.status) << (outcome.message.empty() ? "" : ": " + outcome.message) << '\n';
   }
 }
 

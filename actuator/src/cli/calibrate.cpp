@@ -63,9 +63,9 @@ CalibrationBench bench_of(Actuator& actuator, const Config& config, const Calibr
   CalibrationBench bench;
   bench.throttle = [&actuator, &config, &calibration](unsigned setting) -> Status {
     const Outcome outcome = actuator.apply(throttle_decision(config, calibration.service, setting));
-    if (outcome.status == "applied" || outcome.status == "unchanged") return done();
-    return Error{outcome.status == "refused" ? ErrorKind::Input : ErrorKind::Io,
-                 outcome.status + ": " + outcome.message, 0};
+    if (took_effect(outcome)) return done();
+    return Error{outcome.status == OutcomeStatus::Refused ? ErrorKind::Input : ErrorKind::Io,
+                 text_of(outcome.status) + ": " + outcome.message, 0};
   };
   bench.total_bytes = [&actuator, &calibration] { return traffic(actuator, calibration.service); };
   bench.wait = [&config](double seconds) {

@@ -23,7 +23,7 @@ Json json_of(const Replayed& one) {
           {"time_s", time_s},
           {"policy", decision.policy},
           {"reasons", std::move(reasons)},
-          {"status", one.outcome.status},
+          {"status", text_of(one.outcome.status)},
           {"message", one.outcome.message},
           {"duration_ms", one.outcome.duration_ms ? Json(*one.outcome.duration_ms) : Json(nullptr)},
           {"recorded", std::move(recorded)},
@@ -31,8 +31,8 @@ Json json_of(const Replayed& one) {
 }
 
 std::string in_words(const Outcome& outcome) {
-  if (outcome.status == "dry_run") return outcome.message.empty() ? "nothing to write" : "would write";
-  return outcome.status;
+  if (outcome.status == OutcomeStatus::DryRun) return outcome.message.empty() ? "nothing to write" : "would write";
+  return text_of(outcome.status);
 }
 
 void print_line(const Replayed& one, std::ostream& out) {
@@ -40,11 +40,11 @@ void print_line(const Replayed& one, std::ostream& out) {
   std::array<char, 128> head{};
   (void)std::snprintf(head.data(), head.size(), "%8llu  %10.1f s  %-16s  recorded %-12s  %s",
                       static_cast<unsigned long long>(one.recorded.decision.seq), one.recorded.time_s,
-                      in_words(one.outcome).c_str(), then ? then->status.c_str() : "unknown",
+                      in_words(one.outcome).c_str(), then ? text_of(then->status).c_str() : "unknown",
                       one.agrees ? (*one.agrees ? "agrees" : "DIFFERS") : "not compared");
   out << head.data() << '\n';
   for (const std::string_view line : split_lines(one.outcome.message)) out << "            " << line << '\n';
-  if (one.outcome.status != "unchanged") {
+  if (one.outcome.status != OutcomeStatus::Unchanged) {
     for (const Reason& reason : one.recorded.decision.reasons) out << "            reason: " << reason.text << '\n';
   }
   if (one.agrees && !*one.agrees && !then->message.empty()) out << "            recorded: " << then->message << '\n';

@@ -119,19 +119,20 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
   memory_.policy_state = decision.policy_state;
   Outcome outcome = machine_->apply(decision, dry_run_);
   outcome.seq = decision.seq;
-  std::vector<Assignment> after = outcome.status == "unchanged" || dry_run_ ? before : read_back();
+  std::vector<Assignment> after = outcome.status == OutcomeStatus::Unchanged || dry_run_ ? before : read_back();
   assignments_ = after;
   tell(decision, outcome, before, after);
   record(decision, outcome, before, after, now_s);
   report_.outcome = outcome;
   report_.infeasible = decision.infeasible.has_value();
-  if (outcome.status == "rolled_back" || outcome.status == "failed") report_.count(KernelWork::Apply);
+  if (outcome.status == OutcomeStatus::RolledBack || outcome.status == OutcomeStatus::Failed)
+    report_.count(KernelWork::Apply);
   if (took_effect(outcome)) {
     memory_.partition = decision.partition;
     memory_.applied = std::move(after);
-  } else if (outcome.status == "rolled_back") {
+  } else if (outcome.status == OutcomeStatus::RolledBack) {
     memory_.applied = std::move(after);  // as before, up to what the kernel rounds
-  } else if (outcome.status == "failed") {
+  } else if (outcome.status == OutcomeStatus::Failed) {
     memory_.partition.reset();
   }
   memory_.outcome = std::move(outcome);
@@ -146,16 +147,17 @@ void Loop::record(const Decision& decision, const Outcome& outcome, const std::v
 
 void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
                 const std::vector<Assignment>& after) {
-  if (outcome.status == "refused" || outcome.status == "rolled_back" || outcome.status == "failed") {
-    spdlog::error("decision {} of policy {} has status {}: {}", decision.seq, decision.policy, outcome.status,
+  if (outcome.status == OutcomeStatus::Refused || outcome.status == OutcomeStatus::RolledBack ||
+      outcome.status == OutcomeStatus::Failed) {
+    spdlog::error("decision {} of policy {} has status {}: {}", decision.seq, decision.policy, text_of(outcome.status),
                   outcome.message);
-  } else if (outcome.status == "dry_run") {
+  } else if (outcome.status == OutcomeStatus::DryRun) {
     spdlog::info("decision {} would change:\n{}", decision.seq, outcome.message);
-  } else if (outcome.status == "applied") {
+  } else if (outcome.status == OutcomeStatus::Applied) {
     spdlog::info("decision {} applied in {:.1f} ms: {}", decision.seq, outcome.duration_ms.value_or(0),
                  fmt::join(changes_in_words(before, after), ", "));
   }
-  const auto level = outcome.status == "unchanged" ? spdlog::level::debug : spdlog::level::info;
+  const auto level = outcome.status == OutcomeStatus::Unchanged ? spdlog::level::debug : spdlog::level::info;
   for (const Reason& reason : decision.reasons) spdlog::log(level, "  reason: {}", reason.text);
   const std::string infeasible = decision.infeasible.value_or("");
   if (!infeasible.empty() && infeasible != infeasible_)

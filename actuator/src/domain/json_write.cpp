@@ -113,7 +113,7 @@ void to_json(json& out, const Assignment& assignment) {
 
 void to_json(json& out, const Outcome& outcome) {
   out = {{key::seq, outcome.seq},
-         {key::status, outcome.status},
+         {key::status, text_of(outcome.status)},
          {key::message, outcome.message},
          {key::duration_ms, or_null(outcome.duration_ms)}};
 }

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "domain/outcome.h"
+
 namespace osml {
 
 // Of one node.
@@ -93,15 +95,6 @@ struct Assignment {
 
   bool operator==(const Assignment&) const = default;
 };
-
-struct Outcome {
-  std::uint64_t seq = 0;
-  std::string status;  // applied | unchanged | refused | rolled_back | failed | dry_run
-  std::string message;
-  std::optional<double> duration_ms;
-};
-// The machine is as the decision says it shall be.
-inline bool took_effect(const Outcome& outcome) { return outcome.status == "applied" || outcome.status == "unchanged"; }
 
 struct Observation {
   std::string node;

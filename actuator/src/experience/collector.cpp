@@ -19,7 +19,7 @@ std::string without_state(json document) {
 
 bool was_carried_out(std::uint64_t seq, const Observation& after) {
   if (!after.outcome || after.outcome->seq != seq) return false;
-  if (after.outcome->status != "applied" && after.outcome->status != "unchanged") return false;
+  if (!took_effect(*after.outcome)) return false;
   // None: somebody else changed the machine meanwhile, so what is measured now did not come of the decision.
   return after.partition.has_value();
 }

@@ -24,11 +24,7 @@ constexpr std::size_t most_complaints = 20;
 
 bool is_observation_schema(std::string_view text) { return text == key::observation_schema; }
 
-bool is_outcome(std::string_view text) {
-  constexpr std::array<std::string_view, 6> known = {"applied",     "unchanged", "refused",
-                                                     "rolled_back", "failed",    "dry_run"};
-  return std::find(known.begin(), known.end(), text) != known.end();
-}
+bool is_outcome(std::string_view text) { return outcome_status(text).has_value(); }
 
 std::optional<Outcome> read_outcome(JsonReader& observation) {
   const json* object = observation.optional_object(key::outcome);
@@ -37,7 +33,9 @@ std::optional<Outcome> read_outcome(JsonReader& observation) {
   reader.refuse_unknown({key::seq, key::status, key::message, key::duration_ms});
   Outcome outcome;
   outcome.seq = reader.integer(key::seq, 0, UINT64_MAX);
-  outcome.status = reader.text(key::status, is_outcome, "applied, unchanged, refused, rolled_back, failed or dry_run");
+  const std::string status =
+      reader.text(key::status, is_outcome, "applied, unchanged, refused, rolled_back, failed or dry_run");
+  outcome.status = outcome_status(status).value_or(OutcomeStatus::Failed);
   outcome.message = reader.optional_text(key::message, any_text, "a text").value_or("");
   return outcome;
 }

@@ -6,15 +6,17 @@ namespace osml {
 
 namespace {
 
-bool kernel_failed(const Outcome& outcome) { return outcome.status == "rolled_back" || outcome.status == "failed"; }
+bool kernel_failed(const Outcome& outcome) {
+  return outcome.status == OutcomeStatus::RolledBack || outcome.status == OutcomeStatus::Failed;
+}
 
 }  // namespace
 
 std::optional<bool> same_effect(const Outcome& now, const std::optional<Outcome>& then) {
   if (!then) return std::nullopt;
-  if (now.status == "dry_run" || then->status == "dry_run") {
+  if (now.status == OutcomeStatus::DryRun || then->status == OutcomeStatus::DryRun) {
     if (kernel_failed(now) || kernel_failed(*then)) return std::nullopt;
-    return (now.status == "refused") == (then->status == "refused");
+    return (now.status == OutcomeStatus::Refused) == (then->status == OutcomeStatus::Refused);
   }
   return now.status == then->status || (took_effect(now) && took_effect(*then));
 }

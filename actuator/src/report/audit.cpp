@@ -64,14 +64,14 @@ Audit::Audit(const fs::path& state_dir) : file_(state_dir / "audit.jsonl", max_b
 
 Status Audit::record(double node_time_s, const Decision& decision, const Outcome& outcome,
                      const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
-  const bool repeated = unchanged_ && outcome.status == "unchanged";
-  unchanged_ = outcome.status == "unchanged";
+  const bool repeated = unchanged_ && outcome.status == OutcomeStatus::Unchanged;
+  unchanged_ = outcome.status == OutcomeStatus::Unchanged;
   if (repeated) return done();
   const json line = {{"time", utc_now()},
                      {"node_time_s", node_time_s},
                      {key::seq, outcome.seq},
                      {key::policy, decision.policy},
-                     {key::status, outcome.status},
+                     {key::status, text_of(outcome.status)},
                      {key::message, outcome.message},
                      {key::duration_ms, outcome.duration_ms ? json(*outcome.duration_ms) : json(nullptr)},
                      {"changes", changes_between(before, after)},

@@ -10,8 +10,6 @@ namespace osml {
 
 namespace {
 
-constexpr std::array<const char*, 6> outcome_names = {"applied",     "unchanged", "refused",
-                                                      "rolled_back", "failed",    "dry_run"};
 constexpr std::array<const char*, 4> failure_names = {"unreachable", "busy", "refused", "broken"};
 constexpr std::array<const char*, kernel_works> kernel_names = {"read", "reconcile", "apply", "restore"};
 constexpr std::array<const char*, 3> state_names = {"deciding", "holding", "fallback"};
@@ -131,9 +129,9 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   }
   out.counter("fallbacks_total", "Times that the server sent no decision for longer than hold_s.", number(fallbacks_));
   out.family("decisions_total", "counter", "Decisions by outcome, including those of the fallback even.");
-  for (const char* name : outcome_names) {
-    const auto found = outcomes_.find(name);
-    out.sample(found == outcomes_.end() ? 0 : number(found->second), label("outcome", name));
+  for (const OutcomeName& name : outcome_names) {
+    const auto found = outcomes_.find(name.status);
+    out.sample(found == outcomes_.end() ? 0 : number(found->second), label("outcome", std::string(name.text)));
   }
   out.family("no_decision_total", "counter", "Control intervals without a decision, by reason.");
   by_label(out, "reason", failure_names, failures_);

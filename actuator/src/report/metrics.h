@@ -54,7 +54,7 @@ class AgentMetrics {
   double turn_s_ = 0;
   double last_turn_unix_s_ = 0;
   std::optional<double> last_decision_unix_s_;
-  std::map<std::string, std::uint64_t> outcomes_;
+  std::map<OutcomeStatus, std::uint64_t> outcomes_;
   std::array<std::uint64_t, 4> failures_{};  // by AskFailure
   std::array<std::uint64_t, kernel_works> kernel_{};
   std::uint64_t fallbacks_ = 0;

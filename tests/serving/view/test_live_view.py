@@ -7,7 +7,7 @@ from osml_serving.example import EXAMPLE
 from osml_serving.metrics import Metrics
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
-from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_POINTS, History, NodeHistory
+from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
 from osml_serving.view.interval import NodeSummary
 
 
@@ -46,14 +46,14 @@ def test_wrong_parameters_are_named(server, query):
     assert (answer.status_code, answer.json()["error"]["field"]) == (422, "points")
 
 
-def test_a_node_keeps_a_bounded_number_of_points_and_bytes():
+def test_a_node_keeps_a_bounded_number_of_intervals_and_bytes():
     node = NodeHistory()
-    for number in range(MAX_POINTS + 5):
+    for number in range(MAX_INTERVALS + 5):
         node.append(b"%d" % number, b"null", summary())
-    assert len(node.points) == MAX_POINTS
-    assert node.points[0] == b"5"
+    assert len(node.intervals) == MAX_INTERVALS
+    assert node.intervals[0] == b"5"
     node.append(b"x" * MAX_BYTES, b"null", summary())
-    assert len(node.points) == 1
+    assert len(node.intervals) == 1
     assert node.bytes == MAX_BYTES
 
 
@@ -146,7 +146,7 @@ def test_a_stream_opened_while_the_server_stops_ends_at_once():
     assert broker.subscribe("a").queue.get_nowait() is None
 
 
-def test_points_are_json_of_their_own(server, observation):
+def test_intervals_are_json_of_their_own(server, observation):
     server.post(observation)
     node = server.runtime.history.get("node-17")
-    assert json.loads(node.points[0])["policy"] == "turns"
+    assert json.loads(node.intervals[0])["policy"] == "turns"

@@ -51,8 +51,8 @@ def test_from_collection_to_package(tmp_path: Path) -> None:
 
 
 def test_few_rows_are_still_whole_runs_and_that_is_said(tmp_path: Path) -> None:
-    assert "more than the 10 asked for" in run("collect", str(tmp_path / "few"), *SMALL, "--rows", "10")
-    assert "asked for" not in run("collect", str(tmp_path / "set"), *SMALL, "--rows", "5000")
+    assert "more than the 10 rows of --rows" in run("collect", str(tmp_path / "few"), *SMALL, "--rows", "10")
+    assert "rows of --rows" not in run("collect", str(tmp_path / "set"), *SMALL, "--rows", "5000")
 
 
 def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
@@ -77,7 +77,7 @@ def test_findings_have_the_contracts_keys_and_exit_code_1(dataset: Path, traces:
         (["collect", "x", "--load", "a"], "--load is 'a', expected numbers"),
         (["collect", "x", "--service", "moses,moses"], "expected different names"),
         (["collect", "x", "--workers", "0"], "--workers is 0"),
-        (["label", "nowhere"], "'nowhere' is no folder"),
+        (["label", "nowhere"], "'nowhere' is not a folder"),
         (["label", "nowhere", "--slowdown", "x"], "--slowdown is 'x'"),
         (["label", "nowhere", "--into", "../x"], "--into is '../x'"),
         (["validate", "nowhere"], "neither a folder nor a file"),

@@ -118,7 +118,7 @@ def test_larger_collection_grows_in_the_same_folder(small_sweep: Sweeps, dataset
 
 
 def test_folder_with_another_collection_is_refused(small_sweep: Sweeps, dataset: Path) -> None:
-    with pytest.raises(InputError, match="holds another collection \\(samples was 2, now 3\\)"):
+    with pytest.raises(InputError, match="contains another collection \\(samples: 2, now 3\\): use the same options"):
         collect(dataset, small_sweep(samples=3))
 
 

@@ -150,7 +150,7 @@ def test_fold_of_a_run_never_changes() -> None:
     [
         ({"model": "c"}, "model is 'c', expected one of a, a2, b, b2"),
         ({"model": "a", "services": ("word",)}, "has no traces for word, expected"),
-        ({"model": "a", "labels": "nowhere"}, "no labels in 'nowhere/', run `osml learn data label"),
+        ({"model": "a", "labels": "nowhere"}, "no labels in 'nowhere/'; run `osml learn data label"),
     ],
 )
 def test_wrong_sources_are_refused_with_a_sentence(made: Path, arguments: dict[str, Any], said: str) -> None:
@@ -179,7 +179,7 @@ def test_broken_labels_are_refused_with_a_sentence(dataset: Path, rewrite: Any) 
     file = next((dataset / "labels").rglob("*.parquet"))
     content = file.read_bytes()
     rewrite(file, lambda columns: columns.__setitem__("grid_ways", [n + 1 for n in columns["grid_ways"]]))
-    with pytest.raises(InputError, match="label it again"):
+    with pytest.raises(InputError, match="171 latencies, expected 9 x 20; run `osml learn data label` again"):
         ExampleSource(dataset, "a2").table()
     damaged = bytearray(content)
     start = pq.ParquetFile(file).metadata.row_group(0).column(0).data_page_offset
@@ -200,9 +200,9 @@ def test_a_label_that_is_no_size_is_refused_with_its_place(dataset: Path, rewrit
 @pytest.mark.parametrize(
     ("description", "said"),
     [
-        ({"llc_ways": 8}, r"column 'ways': up to \d+, but the platform is described with 8 \(ways of the platform\)"),
-        ({"bandwidth_gbps": 0.01}, r"column 'bandwidth_gbps': up to .*, but the platform is described with 0\.01"),
-        ({"turbo_ghz": 1.0}, r"column 'frequency_ghz': up to .*, but the platform is described with 1\.05"),
+        ({"llc_ways": 8}, r"column 'ways': up to \d+, but the platform has 8 \(ways of the platform\)"),
+        ({"bandwidth_gbps": 0.01}, r"column 'bandwidth_gbps': up to .*, but the platform has 0\.0105 \(platform's bandwidth"),
+        ({"turbo_ghz": 1.0}, r"column 'frequency_ghz': up to .*, but the platform has 1\.05 \(platform's turbo"),
         ({"memory_gib": 0.001}, r"column 'rss_mib': up to .* \(memory of the platform\)"),
     ],
 )
@@ -220,7 +220,7 @@ def test_traces_of_another_machine_than_the_one_described_are_not_learned(
     ("column", "factor", "said"),
     [
         ("rss_mib", 2.0**20, r"column 'rss_mib': .*contradict each other; `osml learn data"),
-        ("frequency_ghz", 1000.0, r"column 'frequency_ghz': .*, expected 0\.1 to 7; is it in MHz\?"),
+        ("frequency_ghz", 1000.0, r"column 'frequency_ghz': .*, expected 0\.1 to 7; is the unit MHz\?"),
         ("llc_misses_per_s", 1e9, r"column 'llc_misses_per_s': .*, expected 0 to 2e\+10"),
     ],
 )
@@ -240,5 +240,5 @@ def test_a_sensor_that_erred_once_keeps_nobody_from_learning(dataset: Path, rewr
     rewrite(file, lambda columns: columns["ipc"].__setitem__(1, float("nan")))
     assert len(ExampleSource(dataset, "a2").table().x) == whole
     rewrite(file, lambda columns: columns["cores"].__setitem__(0, 4000.0))
-    with pytest.raises(InputError, match="column 'cores': up to 4000, but the platform is described with 10"):
+    with pytest.raises(InputError, match=r"column 'cores': up to 4000, but the platform has 10 \(CPUs of the platform\)"):
         ExampleSource(dataset, "a2").table()

@@ -111,7 +111,7 @@ def test_colocated_cases_have_the_neighbours_sums(tmp_path: Path) -> None:
     assert row["neighbour_bandwidth_gbps"] == pytest.approx(2 * 1000 * 2**20 / 1e9)  # theirs is a mean
     assert (row["neighbour_cores"], row["neighbour_ways"], row["neighbour_cache_mib"]) == (20, 10, 22.5)
     assert row["interval_s"] == pytest.approx(0.1)
-    assert [skipped.message for skipped in report.skipped] == ["at all cores or all ways no neighbour ran (quirk 8)"]
+    assert [skipped.message for skipped in report.skipped] == ["all cores or all ways: no neighbour ran (quirk 8)"]
 
 
 def test_unknown_number_of_neighbours_is_null_and_so_is_their_bandwidth(tmp_path: Path) -> None:
@@ -138,10 +138,10 @@ def test_columns_without_names_and_in_another_order(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("1,2,3\n", "3 columns without names, expected 10"),
+        ("1,2,3\n", "3 columns without a header, expected 10"),
         ("", "empty, expected 10 columns"),
         ("IPC,Latency\n1,2\n", "column 'CPU_Utilization' is missing"),
-        (",".join(importing.SINGLE) + "\n" + ",".join(["word"] * 10) + "\n", "a row is not 10 numbers"),
+        (",".join(importing.SINGLE) + "\n" + ",".join(["word"] * 10) + "\n", "a row does not have 10 numbers"),
     ],
 )
 def test_unreadable_cells_are_left_out_and_listed(tmp_path: Path, text: str, said: str) -> None:
@@ -156,7 +156,7 @@ def test_rows_of_another_allocation_than_the_name_says_are_left_out(tmp_path: Pa
     write_cell(tmp_path / "in", "single", 3, 3, [cell(3, 3), cell(4, 3)])
     report, rows = imported(tmp_path / "in", tmp_path / "out")
     assert len(rows) == 1
-    assert "1 rows of another allocation" in report.skipped[0].message
+    assert "1 rows have another allocation than the file name" in report.skipped[0].message
 
 
 def test_thousands_in_the_names_are_1024(tmp_path: Path) -> None:
@@ -171,5 +171,5 @@ def test_another_platform_or_layout_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="neither single/ nor multiple/"):
         importing.import_osml(tmp_path, tmp_path / "out", catalogs.platform(E5))
     (tmp_path / "empty" / "single").mkdir(parents=True)
-    with pytest.raises(InputError, match="no case in it"):
+    with pytest.raises(InputError, match=r"contains no case, expected \{single,multiple\}/APP"):
         importing.import_osml(tmp_path / "empty", tmp_path / "out", catalogs.platform(E5))

@@ -155,8 +155,8 @@ def test_machine_without_cache_partitioning_has_labels_in_cores_only(tmp_path: P
 @pytest.mark.parametrize(
     ("platform", "said"),
     [
-        ({"logical_cpus": 4, "llc_ways": WAYS}, "column 'cores': 1 to 6, but platform 'box' is described with 4 CPUs"),
-        ({"logical_cpus": CORES, "llc_ways": 2}, "column 'ways': 1 to 6, but platform 'box' is described with 2 ways"),
+        ({"logical_cpus": 4, "llc_ways": WAYS}, "column 'cores': 1 to 6, but platform 'box' has 4 CPUs"),
+        ({"logical_cpus": CORES, "llc_ways": 2}, "column 'ways': 1 to 6, but platform 'box' has 2 ways"),
         ({"llc_ways": WAYS}, "'logical_cpus' is missing"),
     ],
 )
@@ -169,7 +169,7 @@ def test_platform_that_contradicts_the_traces_is_refused(tmp_path: Path, platfor
 
 def test_truncated_file_is_named(traces: Path) -> None:
     traces.write_bytes(traces.read_bytes()[:-200])
-    with pytest.raises(InputError, match="not readable as Parquet, it may have been cut off"):
+    with pytest.raises(InputError, match="not readable as Parquet, possibly truncated"):
         labelling.label_file(traces.parents[3], traces)
 
 

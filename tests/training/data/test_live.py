@@ -120,10 +120,10 @@ def test_what_was_simulated_says_so(tmp_path: Path) -> None:
 
 def test_wrong_files_are_refused_with_a_sentence(tmp_path: Path, made: Path) -> None:
     (tmp_path / "x").write_text('{"no": "record"}\n')
-    with pytest.raises(InputError, match="line 1 is no record"):
+    with pytest.raises(InputError, match="line 1 is not a record"):
         live.take_over(tmp_path / "set", [tmp_path / "x"])
     (tmp_path / "empty").write_text("")
-    with pytest.raises(InputError, match="no observation in it"):
+    with pytest.raises(InputError, match="contains no observation, expected a record of `osml-agent run --record`"):
         live.take_over(tmp_path / "set", [tmp_path / "empty"])
     with pytest.raises(InputError, match=r"osml\.schema is"):
         live.take_over(tmp_path / "set", [next((made / "traces").rglob("*.parquet"))])
@@ -136,7 +136,7 @@ def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_pat
     file.write_bytes(file.read_bytes()[:-40])
     assert live.take_over(tmp_path / "set", [file, file])[0] == 4  # two services; a file given twice counts once
     file.write_bytes(file.read_bytes() + b"\n")
-    with pytest.raises(InputError, match="line 3 is no record"):
+    with pytest.raises(InputError, match="line 3 is not a record"):
         live.take_over(tmp_path / "other", [file])
 
 
@@ -157,7 +157,7 @@ def test_what_a_folder_holds_is_not_forgotten(tmp_path: Path, dataset: Path) -> 
     assert [platform.id for platform in collecting.read_description(tmp_path / "mine").platforms] == ["vm", "other"]
     before = (dataset / "dataset.json").read_bytes()
     with pytest.raises(
-        InputError, match=r"holds another collection \(kind was virtual, now real\): give another folder"
+        InputError, match=r"contains another collection \(kind: virtual, now real\): use another folder"
     ):
         live.take_over(dataset, [one])
     assert (dataset / "dataset.json").read_bytes() == before
@@ -168,12 +168,12 @@ def test_a_record_whose_neighbours_were_never_confined_has_nothing_to_label_and_
     folder = tmp_path / "mine"
     live.describe_live(folder, live.take_over(folder, [record(tmp_path / "r", PLAIN, [1.0, 2.0])])[1])
     found = CliRunner().invoke(data.app, ["label", str(folder)], catch_exceptions=False)
-    assert "had cores of their own: nothing to label" in found.stdout
+    assert "no labels: in no row do the service and all its neighbours have their own cores" in found.stdout
 
 
 def test_another_machine_than_the_traces_speak_of_is_refused(tmp_path: Path) -> None:
     here = description.Fingerprint("here", logical_cpus=2, cpu_model="small")
-    with pytest.raises(InputError, match="the traces speak of 4"):
+    with pytest.raises(InputError, match=r"the traces have 4 \(logical_cpus\), this machine has 2; use --here"):
         live.take_over(tmp_path / "set", [record(tmp_path / "r", PLAIN, [1.0])], here)
 
 

@@ -86,12 +86,12 @@ def test_everybody_has_one_and_nothing_is_given_twice(neighbours: int, total: in
         ({"platforms": ("nowhere",)}, "unknown platform 'nowhere'"),
         ({"services": ("moses", "word")}, "unknown LC service 'word'"),
         ({"jobs": ("none",)}, "unknown BE job 'none'"),
-        ({"loads": (0.5, 3.0)}, "loads are [0.5, 3.0], expected shares of max load above 0"),
+        ({"loads": (0.5, 3.0)}, "loads are [0.5, 3.0], expected shares of the maximum load, above 0 and at most 2"),
         ({"threads": ()}, "threads are []"),
         ({"samples": 0}, "samples is 0, expected 1 to"),
         ({"interval_s": float("nan")}, "interval_s is nan"),
-        ({"services": ()}, "name at least one of each"),
-        ({"neighbours": (), "jobs": ()}, "colocated runs need neighbours"),
+        ({"services": ()}, "no platform or no service, expected at least one of each"),
+        ({"neighbours": (), "jobs": ()}, "colocated runs have no neighbours and no jobs, expected some"),
     ],
 )
 def test_impossible_sweeps_are_refused_with_a_sentence(

@@ -58,12 +58,12 @@ def test_one_file_can_be_checked_alone(made: Path) -> None:
 
 
 SCALED = [
-    ("rss_mib", 2.0**20, "is it in bytes?"),
-    ("rss_mib", 1024.0, "is it in KiB?"),
-    ("frequency_ghz", 1000.0, "is it in MHz?"),
-    ("cpu_usage_cores", 100.0, "is it in percent?"),
-    ("bandwidth_gbps", 1e9, "is it in bytes/s?"),
-    ("cache_mib", 2.0**20, "is it in bytes?"),
+    ("rss_mib", 2.0**20, "is the unit bytes?"),
+    ("rss_mib", 1024.0, "is the unit KiB?"),
+    ("frequency_ghz", 1000.0, "is the unit MHz?"),
+    ("cpu_usage_cores", 100.0, "is the unit percent?"),
+    ("bandwidth_gbps", 1e9, "is the unit bytes/s?"),
+    ("cache_mib", 2.0**20, "is the unit bytes?"),
 ]
 
 
@@ -80,8 +80,8 @@ def test_wrong_units_are_found_and_guessed(
 
 
 def test_all_units_that_a_number_may_be_in_are_named() -> None:
-    assert columns.unit_hint("rss_mib", 3e9, 0.0, 3e7) == "; is it in KiB or bytes?"
-    assert columns.unit_hint("rss_mib", 6e12, 0.0, 3e7) == "; is it in bytes?"
+    assert columns.unit_hint("rss_mib", 3e9, 0.0, 3e7) == "; is the unit KiB or bytes?"
+    assert columns.unit_hint("rss_mib", 6e12, 0.0, 3e7) == "; is the unit bytes?"
     assert columns.unit_hint("rss_mib", 1e15, 0.0, 3e7) == ""
 
 
@@ -97,12 +97,12 @@ def test_truncated_file_is_one_finding_and_the_rest_is_checked(dataset: Path, tr
     rows = validating.validate(dataset).rows - pq.read_metadata(traces).num_rows
     traces.write_bytes(traces.read_bytes()[:-300])
     found = check(dataset)
-    place = found.one("error", None, "not readable as Parquet, it may have been cut off")
+    place = found.one("error", None, "not readable as Parquet, possibly truncated")
     assert place.file == traces.relative_to(dataset).as_posix()
     assert found.report.rows == rows
 
 
-@pytest.mark.parametrize(("value", "text"), [(0.0, "null, never 0"), (1.7, "a sensor that stood still")])
+@pytest.mark.parametrize(("value", "text"), [(0.0, "rows are 0, expected null"), (1.7, "rows are 1.7 for all allocations: constant sensor")])
 def test_column_of_constants_is_found(dataset: Path, traces: Path, rewrite: Rewrite, value: float, text: str) -> None:
     rewrite(traces, lambda columns: columns.__setitem__("ipc", [value] * len(columns["ipc"])))
     check(dataset).one("error", "ipc", text)
@@ -135,7 +135,7 @@ def test_labels_that_their_traces_do_not_give_are_found(dataset: Path, rewrite: 
         columns["oaa_cores"] = [None if v is None else v + 1 for v in columns["oaa_cores"]]
 
     rewrite(file, shift)
-    check(dataset).one("error", "oaa_cores", "label it again")
+    check(dataset).one("error", "oaa_cores", "run `osml learn data label` again")
 
 
 def test_service_with_one_load_is_a_warning(dataset: Path, rewrite: Rewrite) -> None:
@@ -145,7 +145,7 @@ def test_service_with_one_load_is_a_warning(dataset: Path, rewrite: Rewrite) -> 
     for file in (dataset / "traces").rglob("*service=moses*/*.parquet"):
         rewrite(file, flatten)
     found = check(dataset)
-    found.one("warning", "offered_per_s", "service 'moses' on 'e5-2630v4' has one load only (500/s)")
+    found.one("warning", "offered_per_s", "service 'moses' on 'e5-2630v4' has only one load (500/s)")
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_description_that_contradicts_the_traces_is_found(
     found = check(dataset)
     assert not found.report.accepted
     found.one("error", column, text)
-    assert not any("is it in" in finding.message for finding in found.report.findings)  # the unit is not what is wrong
+    assert not any("is the unit" in finding.message for finding in found.report.findings)  # the unit is not what is wrong
 
 
 def test_labels_of_traces_that_are_wrong_are_not_said_to_be_wrong(
@@ -176,16 +176,16 @@ def test_labels_of_traces_that_are_wrong_are_not_said_to_be_wrong(
     rewrite(traces, lambda columns: columns["ipc"].__setitem__(3, float("nan")))
     found = check(dataset)
     found.one("error", "ipc", "1 rows are nan")
-    found.one("note", None, "labels were not compared with the traces, which have errors")
+    found.one("note", None, "labels not compared with the traces, because the traces have errors")
     assert len(found.report.findings) == 2
 
 
 @pytest.mark.parametrize(
     ("change", "text"),
     [
-        ({"platforms": []}, "platform 'e5-2630v4' is not described in dataset.json"),
-        ({"licence": "CC0-1.0"}, "licence is 'CDLA-Permissive-2.0' here, dataset.json says 'CC0-1.0'"),
-        ({"kind": "real"}, "provenance is 'virtual' here, dataset.json says 'real'"),
+        ({"platforms": []}, "platform 'e5-2630v4' is missing in dataset.json"),
+        ({"licence": "CC0-1.0"}, "licence is 'CDLA-Permissive-2.0' in this file, but 'CC0-1.0' in dataset.json"),
+        ({"kind": "real"}, "provenance is 'virtual' in this file, but 'real' in dataset.json"),
     ],
 )
 def test_a_data_set_that_says_something_else_than_its_files_is_found(
@@ -213,20 +213,20 @@ def test_labels_that_belong_to_no_traces_are_found(dataset: Path, traces: Path) 
 
 def test_labels_of_another_folder_are_said_not_to_be_handed_on(dataset: Path) -> None:
     (dataset / "labels").rename(dataset / "labels-reference")
-    check(dataset).one("warning", None, "no file of a data set, it is not handed on")
+    check(dataset).one("warning", None, "not a file of a data set; the package leaves it out")
 
 
 def test_a_row_group_without_rows_is_found(dataset: Path, traces: Path) -> None:
     table = pq.ParquetFile(traces).read()
     pq.write_table(table.slice(0, 0), traces)
-    check(dataset).one("warning", None, "a row group without rows")
+    check(dataset).one("warning", None, "row group without rows")
 
 
 def test_a_data_set_that_describes_another_machine_than_its_files_is_found(dataset: Path, traces: Path) -> None:
     about = json.loads((dataset / "dataset.json").read_text("utf-8"))
     about["platforms"][0]["logical_cpus"] = 8
     (dataset / "dataset.json").write_text(json.dumps(about), "utf-8")
-    found = check(dataset).one("error", None, "logical_cpus of 'e5-2630v4' is 10 here, dataset.json says 8")
+    found = check(dataset).one("error", None, "logical_cpus of 'e5-2630v4' is 10 in this file, but 8 in dataset.json")
     assert found.file == traces.relative_to(dataset).as_posix()
 
 
@@ -245,7 +245,7 @@ def test_cores_turned_around_are_no_surface(dataset: Path, traces: Path, rewrite
     rewrite(traces, turn)
     found = check(dataset)
     assert not found.report.accepted
-    found.one("error", "p95_ms", "are cores, ways or latencies mixed up?")
+    found.one("error", "p95_ms", "check the order of cores, ways and latencies")
 
 
 def test_percentiles_out_of_order_are_found(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
@@ -262,7 +262,7 @@ def test_a_row_that_is_there_twice_is_found(dataset: Path, traces: Path, rewrite
             values[100] = values[99]
 
     rewrite(traces, double)
-    check(dataset).one("error", "sample", "1 rows have the run, allocation and sample of another row")
+    check(dataset).one("error", "sample", "1 rows repeat the run, allocation and sample of another row")
 
 
 def test_copies_under_another_run_leak_between_splits(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
@@ -270,7 +270,7 @@ def test_copies_under_another_run_leak_between_splits(dataset: Path, traces: Pat
     copy.write_bytes(traces.read_bytes())
     rewrite(copy, lambda columns: columns.__setitem__("run", [f"z{run}" for run in columns["run"]]))
     found = check(dataset)
-    assert found.one("error", None, "copied rows leak between splits").file.endswith("part-00009.parquet")
+    assert found.one("error", None, "copies leak between splits, keep one of each").file.endswith("part-00009.parquet")
 
 
 def test_a_run_in_two_files_is_found(dataset: Path, traces: Path) -> None:
@@ -280,8 +280,8 @@ def test_a_run_in_two_files_is_found(dataset: Path, traces: Path) -> None:
 
 def test_traces_outside_of_the_folders_that_say_whose_they_are(dataset: Path, traces: Path) -> None:
     traces.rename(dataset / "traces" / "loose.parquet")
-    assert check(dataset).one("error", None, "its folders don't say whose").file == "traces/loose.parquet"
-    with pytest.raises(InputError, match=r"loose\.parquet: its folders don't say whose traces these are"):
+    assert check(dataset).one("error", None, "platform and service are unknown").file == "traces/loose.parquet"
+    with pytest.raises(InputError, match=r"loose\.parquet: platform and service are unknown, expected traces/platform=ID/service=NAME"):
         store.trace_files(dataset)
 
 
@@ -289,14 +289,14 @@ def test_samples_without_noise_are_equal_and_only_a_warning(tmp_path: Path, smal
     collecting.collect(tmp_path / "set", small_sweep(noise=False))
     found = check(tmp_path / "set")
     assert found.report.accepted
-    found.one("warning", None, "as measurements without noise do")
+    found.one("warning", None, "as in data without measurement noise: keep one sample per cell")
 
 
 def test_one_file_alone_is_held_against_its_folders_too(traces: Path) -> None:
     folder = traces.parent.parent.with_name("platform=gold-6338") / "service=silo"
     folder.mkdir(parents=True)
     moved = traces.rename(folder / traces.name)
-    check(moved).one("error", "platform", "folder says gold-6338, the description says e5-2630v4")
+    check(moved).one("error", "platform", "the folder has platform gold-6338, the description has e5-2630v4")
     check(moved).one("error", "service", "in the folder of 'silo'")
 
 
@@ -368,9 +368,9 @@ def test_strange_files_size_and_links_are_found(dataset: Path) -> None:
     (dataset / "notes.txt").write_text("hello")
     (dataset / "link").symlink_to("/etc/hostname")
     found = Spoiled(validating.validate(dataset, max_gib=1e-6))
-    assert found.one("warning", None, "no file of a data set").file == "notes.txt"
-    assert found.one("error", None, "a symbolic link").file == "link"
-    found.one("error", None, "hand it in by platform")
+    assert found.one("warning", None, "not a file of a data set").file == "notes.txt"
+    assert found.one("error", None, "symbolic link, expected plain files").file == "link"
+    found.one("error", None, "contribute one platform at a time")
 
 
 def test_empty_and_missing_paths(tmp_path: Path) -> None:

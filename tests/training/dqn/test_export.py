@@ -92,7 +92,7 @@ def test_a_network_with_nan_weights_is_never_written_as_good(tmp_path: Path) -> 
 
 def test_files_of_other_models_are_refused(tmp_path: Path) -> None:
     (tmp_path / "model.onnx").write_bytes(b"no model")
-    with pytest.raises(InputError, match="is no "):
+    with pytest.raises(InputError, match="is not an ONNX file"):
         load_qnet(tmp_path)
     folder = write_q_bundle(net_of(), about(), tmp_path / "c")
     card = (folder / "card.md").read_text("utf-8")

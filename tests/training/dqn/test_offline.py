@@ -231,7 +231,7 @@ def test_configs_are_checked() -> None:
     for field, value, text in (
         ("gamma", 1.0, "gamma is 1.0, expected 0 to 0.999"), ("inputs", ["rss"], "inputs has 'rss'"),
         ("gama", 1, "unknown field"), ("hidden", [], "hidden is"), ("masked", False, "drop_counters needs masked"),
-        ("inputs", ["ipc", "ipc"], "expected different names"),
+        ("inputs", ["ipc", "ipc"], "expected at least one name, all different"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=text):
             read_offline_config(shipped_offline_config("masked"), {field: value})

@@ -167,7 +167,7 @@ def test_fewer_statuses_are_whole_runs_and_the_same_ones_again(found: t.Transiti
     again = t.transitions_of([made], statuses=len(found.states) // 2)
     assert again.runs == some.runs
     assert t.transitions_of([made], statuses=len(found.states) // 2, seed=5).runs != some.runs
-    with pytest.raises(InputError, match="no run of the data sets was chosen"):
+    with pytest.raises(InputError, match="no run of the data sets is left; collect more runs, or hold out fewer"):
         t.transitions_of([made], lambda key: False)
 
 

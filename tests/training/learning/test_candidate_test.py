@@ -52,4 +52,4 @@ def test_values_that_are_no_numbers_somewhere_are_worse_everywhere(held: Recorde
     bad = on_held_out(net_of(0.1, spoilt), net_of(1.0), held, 0.9)
     verdict = judge(bad, virtual, LearningConfig())
     assert not verdict.promote
-    assert "predicts held-out experiences worse" in verdict.reasons[0]
+    assert "larger error on held-out experiences" in verdict.reasons[0]

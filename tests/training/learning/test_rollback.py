@@ -62,7 +62,7 @@ def test_a_better_candidate_is_promoted_served_and_taken_back(
     assert [row["aliases"] for row in versions(track)] == [[], ["challenger"]]
     assert shelf.reload()
     assert shelf.models_of(PLATFORM).c.metadata.name == CHAMPION
-    with pytest.raises(InputError, match="no promotion to take back"):
+    with pytest.raises(InputError, match="no promotion to roll back"):
         roll_back(models, "c", PLATFORM)
     after = learn(job_of(store, models, track=track))  # the store is as it was, but what it taught is known to be bad
     assert (after["promoted"], after["tuples"]) == (False, 0)
@@ -74,14 +74,14 @@ def test_a_rollback_that_can_not_be_noted_takes_effect_and_says_so(trained: tupl
     (models / "promotions" / "rollbacks.json").write_text("{")
     taken = roll_back(models, "c", PLATFORM)
     assert taken["champion"] == CHAMPION
-    assert "may learn the same" in taken["warnings"][0]
+    assert "may promote the same model again" in taken["warnings"][0]
 
 
 def test_rollback_never_undoes_the_work_of_others(trained: tuple[str, Path]) -> None:
     _, models = trained
     manifest = models / "manifest.json"
     manifest.write_bytes(manifest.read_bytes() + b" ")
-    with pytest.raises(Failure, match="was changed after"):
+    with pytest.raises(Failure, match="changed after the promotion of .*; edit it by hand"):
         roll_back(models, "c", PLATFORM)
     with pytest.raises(InputError, match="platform other"):
         roll_back(models, "c", "other")
@@ -128,7 +128,7 @@ def test_an_alias_that_somebody_moved_since_stays_where_it_is(
     move_champion(track, name, None)
     taken = roll_back(models, "c", PLATFORM)
     assert taken["champion"] == CHAMPION
-    assert "is at version None, not at 1" in taken["warnings"][0]
+    assert "is at version None, not at the rolled-back version 1" in taken["warnings"][0]
     assert champion_version(track, name) is None
 
 
@@ -140,8 +140,8 @@ def test_the_password_that_is_not_kept_is_asked_for(trained: tuple[str, Path]) -
     taken = roll_back(trained[1], "c", PLATFORM)
     assert taken["champion"] == CHAMPION
     assert taken["warnings"] == [
-        "the alias champion was not moved back: the password of http://me:***@mlflow.example is not kept, give it by "
-        "--track"
+        "the alias champion did not move back: the password of http://me:***@mlflow.example is not stored; "
+        "give it with --track"
     ]
 
 
@@ -149,7 +149,7 @@ def test_nobody_is_given_the_place_back_who_is_not_who_it_was(trained: tuple[str
     models = trained[1]
     now = (models / "manifest.json").read_bytes()
     (models / CHAMPION / "model.onnx").write_bytes(b"something else")
-    with pytest.raises(Failure, match=f"'{CHAMPION}' can't take its place again: .*has sha256"):
+    with pytest.raises(Failure, match=f"'{CHAMPION}' cannot replace it: .*has sha256"):
         roll_back(models, "c", PLATFORM)
     assert (models / "manifest.json").read_bytes() == now
     assert (models / "promotions" / "0001.json").is_file()

@@ -92,11 +92,11 @@ def test_memory_of_many_gigabytes_is_read_as_their_parser_did() -> None:
     [
         ({"networks": {"net": {"sizes": [9, 6, 4], "activations": ["relu", "linear"]}}}, "shapes are"),
         ({"networks": {"net": {"sizes": [9, 5, 4], "activations": ["tanh", "linear"]}}}, "activations are"),
-        ({"networks": {}}, "no Model-A or B"),
-        ({"inputs": [{"name": "Colour", "unit": "u", "min": 0, "max": 1}]}, "no Model-A or B"),
+        ({"networks": {}}, "is not a Model-A or B"),
+        ({"inputs": [{"name": "Colour", "unit": "u", "min": 0, "max": 1}]}, "is not a Model-A or B"),
         ({"outputs": [{"name": "Colour", "unit": "u"}]}, "outputs are"),
         ({"weights_file": "nowhere.npz"}, r"nowhere\.npz"),
-        ({"name": "vax"}, "names no known platform"),
+        ({"name": "vax"}, "contains no known platform"),
     ],
 )
 def test_what_does_not_fit_is_refused(changes: dict[str, Any], text: str, tmp_path: Path) -> None:

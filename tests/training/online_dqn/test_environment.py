@@ -118,7 +118,7 @@ def test_gymnasium_makes_it_by_its_id():
     ("settings", "text"),
     [
         ({"num_envs": 6}, r"num_envs is 6, expected a multiple of max_services \(4\)"),
-        ({"num_envs": 4, "turns": True}, "turns is given"),
+        ({"num_envs": 4, "turns": True}, "turns is not supported here: all services act in each step"),
         ({"num_envs": 4, "credit": "all"}, "credit is 'all', expected node or own"),
         ({"num_envs": 4, "horizons": 3}, "unknown setting 'horizons'"),
     ],

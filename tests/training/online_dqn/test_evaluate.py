@@ -100,12 +100,12 @@ def test_the_entropy_of_a_node_with_a_job_is_that_of_the_formulas():
 
 
 def test_evaluations_of_other_seeds_cannot_be_compared():
-    with pytest.raises(InputError, match="evaluations have 2 and 3 episodes"):
+    with pytest.raises(InputError, match="the evaluations have 2 and 3 episodes, expected the same seeds"):
         better(evaluate_greedy(hold, PLATFORM, range(2)), evaluate_greedy(hold, PLATFORM, range(3)))
 
 
 def test_turns_are_refused():
-    with pytest.raises(InputError, match="turns or churn is given"):
+    with pytest.raises(InputError, match="turns or churn is not supported in an evaluation"):
         evaluate_greedy(hold, PLATFORM, (1,), turns=True)
 
 

@@ -264,7 +264,7 @@ def test_the_oldest_tuples_go():
         ({"reward": np.array([0, 1, np.nan, 0, 0], np.float32)}, "a reward is not finite"),
         ({"before": np.full((5, len(STATE)), np.inf, np.float32)}, "before has an infinite value"),
         ({"after": np.zeros((5, 3), np.float32)}, r"after has shape \(5, 3\), expected"),
-        ({"legal_after": np.zeros((5, N_ACTIONS), np.int8)}, "legal_after has a row without any legal action"),
+        ({"legal_after": np.zeros((5, N_ACTIONS), np.int8)}, "legal_after has a row without a legal action"),
     ],
 )
 def test_impossible_tuples_are_refused_with_the_field(fields, text):

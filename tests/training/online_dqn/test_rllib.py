@@ -173,7 +173,7 @@ def test_the_replay_ratio_says_how_long_a_round_is():
     assert fragment_of(msgspec.structs.replace(CONFIG, replay_ratio=1.0)) == 4
     assert fragment_of(msgspec.structs.replace(CONFIG, replay_ratio=2.0)) == 2
     assert fragment_of(msgspec.structs.replace(CONFIG, replay_ratio=1.0, num_env_runners=2)) == 2
-    with pytest.raises(InputError, match="is 0\\.5 steps a round, RLlib needs a whole number"):
+    with pytest.raises(InputError, match="is 0\\.5 steps per round, expected a whole number"):
         fragment_of(msgspec.structs.replace(CONFIG, replay_ratio=8.0))
 
 

@@ -89,4 +89,4 @@ def test_the_command_puts_it_beside_the_model(sweep: Path, tmp_path: Path) -> No
     assert [row["output"] for row in reached["nearest"]["rows"]] == ["rcliff", "oaa"]
     assert all(row["core_mae"] > 0 for row in reached["larger"]["rows"])
     people = CliRunner().invoke(train.app, asked, env={"COLUMNS": "200"})
-    assert "network 8 x as large" in people.output
+    assert "network, 8 x the weights" in people.output

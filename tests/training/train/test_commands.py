@@ -151,7 +151,7 @@ def test_variants_of_unseen_services_tell_whether_margins_hold_for_strangers(
     shown = CliRunner().invoke(
         train.app, ["evaluate", "--model", name, "--models", str(out), "--dataset", str(dataset)]
     )
-    assert "2 variants of unseen services: 90% margin holds" in shown.stdout.replace("\n", " ")
+    assert "2 variants of unseen services: 90% margin covers" in shown.stdout.replace("\n", " ")
 
 
 def test_transfer_keeps_the_first_layer_and_says_its_parent(
@@ -196,7 +196,7 @@ def test_transfer_keeps_the_first_layer_and_says_its_parent(
     )
     assert again.split == shipped.split
     assert from_nothing(shipped) == shipped
-    with pytest.raises(InputError, match=r"would take the place of .*, from which it learns: give --name or --out"):
+    with pytest.raises(InputError, match=r"would replace its parent '.*'; set --name or --out"):
         CliRunner().invoke(
             train.app,
             ["transfer", "--from", str(parent), "--traces", str(sweep), "--out", str(out)],
@@ -287,15 +287,15 @@ def test_few_runs_are_all_trained_on_and_many_keep_a_validation(sweep: Path, mon
     ("arguments", "text"),
     [
         (("a", "{sweep}", "--platform", "vax"), "has no traces"),
-        (("evaluate", "--model", "nobody"), "model 'nobody' is no folder with a metadata.json"),
-        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--platform", "vax"), "the traces are of e5-2630v4"),
+        (("evaluate", "--model", "nobody"), "model 'nobody' is neither a folder with a metadata.json nor a name in"),
+        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--platform", "vax"), "is 'vax', but the traces have e5-2630v4"),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--share", "0"), "share is 0.0"),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--curve", "--shares", "a,1"), "--shares is 'a,1'"),
-        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--plot", "t.png"), "give --curve, too"),
+        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--plot", "t.png"), "--plot needs --curve"),
         (("evaluate", "--model", "{model}", "--plot", "c.xyz"), "--plot is 'c.xyz', expected a file that ends with"),
         (("a", "{sweep}", "--track", "mlflow.db"), "tracking URI is 'mlflow.db', expected sqlite"),
         (("a", "{sweep}", "--track", "ftp://x"), "tracking URI is 'ftp://x', expected sqlite"),
-        (("a", "/nowhere"), "is no folder"),
+        (("a", "/nowhere"), "'/nowhere' is not a folder"),
     ],
 )
 def test_wrong_input_is_named(
@@ -332,5 +332,5 @@ def test_missing_packages_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     from osml_training.cli import extra as train_extra
 
     monkeypatch.setattr(train_extra, "find_spec", lambda name: None if name == "torch" else object())
-    with pytest.raises(MachineError, match="needs torch: install by"):
+    with pytest.raises(MachineError, match="needs torch; install it with `uv sync"):
         train_extra.need()

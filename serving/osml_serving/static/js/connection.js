@@ -1,4 +1,4 @@
-// Says in words whether what the page shows is still true.
+// Shows the state of the connection: connecting, live, stale or lost.
 import { byId, setText } from "./dom.js";
 
 const STALE_S = 5;
@@ -6,12 +6,12 @@ const STALE_S = 5;
 export class Connection {
   constructor() {
     this.open = null; // null: not tried yet
-    this.heardAt = null; // performance.now() of the newest observation
+    this.observedAt = null; // performance.now() of the newest observation
     setInterval(() => this.show(), 500);
   }
 
-  heard(ageSeconds = 0) {
-    this.heardAt = performance.now() - ageSeconds * 1000;
+  observed(ageSeconds = 0) {
+    this.observedAt = performance.now() - ageSeconds * 1000;
     this.show();
   }
 
@@ -28,9 +28,9 @@ export class Connection {
 
   judge() {
     if (this.open === null) return ["connecting", "connecting"];
-    if (!this.open) return ["lost", "server gone, trying again"];
-    if (this.heardAt === null) return ["waiting", "waiting for an observation"];
-    const silent = Math.floor((performance.now() - this.heardAt) / 1000);
+    if (!this.open) return ["lost", "server unreachable, retrying"];
+    if (this.observedAt === null) return ["waiting", "waiting for an observation"];
+    const silent = Math.floor((performance.now() - this.observedAt) / 1000);
     return silent >= STALE_S ? ["stale", `no observation for ${duration(silent)}`] : ["live", "live"];
   }
 }

@@ -37,9 +37,9 @@ const same = (a, b) => quiet(a) && quiet(b) && words(a) === words(b) && a.policy
 
 function line({ point, first, newest }, outcome) {
   const sequence = first.seq === point.seq ? `#${point.seq}` : `#${first.seq} – ${point.seq}`;
-  const told = [...point.reasons.map((reason) => make("li", {}, arrow(reason), reason.text)), ...predictions(point, newest)];
-  const reasons = told.length
-    ? make("ul", {}, ...told)
+  const items = [...point.reasons.map((reason) => make("li", {}, arrow(reason), reason.text)), ...predictions(point, newest)];
+  const reasons = items.length
+    ? make("ul", {}, ...items)
     : make("span", { class: "quiet" }, "no reason given");
   return make(
     "tr",
@@ -52,11 +52,11 @@ function line({ point, first, newest }, outcome) {
   );
 }
 
-// Of whom the decision changes something; of all in the newest one.
+// Forecasts of the services that the decision changes; in the newest decision, of all services.
 function predictions(point, newest) {
   const changed = new Set(point.reasons.filter((reason) => reason.change).map((reason) => reason.service));
-  const told = (point.forecasts ?? []).filter((forecast) => newest || changed.has(forecast.service));
-  return told.map((forecast) => make("li", { class: "quiet" }, `${forecast.service}: ${forecastWords(forecast)}`));
+  const forecasts = (point.forecasts ?? []).filter((forecast) => newest || changed.has(forecast.service));
+  return forecasts.map((forecast) => make("li", { class: "quiet" }, `${forecast.service}: ${forecastWords(forecast)}`));
 }
 
 const arrow = (reason) => (reason.change > 0 ? "▲ " : reason.change < 0 ? "▼ " : "");

@@ -18,7 +18,7 @@ byId("origin").textContent = location.origin;
 function follow(node) {
   stream?.stop();
   const timeline = new Timeline();
-  connection.heardAt = null;
+  connection.observedAt = null;
   location.replace(`#${encodeURIComponent(node)}`);
   stream = new EventStream(`v1/events?node=${encodeURIComponent(node)}`, {
     open: async () => {
@@ -30,7 +30,7 @@ function follow(node) {
     event: (name, data) => {
       if (name !== "observation") return;
       timeline.push(data.point, data.now);
-      connection.heard();
+      connection.observed();
       view.show(timeline);
     },
   });
@@ -41,7 +41,7 @@ async function catchUp(node, timeline) {
   try {
     const [history, list] = await Promise.all([getJson(`v1/nodes/${encodeURIComponent(node)}`), getJson("v1/nodes")]);
     timeline.merge(history);
-    if (timeline.last) connection.heard(Math.max(0, list.server_time - timeline.last.at));
+    if (timeline.last) connection.observed(Math.max(0, list.server_time - timeline.last.at));
   } catch (error) {
     if (error instanceof WantsToken) login();
   }
@@ -49,9 +49,9 @@ async function catchUp(node, timeline) {
 }
 
 function offer(nodes) {
-  const found = nodes.map((line) => line.node);
-  byId("empty").hidden = found.length > 0 || names.length > 0;
-  const all = [...new Set([...names, ...found])].sort(); // a restarted server has forgotten the others for a moment
+  const reported = nodes.map((line) => line.node);
+  byId("empty").hidden = reported.length > 0 || names.length > 0;
+  const all = [...new Set([...names, ...reported])].sort(); // a restarted server has forgotten the others for a moment
   if (!all.length || all.join() === names.join()) return;
   names = all;
   const wanted = stream ? select.value : decodeURIComponent(location.hash.slice(1));

@@ -4,10 +4,10 @@ const LIMIT = 8192;
 export function parseCpus(text) {
   const cpus = [];
   for (const part of (text || "").split(",")) {
-    const found = /^(\d+)(?:-(\d+))?$/.exec(part.trim());
-    if (!found) continue;
-    const last = Number(found[2] ?? found[1]);
-    for (let cpu = Number(found[1]); cpu <= last && cpus.length < LIMIT; cpu += 1) cpus.push(cpu);
+    const match = /^(\d+)(?:-(\d+))?$/.exec(part.trim());
+    if (!match) continue;
+    const last = Number(match[2] ?? match[1]);
+    for (let cpu = Number(match[1]); cpu <= last && cpus.length < LIMIT; cpu += 1) cpus.push(cpu);
   }
   return cpus;
 }

@@ -56,12 +56,12 @@ function visited(readings) {
 
 // Changes of the cell, oldest first, the newest ones with their reasons; the first one is where the path begins.
 function steps(readings) {
-  const found = [];
+  const changes = [];
   for (const { point, service, cell } of readings) {
-    if (found.length && keyOf(found.at(-1).cell) === keyOf(cell)) continue;
+    if (changes.length && keyOf(changes.at(-1).cell) === keyOf(cell)) continue;
     const forecast = point.forecasts?.find((each) => each.service === service.name) ?? null;
     const reasons = point.reasons.filter((reason) => reason.service === service.name).map((reason) => reason.text);
-    found.push({ seq: point.seq, at: point.at, cell, forecast, reasons, latency_ms: service.latency_ms, target_ms: service.target_ms });
+    changes.push({ seq: point.seq, at: point.at, cell, forecast, reasons, latency_ms: service.latency_ms, target_ms: service.target_ms });
   }
-  return found;
+  return changes;
 }
