@@ -7,7 +7,7 @@ RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
 .PHONY: demo live dispatch-testbed check test test-training test-slow fuzz bench results lint tidy format agent pictures docs
-.PHONY: clean
+.PHONY: clean coverage test-cpp test-python
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
 	$(RUN) osml run demo $(ARGS)
@@ -21,10 +21,19 @@ dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, tw
 check: setup-test ## Quick check: format, lint, types, import arrows, unit tests (under 90 seconds on two cores)
 	@$(RUN) python scripts/check.py
 
+# Most Python tests wait for processes: three at once, beside the build of the C++ tests, keep two cores busy.
 test: setup-test check agent ## The gate: check, C++ tests under sanitizers, all Python tests but the slow ones
-	cmake --preset debug -S actuator >/dev/null && cmake --build actuator/build/debug
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-cpp test-python
+
+test-cpp:
+	cmake --preset debug -S actuator >/dev/null && nice -n 10 cmake --build actuator/build/debug -- --quiet
 	cd actuator && ctest --preset debug
-	$(RUN) pytest -n 2 --dist loadfile -m "not slow and not unit" $(ARGS)
+
+test-python:
+	$(RUN) pytest -n 3 --dist loadfile -m "not slow and not unit" $(ARGS)
+
+coverage: setup-test agent ## Share of the Python lines that the tests run, in out/coverage
+	$(RUN) pytest -n 3 --dist loadfile -m "not slow" --cov --cov-report=term:skip-covered --cov-report=html:out/coverage
 
 test-training: setup-training ## Type check and tests of what needs torch, MLflow and Ray (installs 6 GB)
 	$(RUN) basedpyright --project training

@@ -47,9 +47,20 @@ def lanes() -> tuple[tuple[Part, ...], ...]:
         Part("imports", ("lint-imports",)),
         Part("imports C++", (sys.executable, "scripts/check_cpp_layers.py")),
         Part("folders", (sys.executable, "scripts/check_folders.py")),
-        Part("unit tests", ("pytest", "-q", "-m", "unit and not slow", "-n", "2", "--dist", "loadfile")),
+        Part("pages", (sys.executable, "docs/generate_reference.py", "--check")),
+        Part("figures", (sys.executable, "-m", "osml.lab.results", "--check")),
+        Part("unit tests", ("pytest", "-q", "-m", "unit and not slow", "-n", "2", "--dist", "loadfile", *unit_files())),
     )
     return types, rest
+
+
+def unit_files() -> tuple[str, ...]:
+    """Test files of the kind `unit`: the others are not even imported, for numba takes seconds."""
+    sys.path.insert(0, str(ROOT))
+    from tests.conftest import kind_of  # noqa: PLC0415
+
+    files = sorted((ROOT / "tests").rglob("test_*.py"))
+    return tuple(str(file.relative_to(ROOT)) for file in files if kind_of(file) == "unit")
 
 
 def run(part: Part) -> Done:

@@ -9,16 +9,17 @@ from osml.domain.cpulist import is_contiguous, parse_cpulist
 def decision_error(observation: Observation, decision: object) -> str | None:
     """Say in one sentence what is illegal about an answer to an observation, or None where it is legal."""
     if not isinstance(decision, Decision):
-        return f"the policy answered with a {type(decision).__name__}, expected a Decision"
+        return f"the policy returned a {type(decision).__name__}, expected a Decision"
     if (decision.node, decision.seq) != (observation.node, observation.seq):
-        return f"the decision is for {decision.node} #{decision.seq}, expected {observation.node} #{observation.seq}"
+        expected = f"expected node {observation.node}, seq {observation.seq}"
+        return f"the decision is for node {decision.node}, seq {decision.seq}; {expected}"
     names = [service.name for service in observation.services]
     fault = partition_error(decision.partition, observation.platform, names)
     if fault is not None:
         return fault
     if sorted(assignment.service for assignment in decision.assignments) != sorted(names):
         assigned = ", ".join(assignment.service for assignment in decision.assignments)
-        return f"assignments are for [{assigned}], expected one for each of [{', '.join(names)}]"
+        return f"the decision has assignments for [{assigned}], expected one for each of [{', '.join(names)}]"
     return next(
         (fault for each in decision.assignments if (fault := _assignment_error(each, observation.platform))), None
     )
@@ -29,21 +30,20 @@ def _assignment_error(assignment: Assignment, platform: Platform) -> str | None:
     if assignment.cpus is not None:
         try:
             cpus = parse_cpulist(assignment.cpus)
-            strangers = sorted(set(cpus) - set(parse_cpulist(platform.cpus)))
+            foreign = sorted(set(cpus) - set(parse_cpulist(platform.cpus)))
         except ValueError as error:
-            return f"assignment of '{name}': {error}"
+            return f"the assignment of '{name}' is invalid: {error}"
         if not cpus:
             return f"assignment of '{name}' has an empty CPU list"
-        if strangers:
-            return f"assignment of '{name}' has CPU {strangers[0]}, the platform's are {platform.cpus}"
+        if foreign:
+            return f"assignment of '{name}' has CPU {foreign[0]}, expected CPUs of {platform.cpus}"
     if assignment.way_mask is not None and platform.ways is not None:
         mask = int(assignment.way_mask, 16)
         if mask == 0 or mask >> platform.ways:
-            return (
-                f"assignment of '{name}' has the way mask {assignment.way_mask}, the platform has {platform.ways} ways"
-            )
+            return f"assignment of '{name}' has the way mask {assignment.way_mask}, expected 1 to {platform.ways} ways"
         if not platform.sparse_masks and not is_contiguous(mask):
             return (
-                f"assignment of '{name}' has the way mask {assignment.way_mask} with a hole, which this platform lacks"
+                f"assignment of '{name}' has the way mask {assignment.way_mask}, "
+                "expected adjacent ways, because this platform has no sparse masks"
             )
     return None

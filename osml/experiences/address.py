@@ -58,7 +58,7 @@ def store_url(setting: str) -> URL | None:
         url = make_url(setting)
         kind = url.get_backend_name()
     except (ArgumentError, ValueError):
-        raise InputError(f"--store is no address of a database, {EXPECTED}") from None  # it could hold a password
+        raise InputError(f"--store is not a valid database address, {EXPECTED}") from None  # it could hold a password
     if kind == "postgresql":
         return url.set(drivername="postgresql+psycopg")
     if kind == "sqlite" and url.database not in (None, "", ":memory:"):
@@ -80,7 +80,7 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         if writes:
             _make_folder(Path(url.database))
         elif not Path(url.database).is_file():
-            raise InputError(f"there is no experience store at {told(url)}; `osml run serve --store` makes one")
+            raise InputError(f"the experience store {told(url)} does not exist; `osml run serve --store` creates it")
     try:
         given = connect_arguments(url)
         engine = (
@@ -90,7 +90,7 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         )
     except ImportError:
         raise MachineError(
-            "a store in PostgreSQL needs psycopg: `pip install 'psycopg[binary]'` (osml-serving[postgres])"
+            "PostgreSQL needs the Python package psycopg; install it with: pip install 'osml-serving[postgres]'"
         ) from None
     if engine.dialect.name == "postgresql":
         event.listen(engine, "begin", _limit_waiting)
@@ -106,7 +106,7 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
                 connection.execute(text("SELECT 1 FROM experiences LIMIT 1"))
     except SQLAlchemyError as error:
         engine.dispose()
-        raise Failure(f"the experience store {told(url)} can't be opened: {first_line(error)}") from None
+        raise Failure(f"the experience store {told(url)} cannot be opened: {first_line(error)}") from None
     return engine
 
 
@@ -121,7 +121,7 @@ def _make_folder(file: Path) -> None:
     try:
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
-        raise Failure(f"the folder of the experience store {file} can't be made: {error.strerror}") from None
+        raise Failure(f"the folder of the experience store {file} cannot be created: {error.strerror}") from None
 
 
 def migrate(connection: Connection) -> None:
@@ -138,7 +138,7 @@ def migrate(connection: Connection) -> None:
     try:
         command.upgrade(alembic_config(connection), "head")
     except CommandError as error:
-        raise Failure(f"the experience store can't be brought up to date: {first_line(error)}") from None
+        raise Failure(f"the migration of the experience store failed: {first_line(error)}") from None
 
 
 def alembic_config(connection: Connection | None) -> Config:

@@ -196,5 +196,5 @@ def _inflate(payload: bytes) -> bytes:
     except zlib.error as error:
         raise StoreError(f"a row is damaged ({error})") from None
     if unpacker.unconsumed_tail or not unpacker.eof:
-        raise StoreError("a row is damaged (cut off, or too long)")
+        raise StoreError(f"a row is damaged (incomplete, or longer than {MAX_PAYLOAD} bytes)")
     return plain

@@ -37,7 +37,7 @@ class Writer:
         self._thread = threading.Thread(target=self._run, name="experiences", daemon=True)
         self._store: Store | None = None
         self._stopping = False
-        self._why = "it is not open yet"
+        self._why = "the experience store is not open yet"
         self._tried_s = -REOPEN_S
         self._rests_until_s = 0.0
         self._away = False
@@ -105,7 +105,7 @@ class Writer:
             self._rests_until_s = time.monotonic() + REST_S
             self._why = str(error)
             if not self._away:
-                self._tell(f"the experience store does not answer: {error}")
+                self._tell(f"the database of the experience store does not answer: {error}")
             self._away = True
             raise
         if self._away:
@@ -125,7 +125,8 @@ class Writer:
         try:
             self._store = self._open_store()
         except Exception as error:  # whatever a database can think of: this thread lives on
-            self._why = str(error) if isinstance(error, Failure) else f"it can't be opened: {error!r}"
+            opening = f"the experience store cannot be opened: {error!r}"
+            self._why = str(error) if isinstance(error, Failure) else opening
             self._tell(self._why)
         else:
             self._tell(None)

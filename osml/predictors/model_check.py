@@ -25,30 +25,33 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
     """
     for file in (ONNX, METADATA):
         if file not in entry.sha256:
-            raise Failure(f"model '{entry.name}' has no checksum of {file} in the manifest")
+            raise Failure(f"the manifest has no checksum of {file} for model '{entry.name}'")
     verify_entry(folder, entry)
     home = folder / entry.name
     model = load_q_function(home) if entry.kind == "c" else load_predictor(home)
     metadata = model.metadata
-    said = (metadata.kind, metadata.version, metadata.platform)
-    if said != (entry.kind, entry.version, entry.platform):
-        raise Failure(f"{home}: metadata.json describes {said}, the manifest describes another model")
+    given = (metadata.kind, metadata.version, metadata.platform)
+    expected = (entry.kind, entry.version, entry.platform)
+    if given != expected:
+        names = "(kind, version, platform)"
+        raise Failure(f"{home}: metadata.json has {names} = {given}, expected {expected} from the manifest")
     unknown = [name for name in metadata.inputs if name not in FEATURES and name not in PARAMETERS]
     if unknown:
-        raise Failure(f"{home}: input '{unknown[0]}' is not in an observation")
+        raise Failure(f"{home}: input '{unknown[0]}' is unknown, expected a feature of an observation")
     rows = probes(metadata)
     if isinstance(model, QFunction):
         if metadata.answers != ACTION_NAMES:
-            raise Failure(f"{home}: outputs are not the {len(ACTION_NAMES)} actions, in their order")
+            actions = f"the {len(ACTION_NAMES)} actions"
+            raise Failure(f"{home}: the outputs differ from {actions}, expected them in their order")
         parts = [model.q(rows)]
     else:
         found = model.predict(rows)
         parts = [found.points, found.spread]
     for part in parts:
         if part.shape != (len(rows), len(metadata.outputs)) or not np.isfinite(part).all():
-            raise Failure(f"{home}: answers to {len(rows)} probes are not all finite numbers")
+            raise Failure(f"{home}: the model gave NaN, infinity or a wrong shape for {len(rows)} test inputs")
     if float(np.ptp(parts[0], axis=0).max()) == 0:
-        raise Failure(f"{home}: the answer is the same for all probes")
+        raise Failure(f"{home}: the model gives the same answer for all test inputs")
     verify_entry(folder, entry)  # once more: what was opened is what the manifest lists, whoever writes there meanwhile
     return model
 

@@ -30,18 +30,18 @@ def test_a_legal_decision_passes():
 @pytest.mark.parametrize(
     ("decision", "words"),
     [
-        (None, "answered with a NoneType"),
-        (msgspec.structs.replace(GOOD, seq=3), "is for node-17 #3, expected node-17 #0"),
-        (msgspec.structs.replace(GOOD, node="other"), "is for other #0"),
+        (None, "returned a NoneType"),
+        (msgspec.structs.replace(GOOD, seq=3), "is for node node-17, seq 3; expected node node-17, seq 0"),
+        (msgspec.structs.replace(GOOD, node="other"), "is for node other, seq 0"),
         (msgspec.structs.replace(GOOD, partition=Partition(regions=[])), "'moses' reaches 0 cores"),
         (msgspec.structs.replace(GOOD, assignments=GOOD.assignments[1:]), "expected one for each"),
         (msgspec.structs.replace(GOOD, assignments=[*GOOD.assignments, GOOD.assignments[0]]), "expected one for each"),
-        (with_assignment(cpus="0-36"), "has CPU 36, the platform's are 0-35"),
+        (with_assignment(cpus="0-36"), "has CPU 36, expected CPUs of 0-35"),
         (with_assignment(cpus=""), "empty CPU list"),
         (with_assignment(cpus="a"), "neither an id nor a range"),
-        (with_assignment(way_mask="0"), "way mask 0, the platform has 20 ways"),
-        (with_assignment(way_mask="100001"), "way mask 100001, the platform has 20 ways"),
-        (with_assignment(way_mask="5"), "way mask 5 with a hole"),
+        (with_assignment(way_mask="0"), "way mask 0, expected 1 to 20 ways"),
+        (with_assignment(way_mask="100001"), "way mask 100001, expected 1 to 20 ways"),
+        (with_assignment(way_mask="5"), "way mask 5, expected adjacent ways"),
     ],
 )
 def test_an_illegal_decision_is_named_for_what_it_is(decision, words):

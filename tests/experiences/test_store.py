@@ -232,11 +232,11 @@ def test_a_lock_that_somebody_holds_is_given_up(postgres_url, make_experience, m
 
 def test_a_store_that_can_not_be_opened_is_one_sentence(tmp_path):
     (tmp_path / "strange.db").write_bytes(b"this is no database, whatever its name is " * 50)
-    with pytest.raises(Failure, match="can't be opened: file is not a database"):
+    with pytest.raises(Failure, match="cannot be opened: file is not a database"):
         open_engine(store_url(f"sqlite:///{tmp_path}/strange.db"), writes=True)
-    with pytest.raises(Failure, match="can't be made: Not a directory"):
+    with pytest.raises(Failure, match="cannot be created: Not a directory"):
         open_engine(store_url(f"sqlite:///{tmp_path}/strange.db/below/x.db"), writes=True)
-    with pytest.raises(InputError, match="there is no experience store"):
+    with pytest.raises(InputError, match="the experience store .* does not exist"):
         open_engine(store_url(f"sqlite:///{tmp_path}/nothing.db"), writes=False)
 
 
@@ -333,7 +333,7 @@ def test_a_store_that_stops_answering_is_asked_again_after_a_rest(monkeypatch):
 
     assert asyncio.run(play()) == "back"
     writer.stop()
-    assert told_of == [None, "the experience store does not answer: connection refused", None]
+    assert told_of == [None, "the database of the experience store does not answer: connection refused", None]
 
 
 def test_one_batch_that_the_database_refuses_stops_nobody_else(make_experience):

@@ -121,7 +121,7 @@ def test_a_new_model_takes_the_place_of_the_old_one(folder):
     [
         (spoilt, "finite"),
         (narrow, "features"),
-        (unnamed, "the manifest describes another model"),
+        (unnamed, "from the manifest"),
         (lambda m, d: (m[: len(m) // 2], d), "not a model that onnxruntime can run"),
         (lambda m, d: (m, d | {"features": "none"}), "features"),
     ],

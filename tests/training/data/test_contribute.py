@@ -52,7 +52,10 @@ def test_same_data_same_package(dataset: Path, tmp_path: Path) -> None:
 def test_data_set_with_errors_is_not_packed(dataset: Path, traces: Path, tmp_path: Path) -> None:
     before = (dataset / "dataset.json").read_bytes()
     traces.write_bytes(traces.read_bytes()[:-100])
-    with pytest.raises(InputError, match=r"has 1 errors; the first: traces/.*not readable as Parquet.*; all: `osml learn data validate`"):
+    with pytest.raises(
+        InputError,
+        match=r"has 1 errors; the first: traces/.*not readable as Parquet.*; all: `osml learn",
+    ):
         pack(dataset, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     assert (dataset / "dataset.json").read_bytes() == before
@@ -70,7 +73,10 @@ def test_an_address_that_is_none_and_an_answer_of_somebody_else_are_named(datase
     package = pack(dataset, tmp_path)
     with pytest.raises(InputError, match=r"--server is 'http://127\.0\.0\.1:abc', expected"):
         send(package, "http://127.0.0.1:abc", None)
-    with server(200, {"login": "please"}) as (url, _), pytest.raises(Failure, match=r"is not an osml server; the package stays in .*\.tar"):
+    with (
+        server(200, {"login": "please"}) as (url, _),
+        pytest.raises(Failure, match=r"is not an osml server; the package stays in .*\.tar"),
+    ):
         send(package, url, None)
 
 
@@ -152,7 +158,10 @@ def test_server_gets_the_package_with_token_and_checksum(dataset: Path, tmp_path
 def test_refusal_says_why_and_keeps_the_package(dataset: Path, tmp_path: Path) -> None:
     package = pack(dataset, tmp_path / "out", name="small")
     answer = {"error": {"code": "too_large", "message": "at most 1 byte"}}
-    with server(413, answer) as (url, _), pytest.raises(Failure, match=r"413: at most 1 byte.*; the package stays in .*\.tar"):
+    with (
+        server(413, answer) as (url, _),
+        pytest.raises(Failure, match=r"413: at most 1 byte.*; the package stays in .*\.tar"),
+    ):
         send(package, url, None)
     with pytest.raises(Failure, match=r"cannot reach http://.*; the package stays in .*\.tar"):
         send(package, "http://127.0.0.1:9", None)

@@ -201,7 +201,10 @@ def test_a_label_that_is_no_size_is_refused_with_its_place(dataset: Path, rewrit
     ("description", "said"),
     [
         ({"llc_ways": 8}, r"column 'ways': up to \d+, but the platform has 8 \(ways of the platform\)"),
-        ({"bandwidth_gbps": 0.01}, r"column 'bandwidth_gbps': up to .*, but the platform has 0\.0105 \(platform's bandwidth"),
+        (
+            {"bandwidth_gbps": 0.01},
+            r"column 'bandwidth_gbps': up to .*, but the platform has 0\.0105 \(platform's bandwidth",
+        ),
         ({"turbo_ghz": 1.0}, r"column 'frequency_ghz': up to .*, but the platform has 1\.05 \(platform's turbo"),
         ({"memory_gib": 0.001}, r"column 'rss_mib': up to .* \(memory of the platform\)"),
     ],
@@ -240,5 +243,5 @@ def test_a_sensor_that_erred_once_keeps_nobody_from_learning(dataset: Path, rewr
     rewrite(file, lambda columns: columns["ipc"].__setitem__(1, float("nan")))
     assert len(ExampleSource(dataset, "a2").table().x) == whole
     rewrite(file, lambda columns: columns["cores"].__setitem__(0, 4000.0))
-    with pytest.raises(InputError, match=r"column 'cores': up to 4000, but the platform has 10 \(CPUs of the platform\)"):
+    with pytest.raises(InputError, match=r"column 'cores': up to 4000, but the platform has 10 \(CPUs of"):
         ExampleSource(dataset, "a2").table()

@@ -73,7 +73,7 @@ def test_evaluation_of_a_stored_model_repeats_the_training_s(sweep: Path, traine
     assert found["rows"] == document["rows"]
     assert found["kind"] == "c"
     assert found["falls_refused"] == document["falls_refused"]
-    with pytest.raises(InputError, match="--baselines, .* apply to A, A', B and B', not to Model-C"):
+    with pytest.raises(InputError, match=r"--baselines, .* apply to A, A', B and B', not to Model-C"):
         _run(
             train.app,
             "evaluate",

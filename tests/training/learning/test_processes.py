@@ -88,7 +88,7 @@ def test_a_running_server_gets_the_new_champion_and_the_old_one_back(
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--store", "sqlite:////nowhere/x.db"), "there is no experience store"),
+        (("--store", "sqlite:////nowhere/x.db"), "does not exist"),
         (("--store", "none"), "--store is 'none'"),
         (("--platform", "z80"), "no model c for platform 'z80'"),
     ],

@@ -123,7 +123,7 @@ def test_a_champion_that_was_exchanged_under_the_same_name_is_not_replaced(
         return real(net, metadata, folder)
 
     monkeypatch.setattr(promotion, "write_q_bundle", meanwhile)
-    with pytest.raises(Failure, match="changed during the test of the candidate .*; run the command again"):
+    with pytest.raises(Failure, match=r"changed during the test of the candidate .*; run the command again"):
         learn(job_of(fill(experiences), models))
     (now,) = load_manifest(models).models
     assert now.name == CHAMPION

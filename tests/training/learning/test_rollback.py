@@ -81,7 +81,7 @@ def test_rollback_never_undoes_the_work_of_others(trained: tuple[str, Path]) -> 
     _, models = trained
     manifest = models / "manifest.json"
     manifest.write_bytes(manifest.read_bytes() + b" ")
-    with pytest.raises(Failure, match="changed after the promotion of .*; edit it by hand"):
+    with pytest.raises(Failure, match=r"changed after the promotion of .*; edit it by hand"):
         roll_back(models, "c", PLATFORM)
     with pytest.raises(InputError, match="platform other"):
         roll_back(models, "c", "other")

@@ -288,7 +288,10 @@ def test_few_runs_are_all_trained_on_and_many_keep_a_validation(sweep: Path, mon
     [
         (("a", "{sweep}", "--platform", "vax"), "has no traces"),
         (("evaluate", "--model", "nobody"), "model 'nobody' is neither a folder with a metadata.json nor a name in"),
-        (("transfer", "--from", "{model}", "--traces", "{sweep}", "--platform", "vax"), "is 'vax', but the traces have e5-2630v4"),
+        (
+            ("transfer", "--from", "{model}", "--traces", "{sweep}", "--platform", "vax"),
+            "but the traces have e5-2630v4",
+        ),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--share", "0"), "share is 0.0"),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--curve", "--shares", "a,1"), "--shares is 'a,1'"),
         (("transfer", "--from", "{model}", "--traces", "{sweep}", "--plot", "t.png"), "--plot needs --curve"),
