@@ -236,7 +236,7 @@ def test_a_store_that_can_not_be_opened_is_one_sentence(tmp_path):
         open_engine(store_url(f"sqlite:///{tmp_path}/strange.db"), writes=True)
     with pytest.raises(Failure, match="cannot be created: Not a directory"):
         open_engine(store_url(f"sqlite:///{tmp_path}/strange.db/below/x.db"), writes=True)
-    with pytest.raises(InputError, match="the experience store .* does not exist"):
+    with pytest.raises(InputError, match=r"the experience store .* does not exist"):
         open_engine(store_url(f"sqlite:///{tmp_path}/nothing.db"), writes=False)
 
 

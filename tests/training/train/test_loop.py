@@ -203,12 +203,12 @@ def test_rows_that_cannot_be_trained_on_are_refused_and_odd_ones_are_named() -> 
     rows.x[3, 0] = np.nan
     paper = msgspec.structs.replace(CONFIG, variant="paper")
     with pytest.raises(
-        InputError, match=r"'ipc' is missing in 1 of 600 rows, and variant paper needs it; use --variant"
+        InputError, match=r"'ipc' is missing in 1 of 600 rows, and variant paper needs it; use --variant masked"
     ):
         check_rows(rows, paper)
     rows.x[:, 0] = np.nan
     with pytest.raises(
-        InputError, match=r"'ipc' is missing in 600 of 600 rows, and variant paper needs it; use --variant"
+        InputError, match=r"'ipc' is missing in 600 of 600 rows, and variant paper needs it; use --variant masked"
     ):
         check_rows(rows, paper)
     rows.x[:2, 1] = np.inf

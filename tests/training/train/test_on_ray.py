@@ -18,7 +18,8 @@ from osml_training.train.train import load_part
 
 
 def test_what_a_worker_died_of_is_one_sentence() -> None:
-    told = "Training failed:\nTraceback (most recent call last):\n  File x\nosml.base.failure.InputError: no examples for a\n\n"
+    cause = "osml.base.failure.InputError: no examples for a"
+    told = f"Training failed:\nTraceback (most recent call last):\n  File x\n{cause}\n\n"
     assert on_ray._reason(told, 2) == "no examples for a; each of 2 workers needs its own runs"
     assert on_ray._reason("the controller is gone", 2) == "the controller is gone"
     assert on_ray._reason("", 2) == "no reason given"
