@@ -35,6 +35,23 @@ def number(value: float | None) -> str:
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"
 
 
+def _table(document: dict[str, Any]) -> str:
+    """The rows; a column for the paper only where it has a number."""
+    rows: list[dict[str, Any]] = document["rows"]
+    if all(row["paper"] is None for row in rows):
+        lines = [f"| {row['of']} | {number(row['ours'])} |" for row in rows]
+        return "\n".join([f"| | ours, {document['kind']} |", "|---|---:|", *lines]) + "\n"
+    lines = [f"| {row['of']} | {number(row['ours'])} | {number(row['paper'])} |" for row in rows]
+    return "\n".join([f"| | ours, {document['kind']} | {document['source']} |", "|---|---:|---:|", *lines]) + "\n"
+
+
+def _origin(document: dict[str, Any]) -> str:
+    """When and by which command."""
+    command = document["command"]
+    source = f"`{command}`" if command.startswith(("osml", "python")) else f"figures of {command}"
+    return f"Made on {document['date']} with {source}.\n"
+
+
 def page(found: dict[str, Any]) -> str:
     """The page of all results."""
     parts = [_INTRO]
@@ -43,14 +60,7 @@ def page(found: dict[str, Any]) -> str:
         if document is None:
             continue
         unit = f" ({document['unit']})" if document["unit"] else ""
-        rows = "\n".join(
-            f"| {row['of']} | {number(row['ours'])} | {number(row['paper'])} |" for row in document["rows"]
-        )
-        parts.append(
-            f"## {document['title']}{unit}\n\n{document['note']}\n\n"
-            f"| | ours, {document['kind']} | {document['source']} |\n"
-            f"|---|---:|---:|\n{rows}\n\nMade on {document['date']} with `{document['command']}`.\n"
-        )
+        parts.append(f"## {document['title']}{unit}\n\n{document['note']}\n\n{_table(document)}\n{_origin(document)}")
     return "\n".join(parts)
 
 

@@ -214,7 +214,7 @@ def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds:
     more = f"more than the {asked:,} rows of --rows: each service and platform has at least one whole run\n"
     Console().print(
         f"{rows:,} simulated rows in {files} files of {out} ({size / 1e6:.1f} MB{kept}) in {seconds:.1f} s\n"
-        f"{more if rows > _MUCH_MORE * asked else ''}next: osml data label {out}",
+        f"{more if rows > _MUCH_MORE * asked else ''}next: osml learn data label {out}",
         highlight=False,
         soft_wrap=True,
     )
