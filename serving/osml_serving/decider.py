@@ -33,7 +33,10 @@ class PolicyFailedError(Exception):
 
 
 class Decider:
-    """Policies as the server uses them: `policies` are their names, `refusal` what `decide` raises on bad input."""
+    """Policies as the server uses them: `policies` are their names, `refusal` what `decide` raises on bad input.
+
+    `unavailable` are installed policies that cannot decide on this machine, and why.
+    """
 
     def __init__(
         self, decide: Decide, policies: Iterable[str], refusal: type[Exception], default_policy: str, seed: int
@@ -41,11 +44,20 @@ class Decider:
         self._decide = decide
         self._refusal = refusal
         self.policies = sorted(policies)
+        self.unavailable: dict[str, str] = {}
         self.default_policy = default_policy
         self.seed = seed
 
     def __call__(self, observation: Observation) -> Decision:
         """A legal decision. Raises ApiError (the input's fault) or PolicyFailedError (ours)."""
+        if observation.policy in self.unavailable:
+            raise ApiError(
+                422,
+                "policy_unavailable",
+                f"policy '{observation.policy}' is not available on this server: "
+                f"{self.unavailable[observation.policy]}; expected one of {', '.join(self.policies)}",
+                field="policy",
+            )
         try:
             decision = self._decide(observation, default_policy=self.default_policy, seed=self.seed)
         except self._refusal as error:
@@ -59,6 +71,11 @@ class Decider:
         if fault is not None:
             raise PolicyFailedError("its decision is illegal", f"illegal decision: {fault}")
         return decision
+
+    def withdraw(self, policy: str, reason: str) -> None:
+        """Take a policy out of use; observations that name it are refused with the reason."""
+        self.policies = [name for name in self.policies if name != policy]
+        self.unavailable[policy] = reason
 
 
 def installed_decider(default_policy: str, seed: int, shelf: ModelShelf | None = None) -> Decider:

@@ -22,6 +22,7 @@ CODES = {
     "invalid_experience": "The batch of experiences is invalid or contradictory; `field` names the wrong part.",
     "invalid_dataset": "The package differs from its checksum.",
     "request_refused": "The observation is contradictory, or names an unknown policy.",
+    "policy_unavailable": "The policy is installed and cannot decide on this server.",
     "rate_limited": "The node or its token exceeds its rate limit.",
     "overloaded": "The server is overloaded; send the request again after `Retry-After` seconds.",
     "not_ready": "The server is starting or stopping.",

@@ -7,6 +7,7 @@ import traceback
 import msgspec
 from prometheus_client import Gauge
 
+from osml.base.failure import Failure
 from osml_serving.decider import Decider, PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
@@ -22,17 +23,25 @@ class Readiness:
         gauge.set_function(lambda: self.reason is None)
 
     def warm_up(self, decider: Decider, log: Log) -> None:
-        """Let every policy decide once, so that the first node does not pay for imports and caches."""
-        for policy in decider.policies:
+        """Let every policy decide once, so that the first node does not pay for imports and caches.
+
+        The server is ready where its default policy decides. Another policy that fails is unavailable: a library that
+        one optional policy needs must not keep all nodes without decisions.
+        """
+        blocked: str | None = None
+        for policy in list(decider.policies):
             try:
                 decider(msgspec.structs.replace(EXAMPLE, policy=policy))
             except (ApiError, PolicyFailedError) as error:
-                self.reason = f"policy '{policy}' failed in the warm-up: {error}"
+                reason = f"policy '{policy}' failed in the warm-up: {error}"
                 detail = error.detail if isinstance(error, PolicyFailedError) else traceback.format_exc()
-                log.fault("warm_up", self.reason, detail)
-                return
+                log.fault("warm_up", reason, detail)
+                if policy == decider.default_policy:
+                    blocked = reason
+                else:
+                    decider.withdraw(policy, str(error.__cause__ if isinstance(error.__cause__, Failure) else error))
         if not self.draining:
-            self.reason = None
+            self.reason = blocked
 
     def drain(self) -> None:
         """Tell load balancers to look elsewhere; requests that still come are answered. Safe in a signal handler."""

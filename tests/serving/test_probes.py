@@ -4,6 +4,7 @@ import msgspec
 import pytest
 from osml_serving.api.health import without_paths
 from osml_serving.app import create_app
+from osml_serving.decider import installed_decider
 from osml_serving.example import EXAMPLE
 from osml_serving.models.shelf import ModelShelf
 from starlette.testclient import TestClient
@@ -13,6 +14,7 @@ def test_a_warmed_up_server_is_ready_and_names_its_policies(server):
     assert server.client.get("/readyz").json() == {
         "status": "ready",
         "policies": ["turns"],
+        "unavailable_policies": [],
         "default_policy": "turns",
         "models": [],
         "refused_models": [],
@@ -27,12 +29,39 @@ def test_a_stopping_server_is_alive_and_decides_but_is_not_ready(server, observa
     assert server.post(observation).status_code == 200
 
 
-def test_a_policy_that_fails_its_warm_up_keeps_the_server_out_of_the_rotation(server):
+def test_a_default_policy_that_fails_its_warm_up_keeps_the_server_out_of_the_rotation(server):
     server.runtime.decider.policies = ["broken", "turns"]
+    server.runtime.decider.default_policy = "broken"
     with TestClient(create_app(server.runtime)) as client:
         message = client.get("/readyz").json()["error"]["message"]
         assert message == "policy 'broken' failed in the warm-up: it raised RuntimeError"
+
+
+def test_another_policy_that_fails_its_warm_up_is_unavailable_and_the_server_is_ready(server):
+    server.runtime.decider.policies = ["broken", "turns"]
+    with TestClient(create_app(server.runtime)) as client:
+        ready = client.get("/readyz").json()
+        assert ready["policies"] == ["turns"]
+        assert ready["unavailable_policies"] == [{"name": "broken", "reason": "it raised RuntimeError"}]
         assert client.post("/v1/decisions", json=msgspec.to_builtins(EXAMPLE)).status_code == 200
+        wrong = msgspec.structs.replace(EXAMPLE, policy="broken")
+        refused = client.post("/v1/decisions", json=msgspec.to_builtins(wrong))
+        assert refused.status_code == 422
+        assert refused.json()["error"]["code"] == "policy_unavailable"
+        assert refused.json()["error"]["message"] == (
+            "policy 'broken' is not available on this server: it raised RuntimeError; expected one of turns"
+        )
+
+
+def test_a_library_that_one_policy_needs_is_named(server, monkeypatch):
+    monkeypatch.setattr("osml.policies.clite.surrogate.find_spec", lambda _: None)
+    runtime = dataclasses.replace(server.runtime, decider=installed_decider("osml", 0))
+    with TestClient(create_app(runtime)) as client:
+        ready = client.get("/readyz").json()
+    (clite,) = ready["unavailable_policies"]
+    assert clite["name"] == "clite"
+    assert "needs scikit-learn" in clite["reason"]
+    assert "osml" in ready["policies"]
 
 
 @pytest.mark.parametrize(

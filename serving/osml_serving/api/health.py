@@ -42,11 +42,19 @@ class Refused(BaseModel):
     reason: str
 
 
+class Unavailable(BaseModel):
+    """An installed policy that cannot decide on this machine, and why."""
+
+    name: str
+    reason: str
+
+
 class Ready(BaseModel):
     """The policies and models of a ready server."""
 
     status: str = "ready"
     policies: list[str]
+    unavailable_policies: list[Unavailable]
     default_policy: str
     models: list[Model]
     refused_models: list[Refused]
@@ -63,7 +71,7 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/readyz", openapi_extra=READY)
     async def readyz() -> Ready:
-        """Answer 200 if the server is ready: every policy passed its warm-up and the server is not stopping."""
+        """Answer 200 if the default policy passed its warm-up and the server is not stopping."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
         shelf = runtime.shelf
@@ -71,6 +79,7 @@ def router(runtime: Runtime) -> APIRouter:
         refused, folder = ((), "") if shelf is None else (shelf.refused, str(shelf.folder))
         return Ready(
             policies=runtime.decider.policies,
+            unavailable_policies=[Unavailable(name=n, reason=r) for n, r in runtime.decider.unavailable.items()],
             default_policy=runtime.decider.default_policy,
             models=models,
             refused_models=[Refused(name=model.name, reason=without_paths(model.reason, folder)) for model in refused],
