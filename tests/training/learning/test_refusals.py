@@ -12,7 +12,7 @@ import torch
 from osml_training.dqn.qnet import QNet
 from osml_training.learning import candidates
 from osml_training.learning import promotion as promotion_of
-from osml_training.learning.candidate_test import HeldOut, Virtual, judge
+from osml_training.learning.compare_candidates import HeldOut, Virtual, judge
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.job import learn
 from osml_training.learning.promotion import LearnJob

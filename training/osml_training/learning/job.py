@@ -18,8 +18,16 @@ from osml.predictors.metadata import ONNX
 from osml_training.dqn.export import load_qnet
 from osml_training.dqn.qnet import QNet
 from osml_training.dqn.transitions import Tuples, read_transitions, sample_tuples
-from osml_training.learning.candidate_test import HeldOut, Verdict, Virtual, choose, judge, on_held_out, on_virtual_node
 from osml_training.learning.candidates import candidates_of
+from osml_training.learning.compare_candidates import (
+    HeldOut,
+    Verdict,
+    Virtual,
+    choose,
+    judge,
+    on_held_out,
+    on_virtual_node,
+)
 from osml_training.learning.config import LearningConfig, gamma_of, reward_of
 from osml_training.learning.exchange import first_replaced
 from osml_training.learning.promotion import Heard, Judged, LearnJob, hand_over

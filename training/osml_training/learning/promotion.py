@@ -22,9 +22,9 @@ from osml_training.dqn.qnet import QNet
 from osml_training.export.bundle import entry_of
 from osml_training.export.commit import commit
 from osml_training.export.made import command_line
-from osml_training.learning.candidate_test import Verdict
 from osml_training.learning.candidates import Losses
 from osml_training.learning.champion_alias import champion_version, move_champion, register
+from osml_training.learning.compare_candidates import Verdict
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.exchange import Promotion, check_champion, exchange, locked, place
 from osml_training.registry.tracking import registered_name

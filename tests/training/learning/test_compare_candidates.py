@@ -12,7 +12,7 @@ pytest.importorskip("torch")
 
 import torch
 from osml_training.dqn.transitions import Tuples
-from osml_training.learning.candidate_test import Virtual, judge, on_held_out
+from osml_training.learning.compare_candidates import Virtual, judge, on_held_out
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.recorded import Recorded
 
