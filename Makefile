@@ -21,19 +21,20 @@ dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, tw
 check: setup-test ## Quick check: format, lint, types, import arrows, unit tests (under 90 seconds on two cores)
 	@$(RUN) python scripts/check.py
 
-# Most Python tests wait for processes: three at once, beside the build of the C++ tests, keep two cores busy.
+# Many Python tests wait for processes, so the build of the C++ tests runs beside them. A browser needs quiet: it is last.
 test: setup-test check agent ## The gate: check, C++ tests under sanitizers, all Python tests but the slow ones
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-cpp test-python
 
 test-cpp:
-	cmake --preset debug -S actuator >/dev/null && nice -n 10 cmake --build actuator/build/debug -- --quiet
-	cd actuator && ctest --preset debug
+	cmake --preset ci -S actuator >/dev/null && nice -n 5 cmake --build actuator/build/ci -- --quiet
+	cd actuator && ctest --preset ci -j 2
 
 test-python:
-	$(RUN) pytest -n 3 --dist loadfile -m "not slow and not unit" $(ARGS)
+	$(RUN) pytest -n 2 --dist loadfile -m "not slow and not unit and not browser" $(ARGS)
+	$(RUN) pytest -m "browser and not slow" $(ARGS)
 
 coverage: setup-test agent ## Share of the Python lines that the tests run, in out/coverage
-	$(RUN) pytest -n 3 --dist loadfile -m "not slow" --cov --cov-report=term:skip-covered --cov-report=html:out/coverage
+	$(RUN) pytest -n 2 --dist loadfile -m "not slow" --cov --cov-report=term:skip-covered --cov-report=html:out/coverage
 
 test-training: setup-training ## Type check and tests of what needs torch, MLflow and Ray (installs 6 GB)
 	$(RUN) basedpyright --project training
