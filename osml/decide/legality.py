@@ -1,22 +1,22 @@
-"""Is a policy's answer one that a node may be told? The agent checks again, against the machine itself."""
+"""Legality of a decision before it goes to a node. The agent checks again, against the machine itself."""
 
 from __future__ import annotations
 
-from osml.domain import Assignment, Decision, Observation, Platform, partition_error
+from osml.domain import Assignment, Decision, Observation, Platform
 from osml.domain.cpulist import is_contiguous, parse_cpulist
 
 
 def decision_error(observation: Observation, decision: object) -> str | None:
-    """Say in one sentence what is illegal about an answer to an observation, or None where it is legal."""
+    """Say in one sentence what is illegal about an answer to an observation, or None where it is legal.
+
+    The partition is not looked at: `osml.layout` refuses an illegal one when it makes the assignments of it.
+    """
     if not isinstance(decision, Decision):
         return f"the policy returned a {type(decision).__name__}, expected a Decision"
     if (decision.node, decision.seq) != (observation.node, observation.seq):
         expected = f"expected node {observation.node}, seq {observation.seq}"
         return f"the decision is for node {decision.node}, seq {decision.seq}; {expected}"
     names = [service.name for service in observation.services]
-    fault = partition_error(decision.partition, observation.platform, names)
-    if fault is not None:
-        return fault
     if sorted(assignment.service for assignment in decision.assignments) != sorted(names):
         assigned = ", ".join(assignment.service for assignment in decision.assignments)
         return f"the decision has assignments for [{assigned}], expected one for each of [{', '.join(names)}]"

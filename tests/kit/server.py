@@ -35,7 +35,8 @@ def decide(observation: Observation, default_policy: str = "turns", seed: int = 
         raise Refused(f"policy '{policy}' is unknown, expected one of greedy, turns", "policy")
     state = int(observation.policy_state or seed)
     names = [service.name for service in observation.services]
-    spare = 1000 if policy == "greedy" else observation.platform.cores - len(names)
+    spare = observation.platform.cores - len(names)
+    cpus = "0-4095" if policy == "greedy" else observation.platform.cpus
     turn = state % len(names)
     regions = [
         Region(owners=[name], cores=1 + (spare if index == turn else 0), ways=1) for index, name in enumerate(names)
@@ -45,7 +46,7 @@ def decide(observation: Observation, default_policy: str = "turns", seed: int = 
         seq=observation.seq,
         policy=policy,
         partition=Partition(regions=regions),
-        assignments=[Assignment(service=name, cpus=observation.platform.cpus) for name in names],
+        assignments=[Assignment(service=name, cpus=cpus) for name in names],
         reasons=[Reason(text=f"it is the turn of {names[turn]}", service=names[turn], resource="cores", change=1)],
         entropy=Entropy(e_lc=0.25, e_be=0.5, e_s=0.3),
         policy_state=str(state + 1),
