@@ -88,12 +88,12 @@ def test_what_was_learned_is_exported_as_it_is():
 
 
 def test_it_makes_the_updates_that_the_replay_ratio_asks_for():
-    heard = []
+    on_progress = []
     config = changed(replay_ratio=2.0)
-    found = learn_online(plain_net(), config, heard=heard.append, every=1000)
+    found = learn_online(plain_net(), config, on_progress=on_progress.append, every=1000)
     assert found.steps >= config.steps
     assert found.updates == config.updates(found.steps) > 80
-    assert [one.steps // 1000 for one in heard] == [1, 2, 3]
+    assert [one.steps // 1000 for one in on_progress] == [1, 2, 3]
     assert found.intervals < found.steps  # several services act in one
 
 

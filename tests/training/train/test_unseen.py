@@ -51,11 +51,11 @@ def test_a_group_is_answered_by_a_network_that_knows_all_the_others(monkeypatch:
     learned: list[Rows] = []
     new_network = unseen.new_network
 
-    def heard(config: Any, scaling: Any, rows: Rows) -> Any:
+    def on_progress(config: Any, scaling: Any, rows: Rows) -> Any:
         learned.append(rows)
         return new_network(config, scaling, rows)
 
-    monkeypatch.setattr(unseen, "new_network", heard)
+    monkeypatch.setattr(unseen, "new_network", on_progress)
     rows = _rows(4000, 0)
     groups = unseen.groups_of(rows, _rows(500, 1), CONFIG)
     for fold in range(4):
@@ -80,11 +80,11 @@ def test_many_machines_are_left_out_with_the_services(monkeypatch: pytest.Monkey
     learned: list[Rows] = []
     new_network = unseen.new_network
 
-    def heard(config: Any, scaling: Any, rows: Rows) -> Any:
+    def on_progress(config: Any, scaling: Any, rows: Rows) -> Any:
         learned.append(rows)
         return new_network(config, scaling, rows)
 
-    monkeypatch.setattr(unseen, "new_network", heard)
+    monkeypatch.setattr(unseen, "new_network", on_progress)
     rows = _rows(4000, 0)
     machine = np.random.default_rng(9).integers(5, size=4000).astype(np.int32)
     many = rows._replace(platform=machine, platforms=tuple("vwxyz"))

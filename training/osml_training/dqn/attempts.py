@@ -32,11 +32,11 @@ def attempts_of(
     found: Transitions,
     validation: Transitions | None,
     config: OfflineConfig,
-    heard: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
 ) -> list[Attempt]:
     """`config.attempts` networks, the best first. Same seed, same networks.
 
-    `heard` is told of the updates of all of them together. A single one is not judged, so it needs no `validation`.
+    `on_progress` gets the updates of all of them together. A single one is not judged, so it needs no `validation`.
     """
     made: list[Attempt] = []
     for k in range(config.attempts):
@@ -44,8 +44,8 @@ def attempts_of(
         before = k * config.updates
 
         def told(progress: Progress, before: int = before) -> None:
-            if heard is not None:
-                heard(progress._replace(updates=before + progress.updates))
+            if on_progress is not None:
+                on_progress(progress._replace(updates=before + progress.updates))
 
         net = offline.new_qnet(found, mine)
         done = offline.fit(net, found, mine, told)

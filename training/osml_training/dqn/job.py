@@ -76,7 +76,7 @@ def _judged(job: CJob, config: OfflineConfig, found: Transitions, warnings: list
         return found
 
 
-def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None) -> Made:
+def run_c_job(job: CJob, on_progress: Callable[[offline.Progress], None] | None = None) -> Made:
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
     started = time.monotonic()
@@ -84,7 +84,7 @@ def run_c_job(job: CJob, heard: Callable[[offline.Progress], None] | None = None
     warnings: list[str] = []
     judged = _judged(job, config, found, warnings) if config.attempts > 1 else None
     read_s = time.monotonic() - started
-    attempts = attempts_of(found, judged, config, heard)
+    attempts = attempts_of(found, judged, config, on_progress)
     net = attempts[0].net
     seconds = sum(progress.seconds for one in attempts for progress in one.done)
     learned = sum(progress.tuples for one in attempts for progress in one.done)

@@ -152,7 +152,7 @@ def loss_of(q: Tensor, targets: Tensor, known: Tensor, legal: Tensor, conservati
 
 
 def fit(
-    net: QNet, found: Transitions, config: OfflineConfig, heard: Callable[[Progress], None] | None = None
+    net: QNet, found: Transitions, config: OfflineConfig, on_progress: Callable[[Progress], None] | None = None
 ) -> list[Progress]:
     """Learn in place. Same seed, same weights. Raises Failure where the loss is not finite."""
     deterministic()
@@ -197,8 +197,8 @@ def fit(
                 f"the loss after {first + updates} updates is {summed}: lower learning_rate ({config.learning_rate:g})"
             )
         done.append(Progress(first + updates, summed / updates, tuples, time.monotonic() - started))
-        if heard is not None:
-            heard(done[-1])
+        if on_progress is not None:
+            on_progress(done[-1])
     return done
 
 

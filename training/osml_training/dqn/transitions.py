@@ -144,7 +144,7 @@ def transitions_of(
     platform: str | None = None,
     statuses: int | None = None,
     seed: int = 0,
-    heard: Callable[[Path], None] | None = None,
+    on_progress: Callable[[Path], None] | None = None,
 ) -> Transitions:
     """The tuples of data sets of one platform: of the runs that `keep` says, and of so many of them that there are at
     most `statuses` statuses, chosen by `seed`. Raises InputError where there is none, or the platforms are several.
@@ -155,8 +155,8 @@ def transitions_of(
     found: list[_Run] = []
     for file in files:
         found += _runs_of(file, chosen)
-        if heard is not None:
-            heard(file)
+        if on_progress is not None:
+            on_progress(file)
     return _joined(found, about)
 
 

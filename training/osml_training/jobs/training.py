@@ -47,7 +47,7 @@ class Job:
         return found
 
 
-def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made:
+def run_job(job: Job, on_progress: Callable[[loop.Epoch], None] | None = None) -> Made:
     """Train, export, evaluate the exported file on the held-out runs, write its folder and the manifest."""
     config = job.config_read()
     if job.track:
@@ -70,7 +70,12 @@ def run_job(job: Job, heard: Callable[[loop.Epoch], None] | None = None) -> Made
         )
     else:
         trained = train(
-            job.dataset, config, platforms=platforms, heard=heard, graph=graph_limit, workers=job.workers or 1
+            job.dataset,
+            config,
+            platforms=platforms,
+            on_progress=on_progress,
+            graph=graph_limit,
+            workers=job.workers or 1,
         )
     name = job.name or f"{config.model}-{config.variant}-{job.platform or platform_for(trained.platforms)}"
     first = describe(trained, job.dataset, name=name, version=job.version, command=command_line(), metrics={})

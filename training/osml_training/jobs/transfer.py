@@ -80,11 +80,13 @@ def draw_curve(
     changes: dict[str, Any],
     models: Path | None,
     plot: Path | None,
-    heard: Callable[[float], None] | None,
+    on_progress: Callable[[float], None] | None,
 ) -> dict[str, Any]:
     """The curve of a transfer, and its picture where one is wanted."""
     where = _platform(traces, platform)
-    document = curve(folder_of(source, models), traces, where, shares=shares, changes=_changed(changes), heard=heard)
+    document = curve(
+        folder_of(source, models), traces, where, shares=shares, changes=_changed(changes), on_progress=on_progress
+    )
     if plot is not None:
         from osml_training.evaluate.plots import plot_transfer  # noqa: PLC0415
 

@@ -40,7 +40,7 @@ def candidates_of(
             config.online(metadata, rate),
             offline=offline,
             passes=config.passes,
-            heard=lambda update, loss, losses=losses: losses.append((update, loss)),
+            on_progress=lambda update, loss, losses=losses: losses.append((update, loss)),
         )
         found += [Candidate(blended(champion, learned, share), rate, share, losses) for share in config.blends]
     return found

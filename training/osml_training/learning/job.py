@@ -30,14 +30,14 @@ from osml_training.learning.compare_candidates import (
 )
 from osml_training.learning.config import LearningConfig, gamma_of, reward_of
 from osml_training.learning.exchange import first_replaced
-from osml_training.learning.promotion import Heard, Judged, LearnJob, hand_over
+from osml_training.learning.promotion import Judged, LearnJob, OnProgress, hand_over
 from osml_training.learning.recorded import Recorded, recorded
 from osml_training.learning.rollbacks import taken_back_at
 
 OFFLINE_TUPLES = 200_000
 
 
-def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
+def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[str, Any]:
     """Read, learn, judge; promote where the verdict says so. Returns the document of `--json`.
 
     Raises InputError for a store or models that are not there, Failure where a step fails; nothing is promoted then.
@@ -47,7 +47,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     home = job.models / entry.name
     champion, metadata = load_qnet(home).eval(), read_metadata(home)
     verify_entry(job.models, entry)  # once more: what was loaded is what the manifest lists
-    heard("reading experiences")
+    on_progress("reading experiences")
     found, read = _read(job, metadata)
     document: dict[str, Any] = {
         "platform": job.platform, "store": read["store"], "experiences": read["experiences"],
@@ -58,14 +58,14 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
     lack = _lack(found, held, config)
     if lack is not None:
         return document | {"reasons": [lack]}
-    heard("learning")
+    on_progress("learning")
     offline = None
     if job.offline is not None:
         offline = sample_tuples(read_transitions(job.offline), OFFLINE_TUPLES, reward_of(metadata), _rng(config))
     candidates = candidates_of(champion, metadata, train.tuples, offline, config)
-    heard("choosing a candidate")
+    on_progress("choosing a candidate")
     chosen = candidates[choose([found.net for found in candidates], champion, job.platform, config)]
-    heard("judging")
+    on_progress("judging")
     held_out = on_held_out(chosen.net, champion, held, gamma_of(metadata))
     warnings: list[str] = []
     virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, entry, warnings))
@@ -81,7 +81,7 @@ def learn(job: LearnJob, heard: Heard = lambda _what: None) -> dict[str, Any]:
         "virtual_node": told_of["virtual_node"],
     }
     judged = Judged(entry, metadata, chosen.net, verdict, told_of, chosen.losses)
-    return document | hand_over(job, judged, warnings, heard)
+    return document | hand_over(job, judged, warnings, on_progress)
 
 
 def _champion(job: LearnJob) -> ManifestEntry:

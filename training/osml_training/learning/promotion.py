@@ -29,7 +29,7 @@ from osml_training.learning.config import LearningConfig
 from osml_training.learning.exchange import Promotion, check_champion, exchange, locked, place
 from osml_training.registry.tracking import registered_name
 
-Heard = Callable[[str], None]
+OnProgress = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Judged(NamedTuple):
     losses: Losses
 
 
-def hand_over(job: LearnJob, judged: Judged, warnings: list[str], heard: Heard) -> dict[str, Any]:
+def hand_over(job: LearnJob, judged: Judged, warnings: list[str], on_progress: OnProgress) -> dict[str, Any]:
     """Export the candidate and check the file as a server does; promote it, or keep it out of the models."""
     old, verdict, metrics = judged.champion_metadata, judged.verdict, judged.metrics
     with tempfile.TemporaryDirectory() as scratch, contextlib.nullcontext() if job.dry_run else locked(job.models):
@@ -82,7 +82,7 @@ def hand_over(job: LearnJob, judged: Judged, warnings: list[str], heard: Heard) 
             return told_of
         promotion = Promotion(name, "c", job.platform, old.name, "", "", verdict.reasons)
         if job.track is not None:
-            heard("storing in MLflow")
+            on_progress("storing in MLflow")
             promotion = _register(job.track, promotion, metadata, judged.losses, folder, warnings)
         if not verdict.promote:
             return told_of

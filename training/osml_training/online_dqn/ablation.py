@@ -163,7 +163,9 @@ class Ablation:
             masked = read_offline_config(shipped_offline_config("masked"), {"seed": seed})
             net = fitted.new_qnet(self.found, masked) if begin is None else copy.deepcopy(begin)
             champion = Champion(net, config.platform)
-            end = learn_online(net, config, offline=tuples, heard=champion.challenge if gate else None, every=100_000)
+            end = learn_online(
+                net, config, offline=tuples, on_progress=champion.challenge if gate else None, every=100_000
+            )
             self.say(f"seed {seed}: {end.steps / end.seconds:.0f} decisions/s")
             nets.append(champion.net if gate else net.eval())
         return nets

@@ -39,7 +39,7 @@ def curve(net: QNet, config: OnlineConfig, offline: Tuples | None, *, every: int
         points.append((0 if progress is None else progress.steps, mean(found.e_s.tolist()).text(".3f")))
 
     look(None)
-    end = learn_online(learning, config, offline=offline, heard=look, every=every)
+    end = learn_online(learning, config, offline=offline, on_progress=look, every=every)
     if end.steps // every == config.steps // every and points[-1][0] < end.steps:
         look(end)
     return points

@@ -40,10 +40,10 @@ def learn_online(
     config: OnlineConfig,
     *,
     offline: Tuples | None = None,
-    heard: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     every: int = 50_000,
 ) -> Progress:
-    """Let `net` learn in place for `config.steps` decisions; `heard` is told where it is every so many of them.
+    """Let `net` learn in place for `config.steps` decisions; `on_progress` is told where it is every so many of them.
 
     `offline` are the tuples that the net has learned from before: they stay in every batch, so that what it can is not
     lost while the experience pool is small. Raises Failure where the loss is not finite.
@@ -94,6 +94,6 @@ def learn_online(
             losses.append(learner.learn(replay))
         if steps // config.target_sync > before // config.target_sync:
             learner.synchronise()
-        if heard is not None and steps // every > before // every:
-            heard(progress())
+        if on_progress is not None and steps // every > before // every:
+            on_progress(progress())
     return progress()

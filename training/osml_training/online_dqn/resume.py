@@ -26,12 +26,12 @@ def continue_online(
     *,
     offline: Tuples | None = None,
     passes: float = 20.0,
-    heard: Callable[[int, float], None] | None = None,
+    on_progress: Callable[[int, float], None] | None = None,
 ) -> QNet:
     """A new network that has learned from `recorded` tuples, each about `passes` times; `net` stays what it was.
 
     `offline` tuples are the share `config.offline_share` of every batch. The penalty `config.conservative` is on all
-    rows: nobody tried the actions that a running policy does not take. `heard(update, loss)` is told every hundred
+    rows: nobody tried the actions that a running policy does not take. `on_progress(update, loss)` is called every 100
     updates. Raises InputError for tuples that are impossible, Failure where the weights do not stay finite.
     """
     deterministic()
@@ -55,8 +55,8 @@ def continue_online(
         loss = learner.learn(replay, penalty_everywhere=True)
         if number % every == 0:
             learner.synchronise()
-        if heard is not None and number % 100 == 0:
-            heard(number, loss)
+        if on_progress is not None and number % 100 == 0:
+            on_progress(number, loss)
     candidate.eval()
     if not all(bool(torch.isfinite(part).all()) for part in candidate.parameters()):
         raise Failure(f"the weights after {updates} updates are not finite: lower learning_rate")

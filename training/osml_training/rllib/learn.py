@@ -192,7 +192,7 @@ def learn_on_rllib(
     *,
     offline: Tuples | None = None,
     address: str = "local",
-    heard: Callable[[Progress], None] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
     every: int = 10_000,
 ) -> Progress:
     """As `online_loop.learn_online`, by RLlib: `net` learns in place for `config.steps` decisions.
@@ -215,8 +215,8 @@ def learn_on_rllib(
             before, steps = steps, int(result["env_runners"]["num_env_steps_sampled_lifetime"])
             seconds = time.monotonic() - started
             last = _progress(result, steps, config, seconds)
-            if heard is not None and steps // every > before // every:
-                heard(last)
+            if on_progress is not None and steps // every > before // every:
+                on_progress(last)
         take_back(algorithm, net)
         algorithm.stop()
     finally:

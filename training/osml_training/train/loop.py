@@ -130,7 +130,7 @@ def fit(
     validation: Rows,
     config: Config,
     steps_an_epoch: int,
-    heard: Callable[[Epoch], None] | None = None,
+    on_progress: Callable[[Epoch], None] | None = None,
     limit: GraphLimit | None = None,
 ) -> list[Epoch]:
     """Train in place; the network ends with the weights of its best epoch in validation. Returns all epochs.
@@ -181,8 +181,8 @@ def fit(
             # one number for all processes, so that they keep the same epoch and end together
             too_far = float(together.mean(torch.tensor([limit.excess(network)], dtype=torch.float64))[0])
         epochs.append(Epoch(number, summed / max(steps, 1), errors, rows, time.monotonic() - started, too_far))
-        if heard is not None:
-            heard(epochs[-1])
+        if on_progress is not None:
+            on_progress(epochs[-1])
         if score < best_score and not too_far:
             best, best_score = number, score
             kept = {name: value.clone() for name, value in network.state_dict().items()}

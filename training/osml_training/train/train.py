@@ -87,7 +87,7 @@ def fit_network(
     platforms: tuple[str, ...] | None = None,
     network: Network | None = None,
     keep: Keep | None = None,
-    heard: Callable[[loop.Epoch], None] | None = None,
+    on_progress: Callable[[loop.Epoch], None] | None = None,
     graph: Limit | None = None,
 ) -> Fitted:
     """Train on the runs of the part `train`, stop by `validation`; where the split has none, by the training itself.
@@ -114,7 +114,7 @@ def fit_network(
     else:
         batches = loop.from_memory(found, rows, config)
     limit = None if graph is None else graph(*ranges_of(rows, config))
-    epochs = loop.fit(found, batches, validation, config, steps, heard, limit)
+    epochs = loop.fit(found, batches, validation, config, steps, on_progress, limit)
     if limit is not None and (words := limit.words(epochs)):
         warnings = [*warnings, words]
     return Fitted(found, epochs, rows, validation, warnings)
@@ -161,12 +161,14 @@ def train(
     platforms: tuple[str, ...] | None = None,
     network: Network | None = None,
     keep: Keep | None = None,
-    heard: Callable[[loop.Epoch], None] | None = None,
+    on_progress: Callable[[loop.Epoch], None] | None = None,
     graph: Limit | None = None,
     workers: int = 1,
 ) -> Trained:
     """`fit_network`, then `finish` by so many processes."""
-    fitted = fit_network(dataset, config, platforms=platforms, network=network, keep=keep, heard=heard, graph=graph)
+    fitted = fit_network(
+        dataset, config, platforms=platforms, network=network, keep=keep, on_progress=on_progress, graph=graph
+    )
     return finish(fitted, dataset, config, platforms=platforms, keep=keep, workers=workers)
 
 

@@ -130,7 +130,7 @@ def curve(
     *,
     shares: Sequence[float] = SHARES,
     changes: Callable[[Config], Config] | None = None,
-    heard: Callable[[float], None] | None = None,
+    on_progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Errors on held-out runs of the new platform by share of its traces: transferred and from scratch.
 
@@ -160,6 +160,6 @@ def curve(
                 "scratch": _errors(scratch.network, test, config),
             }
         )
-        if heard is not None:
-            heard(share)
+        if on_progress is not None:
+            on_progress(share)
     return document

@@ -37,7 +37,7 @@ def transitions_command(
             platform=platform,
             statuses=statuses,
             seed=seed,
-            heard=lambda _file: progress.advance(progress.task_ids[0]),
+            on_progress=lambda _file: progress.advance(progress.task_ids[0]),
         )
     write_transitions(out, found, about_of(files))
     document: dict[str, Any] = {
