@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 from osml.base.failure import MachineError
@@ -86,7 +86,7 @@ def load(entry: Entry) -> Any:
         ) from None
 
 
-def other_plug_ins() -> list[str]:
-    """Names of commands that other packages add, and that no group knows."""
+def other_plug_ins() -> list[EntryPoint]:
+    """Commands that other packages add, and that no group knows, by name."""
     known = {entry.name for entry in COMMANDS}
-    return sorted({one.name for one in entry_points(group=PLUG_INS)} - known)
+    return sorted((one for one in entry_points(group=PLUG_INS) if one.name not in known), key=lambda one: one.name)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -13,7 +12,7 @@ from typer.main import get_command, get_group
 
 from osml import __version__
 from osml.base.failure import Failure
-from osml.cli.commands import COMMANDS, GROUPS, PLUG_INS, Entry, load, other_plug_ins
+from osml.cli.commands import COMMANDS, GROUPS, Entry, load, other_plug_ins
 
 
 class LazyGroup(TyperGroup):
@@ -25,13 +24,8 @@ class LazyGroup(TyperGroup):
         """The command that the first argument names. `ctx` is of the click that typer carries inside."""
         entry = self.entries.get(args[0])
         if entry is not None:
-            self.commands[args[0]] = loaded(entry, args[0])
+            self.commands[args[0]] = as_command(load(entry), args[0])
         return super().resolve_command(ctx, args)
-
-
-def loaded(entry: Entry, name: str) -> Any:
-    """A command as click has it."""
-    return as_command(load(entry), name)
 
 
 def as_command(found: Any, name: str) -> Any:
@@ -70,10 +64,7 @@ def _root(
 
 def _plug_in(app: typer.Typer) -> None:
     """Add the commands of other packages (entry point group `osml.commands`) that no group knows."""
-    wanted = other_plug_ins()
-    for entry in entry_points(group=PLUG_INS):
-        if entry.name not in wanted:
-            continue
+    for entry in other_plug_ins():
         try:
             command: typer.Typer | Callable[..., Any] = entry.load()
         except ImportError as error:
