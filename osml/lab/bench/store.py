@@ -130,7 +130,7 @@ class Store:
 
     def finish(self, settings: dict[str, Any]) -> None:
         """Put all parts together."""
-        note = {b"osml.lab.bench": json.dumps(self.metadata() | settings).encode()}
+        note = {b"osml.bench": json.dumps(self.metadata() | settings).encode()}
         for name, prefix, columns in ((RESULTS, "", _ROW), (TIMELINES, "timeline-", _TIMELINE)):
             rows = [row for path in sorted(self._parts.glob(f"{prefix}[0-9]*.parquet")) for row in _read(path, columns)]
             if rows:

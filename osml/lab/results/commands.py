@@ -7,7 +7,9 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
+
+import pyarrow.parquet
 
 from osml.base.failure import Failure
 
@@ -16,7 +18,7 @@ WORK = Path("out/results")
 
 
 class Step(NamedTuple):
-    """Arguments of `osml`, and the file that holds the JSON document (None: standard output)."""
+    """Arguments of `osml`, and the file that holds the document, JSON or Parquet (None: JSON on standard output)."""
 
     arguments: tuple[str, ...]
     document: Path | None = None
@@ -39,7 +41,7 @@ STEPS: dict[str, tuple[Step, ...]] = {
         Step((
             "lab", "bench", "run", "osml-302", "--part", "mixes", "--policies", ",".join(_MIXES), "--seeds", "1",
             "--workers", "2", "--out", str(WORK / "osml-302"), "--json",
-        )),
+        ), WORK / "osml-302" / "results.parquet"),
     ),
     "fluctuating": (
         Step((
@@ -74,4 +76,8 @@ def _run(step: Step) -> Any:
     done = subprocess.run([sys.executable, "-m", step.module, *step.arguments], stdout=subprocess.PIPE, check=False)
     if done.returncode != 0:
         raise Failure(f"'{step.text}' ended with exit code {done.returncode}")
-    return json.loads(done.stdout if step.document is None else step.document.read_bytes())
+    if step.document is None:
+        return json.loads(done.stdout)
+    if step.document.suffix == ".parquet":
+        return cast(Any, pyarrow.parquet).read_table(step.document).to_pylist()
+    return json.loads(step.document.read_bytes())

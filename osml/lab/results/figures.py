@@ -6,11 +6,7 @@ import json
 import statistics
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, cast
-
-import pyarrow.parquet
-
-from osml.lab.results.commands import WORK
+from typing import Any, Literal, NamedTuple
 
 Rows = list["Row"]
 MODELS = Path("models")
@@ -57,10 +53,10 @@ def _crosscheck(document: Any) -> Rows:
     ]
 
 
-def _mixes() -> dict[str, list[dict[str, Any]]]:
-    table: Any = cast(Any, pyarrow.parquet).read_table(WORK / "osml-302" / "results.parquet")
+def _by_policy(document: Any) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a bench by policy."""
     found: dict[str, list[dict[str, Any]]] = {}
-    for row in table.to_pylist():
+    for row in document:
         found.setdefault(row["policy"], []).append(row)
     return found
 
@@ -69,27 +65,30 @@ def _share(rows: list[dict[str, Any]], key: str) -> float:
     return sum(bool(row[key]) for row in rows) / len(rows)
 
 
-def _converged(_: Any) -> Rows:
+def _converged(document: Any) -> Rows:
     paper = {"osml": 285 / 302, "parties": 260 / 302, "clite": 148 / 302}
-    return [Row(policy, _share(rows, "converged"), paper.get(policy)) for policy, rows in _mixes().items()]
+    return [Row(policy, _share(rows, "converged"), paper.get(policy)) for policy, rows in _by_policy(document).items()]
 
 
-def _converged_feasible(_: Any) -> Rows:
-    feasible = {name: [row for row in rows if row["feasible_oracle"]] for name, rows in _mixes().items()}
+def _converged_feasible(document: Any) -> Rows:
+    feasible = {name: [row for row in rows if row["feasible_oracle"]] for name, rows in _by_policy(document).items()}
     return [Row(f"{policy}, {len(rows)} mixes", _share(rows, "converged")) for policy, rows in feasible.items()]
 
 
-def _entropy(_: Any) -> Rows:
-    return [Row(policy, statistics.fmean(row["e_s"] for row in rows)) for policy, rows in _mixes().items()]
+def _entropy(document: Any) -> Rows:
+    return [Row(policy, statistics.fmean(row["e_s"] for row in rows)) for policy, rows in _by_policy(document).items()]
 
 
-def _missed(_: Any) -> Rows:
-    return [Row(policy, statistics.fmean(row["missed_share"] for row in rows)) for policy, rows in _mixes().items()]
+def _missed(document: Any) -> Rows:
+    return [
+        Row(policy, statistics.fmean(row["missed_share"] for row in rows))
+        for policy, rows in _by_policy(document).items()
+    ]
 
 
-def _missed_after(_: Any) -> Rows:
+def _missed_after(document: Any) -> Rows:
     found: Rows = []
-    for policy, rows in _mixes().items():
+    for policy, rows in _by_policy(document).items():
         good = [row for row in rows if row["feasible_oracle"] and row["converged"]]
         intervals = sum(row["intervals_after"] for row in good)
         found.append(Row(f"{policy}, {intervals} intervals", sum(row["violations_after"] for row in good) / intervals))
@@ -99,8 +98,8 @@ def _missed_after(_: Any) -> Rows:
 def _common(column: str, paper: dict[str, float]) -> Callable[[Any], Rows]:
     """A column over the mixes on which all policies of the paper's comparison converge."""
 
-    def read(_: Any) -> Rows:
-        mixes = _mixes()
+    def read(document: Any) -> Rows:
+        mixes = _by_policy(document)
         converged = [{int(row["case"]) for row in mixes[one] if row["converged"]} for one in TIMED]
         common = converged[0].intersection(*converged[1:])
         return [
@@ -144,7 +143,7 @@ def _assurance(document: Any) -> Rows:
     ]
 
 
-def _model_errors(_: Any) -> Rows:
+def _model_errors(_document: Any) -> Rows:
     found: Rows = []
     for name in ("a-masked-e5-2697v4", "a2-masked-e5-2697v4"):
         metadata = json.loads((MODELS / name / "metadata.json").read_bytes())
