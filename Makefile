@@ -22,6 +22,7 @@ check: setup-test ## Quick check: format, lint, types, import arrows, unit tests
 	@$(RUN) python scripts/check.py
 
 # Many Python tests wait for processes, so the build of the C++ tests runs beside them. A browser needs quiet: it is last.
+test: export HYPOTHESIS_PROFILE := ci
 test: setup-test check agent ## The gate: check, C++ tests under sanitizers, all Python tests but the slow ones
 	@$(MAKE) --no-print-directory -j2 --output-sync=target test-cpp test-python
 
@@ -59,13 +60,8 @@ bench: setup-run ## Speed figures in out/bench/*.json: medians, on one core (ARG
 results: setup-run agent ## The figures of README and docs into docs/results/*.json, and from there into the pages
 	$(RUN) python -m osml.lab.results $(ARGS)
 
-lint: setup-test ## Format, lint, types, import arrows
-	$(RUN) ruff check .
-	$(RUN) ruff format --check .
-	$(RUN) basedpyright
-	$(RUN) lint-imports
-	$(RUN) python scripts/check_cpp_layers.py
-	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format --dry-run --Werror
+lint: setup-test ## What check does, without the unit tests
+	@$(RUN) python scripts/check.py --no-tests
 
 # All files are looked at, whatever one of them has. Counts of what system headers have are left out: only findings show.
 tidy: setup-test ## clang-tidy over the agent (minutes); it cannot read the compiler's precompiled headers

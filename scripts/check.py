@@ -1,6 +1,7 @@
 """`make check`: everything that says within 90 seconds whether a change is sound. Exit code 1 where a part fails.
 
-The type check takes one core, all other parts one after the other the second one.
+The type check takes one core, all other parts one after the other the second one. `--no-tests` leaves out the unit
+tests. HYPOTHESIS_PROFILE=ci, as in `make test`, takes all examples of the property tests.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ def _tracked(*patterns: str) -> tuple[str, ...]:
     return tuple(found.stdout.split())
 
 
-def lanes() -> tuple[tuple[Part, ...], ...]:
-    """What runs side by side; within a lane one after the other."""
+def lanes(*, tests: bool) -> tuple[tuple[Part, ...], ...]:
+    """What runs side by side; within a lane one after the other. `tests`: with the unit tests."""
     types = (Part("types", ("basedpyright",)),)
     rest = (
         Part("lint", ("ruff", "check", ".")),
@@ -49,9 +50,11 @@ def lanes() -> tuple[tuple[Part, ...], ...]:
         Part("folders", (sys.executable, "scripts/check_folders.py")),
         Part("pages", (sys.executable, "docs/generate_reference.py", "--check")),
         Part("figures", (sys.executable, "-m", "osml.lab.results", "--check")),
-        Part("unit tests", ("pytest", "-q", "-m", "unit and not slow", "-n", "2", "--dist", "loadfile", *unit_files())),
     )
-    return types, rest
+    if not tests:
+        return types, rest
+    pytest = ("pytest", "-q", "-m", "unit and not slow", "-n", "2", "--dist", "loadfile", *unit_files())
+    return types, (*rest, Part("unit tests", pytest))
 
 
 def unit_files() -> tuple[str, ...]:
@@ -66,7 +69,7 @@ def unit_files() -> tuple[str, ...]:
 def run(part: Part) -> Done:
     """Run a part to its end."""
     began = time.monotonic()
-    environment = os.environ | {"HYPOTHESIS_PROFILE": "quick"}
+    environment = {"HYPOTHESIS_PROFILE": "quick"} | os.environ
     done = subprocess.run(part.command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     return Done(part, time.monotonic() - began, done.returncode == 0, done.stdout + done.stderr)
 
@@ -84,7 +87,7 @@ def main() -> int:
     """Run all lanes, and print what failed."""
     began = time.monotonic()
     with ThreadPoolExecutor() as pool:
-        done = [one for lane in pool.map(run_lane, lanes()) for one in lane]
+        done = [one for lane in pool.map(run_lane, lanes(tests="--no-tests" not in sys.argv[1:])) for one in lane]
     failed = [one for one in done if not one.well]
     for one in failed:
         print(f"\n--- {one.part.name}: {' '.join(one.part.command)[:200]}\n{one.output}")
