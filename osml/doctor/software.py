@@ -12,9 +12,10 @@ from osml.predictors import load_manifest, models_folder
 _PACKAGES: tuple[tuple[str, str, Area, str], ...] = (
     ("models", "onnxruntime", "decide", "uv sync --inexact --package osml --extra models"),
     ("server", "osml-serving", "decide", "uv sync --inexact --package osml-serving"),
+    ("virtual node", "numba", "simulate", "uv sync --inexact --package osml --extra simulator"),
     ("mount", "mfusepy", "simulate", "uv sync --inexact --package osml --extra fuse"),
     ("environment", "gymnasium", "simulate", "uv sync --inexact --package osml --extra gym"),
-    ("bench", "scikit-learn", "simulate", "uv sync --inexact --package osml --extra bench"),
+    ("bench", "scikit-learn", "simulate", "uv sync --inexact --package osml --extra lab"),
     ("training", "torch", "train", "make setup-training (installs 6 GB)"),
     ("tracking", "mlflow", "train", "make setup-training (installs 6 GB)"),
     ("cluster", "ray", "train", "make setup-training (installs 6 GB)"),

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
 
 EXTRAS = ("numba", "scipy", "sklearn", "pyarrow", "matplotlib", "sqlalchemy", "alembic", "onnxruntime", "gymnasium")
 ROOMS = (
@@ -18,6 +23,9 @@ ROOMS = (
     "policies",
     "doctor",
 )
+
+COMPILED = ("numba", "scipy", "sklearn", "matplotlib")
+"""What the server does without: its unit forbids memory that is written and executed."""
 
 HIDING = """
 import importlib, pkgutil, sys
@@ -49,8 +57,18 @@ main()
 """
 
 
-def run(script: str, **names: object) -> subprocess.CompletedProcess[str]:
-    text = (HIDING + script).format(extras=EXTRAS, **names)
+SERVER = """
+import osml_serving
+for package in (osml_serving, importlib.import_module("osml.datasets"), importlib.import_module("osml.experiences")):
+    for one in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
+        if ".migrations" not in one.name:
+            importlib.import_module(one.name)
+print("ok")
+"""
+
+
+def run(script: str, hidden: tuple[str, ...] = EXTRAS, **names: object) -> subprocess.CompletedProcess[str]:
+    text = (HIDING + script).format(extras=hidden, **names)
     return subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, timeout=120, check=False)
 
 
@@ -58,6 +76,32 @@ def test_all_of_the_product_imports_without_the_extras() -> None:
     done = run(IMPORTS, rooms=ROOMS)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "ok\n"
+
+
+def test_the_server_and_its_check_of_data_sets_need_no_compiled_code() -> None:
+    done = run(SERVER, COMPILED)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "ok\n"
+
+
+def test_every_extra_that_a_sentence_names_exists() -> None:
+    known = {
+        extra
+        for project in ("pyproject.toml", "serving/pyproject.toml", "training/pyproject.toml")
+        for extra in tomllib.loads((ROOT / project).read_text())["project"]["optional-dependencies"]
+    }
+    folders = [ROOT / name for name in ("osml", "serving/osml_serving", "training/osml_training", "docs")]
+    files = [file for folder in folders for kind in ("*.py", "*.md") for file in folder.rglob(kind)]
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "training/README.md"]
+    named = [
+        (extra, file)
+        for file in [*files, *pages]
+        if "notes" not in file.parts
+        for groups in re.findall(r"--extra (\w+)|\bosml\[([\w,]+)\]", file.read_text("utf-8"))
+        for extra in "".join(groups).split(",")
+    ]
+    assert len(named) > 10
+    assert [(extra, file) for extra, file in named if extra not in known] == []
 
 
 def test_help_and_doctor_work_without_the_extras() -> None:

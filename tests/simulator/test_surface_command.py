@@ -99,7 +99,7 @@ def test_missing_matplotlib_says_what_to_install(monkeypatch: pytest.MonkeyPatch
         return real(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(MachineError, match="--extra report"):
+    with pytest.raises(MachineError, match="--extra lab"):
         draw_surface(np.ones((2, 2)), 10.0, None, None, "title", "p99 in ms", tmp_path / "map.png")
 
 

@@ -47,11 +47,11 @@ def _observations() -> list[Observation]:
     mix = parse_mix(_MIX)
     loop = ClosedLoop(node_of(mix, "e5-2697v4"), mix.loads, "osml", seed=3, delay_s=0.1)
 
-    def on_progress(observation: Observation, seed: int = 0) -> Decision:
+    def watched(observation: Observation, seed: int = 0) -> Decision:
         found.append(observation)
         return decide(observation, seed=seed)
 
-    setattr(loop, "_decide", on_progress)  # noqa: B010 - the only door to what a loop observes
+    setattr(loop, "_decide", watched)  # noqa: B010 - the only door to what a loop observes
     loop.run(_INTERVALS)
     return found
 

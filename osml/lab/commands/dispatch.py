@@ -128,7 +128,7 @@ def figures_command(
     try:
         from osml.lab.dispatch.plots import draw_all  # noqa: PLC0415 - matplotlib may be missing
     except ImportError:
-        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra report`") from None
+        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra lab`") from None
     progress.print("figures 3 to 10: about 2000 farms")
     found = claims(epochs)
     try:

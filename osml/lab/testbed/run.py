@@ -33,7 +33,7 @@ def run_testbed(settings: DispatchTrialSettings, say: Callable[[str], None]) -> 
     """
     settings.check()
     if importlib.util.find_spec("matplotlib") is None:
-        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra report`")
+        raise MachineError("matplotlib is missing: install it with `uv sync --inexact --extra lab`")
     loadgen = find_generator(settings.loadgen)
     try:
         settings.out.mkdir(parents=True, exist_ok=True)

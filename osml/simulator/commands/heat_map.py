@@ -75,7 +75,7 @@ def draw_surface(
         import matplotlib.pyplot as plt  # noqa: PLC0415
         from matplotlib.colors import LogNorm  # noqa: PLC0415
     except ImportError:
-        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra report`") from None
+        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra lab`") from None
     n_cores, n_ways = latency_ms.shape
     drawn = np.where(np.isfinite(latency_ms), latency_ms, np.nan)
     figure, axis = plt.subplots(

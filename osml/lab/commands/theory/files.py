@@ -23,7 +23,7 @@ def _table(path: Path) -> Any:
         from pyarrow import csv, parquet  # noqa: PLC0415
     except ImportError:
         raise MachineError(
-            "Parquet and CSV files need pyarrow: install it with `uv sync --inexact --extra bench`"
+            "Parquet and CSV files need pyarrow: install it with `uv sync --inexact --extra lab`"
         ) from None
     wrong: type[Exception] = cast(Any, pyarrow).ArrowException
     try:

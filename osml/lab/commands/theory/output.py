@@ -37,7 +37,7 @@ def draw(path: Path | None, name: str, *arguments: object) -> None:
             plots,
         )
     except ImportError:
-        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra bench`") from None
+        raise MachineError("--plot needs matplotlib: install it with `uv sync --inexact --extra lab`") from None
     drawer: Callable[..., None] = getattr(plots, name)
     try:
         drawer(path, *arguments)
