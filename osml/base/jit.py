@@ -18,7 +18,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _KEPT = 4
 _UNUSED_S = 24 * 3600.0
 """Older states of the sources are forgotten, but none that somebody used within a day: checkouts work side by side."""
-_ROOMS = ("simulator", "dispatch", "lab/dispatch", "lab/theory", "predictors/actions.py")
+_ROOMS = ("simulator", "dispatch", "lab/dispatch", "lab/studies", "lab/theory", "predictors/actions.py")
 """Where compiled functions are, and the constants that they contain."""
 
 

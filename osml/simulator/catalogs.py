@@ -28,6 +28,7 @@ _ZERO_IS_FINE = {
     "disk_ios",
     "pages",
     "network_kib",
+    "device_kib",
     "disk_mbps",
     "network_gbps",
     "flows",
@@ -211,6 +212,13 @@ def service(name: str, platform_id: str | None = None) -> ServiceModel:
 def deployments(name: str) -> dict[str, ServiceModel]:
     """A service on every platform where it was measured."""
     return dict(_find("LC service", name, _shipped("services.yaml", ServiceModel)))
+
+
+def fitted_targets(name: str) -> frozenset[str]:
+    """Platforms on which the target of a service of the shipped catalog follows from its max load, the knee."""
+    text = resources.files("osml.simulator").joinpath("catalog", "services.yaml").read_text("utf-8")
+    deployed = cast(dict[str, Any], yaml.safe_load(text))[name]["deployments"]
+    return frozenset(place for place, entry in deployed.items() if "fitted" in entry["target_ms"])
 
 
 def job(name: str) -> JobModel:

@@ -18,6 +18,7 @@ from osml.decide.decide import decide, decide_by
 from osml.domain import Assignment, Counters, Decision, Knobs, Latency, Observation, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.domain.service import Percentile
+from osml.simulator.columns import FloatArray
 from osml.simulator.engine import advance
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
@@ -33,7 +34,8 @@ _USUAL_LOAD = 0.2
 
 @dataclass(frozen=True)
 class Interval:
-    """What happened between two decisions: the decision in force, noiseless flows, and what the policy got to see.
+    """What happened between two decisions: the decision in force, flows without the noise of samples, and what the
+    policy got to see.
 
     `before` are the flows until the decision was in force, where it changed something and that took time; `flows` are
     those from then on. `fault` says what the policy did wrong after this interval; then the old decision goes on.
@@ -110,10 +112,10 @@ class ClosedLoop:
         loads = self.loads_now()
         before, rest_s = None, self.interval_s
         if self.delay_s > 0 and self._pending != self._grants:
-            self._state, before = advance(self.node, self._state, self._grants, loads, self.delay_s)
+            self._state, before = advance(self.node, self._state, self._grants, loads, self.delay_s, self._shocks(1))
             rest_s -= self.delay_s
         self._grants = self._pending
-        self._state, flows = advance(self.node, self._state, self._grants, loads, rest_s)
+        self._state, flows = advance(self.node, self._state, self._grants, loads, rest_s, self._shocks(0))
         observed = self._observe(before, flows, loads)
         fault = self._ask(observed) if observed else None
         self._seq += 1
@@ -123,14 +125,20 @@ class ClosedLoop:
         """So many seconds."""
         return [self.step() for _ in range(round(seconds / self.interval_s))]
 
+    def _shocks(self, part: int) -> FloatArray:
+        """How chance moves the queues in a part of this interval: the same for every policy."""
+        return np.array([self._noise(i, part + 1).standard_normal() for i in range(len(self._services))])
+
+    def _noise(self, tenant: int, part: int) -> np.random.Generator:
+        return np.random.Generator(np.random.Philox(key=[self.seed, tenant], counter=[0, 0, part, self._seq]))
+
     def _observe(self, before: list[Flow] | None, flows: list[Flow], loads: Mapping[str, float]) -> list[Service]:
         found: list[Service] = []
         for i, known in enumerate(self._services):
             if known.kind == "lc" and isinstance(self.loads, Churn) and known.name not in loads:
                 continue
-            noise = np.random.Generator(np.random.Philox(key=[self.seed, i], counter=[0, 0, 0, self._seq]))
             parts = [flows[i]] if before is None else [before[i], flows[i]]
-            found.append(observed_service(known, measure(parts, noise)))
+            found.append(observed_service(known, measure(parts, self._noise(i, 0))))
         return found
 
     def _ask(self, observed: list[Service]) -> str | None:

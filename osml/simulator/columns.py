@@ -17,6 +17,7 @@ IntArray = NDArray[np.int64]
 (
     P_CORES,
     P_CLOCK,
+    P_ALL_CORE,
     P_TURBO,
     P_WAYS,
     P_WAY_MIB,
@@ -34,8 +35,9 @@ IntArray = NDArray[np.int64]
     P_DISK_MBPS,
     P_NETWORK_GBPS,
     P_CPU_GROUPS,
+    P_EEVDF,
     PLATFORM_COLUMNS,
-) = range(20)
+) = range(22)
 
 # -- tenants: what they are ------------------------------------------------------------------------------------------
 (
@@ -61,12 +63,13 @@ IntArray = NDArray[np.int64]
     T_DISK_IOS,
     T_PAGES,
     T_NETWORK_KIB,
+    T_DEVICE_KIB,
     T_DISK_MBPS,
     T_NETWORK_GBPS,
     T_FLOWS,
     T_TABLE,
     TENANT_COLUMNS,
-) = range(27)
+) = range(28)
 
 # -- grants: what they may use. Infinite where there is no limit -----------------------------------------------------
 (
@@ -79,12 +82,19 @@ IntArray = NDArray[np.int64]
     G_NETWORK_GBPS,
     G_PRIORITY,
     G_SLICE_MS,
+    G_PERIOD_MS,
     GRANT_COLUMNS,
-) = range(10)
+) = range(11)
 
 # -- state between two steps: one row a tenant; occupancy of the cache is an array of its own ------------------------
 # (the clock and the wait for the cache are the same for all tenants).
-S_BACKLOG, S_LATENCY_NS, S_SIBLING, S_CLOCK, S_LLC_WAIT_NS, STATE_COLUMNS = range(6)
+# S_QUEUED are the requests that wait by chance, in the mean; S_BACKLOG those that wait for want of capacity. S_SHOCK is
+# a standard normal number that the caller draws before each step, S_SCORE what they make of the queue's state; without
+# a shock (NaN) a step is that of the mean.
+(
+    S_BACKLOG, S_LATENCY_NS, S_SIBLING, S_PRESSURE, S_CLOCK, S_LLC_WAIT_NS, S_QUEUED, S_SHOCK, S_SCORE,
+    STATE_COLUMNS,
+) = range(10)  # fmt: skip
 
 # -- what a tenant did in a step -------------------------------------------------------------------------------------
 (
@@ -110,11 +120,15 @@ S_BACKLOG, S_LATENCY_NS, S_SIBLING, S_CLOCK, S_LLC_WAIT_NS, STATE_COLUMNS = rang
     F_DELAY_MS,
     F_BACKLOG_MS_BEFORE,
     F_BACKLOG_MS_AFTER,
+    F_BACKLOG_SHARE,
     F_DISK_IOS,
     F_NETWORK_BYTES,
     F_RESIDENT_MIB,
     FLOW_COLUMNS,
-) = range(26)
+) = range(27)
+
+PERIOD_MS = 100.0
+"""Period of a CPU quota where nothing else is set (cpu.max, cfs_period_us)."""
 
 MAX_TENANTS = 16
 """More services and jobs than a node has cache ways make no sense; area masks are bits of an int64."""
@@ -127,7 +141,7 @@ def platform_row(platform: PlatformModel) -> FloatArray:
     """A platform as (PLATFORM_COLUMNS,)."""
     row = np.empty(PLATFORM_COLUMNS)
     row[P_CORES] = platform.physical_cores
-    row[P_CLOCK], row[P_TURBO] = platform.frequency_ghz, platform.turbo_ghz
+    row[P_CLOCK], row[P_ALL_CORE], row[P_TURBO] = platform.frequency_ghz, platform.all_core_ghz, platform.turbo_ghz
     row[P_WAYS], row[P_WAY_MIB] = platform.ways, platform.way_mib
     row[P_BANDWIDTH] = platform.bandwidth_gbps * platform.usable_bandwidth
     row[P_MEMORY_MIB] = (platform.memory_gib - platform.reserved_gib) * 1024.0
@@ -138,7 +152,7 @@ def platform_row(platform: PlatformModel) -> FloatArray:
     )
     row[P_LLC_GBPS], row[P_LLC_LATENCY] = platform.llc_gbps, platform.llc_latency_ns
     row[P_SMT_SPEED], row[P_SLICE_MS], row[P_WARMUP_S] = platform.smt_speed, platform.time_slice_ms, platform.warmup_s
-    row[P_CPU_GROUPS] = 1.0 if platform.cpu_groups else 0.0
+    row[P_CPU_GROUPS], row[P_EEVDF] = float(platform.cpu_groups), float(platform.eevdf)
     row[P_DISK_IOPS], row[P_DISK_MBPS], row[P_NETWORK_GBPS] = (
         platform.disk_iops,
         platform.disk_mbps,
@@ -163,6 +177,7 @@ def tenant_row(tenant: ServiceModel | JobModel) -> FloatArray:
         row[T_STACK_MS], row[T_SERIAL_MS] = tenant.stack_ms, tenant.serial_ms
         row[T_DISK_IOS], row[T_PAGES] = tenant.disk_ios, tenant.pages
         row[T_NETWORK_KIB], row[T_FLOWS] = tenant.network_kib, tenant.threads
+        row[T_DEVICE_KIB] = tenant.device_kib
     else:
         row[T_USABLE] = 1.0
         row[T_DISK_MBPS], row[T_NETWORK_GBPS], row[T_FLOWS] = tenant.disk_mbps, tenant.network_gbps, tenant.flows
@@ -174,7 +189,7 @@ def no_limits(tenants: int, platform: FloatArray) -> FloatArray:
     grants = np.full((tenants, GRANT_COLUMNS), math.inf)
     grants[:, G_WEIGHT] = 100.0
     grants[:, G_PRIORITY] = 0.0
-    grants[:, G_SLICE_MS] = platform[P_SLICE_MS]
+    grants[:, G_SLICE_MS], grants[:, G_PERIOD_MS] = platform[P_SLICE_MS], PERIOD_MS
     return grants
 
 
@@ -185,6 +200,7 @@ def make_idle(platform: FloatArray, state: FloatArray) -> None:
         for k in range(STATE_COLUMNS):
             state[i, k] = 0.0
         state[i, S_LATENCY_NS], state[i, S_CLOCK] = platform[P_LATENCY], platform[P_TURBO]
+        state[i, S_SHOCK], state[i, S_PRESSURE] = math.nan, 1.0
 
 
 def initial_rows(tenants: int, platform: FloatArray) -> FloatArray:

@@ -30,8 +30,10 @@ def cut_down(platform: PlatformModel, cores: int | None, ways: int | None = None
     if cores % threads:
         raise InputError(f"cores is {cores}, expected an even number: {platform.id} has two per physical core")
     physical = cores // threads
-    lowest = frequency_ghz(platform.frequency_ghz, platform.turbo_ghz, platform.physical_cores, physical)
-    return replace(platform, cpus=cores, physical_cores=physical, ways=ways, frequency_ghz=lowest)
+    lowest = frequency_ghz(
+        platform.frequency_ghz, platform.all_core_ghz, platform.turbo_ghz, platform.physical_cores, physical
+    )
+    return replace(platform, cpus=cores, physical_cores=physical, ways=ways, all_core_ghz=lowest)
 
 
 def job_with_threads(name: str, platform: PlatformModel, threads: int | None = None) -> JobModel:

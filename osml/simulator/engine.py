@@ -106,6 +106,7 @@ def flow_of(row: FloatArray, dt: float, cv2: float | None) -> Flow:
         resident_mib=v[c.F_RESIDENT_MIB],
         response=_response(v, cv2) if cv2 is not None and answered else None,
         backlog_ms=(v[c.F_BACKLOG_MS_BEFORE], v[c.F_BACKLOG_MS_AFTER]),
+        backlog_share=v[c.F_BACKLOG_SHARE],
     )
 
 
@@ -116,9 +117,17 @@ def flows_of(node: Node, rows: FloatArray, dt: float) -> list[Flow]:
 
 
 def advance(
-    node: Node, state: NodeState, grants: Sequence[Grant], loads: Mapping[str, float], dt: float
+    node: Node,
+    state: NodeState,
+    grants: Sequence[Grant],
+    loads: Mapping[str, float],
+    dt: float,
+    shocks: FloatArray | None = None,
 ) -> tuple[NodeState, list[Flow]]:
     """Let `dt` seconds pass. Loads are fractions of max load; a service that isn't named has none.
+
+    `shocks`, a standard normal number for each tenant, move the queues as chance does; without, flows are those of the
+    mean.
 
     Returns the new state and what each tenant did, without noise. Raises NodeInputError on impossible input.
     """
@@ -127,6 +136,7 @@ def advance(
     given = plan_of(node, grants)
     arrivals = np.array(checked_loads(node, loads))
     rows, occupancy = state.rows.copy(), state.occupancy_mib.copy()
+    rows[:, c.S_SHOCK] = math.nan if shocks is None else shocks
     flows = np.empty((len(rows), c.FLOW_COLUMNS))
     step_node(
         node.platform_row,

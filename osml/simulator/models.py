@@ -35,9 +35,10 @@ class ServiceModel:
     `burstiness` is the squared coefficient of variation of the arrival intervals (1 = Poisson), `switch_cost` the
     slowdown per doubling of threads over CPUs, `usable` the share of its CPU time that it can use before its queue
     grows (locks, uneven workers), `queue_limit_s` how many seconds of max load the queue holds before requests are
-    refused. Outside of the CPU a request waits `stack_ms` (mean, exponential) in the network stack, passes a part of
-    `serial_ms` that only one request can be in at a time (a dispatcher, a lock), does `disk_ios`
-    random reads, touches `pages` pages that come from disk when they are not resident, and sends `network_kib`.
+    refused. Outside of the CPU a request waits `stack_ms` (mean, exponential) in the network stack, passes a part
+    of `serial_ms` that only one request can be in at a time (a dispatcher, a lock), does `disk_ios` random reads,
+    touches `pages` pages that come from disk when they are not resident, and sends `network_kib`. Devices move
+    `device_kib` through the memory for it (packets, blocks): no program waits for that, but all share the bandwidth.
     `scaled` says how a load that nobody published was found; empty where it was published.
     """
 
@@ -58,6 +59,7 @@ class ServiceModel:
     disk_ios: float
     pages: float
     network_kib: float
+    device_kib: float
     memory: MemoryBehaviour
     scaled: str = ""
 
@@ -82,11 +84,12 @@ class PlatformModel:
     """One socket: `cpus` logical CPUs over `physical_cores`, one last-level cache, one memory, a disk and a network.
 
     `usable_bandwidth` is the share of the peak that programs reach, `latency_rise` and `latency_power` are a and b of
-    t(u) = t0 (1 + a u^b/(1 - u)), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself (t0 =
-    `llc_latency_ns`, u = traffic over `llc_gbps`). `smt_speed` is the speed of a thread whose sibling is busy,
-    `time_slice_ms` the least time slice of its scheduler (CFS: min_granularity), `cpu_groups` whether
-    each tenant is a CPU group of its own (containers, cgroup v2) or all are plain threads (taskset), `warmup_s` the
-    shortest time constant of the cache.
+    t(u) = t0 (1 + a u^b/(1 - u)^0.641), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself
+    (t0 = `llc_latency_ns`, u = traffic over `llc_gbps`). `all_core_ghz` is the turbo clock with all cores active,
+    `smt_speed` the speed of a thread whose sibling computes all the time, `time_slice_ms` the least time slice of its
+    scheduler (CFS: min_granularity). `cpu_groups` says whether each tenant is a CPU group of its own (containers,
+    cgroup v2) or all are plain threads (taskset), `eevdf` whether its Linux is 6.6 or later (EEVDF) or older (CFS).
+    `warmup_s` is the shortest time constant of the cache.
     `reserved_gib` of `memory_gib` belong to the system; `disk_iops` are random reads, `disk_mbps` sequential ones;
     `network_gbps` is the link.
     """
@@ -96,6 +99,7 @@ class PlatformModel:
     cpus: int
     physical_cores: int
     frequency_ghz: float
+    all_core_ghz: float
     turbo_ghz: float
     ways: int
     way_mib: float
@@ -113,6 +117,7 @@ class PlatformModel:
     smt_speed: float
     time_slice_ms: float
     cpu_groups: bool
+    eevdf: bool
     warmup_s: float
     disk_iops: float
     disk_mbps: float

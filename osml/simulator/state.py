@@ -75,9 +75,9 @@ class Node:
 class Grant:
     """What one tenant may use: CPU ids and a mask of cache ways; everything else has no limit by default.
 
-    `cpu_quota` in CPUs, `cpu_weight` as in cgroup v2, `mba_percent` of the memory bandwidth, `frequency_ghz` at most,
-    `memory_gib`, `disk_iops`, `network_gbps` at most. A higher `priority` (a real-time class) gets its CPUs first;
-    `slice_ms` is the time slice of the others on its CPUs (None: the platform's).
+    `cpu_quota` in CPUs over `cpu_period_ms` (None: 100), `cpu_weight` as in cgroup v2, `mba_percent` of the memory
+    bandwidth, `frequency_ghz`, `memory_gib`, `disk_iops`, `network_gbps` at most. A higher `priority` (a real-time
+    class) gets its CPUs first; `slice_ms` is the time slice of the others on its CPUs (None: the platform's).
     """
 
     cpus: frozenset[int]
@@ -91,6 +91,7 @@ class Grant:
     network_gbps: float | None = None
     priority: int = 0
     slice_ms: float | None = None
+    cpu_period_ms: float | None = None
 
 
 class Plan(NamedTuple):
@@ -112,6 +113,7 @@ def plan(platform: PlatformModel, platform_row: FloatArray, grants: tuple[Grant,
         masks[i] = grant.way_mask
         row = limits[i]
         row[columns.G_QUOTA] = math.inf if grant.cpu_quota is None else grant.cpu_quota
+        row[columns.G_PERIOD_MS] = columns.PERIOD_MS if grant.cpu_period_ms is None else grant.cpu_period_ms
         row[columns.G_WEIGHT], row[columns.G_PRIORITY] = grant.cpu_weight, grant.priority
         if grant.mba_percent is not None:
             row[columns.G_MBA] = grant.mba_percent
@@ -142,8 +144,8 @@ class NodeState:
 
     @property
     def backlog(self) -> list[float]:
-        """Requests that wait for longer than the queue of an interval, of every tenant (0 for jobs)."""
-        return [float(x) for x in self.rows[:, columns.S_BACKLOG]]
+        """Requests that wait, of every tenant (0 for jobs)."""
+        return [float(x) for x in self.rows[:, columns.S_BACKLOG] + self.rows[:, columns.S_QUEUED]]
 
 
 class Flow(NamedTuple):
@@ -171,6 +173,7 @@ class Flow(NamedTuple):
     resident_mib: float
     response: queueing.Response | None  # of the stationary queue; None for jobs and where nothing was completed
     backlog_ms: tuple[float, float]  # what an arrival has to wait for besides, at the two ends of the step
+    backlog_share: float  # of the step, in which it goes from one to the other; below 1 it is the lower one in the rest
 
     @property
     def quantiles_ms(self) -> FloatArray | None:
@@ -178,7 +181,9 @@ class Flow(NamedTuple):
         if self.response is None:
             return None
         first, last = sorted(self.backlog_ms)
-        return queueing.quantiles(self.response) + (first + (last - first) * queueing.LEVELS)
+        return queueing.quantiles(self.response) + [
+            queueing.ramp(x, first, last, self.backlog_share) for x in queueing.LEVELS
+        ]
 
 
 def initial_state(node: Node) -> NodeState:

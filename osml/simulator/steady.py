@@ -17,9 +17,31 @@ from osml.simulator.state import Flow, Grant, Node
 MEASURED_S = 1.0
 """Length of the last interval, the one that is looked at."""
 
-_ROUNDS = 30
+_ROUNDS, _ALONE_ROUNDS = 400, 30
 _SETTLED = 1e-3
-_PATIENT_ROUNDS, _PATIENT_STEP = 400, 0.1
+_STEP = 0.1
+"""Of the way to what the cache would hold in the end: whoever shares ways changes by the others' changes, and a node
+that runs second by second passes through all states between."""
+
+
+@compiled
+def _some_share(masks: IntArray) -> bool:
+    """Whether two tenants may use the same way."""
+    taken = 0
+    for i in range(len(masks)):
+        if masks[i] & taken:
+            return True
+        taken |= masks[i]
+    return False
+
+
+@compiled
+def _someone_waits(flows: FloatArray) -> bool:
+    """Whether a queue grows."""
+    longest = 0.0
+    for i in range(len(flows)):
+        longest = max(longest, flows[i, c.F_BACKLOG_MS_AFTER])
+    return longest > 0.0
 
 
 @compiled
@@ -36,29 +58,21 @@ def settle_node(
     occupancy: FloatArray,
     flows: FloatArray,
     work: Work,
-    patient: bool = False,
 ) -> None:
     """Settle one node: `flows` are those of the last MEASURED_S of `seconds` after the loads began.
 
-    The cache is taken as warm: shares of ways and the latencies that they cause are iterated until they stay. Then the
-    backlog, if there is one, grows for the rest of the time. `state` and `occupancy` are room for the work.
-
-    Where a small working set shares ways with a fast job the rounds can go back and forth between two states: who held
-    little inserts much. `patient` goes a part of the way each round, until the shares stay.
+    An idle node with an empty cache gets its load, and the shares of ways and the latencies that they cause are
+    followed until they stay: there can be several such states, and this is the one that the node itself reaches. Then
+    the backlog, if there is one, grows for the rest of the time. `state` and `occupancy` are room for the work.
     """
     ways = int(platform[c.P_WAYS])
     make_idle(platform, state)
-    for i in range(len(tenants)):
-        for way in range(ways):  # begin with equal shares of what may be used
-            sharers = 0
-            for j in range(len(tenants)):
-                sharers += masks[j] >> way & 1
-            occupancy[i, way] = platform[c.P_WAY_MIB] / sharers if masks[i] >> way & 1 else 0.0
-    before = np.empty_like(occupancy) if patient else occupancy
-    for _ in range(_PATIENT_ROUNDS if patient else _ROUNDS):
-        state[:, c.S_BACKLOG] = 0.0
-        if patient:
-            before[:] = occupancy
+    occupancy[:] = 0.0
+    step, rounds = (_STEP, _ROUNDS) if _some_share(masks) else (1.0, _ALONE_ROUNDS)
+    before = np.empty_like(occupancy)
+    for _ in range(rounds):
+        state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = 0.0
+        before[:] = occupancy
         step_node(platform, tenants, tables, grants, users, masks, arrivals, 100.0, state, occupancy, flows, work)
         moved = 0.0
         for i in range(len(tenants)):
@@ -66,14 +80,16 @@ def settle_node(
             for way in range(ways):
                 held += occupancy[i, way]
             moved = max(moved, abs(held - flows[i, c.F_OCCUPANCY_MIB]))
-        if patient:
-            occupancy[:] = before + (occupancy - before) * _PATIENT_STEP
+        occupancy[:] = before + (occupancy - before) * step
         if moved < _SETTLED:
             break
-    state[:, c.S_BACKLOG] = 0.0
-    if seconds > MEASURED_S:
-        earlier = seconds - MEASURED_S
-        step_node(platform, tenants, tables, grants, users, masks, arrivals, earlier, state, occupancy, flows, work)
+    state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = 0.0
+    left = seconds - MEASURED_S
+    while left > 0.0:
+        # Whoever has a backlog wants more than arrives, and the others feel that from then on.
+        dt = min(left, MEASURED_S) if len(tenants) > 1 and _someone_waits(flows) else left
+        step_node(platform, tenants, tables, grants, users, masks, arrivals, dt, state, occupancy, flows, work)
+        left -= dt
     step_node(platform, tenants, tables, grants, users, masks, arrivals, MEASURED_S, state, occupancy, flows, work)
 
 
@@ -135,9 +151,7 @@ def surface_flows(
     return flows[:, :, 0, :]
 
 
-def steady_rows(
-    node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0, patient: bool = False
-) -> FloatArray:
+def steady_rows(node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0) -> FloatArray:
     """Settled flows of all tenants as (tenants, FLOW_COLUMNS). Raises NodeInputError on impossible input."""
     given = plan_of(node, grants)
     arrivals = np.array(checked_loads(node, loads))
@@ -157,13 +171,10 @@ def steady_rows(
         occupancy,
         flows,
         room_for(node),
-        patient,
     )
     return flows
 
 
-def steady(
-    node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0, patient: bool = False
-) -> list[Flow]:
+def steady(node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0) -> list[Flow]:
     """Settled flows of all tenants. Raises NodeInputError on impossible input."""
-    return flows_of(node, steady_rows(node, grants, loads, seconds, patient), MEASURED_S)
+    return flows_of(node, steady_rows(node, grants, loads, seconds), MEASURED_S)

@@ -35,7 +35,7 @@ DEPLOYED = {
     "serial_ms": {"fitted": 0.0},
 }
 OF_JOBS = {"threads", "disk_mbps", "network_gbps", "flows"}
-OF_SERVICES = ("switch_cost", "queue_limit_s", "stack_ms", "disk_ios", "pages", "network_kib")
+OF_SERVICES = ("switch_cost", "queue_limit_s", "stack_ms", "disk_ios", "pages", "network_kib", "device_kib")
 
 
 def service_entry(**deployed):

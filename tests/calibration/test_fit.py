@@ -38,7 +38,13 @@ def test_every_fact_can_be_shown_and_names_its_source():
 def test_what_is_held_back_is_the_cliffs_the_interference_table_and_the_entropies():
     held = {fact.kind for fact in shipped_facts() if fact.held_back}
     assert held == {"cliff", "cliff_kind", "oaa_threads", "interference", "ahq_mix"}
-    assert {fact.kind for fact in shipped_facts() if not fact.held_back} == {"counter", "max_load", "ideal", "reserved"}
+    assert {fact.kind for fact in shipped_facts() if not fact.held_back} == {
+        "counter",
+        "max_load",
+        "ideal",
+        "reserved",
+        "cost",
+    }
 
 
 @pytest.mark.parametrize(

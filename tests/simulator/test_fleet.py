@@ -104,8 +104,9 @@ def test_the_same_seed_gives_the_same_bytes_and_another_one_other_noise():
     first, second, third = run(7), run(7), run(8)
     for one, two in zip(first.nodes, second.nodes, strict=True):
         assert one.tobytes() == two.tobytes()
-    assert first.nodes.state.tobytes() == third.nodes.state.tobytes()  # only what is measured is noisy
     assert first.nodes.measured.tobytes() != third.nodes.measured.tobytes()
+    # chance moves queues; what a node uses, and its cache, it leaves alone
+    assert first.nodes.occupancy == pytest.approx(third.nodes.occupancy, rel=1e-3)
 
 
 def test_what_a_node_measures_does_not_depend_on_the_others():

@@ -217,7 +217,7 @@ def test_the_kindest_environment_is_never_slower_than_the_node_and_close_to_it(n
         ratios += (least[0] / (flows[:, c.F_CPU_S] / flows[:, c.F_COMPLETED])).tolist()
     assert len(ratios) > 60
     assert max(ratios) < 1.0 + 5e-4
-    assert np.median(ratios) > 0.99
+    assert np.median(ratios) > 0.9
 
 
 @pytest.mark.parametrize("rows", [2, 3, 4])

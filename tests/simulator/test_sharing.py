@@ -9,7 +9,7 @@ from scipy.integrate import quad
 from osml.simulator import catalogs
 from osml.simulator.engine import advance
 from osml.simulator.physics.cache import insertion_ratio, miss_ratio
-from osml.simulator.physics.cpu import preempting, turn_ms
+from osml.simulator.physics.waking import preempting, turn_ms
 from osml.simulator.state import Grant, Node, initial_state
 from osml.simulator.steady import steady
 
@@ -34,17 +34,10 @@ def test_a_turn_of_cfs_is_sched_latency_until_there_are_more_than_eight_threads(
     assert math.isfinite(turn_ms(3.0, 0.0, False))
 
 
-def test_threads_of_one_group_preempt_a_job_until_they_use_their_fair_share():
-    # lab/studies/cfs_groups.py: 8 threads on 8 CPUs beside a job on each; 0, 4 and 13 to 27 % wait at 30, 40 and 45 %
-    found = [preempting(False, 1.0, 8 * busy, 0.0, busy, 0.5) for busy in (0.1, 0.3, 0.4, 0.45, 0.5, 0.7)]
-    assert found == pytest.approx([1.0, 1.0, 1.0, 0.5, 0.0, 0.0])
-
-
 def test_a_group_with_many_threads_waits_for_the_tick_unless_it_weighs_more():
-    # lab/studies/cfs_groups.py: 1.4 to 1.8 running threads, whatever the number of CPUs; fewer if requests are many
-    assert [preempting(True, 1.0, running, 0.0, 0.0, 1.0) for running in (0.5, 1.4, 1.6, 8.0)] == [1.0, 1.0, 0.0, 0.0]
-    assert preempting(True, 1.0, 0.4, 4.0, 0.0, 1.0) == 0.0
-    assert preempting(True, 4.0, 3.6, 4.0, 0.0, 1.0) == 1.0
+    assert [preempting(1.0, running) for running in (0.5, 1.0, 2.0, 8.0)] == [1.0, 1.0, 0.0, 0.0]
+    assert preempting(1.0, 1.5) == pytest.approx(0.5)
+    assert preempting(4.0, 3.6) == 1.0
 
 
 @pytest.mark.parametrize(
@@ -60,7 +53,7 @@ def test_beside_a_job_on_all_its_cpus_a_service_waits_in_containers_of_equal_wei
     beside = steady(node, [Grant(cpus, ways, cpu_weight=weight), Grant(cpus, ways)], loads)[0].p99_ms
     assert alone is not None
     assert beside is not None
-    assert (beside > 3.0 * alone) == waits
+    assert (beside > 2.0 * alone) == waits
 
 
 def test_programs_with_cpu_groups_of_their_own_weigh_more_than_one_with_as_many_threads():
@@ -75,7 +68,7 @@ def test_programs_with_cpu_groups_of_their_own_weigh_more_than_one_with_as_many_
         assert flow.cpu_s / flow.dt / 8 == pytest.approx(share, rel=0.01)
 
 
-def test_a_cache_that_settles_patiently_ends_where_small_steps_of_the_node_do():
+def test_a_cache_settles_where_small_steps_of_the_node_end():
     platform = catalogs.platform("e5-2699v4")
     service = replace(catalogs.service("xapian", platform.id), threads=8)
     thrasher = replace(catalogs.job("llc-thrasher"), threads=1)
@@ -85,8 +78,6 @@ def test_a_cache_that_settles_patiently_ends_where_small_steps_of_the_node_do():
     state, flows = initial_state(node), []
     for _ in range(300):
         state, flows = advance(node, state, grants, {service.name: 0.27}, 0.1)
-    patient = steady(node, grants, {service.name: 0.27}, patient=True)[0]
-    assert patient.occupancy_mib == pytest.approx(flows[0].occupancy_mib, rel=0.01)
-    assert patient.p99_ms == pytest.approx(flows[0].p99_ms, rel=0.01)
-    hurried = steady(node, grants, {service.name: 0.27})[0]
-    assert hurried.occupancy_mib < 0.5 * patient.occupancy_mib  # goes back and forth: why there is the other way
+    settled = steady(node, grants, {service.name: 0.27})[0]
+    assert settled.occupancy_mib == pytest.approx(flows[0].occupancy_mib, rel=0.01)
+    assert settled.p99_ms == pytest.approx(flows[0].p99_ms, rel=0.01)

@@ -3,7 +3,8 @@
 Which cells. Services x cores x ways x utilisations. The load is searched at which the engine itself shows a
 utilisation, so cache, memory bandwidth and clock are those of that load; from the settled flow come the service time,
 the servers and the delays outside of the CPU, and the event simulation makes latencies of them without any formula.
-Disk, network and serial sections are made too large or short to matter: what is checked is the queue for the CPUs, up
+Disk, network, serial parts and siblings are made not to matter, and there are no more threads than cores: what is
+checked is the queue for the CPUs, up
 to its saturation.
 
 How long. Near saturation a queue remembers its past for (ca2 + cs2)/(1 - u)^2 requests, so the relative error of a
@@ -125,12 +126,12 @@ def flow_at(
     platform: PlatformModel, service: ServiceModel, cores: int, ways: int, utilisation: float, seconds: float
 ) -> tuple[Flow, float]:
     """(settled flow of the service alone at this utilisation, its arrivals/s) after `seconds` of that load."""
-    roomy = replace(platform, disk_iops=1e9, disk_mbps=1e9, network_gbps=1e6)
+    roomy = replace(platform, disk_iops=1e9, disk_mbps=1e9, network_gbps=1e6, smt_speed=1.0)
     grants = [Grant(first_cpus(platform, cores), (1 << ways) - 1)]
     arrivals = service.max_load
     flow = None
     for turn in range(_SEARCH_ROUNDS):
-        scaled = replace(service, max_load=arrivals, serial_ms=0.0)
+        scaled = replace(service, max_load=arrivals, serial_ms=0.0, threads=min(service.threads, cores))
         flow = steady(Node(roomy, (scaled,)), grants, {service.name: 1.0}, seconds)[0]
         if abs(flow.utilisation / utilisation - 1.0) < 1e-6:
             break

@@ -4,22 +4,25 @@ Those are loads, targets, instructions per cycle, misses, bandwidth, CPU use and
 One service after the other, deployments with counters first, because the others take over the behaviour that is found
 there. No step is random: the same facts give the same catalog. For a deployment
 
-1. with counters at max load (PARTIES): `cpi`, `miss_min`, `bytes_per_miss` and `instructions` from instructions per
-   cycle, misses per kilo-instruction, bandwidth and CPU use, by sweeps that correct each by its own counter until all
-   four agree. Max load is the knee of the curve, so `usable` (locks, uneven workers) puts saturation just above the
-   CPU use at max load, as closely as the target leaves room for the queue; then `cv2` makes the tail the target. Where
-   no spread of the work explains so long a tail, `burstiness` of the arrivals does. A service that lives on its
-   disk gets its `disk_ios` from the target.
+1. with counters at max load (PARTIES): `cpi`, `miss_min` and `instructions` from instructions per cycle, misses per
+   kilo-instruction and CPU use, by sweeps that correct each by its own counter until all agree. Bandwidth over misses
+   is `bytes_per_miss`, where misses can explain it; of what is more, `device_kib` are moved by devices. Max load is the
+   knee of the curve, so `usable` (locks, uneven workers) puts saturation just above the CPU use at max load, as closely
+   as the target leaves room for the queue; then `cv2` makes the tail the target. Where no spread of the work explains
+   so long a tail, `burstiness` of the arrivals does. A service that lives on its disk gets its `disk_ios` from the
+   target.
 2. with an ideal latency (Ah-Q): `instructions` and `cv2` from the ideal latency and the target, solved together.
-3. with a load and a target only, of a service that is known from 1 or 2: its requests are the same, so `instructions`
-   (those of 2 before those of 1) and `cv2` (the geometric mean) are taken over. On many CPUs that load is far from all
-   that the CPUs could do: what ends the curve there is a part that is not parallel, and `serial_ms` is such that the
-   tail at max load is the target.
-4. otherwise: the ideal latency is assumed to be IDEAL_SHARE of the target, on the deployment with the tightest one, and
-   gives `instructions`; then as in 3. So too where the requests of 1 or 2 are too long for a target; and where a load
-   is too high for all that, `instructions` are as many as it allows, and at most KNEE of the CPU time.
+3. with a load and a target of one paper, but no ideal latency: `instructions` are as many as both allow, and at most
+   KNEE of the CPU time.
+4. with a load that is said to be the knee of the curve, and no target (OSML): `instructions` are the geometric mean of
+   what 1 to 3 found and of the CPU time a request that other papers print; where nobody does, the CPUs in use at that
+   load are USUAL_SHARE. The target is KNEE_RATIO times the tail at a tenth of the load. Where the CPUs would bear more,
+   something else ends the curve: `serial_ms` is such that the tail at that load is the target.
 5. with a reserved bandwidth (OMBM), whatever else is known: `instructions` put the knee of one core at max load, and
    `apki` makes that reservation the least that meets the target beside STREAM.
+
+How a service uses the cache where no counter of it was published is that of a measured program, drawn by its name
+(osml.simulator.programs).
 """
 
 from __future__ import annotations
@@ -34,6 +37,7 @@ from scipy import optimize
 from osml.simulator import catalogs
 from osml.simulator.calibration.facts import Fact
 from osml.simulator.models import PlatformModel, ServiceModel
+from osml.simulator.programs import drawn_for
 from osml.simulator.reservation import reserved_flows
 from osml.simulator.state import Flow, Node
 from osml.simulator.steady import steady
@@ -45,8 +49,19 @@ KNEE = 0.92
 IDEAL_LOAD = 0.2
 """Load at which an ideal latency is taken: "enough resources" (Ah-Q section VII)."""
 
-IDEAL_SHARE = 0.4
-"""Ideal latency as a share of the target, where nobody published one: the mean of Ah-Q's three (table II)."""
+KNEE_RATIO = 1.71
+"""Tail at the knee over the tail at a tenth of its load: geometric mean of the eight that are printed, from 1.0 to 3.8
+(CLITE figure 6: specjbb, memcached, xapian, img-dnn, masstree; Ah-Q table II: xapian, img-dnn, moses).
+"""
+
+USUAL_SHARE = 0.23
+"""Share of all CPUs that a service keeps busy at the knee, where nobody printed what a request costs: the median of the
+services of which somebody did, on the Xeon E5-2697 v4.
+"""
+
+_QUIET = 0.1
+_COST_GHZ = 2.5
+_BOUND = 0.5  # of its CPUs: below it a load and a target say nothing of what a request costs
 
 _KNEES = tuple(KNEE - 0.02 * i for i in range(30))
 _CV2 = (0.01, 4.0)
@@ -57,6 +72,8 @@ _SWEEPS = 300
 _STRIDE = 0.15
 _APKI = (0.1, 1000.0)
 _DAMPING = 0.3
+_LINE, _USUAL_BYTES, _MOST_BYTES = 64.0, 160.0, 256.0
+"""Bytes a miss: a line of the cache; with prefetched and written lines as usual, and at most (SPEC on a Xeon 5120)."""
 
 
 def at_load(platform: PlatformModel, service: ServiceModel, load: float) -> Flow:
@@ -76,7 +93,7 @@ def counters(platform: PlatformModel, service: ServiceModel) -> dict[str, float]
     return {
         "ipc": flow.instructions / flow.cycles,
         "llc_mpki": flow.llc_misses / flow.instructions * 1000.0,
-        "bandwidth_gbps": flow.memory_bytes / flow.dt / 1e9,
+        "bandwidth_gbps": (flow.memory_bytes / flow.dt + service.max_load * service.device_kib * 1024.0) / 1e9,
         "cpu_share": flow.cpu_s / flow.dt / platform.cpus,
         "network_gbps": flow.network_bytes * 8.0 / flow.dt / 1e9,
     }
@@ -107,7 +124,7 @@ def _fit_counters(platform: PlatformModel, service: ServiceModel, wanted: dict[s
     # At least half of the misses with all of the cache are taken as those that no cache avoids.
     whole = min(platform.ways * platform.way_mib, m.footprint_mib)
     set_mib = min(m.working_set_mib, whole * (wanted["llc_mpki"] / apki / 2.0) ** (1.0 / m.steepness))
-    clock = (platform.frequency_ghz + platform.turbo_ghz) / 2.0
+    clock = platform.all_core_ghz
     work = wanted["cpu_share"] * platform.cpus * clock * 1e9 * wanted["ipc"] / service.max_load
     fitted = replace(_with_memory(service, apki=apki, working_set_mib=set_mib), instructions=work, usable=1.0)
     for _ in range(_SWEEPS):
@@ -116,11 +133,21 @@ def _fit_counters(platform: PlatformModel, service: ServiceModel, wanted: dict[s
             fitted,
             cpi=max(m.cpi + _STRIDE * (1.0 / wanted["ipc"] - 1.0 / ours["ipc"]), 0.1 * m.cpi),
             miss_min=min(max(m.miss_min + (wanted["llc_mpki"] - ours["llc_mpki"]) / apki, 1e-6), 0.99),
-            bytes_per_miss=m.bytes_per_miss * (wanted["bandwidth_gbps"] / ours["bandwidth_gbps"]) ** _DAMPING,
         )
         work = fitted.instructions * (wanted["cpu_share"] / ours["cpu_share"]) ** _DAMPING
         fitted = replace(fitted, instructions=work)
     return fitted
+
+
+def _fit_traffic(platform: PlatformModel, service: ServiceModel, wanted: dict[str, float]) -> ServiceModel:
+    """The bandwidth of step 1. A program waits for misses and not for devices, so both must be told apart."""
+    bytes_per_request = wanted["bandwidth_gbps"] * 1e9 / service.max_load
+    misses = service.instructions * wanted["llc_mpki"] / 1000.0
+    per_miss = bytes_per_request / misses
+    if per_miss > _MOST_BYTES:
+        per_miss = _USUAL_BYTES
+    fitted = _with_memory(service, bytes_per_miss=max(per_miss, _LINE))
+    return replace(fitted, device_kib=max(0.0, bytes_per_request - misses * per_miss) / 1024.0)
 
 
 def _fit_tail(platform: PlatformModel, service: ServiceModel, cpu_share: float) -> ServiceModel:
@@ -153,16 +180,6 @@ def _fit_ideal(platform: PlatformModel, service: ServiceModel, ideal_ms: float) 
     return with_cv2(_bisect(lambda x: service.target_ms - tail_at(platform, with_cv2(x), 1.0), *_CV2))
 
 
-def _fit_assumed(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
-    """The requests of step 4."""
-    wanted = IDEAL_SHARE * service.target_ms
-
-    def excess(work: float) -> float:
-        return tail_at(platform, replace(service, instructions=work, serial_ms=0.0), IDEAL_LOAD) - wanted
-
-    return replace(service, instructions=_bisect(excess, 1e2, 1e12))
-
-
 def _fit_load(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
     """The last way out: requests as long as load and target allow."""
 
@@ -173,15 +190,46 @@ def _fit_load(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
     return replace(service, instructions=_bisect(excess, 1e2, 1e12))
 
 
-def _fit_serial(platform: PlatformModel, service: ServiceModel) -> ServiceModel | None:
-    """Step 3; None where the requests are too long for this load and target."""
-    if tail_at(platform, replace(service, serial_ms=0.0), 1.0) > service.target_ms:
-        return None
+def _fit_knee(platform: PlatformModel, service: ServiceModel, costs: Sequence[float]) -> ServiceModel:
+    """Step 4; `costs` are instructions a request."""
+
+    def full(work: float) -> float:
+        return at_load(platform, replace(service, instructions=work), 1.0).utilisation / KNEE - 1.0
+
+    def busy(work: float) -> float:
+        flow = at_load(platform, replace(service, instructions=work), 1.0)
+        return flow.cpu_s / flow.dt / platform.cpus - USUAL_SHARE
+
+    work = _mean(costs) if costs else _bisect(busy, 1e2, 1e12)
+    if full(work) > 0.0:
+        work = _bisect(full, 1e2, work)
+    fitted = replace(service, instructions=work)
+    quiet = tail_at(platform, fitted, _QUIET)
+    fitted = replace(fitted, target_ms=max(KNEE_RATIO * quiet, tail_at(platform, fitted, 1.0)))
     longest = 1000.0 / service.max_load
     serial = _bisect(
-        lambda x: tail_at(platform, replace(service, serial_ms=x), 1.0) - service.target_ms, longest * 1e-3, longest
+        lambda x: tail_at(platform, replace(fitted, serial_ms=x), 1.0) - fitted.target_ms, longest * 1e-3, longest
     )
-    return replace(service, serial_ms=serial)
+    return replace(fitted, serial_ms=serial)
+
+
+def cost_ms(platform: PlatformModel, service: ServiceModel) -> float:
+    """CPU time of a request in ms on a CPU of _COST_GHZ with an idle sibling and all of the cache."""
+    flow = at_load(platform, service, _QUIET)
+    return flow.cpu_s / flow.requests * 1000.0 * flow.frequency_ghz / _COST_GHZ
+
+
+def _printed_cost(platform: PlatformModel, service: ServiceModel, cost: float) -> float:
+    """Instructions a request that cost so many ms."""
+    unit = replace(service, instructions=1e5)
+    return 1e5 * cost / cost_ms(platform, unit)
+
+
+def _as_measured(platform: PlatformModel, service: ServiceModel) -> ServiceModel:
+    """A service of which no counter was published, with the memory behaviour of the program that is drawn for it."""
+    memory = service.memory
+    drawn = drawn_for(service.name).behaviour(platform.memory_latency_ns, memory.footprint_mib, memory.power)
+    return replace(service, memory=drawn)
 
 
 def reserved_excess(platform: PlatformModel, service: ServiceModel, load: float, bandwidth_gbps: float) -> float:
@@ -210,9 +258,30 @@ def _fit_network(service: ServiceModel, gbps: float) -> ServiceModel:
     return replace(service, network_kib=gbps * 1e9 / 8.0 / 1024.0 / service.max_load)
 
 
+def _behaving(
+    platform: PlatformModel, service: ServiceModel, found: ServiceModel | None, *, measured: bool
+) -> ServiceModel:
+    """The service as it was `found` to behave elsewhere; else as the program drawn for it, if not `measured`."""
+    if found is None:
+        return service if measured else _as_measured(platform, service)
+    return replace(
+        service,
+        memory=found.memory,
+        network_kib=found.network_kib,
+        device_kib=found.device_kib,
+        burstiness=found.burstiness,
+    )
+
+
+def _kind(known: bool, ideal: bool, reserved: bool, knee: bool) -> int:
+    """Which of the steps 1 to 5 a deployment takes, by what was published of it."""
+    return 1 if known else 2 if ideal else 5 if reserved else 4 if knee else 3
+
+
 def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     """All deployments of a service, fitted; held-back facts are left out."""
     deployed = catalogs.deployments(name)
+    knees = catalogs.fitted_targets(name)
     mine = [fact for fact in facts if fact.service == name and not fact.held_back]
     ideal = {fact.platform: fact.published for fact in mine if fact.kind == "ideal"}
     reserved = {fact.platform: fact for fact in mine if fact.kind == "reserved"}
@@ -220,43 +289,47 @@ def fit_service(name: str, facts: Sequence[Fact]) -> dict[str, ServiceModel]:
     for fact in mine:
         if fact.kind == "counter":
             known[fact.platform][fact.quantity] = fact.published
+    steps = {p: _kind(bool(known[p]), p in ideal, p in reserved, p in knees) for p in deployed}
     fitted: dict[str, ServiceModel] = {}
     found: ServiceModel | None = None  # its behaviour is taken over
     spreads: list[float] = []
-    work: float | None = None
+    costs: list[float] = []
 
-    for platform_id in sorted(deployed, key=lambda p: (not known[p], p not in ideal, deployed[p].target_ms)):
-        platform = catalogs.platform(platform_id)
-        service = replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0)
-        if found is not None:
-            service = replace(service, memory=found.memory, network_kib=found.network_kib, burstiness=found.burstiness)
-        if known[platform_id]:
+    for platform_id in sorted(deployed, key=lambda p: (steps[p], deployed[p].target_ms)):
+        platform, step = catalogs.platform(platform_id), steps[platform_id]
+        service = replace(deployed[platform_id], usable=1.0, burstiness=1.0, serial_ms=0.0, device_kib=0.0)
+        service = _behaving(platform, service, found, measured=step == 1)
+        if step > 2:
+            service = replace(service, cv2=_mean_spread(spreads))
+        if step == 1:
             service = _fit_network(service, known[platform_id]["network_gbps"])
             service = _fit_counters(platform, service, known[platform_id])
+            service = _fit_traffic(platform, service, known[platform_id])
             service = found = _fit_tail(platform, service, known[platform_id]["cpu_share"])
-            spreads.append(service.cv2)
-            work = service.instructions
-        elif platform_id in ideal:
+        elif step == 2:
             service = _fit_ideal(platform, service, ideal[platform_id])
-            spreads.append(service.cv2)
-            work = service.instructions
-        elif platform_id in reserved:
-            service = replace(service, cv2=_mean_spread(spreads))
+        elif step == 3:
+            service = _fit_load(platform, service)
+        elif step == 4:
+            printed = [fact.published for fact in mine if fact.kind == "cost" and fact.platform == platform_id]
+            service = _fit_knee(
+                platform, service, [*costs, *(_printed_cost(platform, service, cost) for cost in printed)]
+            )
+        else:
             own = _with_memory(service, mlp=deployed[platform_id].memory.mlp)
             service = _fit_reserved(platform, own, reserved[platform_id])
-        else:
-            service = replace(service, cv2=_mean_spread(spreads))
-            if work is None:
-                work = _fit_assumed(platform, service).instructions
-            same = _fit_serial(platform, replace(service, instructions=work))
-            if same is None:
-                same = _fit_serial(platform, _fit_assumed(platform, service))
-            service = _fit_load(platform, service) if same is None else same
+        if step <= 2:
+            spreads.append(service.cv2)
+        if step <= 3 and at_load(platform, service, 1.0).utilisation > _BOUND:
+            costs.append(service.instructions)
         fitted[platform_id] = service
     return {platform_id: fitted[platform_id] for platform_id in deployed}
 
 
+def _mean(values: Sequence[float]) -> float:
+    """Geometric mean."""
+    return math.exp(sum(math.log(value) for value in values) / len(values))
+
+
 def _mean_spread(spreads: Sequence[float]) -> float:
-    if not spreads:
-        return _ASSUMED_CV2
-    return math.exp(sum(math.log(spread) for spread in spreads) / len(spreads))
+    return _mean(spreads) if spreads else _ASSUMED_CV2

@@ -74,7 +74,7 @@ def _largest_load(node: Node, grants: list[Grant], most: float, steps: int) -> f
     service = node.services[0]
     for step in range(steps, 0, -1):
         load = most * step / steps
-        flow = steady(node, grants, {service.name: load}, _SECONDS, patient=True)[0]
+        flow = steady(node, grants, {service.name: load}, _SECONDS)[0]
         if tail_ms(flow, service.percentile) <= service.target_ms:
             return load
     return 0.0

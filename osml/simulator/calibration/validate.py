@@ -13,7 +13,7 @@ from osml import frontier
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.simulator import catalogs
 from osml.simulator.calibration.facts import Fact
-from osml.simulator.calibration.fit import IDEAL_LOAD, counters, reserved_excess, tail_at
+from osml.simulator.calibration.fit import IDEAL_LOAD, cost_ms, counters, reserved_excess, tail_at
 from osml.simulator.calibration.interference import ANTAGONISTS, tolerated_load_pct
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.engine import MAX_LOAD
@@ -86,6 +86,10 @@ def _ideal(fact: Fact) -> float:
     return tail_at(*_of(fact), IDEAL_LOAD)
 
 
+def _cost(fact: Fact) -> float:
+    return cost_ms(*_of(fact))
+
+
 def _reserved(fact: Fact) -> float:
     """GB/s of the smallest reservation that meets the target beside STREAM."""
     platform, service = _of(fact)
@@ -134,8 +138,8 @@ def _mix_node(cores: int, ways: int) -> Node:
     The other cores of the chip are idle, not gone: its turbo with `cores` busy ones is the lowest clock.
     """
     whole = catalogs.platform("e5-2630v4")
-    lowest = frequency_ghz(whole.frequency_ghz, whole.turbo_ghz, whole.physical_cores, cores)
-    platform = replace(whole, cpus=cores, physical_cores=cores, ways=ways, frequency_ghz=lowest)
+    lowest = frequency_ghz(whole.frequency_ghz, whole.all_core_ghz, whole.turbo_ghz, whole.physical_cores, cores)
+    platform = replace(whole, cpus=cores, physical_cores=cores, ways=ways, all_core_ghz=lowest)
     job = replace(catalogs.job("fluidanimate"), threads=_BE_THREADS)
     return Node(platform, tuple(catalogs.service(name, whole.id) for name in _MIX), (job,))
 
@@ -177,6 +181,7 @@ KINDS: dict[str, Callable[[Fact], float]] = {
     "counter": _counter,
     "max_load": _max_load,
     "ideal": _ideal,
+    "cost": _cost,
     "reserved": _reserved,
     "interference": _interference,
     "cliff": _cliff,

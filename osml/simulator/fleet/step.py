@@ -11,7 +11,7 @@ from osml.base.jit import lean
 from osml.simulator import columns as c
 from osml.simulator.columns import FloatArray, IntArray
 from osml.simulator.fleet.measure import K_LC, K_MAX_LOAD, MEASURED_COLUMNS, measure_tenant, node_entropy
-from osml.simulator.fleet.noise import Streams
+from osml.simulator.fleet.noise import Streams, normal
 from osml.simulator.physics.fixed_point import Work, empty_work
 from osml.simulator.physics.step import step_node
 
@@ -198,6 +198,8 @@ def step_nodes(
         if len(room.rows) > 0:
             _gather(node, terms, nodes, loads, room)
             _lay_out(node, terms, nodes, room)
+            for i in range(len(room.rows)):
+                room.state[i, c.S_SHOCK] = normal(nodes.streams, node) if noise else math.nan
             step_node(
                 terms.platform,
                 room.rows,

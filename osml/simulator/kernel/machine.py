@@ -102,6 +102,7 @@ class Machine:
                     self.cgroup.quota_cpus(group),
                     float(group.weight),
                     None if mba is None else float(mba),
+                    cpu_period_ms=group.period_us / 1000.0,
                 )
             )
         return grants

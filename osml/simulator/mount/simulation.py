@@ -45,7 +45,8 @@ class Simulation:
 
     def step(self) -> list[Measurement] | None:
         """One step; at the end of an interval the measurements of all tenants."""
-        self._state, flows = advance(self.node, self._state, self.machine.grants(), self._loads, self.step_s)
+        shocks = self._rng.standard_normal(len(self.node.tenants))
+        self._state, flows = advance(self.node, self._state, self.machine.grants(), self._loads, self.step_s, shocks)
         self.machine.account(flows, self._state.time_s)
         self._pending.append(flows)
         if len(self._pending) < STEPS_PER_INTERVAL:

@@ -56,6 +56,7 @@ def demands(node: Node, rates: FloatArray, answered: bool) -> Demands:
     per_access = column(c.T_BYTES) * misses
     fastest = column(c.T_CPI) / platform.turbo_ghz + column(c.T_APKI) / 1000.0 / column(c.T_MLP) * misses * latency_ns
     moved_at_most = platform.cpus * float((column(c.T_APKI) / 1000.0 * per_access / fastest).max())
+    moved_at_most += float((rates * own[:, c.T_DEVICE_KIB]).sum()) * 1024.0 / 1e9
     # Beyond saturation of the memory programs wait so long that they may read less than they are taken to.
     can_read = answered or (not node.jobs and moved_at_most < MAX_UTILISATION * float(node.platform_row[c.P_BANDWIDTH]))
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from osml.base.jit import compiled, lean
 from osml.simulator import columns as c
 from osml.simulator.columns import FloatArray, IntArray
-from osml.simulator.physics.cpu import frequency_ghz
+from osml.simulator.physics.cpu import CALMED, frequency_ghz
 from osml.simulator.physics.memory import M_BUSY, M_OPEN, rise, utilisation
 
 _ROUNDS = 12
@@ -81,15 +81,17 @@ def pair_off(d: Demands, cells: IntArray, n_rows: int) -> bool:
 @lean
 def _beside(d: Demands, cells: IntArray, i: int) -> float:
     """Share of a row's running time in which the sibling of its CPU is busy too."""
-    overlap = d.paired[cells[i, 0] - 1] * max(0.0, 2.0 * d.busy[i] - 1.0) / max(d.busy[i], 1e-9)
+    pairs = d.paired[cells[i, 0] - 1] * cells[i, 0] / 2.0
+    running = d.busy[i] * cells[i, 0]
+    overlap = 2.0 * max(0.0, running - (cells[i, 0] - pairs)) / max(running, 1e-9)  # idle cores first, without chance
     return overlap + (d.busy[d.beside[i]] / cells[i, 0] if d.beside[i] >= 0 else 0.0)
 
 
 @lean
-def _fewest(d: Demands, cells: IntArray, i: int, known: bool) -> float:
+def _fewest(d: Demands, cells: IntArray, i: int) -> float:
     """The least cores that one busy CPU of a row counts for where the clock is concerned: siblings share theirs."""
-    odd = cells[i, 0] % 2 if d.paired[1] > 0.0 and not known else 0
-    return 1.0 - 0.5 * (_beside(d, cells, i) + odd / cells[i, 0])
+    odd = cells[i, 0] % 2 if d.paired[1] > 0.0 else 0
+    return 1.0 - 0.5 * min(d.paired[cells[i, 0] - 1] + odd / cells[i, 0], 1.0)
 
 
 @lean
@@ -115,27 +117,29 @@ def kindest(d: Demands, cells: IntArray, apart: bool, times_s: FloatArray) -> No
             rows[n + k, M_BUSY] = d.job_cpus[cores, k]
             running += d.job_cpus[cores, k]
         d.busy[n] = running / cells[n, 0]
-    known = pair_off(d, cells, n_rows) if not apart else False
+    if not apart:
+        pair_off(d, cells, n_rows)
     a, b = p[c.P_RISE], p[c.P_POWER]
-    latency_ns = p[c.P_LATENCY] * rise(a, b, utilisation(rows, p[c.P_BANDWIDTH], p[c.P_LATENCY], a, b))
+    latency_ns = p[c.P_LATENCY] * rise(a, b, utilisation(rows, p[c.P_BANDWIDTH], p[c.P_LATENCY], a, b, 0.0))
     wait_ns = p[c.P_LLC_LATENCY] * (rise(a, b, reads / p[c.P_LLC_GBPS]) - 1.0)
+    slowed = 1.0 + (1.0 / p[c.P_SMT_SPEED] - 1.0) * (1.0 - CALMED)  # by siblings that only wait for the memory
     clock = p[c.P_TURBO]
     for _ in range(_ROUNDS):  # from the best downwards: each round is a bound
         moved = 0.0
         for i in range(n):
             cores, way = cells[i, 0], cells[i, 1] - 1
-            speed = clock * (1.0 - (1.0 - p[c.P_SMT_SPEED]) * siblings[i])
+            speed = clock * (1.0 - (1.0 - 1.0 / slowed) * siblings[i])
             stalled = d.stall[i, cores - 1] * (d.misses[i, way] * latency_ns + wait_ns)
             times_s[i] = d.compute[i, cores - 1] / speed + stalled
             d.busy[i] = min(d.rates[i] * times_s[i], d.most[i, cores - 1]) / cores
-        power = float(drawn) * _fewest(d, cells, n, known) if n_jobs else 0.0
+        power = float(drawn) * _fewest(d, cells, n) if n_jobs else 0.0
         for i in range(n):
-            power += d.busy[i] * cells[i, 0] * d.power[i] * _fewest(d, cells, i, known)
+            power += d.busy[i] * cells[i, 0] * d.power[i] * _fewest(d, cells, i)
             overlap = _beside(d, cells, i)
             moved = max(moved, abs(overlap - siblings[i]))
             siblings[i] = overlap
         before = clock
-        clock = frequency_ghz(p[c.P_CLOCK], p[c.P_TURBO], p[c.P_CORES], power)
+        clock = frequency_ghz(p[c.P_CLOCK], p[c.P_ALL_CORE], p[c.P_TURBO], p[c.P_CORES], power)
         if max(moved, before - clock) < _CLOSE:
             break
 

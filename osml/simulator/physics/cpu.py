@@ -12,7 +12,6 @@ import numpy as np
 
 from osml.base.jit import lean
 from osml.simulator.columns import MAX_AREAS, FloatArray, IntArray
-from osml.simulator.queueing import erlang_c
 
 _EPSILON = 1e-9
 
@@ -23,7 +22,7 @@ class Areas(NamedTuple):
     `counts` holds their number and that of `pairs`; `members[a]` are the tenants of area a as bits, `sizes[a]` its
     CPUs, `crowd[a]` the number of its members; a row (a, b, n) of `pairs` counts physical cores with one sibling in a
     and the other in b. `cpus_of[i]` are the CPUs of tenant i, `shared[i]` is 1 where others may run on them too.
-    `work` is scratch, (tenants + 2, MAX_AREAS).
+    `work` is scratch, (tenants + 5, MAX_AREAS).
     """
 
     counts: IntArray
@@ -41,7 +40,7 @@ def empty_areas(tenants: int) -> Areas:
     return Areas(
         np.zeros(2, np.int64), np.zeros(MAX_AREAS, np.int64), np.zeros(MAX_AREAS), np.zeros(MAX_AREAS),
         np.zeros((MAX_AREAS, 3), np.int64), np.zeros(tenants), np.zeros(tenants, np.int64),
-        np.zeros((tenants + 2, MAX_AREAS)),
+        np.zeros((tenants + 5, MAX_AREAS)),
     )  # fmt: skip
 
 
@@ -158,154 +157,112 @@ def fair_shares(
 
 
 @lean
-def sibling_busy(areas: Areas, used: FloatArray, shares: FloatArray) -> None:
-    """Share of each tenant's running time in which the sibling hyperthread of its CPU is busy too, into `shares`.
+def packed_excess(running: float, cores: float) -> float:
+    """How many threads more than `cores` run at one time, in the mean, where `running` do in the mean.
 
-    Siblings in one area: the scheduler fills idle cores first, so they overlap only where it has to. Siblings in
-    different areas know nothing of each other: they overlap as independent events.
+    The mean excess of a normal number; its spread was fitted to a simulation of Linux with 2 to 18 physical cores
+    (osml/lab/studies/scheduler/laws.py, D10).
+    """
+    spread = 0.923 * math.sqrt(running / cores) * cores**-0.36
+    z = (running / cores - 1.0) / max(spread, _EPSILON)
+    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
+    return cores * spread * (density + z * 0.5 * math.erfc(-z / math.sqrt(2.0)))
+
+
+_HABIT, _MOVED_MS = 0.794, 19.9
+"""A thread that wakes goes back to its CPU where that is idle, whatever its sibling does; long work is moved (D10)."""
+
+
+@lean
+def _paired(areas: Areas, used: FloatArray, threads: FloatArray, service_ms: FloatArray, a: int, pairs: float) -> float:
+    """Share of the running time in area a with a busy sibling in the same area, which has so many pairs."""
+    running, homes, habit = 0.0, 0.0, 0.0
+    for i in range(len(threads)):
+        if areas.members[a] >> i & 1:
+            homes += threads[i] * areas.sizes[a] / max(areas.cpus_of[i], 1.0)
+            running += used[i, a]
+            if service_ms[i] > 0.0:
+                habit += used[i, a] / (1.0 + service_ms[i] / _MOVED_MS)
+    if running <= _EPSILON or pairs <= 0.0:
+        return 0.0
+    size = areas.sizes[a]
+    cores = size - pairs
+    most = 2.0 * pairs / size
+    packed = min(2.0 * packed_excess(running, cores) / running, most)
+    homes = min(homes, size)
+    met = 2.0 * max(homes - cores, 0.0) / homes * running / homes  # by threads that all keep to a CPU of their own
+    return packed + max(met - packed, 0.0) * _HABIT * habit / running
+
+
+@lean
+def sibling_busy(
+    areas: Areas, used: FloatArray, threads: FloatArray, service_ms: FloatArray, stalled: FloatArray,
+    shares: FloatArray, pressures: FloatArray, apart: FloatArray,
+) -> None:  # fmt: skip
+    """Share of each tenant's running time with a busy sibling hyperthread, into `shares`, and the sibling's pressure.
+
+    Siblings in one area: idle cores are filled first, as far as chance and the habit of threads let it be. Siblings in
+    different areas know nothing of each other: they overlap as independent events. `service_ms` is the length of a
+    request (0 of a job). `pressures` are 1 where the sibling computes all the time, and less by the share of its time
+    in which it waits for the memory, `stalled`. `apart` is the part of the share that some requests have all the time
+    and others never: a sibling in another area keeps to its CPUs, one in the same area comes and goes.
     """
     n, n_areas, sizes, pairs = len(shares), areas.counts[0], areas.sizes, areas.pairs
-    busy, beside = areas.work[n], areas.work[n + 1]
+    busy, beside, weight, pressed = areas.work[n], areas.work[n + 1], areas.work[n + 2], areas.work[n + 3]
+    foreign = areas.work[n + 4]
     for a in range(n_areas):
-        total = 0.0
+        total, computing = 0.0, 0.0
         for i in range(n):
             total += used[i, a]
-        busy[a], beside[a] = total / sizes[a], 0.0
+            computing += used[i, a] * (1.0 - CALMED * stalled[i])
+        busy[a], beside[a], pressed[a], foreign[a] = total / sizes[a], 0.0, 0.0, 0.0
+        weight[a] = computing / total if total > _EPSILON else 1.0
     for k in range(areas.counts[1]):
         a, b, count = pairs[k, 0], pairs[k, 1], float(pairs[k, 2])
         if a == b:
-            overlap = max(0.0, 2.0 * busy[a] - 1.0)
-            beside[a] += 2.0 * count / sizes[a] * overlap / max(busy[a], _EPSILON)
+            overlap = _paired(areas, used, threads, service_ms, a, count)
+            beside[a] += overlap
+            foreign[a] += _COMING_AND_GOING * overlap
+            pressed[a] += overlap * weight[a]
         else:
             beside[a] += count / sizes[a] * busy[b]
             beside[b] += count / sizes[b] * busy[a]
+            foreign[a] += count / sizes[a] * busy[b]
+            foreign[b] += count / sizes[b] * busy[a]
+            pressed[a] += count / sizes[a] * busy[b] * weight[b]
+            pressed[b] += count / sizes[b] * busy[a] * weight[a]
     for i in range(n):
-        total, overlap = 0.0, 0.0
+        total, overlap, pressure, always = 0.0, 0.0, 0.0, 0.0
         for a in range(n_areas):
             total += used[i, a]
             overlap += used[i, a] * beside[a]
-        shares[i] = overlap / total if total > _EPSILON else 0.0
+            pressure += used[i, a] * pressed[a]
+            always += used[i, a] * foreign[a]
+        shares[i] = min(overlap / total, 1.0) if total > _EPSILON else 0.0
+        pressures[i] = pressure / overlap if overlap > _EPSILON else 1.0
+        apart[i] = min(always / total, 1.0) if total > _EPSILON else 0.0
+
+
+_COMING_AND_GOING = 0.25
+"""Share of the overlap with siblings of the same service that acts as if some requests had it all the time (D10)."""
+
+CALMED = 0.35
+"""A sibling that only waits for the memory presses by so much less: iBench's membw against llc on two kinds of VMs."""
+
+
+_HEAVY = 1.5
+"""Power a core, relative to an average program's, at which the clock is down to its base."""
 
 
 @lean
-def frequency_ghz(base_ghz: float, turbo_ghz: float, physical_cores: float, power: float) -> float:
-    """Clock under turbo: from the single-core turbo down to the base frequency when all physical cores are active.
+def frequency_ghz(base_ghz: float, all_core_ghz: float, turbo_ghz: float, physical_cores: float, power: float) -> float:
+    """Clock under turbo: from that of a single core down to that of all, which half of the cores already bring about.
 
-    `power` are the busy CPUs, each weighted with what its program draws.
+    Intel's turbo bins fall like that: a Xeon E5-2697 v4 has 3.6 GHz with two active cores and 2.8 GHz with nine. Only
+    programs that draw more than an average one bring the clock down to its base. `power` are the busy CPUs, each
+    weighted with what its program draws.
     """
-    return turbo_ghz - (turbo_ghz - base_ghz) * min(1.0, power / physical_cores)
-
-
-_LATENCY_SLICES = 8.0
-"""CFS: a turn of all runnable threads takes sched_latency = 8 x min_granularity, or min_granularity a thread where they
-are more than 8 (kernel/sched/fair.c before 6.6: sched_nr_latency, __sched_period).
-"""
-
-_CREDIT = 3.0
-"""CFS: whoever wakes lags sched_latency/2 behind at most (place_entity) and preempts where it lags more than
-wakeup_granularity x NICE_0/weight (wakeup_gran): with the kernel's defaults a third of the credit.
-"""
-
-_CALM = 1.5
-"""A group preempts while it has fewer than _CREDIT x weight - _CALM threads running: 1 for the one that wakes, half for
-requests that follow too closely (osml/lab/studies/cfs_groups.py).
-"""
-
-_CAUGHT = 0.5
-"""With fewer, too, once _CREDIT x weight + _CAUGHT threads run or wait: whoever waits is runnable, so the next waits
-(the same study). A stall of 6 ms brings a service of eight threads there, and only a pause of 55 ms leads out: it
-is the state in which a service is found.
-"""
-
-_TICKED = 0.75
-"""Wait until the tick ends a job's slice, in least slices (2.1 to 3 of 3 ms in the same study, 250 ticks/s)."""
-
-_HUNGRY = 0.8
-"""From this share of their fair share of the CPUs on, more and more sleepers have no credit left (the same study)."""
-
-
-@lean
-def turn_ms(slice_ms: float, competitors: float, realtime: bool) -> float:
-    """How long the slices of so many competitors on a CPU last together, until one's own begins.
-
-    `slice_ms` is the least slice (min_granularity) of CFS, which is longer while few compete; that of real-time tasks
-    (SCHED_RR) is what it is.
-    """
-    longer = 1.0 if realtime else max(_LATENCY_SLICES / (1.0 + competitors), 1.0)
-    return competitors * slice_ms * longer
-
-
-@lean
-def preempting(grouped: bool, weight: float, running: float, late: float, busy: float, fair: float) -> float:
-    """Share of wake-ups at which a service preempts a job that always runs, at once (Linux before 6.6).
-
-    A thread that slept has credit. In a group of its own (cgroup v2, containers) the credit is worth the less, the
-    more threads of the group are `running`, or `late` as they would be if they waited: its weight (1: the default of
-    100 or 1024) is divided among them. Threads of one group have credit until all services use their fair share of the
-    CPUs, `busy` against `fair`.
-    """
-    if grouped:
-        many = running >= _CREDIT * weight - _CALM or running + late >= _CREDIT * weight + _CAUGHT
-        return 0.0 if many else 1.0
-    return min(max((1.0 - busy / fair) / (1.0 - _HUNGRY), 0.0), 1.0)
-
-
-@lean
-def crowding(
-    areas: Areas, used: FloatArray, runnable: FloatArray, service_s: FloatArray, priorities: FloatArray, tenant: int,
-    threads: float, slice_ms: float, weight: float, grouped: bool,
-) -> tuple[float, float, float, float, float]:  # fmt: skip
-    """What other tenants on the same CPUs do to a thread that wakes up.
-
-    (share of wake-ups that wait, their wait in ms, share that find no idle CPU and somebody else running, other
-    runnable threads per CPU, their turn in ms). The scheduler looks for an idle CPU first, so none is idle as in M/M/n
-    on the CPUs that jobs leave. Then one waits until a request leaves a CPU, as in M/M/n, or for half a turn.
-    Where a job runs on every CPU, a thread stays where it was: it preempts the job, or waits until the tick does, and
-    waits for other services that are there. `runnable[j]` are the threads of tenant j that want to run at one
-    time, `service_s[j]` is the length of its requests (0 of a job, which never leaves). Lower priorities don't count.
-    """
-    cpus, realtime = areas.cpus_of[tenant], priorities[tenant] > 0.0
-    busy, own, competitors, serving, completed, jobs = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for a in range(areas.counts[0]):
-        if not areas.members[a] >> tenant & 1:
-            continue
-        own += used[tenant, a] / cpus
-        for j in range(len(runnable)):
-            if priorities[j] < priorities[tenant] or not areas.members[a] >> j & 1:
-                continue
-            busy += used[j, a] / cpus
-            wanting = areas.sizes[a] * runnable[j] / max(areas.cpus_of[j], 1.0)
-            if service_s[j] > 0.0:
-                serving += used[j, a]
-                completed += used[j, a] / service_s[j]
-            else:
-                jobs += min(wanting, areas.sizes[a])
-            if j != tenant:
-                competitors += wanting
-    busy, competitors = min(busy, 1.0), competitors / cpus
-    servers = cpus * (1.0 - busy) + serving  # a whole number only by chance
-    whole = int(servers)
-    utilisation = min(serving / max(servers, _EPSILON), 1.0)
-    lower = erlang_c(whole, whole * utilisation) if whole > 0 else 1.0
-    upper = erlang_c(whole + 1, (whole + 1) * utilisation)
-    full = lower * (upper / max(lower, _EPSILON)) ** (servers - whole)
-    crowded = full * max(busy - own, 0.0) / max(busy, _EPSILON)
-    turn = turn_ms(slice_ms, competitors, realtime)
-    if crowded <= 0.0 or competitors <= 0.0:
-        return 0.0, 0.0, 0.0, competitors, turn
-    leave = completed / max(serving, _EPSILON) / 1000.0  # requests per ms and CPU
-    wait = 1.0 / ((1.0 - busy) * cpus * leave + 2.0 / turn)
-    everywhere = min(max(jobs - cpus + 1.0, 0.0), 1.0)  # one CPU without a job and jobs wander
-    if everywhere <= 0.0 or realtime:
-        return crowded, wait, crowded, competitors, turn
-    fair = cpus / (cpus + jobs)
-    running, ticked = own * cpus, _TICKED * slice_ms
-    late = min(running / service_s[tenant] * ticked / 1000.0, threads - running)
-    at_once = preempting(grouped, weight, running, late, serving / cpus, fair)
-    behind = min(max(serving / cpus - own, 0.0), crowded)  # other services, which have credit, too
-    met = crowded - at_once * (crowded - behind)
-    ticked = min(wait, ticked) if grouped else wait
-    stays = (at_once * behind / (leave + 2.0 / turn) + (1.0 - at_once) * crowded * ticked) / max(met, _EPSILON)
-    probability = crowded + everywhere * (met - crowded)
-    total = (1.0 - everywhere) * crowded * wait + everywhere * met * stays
-    return probability, total / max(probability, _EPSILON), crowded, competitors, turn
+    share = power / physical_cores
+    if share <= 1.0:
+        return turbo_ghz - (turbo_ghz - all_core_ghz) * min(1.0, 2.0 * share)
+    return all_core_ghz - (all_core_ghz - base_ghz) * min(1.0, (share - 1.0) / (_HEAVY - 1.0))

@@ -15,9 +15,11 @@ from osml.simulator.columns import (
     G_QUOTA,
     G_WEIGHT,
     MAX_AREAS,
+    P_ALL_CORE,
     P_BANDWIDTH,
     P_CLOCK,
     P_CORES,
+    P_CPU_GROUPS,
     P_LATENCY,
     P_LLC_GBPS,
     P_LLC_LATENCY,
@@ -28,10 +30,12 @@ from osml.simulator.columns import (
     S_CLOCK,
     S_LATENCY_NS,
     S_LLC_WAIT_NS,
+    S_PRESSURE,
     S_SIBLING,
     T_APKI,
     T_BYTES,
     T_CPI,
+    T_DEVICE_KIB,
     T_INSTRUCTIONS,
     T_LC,
     T_MLP,
@@ -65,9 +69,10 @@ _TOLERANCE = 1e-4
 # a request with a CPU to itself, requests/s wanted; CPUs at most, wanted, within reach and used; and scratch.
 (
     X_MISS, X_NS, X_SWITCHING, X_SERVICE_S, X_WANTED, X_MOST, X_DEMAND, X_CAPACITY, X_USED, X_SEEN, X_BESIDE,
-    X_WEIGHT, X_PRIORITY, X_RUNNABLE, X_RATE, X_HELD, X_FOOTPRINT,
+    X_WEIGHT, X_PRIORITY, X_RUNNABLE, X_RATE, X_HELD, X_FOOTPRINT, X_THREADS, X_SERVICE_MS, X_STALLED, X_PRESSURE,
+    X_APART,
     POINT_ROWS,
-) = range(18)  # fmt: skip
+) = range(23)  # fmt: skip
 
 
 class Work(NamedTuple):
@@ -93,9 +98,10 @@ def empty_work(tenants: int, ways: int) -> Work:
 
 
 @lean
-def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> None:
-    """What every tenant asks of the memory, given the CPU time it uses."""
+def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> float:
+    """What every tenant asks of the memory, given the CPU time it uses; returns what devices move for them in GB/s."""
     x, traffic = work.points, work.traffic
+    devices = 0.0
     for i in range(len(tenants)):
         misses = tenants[i, T_APKI] / 1000.0 * x[X_MISS, i]
         stall = misses / tenants[i, T_MLP] * x[X_SWITCHING, i]
@@ -111,6 +117,8 @@ def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, stat
             traffic[i, M_NOW] = served * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
             traffic[i, M_OPEN] = x[X_WANTED, i] * tenants[i, T_INSTRUCTIONS] * traffic[i, M_BYTES] / 1e9
             traffic[i, M_BUSY] = x[X_CAPACITY, i]
+            devices += served * tenants[i, T_DEVICE_KIB] * 1024.0 / 1e9
+    return devices
 
 
 @lean
@@ -156,11 +164,14 @@ def _speeds(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state
     """Nanoseconds per instruction and seconds per request at the latencies and the clock of `state`."""
     for i in range(len(tenants)):
         clock = min(state[i, S_CLOCK], grants[i, G_CLOCK])
-        speed = 1.0 - (1.0 - platform[P_SMT_SPEED]) * state[i, S_SIBLING]
+        slowed = 1.0 + (1.0 / platform[P_SMT_SPEED] - 1.0) * state[i, S_PRESSURE]
+        speed = 1.0 - (1.0 - 1.0 / slowed) * state[i, S_SIBLING]
         memory_ns = x[X_MISS, i] * state[i, S_LATENCY_NS] + state[i, S_LLC_WAIT_NS]
         stalled = tenants[i, T_APKI] / 1000.0 * memory_ns / tenants[i, T_MLP]
         x[X_NS, i] = (tenants[i, T_CPI] / (clock * speed) + stalled) * x[X_SWITCHING, i]
         x[X_SERVICE_S, i] = tenants[i, T_INSTRUCTIONS] * x[X_NS, i] * 1e-9
+        x[X_SERVICE_MS, i] = x[X_SERVICE_S, i] * 1000.0 * tenants[i, T_LC]
+        x[X_STALLED, i] = stalled * x[X_SWITCHING, i] / x[X_NS, i]
 
 
 @lean
@@ -176,33 +187,38 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
         # One value a node, also for a tenant who has just come.
         state[i, S_CLOCK], state[i, S_LLC_WAIT_NS] = state[0, S_CLOCK], state[0, S_LLC_WAIT_NS]
         x[X_WEIGHT, i], x[X_PRIORITY, i] = grants[i, G_WEIGHT], grants[i, G_PRIORITY]
+        if platform[P_CPU_GROUPS] == 0.0:  # plain threads: each weighs as much as any other
+            x[X_WEIGHT, i] *= tenants[i, T_THREADS]
         x[X_MOST, i] = min(tenants[i, T_THREADS], areas.cpus_of[i], grants[i, G_QUOTA]) * work.visits[V_RUNNING, i]
         excess = max(0.0, math.log2(tenants[i, T_THREADS] / areas.cpus_of[i]))
         x[X_SWITCHING, i] = 1.0 + tenants[i, T_SWITCH_COST] * excess
+        x[X_THREADS, i] = tenants[i, T_THREADS]
     rounds = 0
     while True:
         rounds += 1
         _speeds(platform, tenants, grants, state, x)
         _cpu_time(tenants, work)
-        _traffic(platform, tenants, grants, state, work)
-        settle(traffic, platform[P_BANDWIDTH], t0, a, b, seen, split)
-        sibling_busy(areas, used, beside)
+        devices = _traffic(platform, tenants, grants, state, work)
+        settle(traffic, platform[P_BANDWIDTH], t0, a, b, devices, seen, split)
+        sibling_busy(areas, used, x[X_THREADS], x[X_SERVICE_MS], x[X_STALLED], beside, x[X_PRESSURE], x[X_APART])
         power, accesses = 0.0, 0.0
         for i in range(n):
             power += x[X_USED, i] * tenants[i, T_POWER] * (1.0 - 0.5 * x[X_BESIDE, i])  # two siblings are one core
             accesses += x[X_USED, i] / x[X_NS, i] * tenants[i, T_APKI] / 1000.0
-        clock = frequency_ghz(platform[P_CLOCK], platform[P_TURBO], platform[P_CORES], power)
+        clock = frequency_ghz(platform[P_CLOCK], platform[P_ALL_CORE], platform[P_TURBO], platform[P_CORES], power)
         waiting = platform[P_LLC_LATENCY] * (rise(a, b, accesses * 64.0 / platform[P_LLC_GBPS]) - 1.0)
         moved = abs(clock / state[0, S_CLOCK] - 1.0)
         moved = max(moved, abs(waiting - state[0, S_LLC_WAIT_NS]) / platform[P_LLC_LATENCY])
         for i in range(n):
             moved = max(moved, abs(x[X_SEEN, i] / state[i, S_LATENCY_NS] - 1.0))
             moved = max(moved, abs(x[X_BESIDE, i] - state[i, S_SIBLING]))
+            moved = max(moved, abs(x[X_PRESSURE, i] - state[i, S_PRESSURE]) * x[X_BESIDE, i])
         if moved < _TOLERANCE or rounds >= _ROUNDS:
             return rounds
         keep = 0.0 if rounds <= _BOLD else 0.5 if rounds <= _HALVING else 0.8
         for i in range(n):
             state[i, S_LATENCY_NS] += (x[X_SEEN, i] - state[i, S_LATENCY_NS]) * (1.0 - keep)
             state[i, S_SIBLING] += (x[X_BESIDE, i] - state[i, S_SIBLING]) * (1.0 - keep)
+            state[i, S_PRESSURE] += (x[X_PRESSURE, i] - state[i, S_PRESSURE]) * (1.0 - keep)
             state[i, S_CLOCK] += (clock - state[i, S_CLOCK]) * (1.0 - keep)
             state[i, S_LLC_WAIT_NS] += (waiting - state[i, S_LLC_WAIT_NS]) * (1.0 - keep)

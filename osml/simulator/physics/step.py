@@ -12,6 +12,7 @@ from osml.base.jit import lean
 from osml.simulator.columns import (
     F_BACKLOG_MS_AFTER,
     F_BACKLOG_MS_BEFORE,
+    F_BACKLOG_SHARE,
     F_CLOCK,
     F_COMPLETED,
     F_CPU_S,
@@ -36,16 +37,23 @@ from osml.simulator.columns import (
     F_WAIT_MS,
     F_WAIT_PROBABILITY,
     G_CLOCK,
+    G_PERIOD_MS,
     G_QUOTA,
     G_SLICE_MS,
     G_WEIGHT,
     P_CORES,
     P_CPU_GROUPS,
+    P_EEVDF,
+    P_SMT_SPEED,
     P_WARMUP_S,
     P_WAY_MIB,
     P_WAYS,
     S_BACKLOG,
     S_CLOCK,
+    S_PRESSURE,
+    S_QUEUED,
+    S_SCORE,
+    S_SHOCK,
     T_APKI,
     T_BURSTINESS,
     T_BYTES,
@@ -65,8 +73,9 @@ from osml.simulator.columns import (
     IntArray,
 )
 from osml.simulator.physics.cache import insertion_ratio, miss_ratio, target_occupancy, warm
-from osml.simulator.physics.cpu import crowding, map_cpus
+from osml.simulator.physics.cpu import map_cpus
 from osml.simulator.physics.fixed_point import (
+    X_APART,
     X_CAPACITY,
     X_FOOTPRINT,
     X_HELD,
@@ -77,6 +86,7 @@ from osml.simulator.physics.fixed_point import (
     X_RUNNABLE,
     X_SEEN,
     X_SERVICE_S,
+    X_STALLED,
     X_USED,
     X_WANTED,
     Work,
@@ -91,10 +101,34 @@ from osml.simulator.physics.stations import (
     V_RUNNING,
     visit,
 )
-from osml.simulator.queueing import behind_backlog, percentiles, queue_response
+from osml.simulator.physics.waking import crowding, throttled, time_sharing
+from osml.simulator.queueing import (
+    MAX_UTILISATION,
+    behind_backlog,
+    build_up,
+    chance_factor,
+    common_share,
+    look_up_slow,
+    percentiles,
+    queue_response,
+    ramp,
+    relaxation_s,
+    spread_between,
+)
 
-_NEGLIGIBLE = 0.1
-"""A delay of at most this share of the service time is taken as a fixed part of it."""
+_SHORT, _LONG, _RARE = 0.03, 0.2, 2e-3
+"""A delay of at most the first share of the service time is taken as a fixed part of it, from the second share on as
+random: that of many short waits hardly varies. One that is rarer than the third does not show in a p99."""
+
+
+@lean
+def _delay(flows: FloatArray, i: int, probability: float, wait_ms: float) -> None:
+    """Add a delay that is 0 or exponential to the one that is there: one with the mean of both."""
+    if probability <= 0.0 or wait_ms <= 0.0:
+        return
+    mean = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS] + probability * wait_ms
+    flows[i, F_DELAY_PROBABILITY] += (1.0 - flows[i, F_DELAY_PROBABILITY]) * probability
+    flows[i, F_DELAY_MS] = mean / flows[i, F_DELAY_PROBABILITY]
 
 
 @lean
@@ -111,76 +145,112 @@ def _crowd(
             x[X_RUNNABLE, j] = tenants[j, T_THREADS] * work.visits[V_RUNNING, j]
         others += grants[j, G_WEIGHT] if j != i else 0.0
     weight = grants[i, G_WEIGHT]
-    slice_ms = grants[i, G_SLICE_MS] * min(4.0, others / max(n - 1, 1) / weight)
+    heavier = min(4.0, others / max(n - 1, 1) / weight)  # what the others weigh beside it
+    slice_ms = grants[i, G_SLICE_MS] * heavier
     probability, wait, crowded, competitors, turn = crowding(
         work.areas, work.used, x[X_RUNNABLE], x[X_SERVICE_S], x[X_PRIORITY], i, tenants[i, T_THREADS], slice_ms,
-        weight / 100.0, platform[P_CPU_GROUPS] > 0.0,
+        weight / 100.0, platform[P_CPU_GROUPS] > 0.0, platform[P_EEVDF] > 0.0,
     )  # fmt: skip
     if crowded <= 0.0:
         return service_ms
     # A request longer than a slice is put aside for its competitors again and again.
-    service_ms *= 1.0 + crowded * competitors * math.exp(-turn / competitors / service_ms)
-    if probability <= 0.0:
-        return service_ms
-    mean = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS] + probability * wait
-    flows[i, F_DELAY_PROBABILITY] += (1.0 - flows[i, F_DELAY_PROBABILITY]) * probability
-    flows[i, F_DELAY_MS] = mean / flows[i, F_DELAY_PROBABILITY]
+    service_ms *= 1.0 + crowded * competitors * heavier * math.exp(-turn / competitors / service_ms)
+    _delay(flows, i, probability, wait)
     return service_ms
 
 
 @lean
-def _respond(
-    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, state: FloatArray,
-    arrivals: float, dt: float, work: Work, flows: FloatArray, i: int,
+def _arrive(
+    tenants: FloatArray, grants: FloatArray, state: FloatArray, arrivals: float, dt: float, work: Work,
+    flows: FloatArray, i: int,
 ) -> None:  # fmt: skip
-    """Queue of one service: completions, backlog and the distribution of its response time.
+    """Queue of one service in front of its CPUs: completions, backlog, and how long requests wait.
 
     Beyond saturation the queue is a fluid: it grows by what is too much and must drain later, and everybody who
-    arrives waits for all that is before him.
+    arrives waits for all that is before him. What chance adds builds up from step to step.
     """
     x = work.points
-    capacity = x[X_CAPACITY, i] * tenants[i, T_USABLE]
-    flows[i, F_SERVICE_MS] = x[X_SERVICE_S, i] * 1000.0
-    by_cpu = capacity / x[X_SERVICE_S, i]
-    rate = min(by_cpu, work.visits[V_LIMIT, i])
-    before = state[i, S_BACKLOG]
-    after = max(0.0, before + (arrivals - rate) * dt)
-    completed = before + arrivals * dt - after
-    state[i, S_BACKLOG] = after = min(after, tenants[i, T_QUEUE_LIMIT])
-    flows[i, F_COMPLETED] = completed
-    flows[i, F_UTILISATION] = arrivals / rate
-    flows[i, F_BACKLOG_MS_BEFORE], flows[i, F_BACKLOG_MS_AFTER] = before / rate * 1000.0, after / rate * 1000.0
-
-    servers = max(1, math.ceil(x[X_CAPACITY, i] - 1e-6))
-    shown_ms = flows[i, F_SERVICE_MS] * servers / capacity
+    capacity, quota, period_ms = x[X_CAPACITY, i] * tenants[i, T_USABLE], grants[i, G_QUOTA], grants[i, G_PERIOD_MS]
+    rate = min(capacity / x[X_SERVICE_S, i], work.visits[V_LIMIT, i])
+    service_ms, threads = x[X_SERVICE_S, i] * 1000.0, tenants[i, T_THREADS]
+    within = x[X_CAPACITY, i]  # a quota does not stop threads from running side by side
+    limited = quota < min(threads, work.areas.cpus_of[i])
+    if limited:
+        within = min(threads, work.areas.cpus_of[i])
+    servers = max(1, math.ceil(within - 1e-6))
+    shown_ms = service_ms * servers / (within * tenants[i, T_USABLE])
     reaching = min(arrivals, work.visits[V_LIMIT, i])
-    wait = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
-    flows[i, F_WAIT_PROBABILITY] = wait[0]
-    first, last = min(before, after) / rate * 1000.0, max(before, after) / rate * 1000.0
-    flows[i, F_WAIT_MS] = behind_backlog(wait[1], first)
-    flows[i, F_DELAY_PROBABILITY] = work.visits[V_DELAY_PROBABILITY, i]
-    flows[i, F_DELAY_MS] = work.visits[V_DELAY_MS, i]
-    service_ms = flows[i, F_SERVICE_MS]
-    if grants[i, G_QUOTA] < work.areas.cpus_of[i]:
-        # Throttled: the CPUs stand still for the rest of each period.
-        flows[i, F_SERVICE_MS] = service_ms = service_ms * max(1.0, servers / x[X_CAPACITY, i])
+    probability, wait_ms = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
+
+    stationary = probability * wait_ms * min(arrivals, rate) / 1000.0
+    before = state[i, S_BACKLOG]
+    queued = min(state[i, S_QUEUED], stationary)
+    fluid = max(0.0, before + (arrivals - rate) * dt)
+    after = min(fluid, tenants[i, T_QUEUE_LIMIT])
+    gap = max(abs(1.0 - arrivals / rate), 1.0 - MAX_UTILISATION)
+    variability = tenants[i, T_CV2] + tenants[i, T_BURSTINESS]
+    memory_s = relaxation_s(shown_ms / 1000.0, variability, servers, gap)
+    share, end = build_up(queued / stationary if stationary > 0.0 else 1.0, dt / memory_s)
+    joined = min(stationary * end - queued, 0.5 * (before + arrivals * dt - fluid))
+    flows[i, F_COMPLETED] = before + arrivals * dt - fluid - joined
+    # Where the load has fallen, or capacity grown, the queue is longer than it stays: from now on that is a backlog.
+    state[i, S_BACKLOG] = after + state[i, S_QUEUED] - queued
+    state[i, S_QUEUED] = queued + joined
+    flows[i, F_UTILISATION] = arrivals / rate
+
+    chance, level = 1.0, 0.0
+    if not math.isnan(state[i, S_SHOCK]):
+        kept = math.exp(-dt / memory_s)
+        state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
+        spread = spread_between(dt / memory_s)
+        chance = chance_factor(spread, state[i, S_SCORE])
+        level = common_share(spread)
+    wait_ms = behind_backlog(wait_ms, min(before, after) / rate * 1000.0) * share * chance
+    turns, aside, aside_ms = time_sharing(within, threads, arrivals / rate, service_ms, tenants[i, T_CV2])
+    flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS] = aside, aside_ms * share * chance
+    if limited:
+        stop, stop_ms = throttled(quota, period_ms, arrivals / rate, service_ms, tenants[i, T_CV2], threads)
+        _delay(flows, i, stop, stop_ms * share * chance)
+    flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability * (1.0 - turns), wait_ms * (1.0 - level)
+    all_wait = probability * wait_ms * level
+    flows[i, F_BACKLOG_MS_BEFORE] = before / rate * 1000.0 + all_wait
+    flows[i, F_BACKLOG_MS_AFTER] = after / rate * 1000.0 + all_wait
+    flows[i, F_BACKLOG_SHARE] = 1.0
+    if after <= 0.0 and before > 0.0:  # drained before the step ends
+        flows[i, F_BACKLOG_SHARE] = min(1.0, before / (rate - arrivals) / dt)
+
+
+@lean
+def _respond(
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, state: FloatArray, work: Work,
+    flows: FloatArray, i: int,
+) -> None:  # fmt: skip
+    """The distribution of the response time of one service."""
+    x = work.points
+    _delay(flows, i, work.visits[V_DELAY_PROBABILITY, i], work.visits[V_DELAY_MS, i])
+    flows[i, F_SERVICE_MS] = service_ms = x[X_SERVICE_S, i] * 1000.0
+    slowed = (1.0 / platform[P_SMT_SPEED] - 1.0) * state[i, S_PRESSURE] * (1.0 - x[X_STALLED, i])
+    slow50, slow95, slow99 = look_up_slow(tables[int(tenants[i, T_TABLE])], x[X_APART, i], 1.0 + slowed)
     if work.areas.shared[i] > 0:
         flows[i, F_SERVICE_MS] = _crowd(platform, tenants, grants, work, flows, i)
     delay = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS]
-    if delay < _NEGLIGIBLE * flows[i, F_SERVICE_MS]:
-        flows[i, F_SERVICE_MS] += delay
-        flows[i, F_DELAY_PROBABILITY] = 0.0
-    if completed <= 0.0:
+    random = min(max((flows[i, F_DELAY_MS] / flows[i, F_SERVICE_MS] - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
+    random *= min(flows[i, F_DELAY_PROBABILITY] / _RARE, 1.0)
+    flows[i, F_SERVICE_MS] += (1.0 - random) * delay
+    flows[i, F_DELAY_PROBABILITY] *= random
+    if flows[i, F_COMPLETED] <= 0.0:
         flows[i, F_MEAN_MS] = flows[i, F_P50_MS] = flows[i, F_P95_MS] = flows[i, F_P99_MS] = math.nan
         return
     mean, p50, p95, p99 = percentiles(
         tables[int(tenants[i, T_TABLE])], flows[i, F_SERVICE_MS], tenants[i, T_CV2], flows[i, F_WAIT_PROBABILITY],
         flows[i, F_WAIT_MS], flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS],
     )  # fmt: skip
-    flows[i, F_MEAN_MS] = mean + (first + last) / 2.0
-    flows[i, F_P50_MS] = p50 + first + 0.50 * (last - first)
-    flows[i, F_P95_MS] = p95 + first + 0.95 * (last - first)
-    flows[i, F_P99_MS] = p99 + first + 0.99 * (last - first)
+    before, after, share = flows[i, F_BACKLOG_MS_BEFORE], flows[i, F_BACKLOG_MS_AFTER], flows[i, F_BACKLOG_SHARE]
+    first, last = min(before, after), max(before, after)
+    flows[i, F_MEAN_MS] = mean + first + 0.5 * (last - first) * share
+    flows[i, F_P50_MS] = max(p50 + slow50 * service_ms, 0.5 * p50) + ramp(0.50, first, last, share)
+    flows[i, F_P95_MS] = p95 + slow95 * service_ms + ramp(0.95, first, last, share)
+    flows[i, F_P99_MS] = p99 + slow99 * service_ms + ramp(0.99, first, last, share)
 
 
 @lean
@@ -265,7 +335,8 @@ def step_node(
     for i in range(n):
         flows[i, :] = 0.0
         if tenants[i, T_LC] > 0.0:
-            _respond(platform, tenants, tables, grants, state, arrivals[i], dt, work, flows, i)
+            _arrive(tenants, grants, state, arrivals[i], dt, work, flows, i)
+            _respond(platform, tenants, tables, grants, state, work, flows, i)
         _count(platform, tenants, grants, state, dt, work, flows, i)
     _refill(platform, tenants, masks, occupancy, dt, work, flows)
     return rounds

@@ -15,12 +15,14 @@ import numpy as np
 from osml.base.jit import compiled
 from osml.simulator.columns import FloatArray
 from osml.simulator.queueing.distribution import lognormal_shape, mean_ms, normal_tail, quantile
+from osml.simulator.queueing.mixture import slow_share_extra
 
 PERCENTILES: FloatArray = np.array([0.50, 0.95, 0.99])
 _STEPS_PROBABILITY = 99
 _STEPS_SHARE = 40
-TABLE_SHAPE = (_STEPS_PROBABILITY + 1, _STEPS_SHARE + 1, 3)
-"""Shape of the table of one service."""
+_STEPS_SLOW, _MOST_RATIO = 31, 3.0
+TABLE_SHAPE = (_STEPS_PROBABILITY + _STEPS_SLOW + 2, _STEPS_SHARE + 1, 3)
+"""Shape of the table of one service: response times first, then what slow requests add (`look_up_slow`)."""
 
 # A short Gauss-Legendre rule on (0, 1): enough for three percentiles.
 _X, _W = np.polynomial.legendre.leggauss(10)
@@ -42,6 +44,12 @@ def _fill(cv2: float, table: FloatArray) -> None:
             share = min(j / _STEPS_SHARE, 1.0 - 1e-6)
             for k in range(3):
                 table[i, j, k] = quantile(PERCENTILES[k], 1.0 - share, cv2, probability, share, 0.0, 0.0)
+    for i in range(_STEPS_SLOW + 1):
+        for j in range(_STEPS_SHARE + 1):
+            ratio = 1.0 + (_MOST_RATIO - 1.0) * j / _STEPS_SHARE
+            for k in range(3):
+                extra = slow_share_extra(PERCENTILES[k], cv2, (i / _STEPS_SLOW) ** 3, ratio)
+                table[_STEPS_PROBABILITY + 1 + i, j, k] = extra
 
 
 @cache
@@ -72,6 +80,26 @@ def look_up(
     p95 = a * t[i, j, 1] + b * t[i, j1, 1] + c * t[i1, j, 1] + d * t[i1, j1, 1]
     p99 = a * t[i, j, 2] + b * t[i, j1, 2] + c * t[i1, j, 2] + d * t[i1, j1, 2]
     return scale * p50, scale * p95, scale * p99
+
+
+@compiled
+def look_up_slow(table: FloatArray, slow: float, ratio: float) -> tuple[float, float, float]:
+    """What a share `slow` of requests that take `ratio` times as long adds to p50, p95 and p99, in mean service times.
+
+    Steps are even in the third root of the share, since one slow request in a hundred makes a p99.
+    """
+    x = math.pow(min(max(slow, 0.0), 1.0), 1.0 / 3.0) * _STEPS_SLOW
+    y = min(max((ratio - 1.0) / (_MOST_RATIO - 1.0), 0.0), 1.0) * _STEPS_SHARE
+    i, j = min(int(x), _STEPS_SLOW - 1), min(int(y), _STEPS_SHARE - 1)
+    x -= i
+    y -= j
+    i += _STEPS_PROBABILITY + 1
+    a, b, c, d = (1.0 - x) * (1.0 - y), (1.0 - x) * y, x * (1.0 - y), x * y
+    t, j1, i1 = table, j + 1, i + 1
+    p50 = a * t[i, j, 0] + b * t[i, j1, 0] + c * t[i1, j, 0] + d * t[i1, j1, 0]
+    p95 = a * t[i, j, 1] + b * t[i, j1, 1] + c * t[i1, j, 1] + d * t[i1, j1, 1]
+    p99 = a * t[i, j, 2] + b * t[i, j1, 2] + c * t[i1, j, 2] + d * t[i1, j1, 2]
+    return p50, p95, p99
 
 
 @compiled

@@ -19,6 +19,7 @@ from osml.predictors.metadata import PART
 from osml.simulator import catalogs
 from osml.simulator.cut_down import cut_down, resized_service
 from osml.simulator.models import PlatformModel, ServiceModel
+from osml.simulator.programs import measured_programs
 from osml.simulator.state import Node
 from osml.simulator.steady import steady
 from osml.simulator.surface import ideal_ms, tail_ms, whole_node
@@ -28,7 +29,11 @@ VARIANT = "~"
 MOST_VARIANTS = 10_000
 
 _SIZE, _SHAPE = 4.0, 2.0
-"""Sizes (work of a request, working set, ...) are drawn log-uniformly within x1/4 to x4, other traits x1/2 to x2."""
+"""Work of a request and target are drawn log-uniformly within x1/4 to x4, other traits x1/2 to x2."""
+
+_NEAR, _LATENCY_NS = 1.3, 85.0
+"""How it uses the cache is that of a measured program, drawn uniformly, within x1/1.3 to x1.3; its
+misses cost what they cost there, beside a memory of so many ns."""
 
 _SERIAL = (1 / 32, 2.0)
 """The part of a request that only one can be in, relative to its work: mostly less, so that cores are what limits."""
@@ -38,6 +43,9 @@ _CORES = (4, 32)
 
 _WAYS = (8, 20)
 """Ways of its cache, drawn uniformly."""
+
+_ALL_CORES = 0.4
+"""Where between base and turbo the clock of all cores is: the mean of the catalog's."""
 
 _CLOCK, _ROOM = 1.3, 2.0
 """Its clocks are drawn log-uniformly within x1/1.3 to x1.3, bandwidth and size of a way within x1/2 to x2."""
@@ -124,6 +132,7 @@ def _made_up(base: PlatformModel, name: str) -> PlatformModel:
         physical_cores=cores,
         cpus=cores * int(rng.integers(1, 3)),
         frequency_ghz=round(clock, 2),
+        all_core_ghz=round(clock + max(turbo - clock, 0.0) * _ALL_CORES, 2),
         turbo_ghz=round(max(clock, turbo), 2),
         ways=int(rng.integers(_WAYS[0], _WAYS[1] + 1)),
         way_mib=round(base.way_mib * times(_ROOM), 2),
@@ -139,7 +148,9 @@ def _drawn(service: ServiceModel) -> ServiceModel:
     def times(most: float) -> float:
         return float(most ** rng.uniform(-1, 1))
 
-    memory = service.memory
+    programs, memory = measured_programs(), service.memory
+    program = programs[int(rng.integers(len(programs)))]
+    drawn = program.behaviour(_LATENCY_NS, memory.footprint_mib, memory.power)
     low, high = (float(np.log(share)) for share in _SERIAL)
     work, waits = times(_SIZE), float(np.exp(rng.uniform(low, high)))
     return replace(
@@ -151,14 +162,10 @@ def _drawn(service: ServiceModel) -> ServiceModel:
         cv2=service.cv2 * times(_SHAPE),
         burstiness=max(1.0, service.burstiness * times(_SHAPE)),
         memory=replace(
-            memory,
-            cpi=memory.cpi * times(_SHAPE),
-            apki=memory.apki * times(_SIZE),
-            miss_min=min(0.9, memory.miss_min * times(_SHAPE)),
-            working_set_mib=memory.working_set_mib * times(_SIZE),
-            steepness=memory.steepness * times(_SHAPE),
-            mlp=max(1.0, memory.mlp * times(_SHAPE)),
-            bytes_per_miss=max(64.0, memory.bytes_per_miss * times(_SHAPE)),
+            drawn,
+            apki=drawn.apki * times(_NEAR),
+            working_set_mib=drawn.working_set_mib * times(_NEAR),
+            steepness=drawn.steepness * times(_NEAR),
         ),
     )
 

@@ -1,0 +1,1 @@
+"""CLITE (Patel and Tiwari, HPCA 2020): its figures from worker threads on hyperthreads."""
