@@ -1,4 +1,4 @@
-"""`osml lab simulator oracle`: the exact best partition of a mix."""
+"""`osml lab simulator oracle`: the exact best partition of a mix into isolated parts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from rich.table import Table
 
 from osml.simulator.mix import node_of, parse_mix, scaling_notes
 from osml.simulator.oracle import Answer, best_partition
+from osml.simulator.oracle.partitions import Outcome
+from osml.simulator.oracle.shared import settle_shared
 from osml.simulator.state import Node
 
 
@@ -20,7 +22,7 @@ def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def _document(node: Node, mix: str, answer: Answer) -> dict[str, Any]:
+def _document(node: Node, mix: str, answer: Answer, sharing: Outcome) -> dict[str, Any]:
     """The JSON document. `cores_used` and `ways_used` are those of LC services; BE jobs share what is left."""
     n = len(node.services)
     rows = [(service.name, answer.partition[i]) for i, service in enumerate(node.services)]
@@ -41,13 +43,13 @@ def _document(node: Node, mix: str, answer: Answer) -> dict[str, Any]:
             {"name": job.name, "slowdown": _finite(slow)}
             for job, slow in zip(node.jobs, answer.outcome.slowdowns, strict=True)
         ],
-        "missing": answer.missing, "notes": scaling_notes(node),
+        "missing": answer.missing, "sharing_feasible": sharing.feasible, "sharing_e_s": sharing.e_s, "notes": scaling_notes(node),
         "proven": answer.proven,
         "nodes_evaluated": answer.nodes, "bound_evaluations": answer.cells, "seconds": answer.seconds,
     }  # fmt: skip
 
 
-def _show(node: Node, mix: str, answer: Answer) -> None:
+def _show(node: Node, mix: str, answer: Answer, sharing: Outcome) -> None:
     console, n, reached = Console(), len(node.services), answer.outcome
     table = Table(title=f"Best partition of {mix} on {node.platform.id} (simulated)", title_justify="left")
     table.add_column("service")
@@ -85,6 +87,8 @@ def _show(node: Node, mix: str, answer: Answer) -> None:
             console.print(f"  {sentence}", highlight=False, soft_wrap=True)
     if not answer.proven:
         console.print("the time limit ended the search: a better partition can exist", highlight=False)
+    if sharing.feasible and not reached.feasible:
+        console.print("one region that all tenants share meets all targets", highlight=False)
     console.print(f"E_S {reached.e_s:.4f}", highlight=False)
     console.print(
         f"{answer.nodes} whole nodes and {answer.cells} bounds evaluated in {answer.seconds:.2f} s", highlight=False
@@ -99,7 +103,10 @@ def oracle(
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Find the exact best partition of a mix: fewest resources that meet all targets, else lowest E_S."""
+    """Find the best partition of a mix into isolated parts: fewest resources that meet all targets, else lowest E_S.
+
+    Where one region that all tenants share meets all targets and no isolated parts do, the command says so.
+    """
     parsed = parse_mix(mix)
     node = node_of(parsed, platform)
     for note in scaling_notes(node):
@@ -112,7 +119,8 @@ def oracle(
             limit_s,
             lambda what: status.update(f"{what} (the first run compiles for about a minute)"),
         )
+    sharing = settle_shared(node, parsed.loads)
     if json:
-        sys.stdout.write(msgspec.json.encode(_document(node, str(parsed), answer)).decode() + "\n")
+        sys.stdout.write(msgspec.json.encode(_document(node, str(parsed), answer, sharing)).decode() + "\n")
     else:
-        _show(node, str(parsed), answer)
+        _show(node, str(parsed), answer, sharing)

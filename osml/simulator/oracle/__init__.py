@@ -1,4 +1,4 @@
-"""The oracle: the exact best partition of a mix on the virtual node."""
+"""The oracle: the exact best partition of a mix into isolated parts on the virtual node."""
 
 from osml.simulator.oracle.search import Answer, best_partition
 

@@ -1,4 +1,4 @@
-"""The exact best partition of a mix (docs/reference/labels.md has the argument).
+"""The exact best partition of a mix into isolated parts (docs/reference/labels.md has the argument).
 
 Feasible mixes: branch and bound on cost. Cells that a service cannot meet its target with, beside the least that the
 others can do to it, are left out; a first feasible partition bounds what everybody can get, which makes "the least"
@@ -259,7 +259,7 @@ class Search:
 def best_partition(
     node: Node, loads: Mapping[str, float], limit_s: float | None = None, say: Callable[[str], None] | None = None
 ) -> Answer:
-    """The exact best partition of a node under loads (fractions of max load).
+    """The exact best partition of a node into isolated parts, under loads (fractions of max load).
 
     Feasible: the least cost (share of cores plus share of ways that LC services hold), ties by E_S, then the
     lexicographically first (cores and ways of the first service, of the second, ...). Otherwise the least E_S among

@@ -19,9 +19,9 @@ class DemoSettings:
 
     out: Path
     platform: str = "e5-2697v4"
-    lc: dict[str, float] = field(default_factory=lambda: {"moses": 0.4, "img-dnn": 0.6, "xapian": 0.5})
+    lc: dict[str, float] = field(default_factory=lambda: {"moses": 0.3, "img-dnn": 0.4, "xapian": 0.2})
     be: tuple[str, ...] = ("stream",)
-    step: dict[str, float] = field(default_factory=lambda: {"xapian": 0.7})
+    step: dict[str, float] = field(default_factory=lambda: {"xapian": 0.3})
     policy: str = DEFAULT_POLICY
     unmanaged_s: int = 60
     managed_s: int = 180
