@@ -16,6 +16,7 @@ import yaml
 from typer.testing import CliRunner
 
 from osml.base.failure import Failure, InputError
+from osml.simulator import catalogs
 from osml.simulator.commands import app
 from osml.simulator.mount import fuse_files
 from osml.simulator.mount.node_process import MountOptions, NodeProcess
@@ -211,7 +212,8 @@ def test_the_agents_configuration_matches_the_node(tmp_path):
     assert config["time_scale"] == 20
     assert config["roots"]["resctrl"] == str(folder / "resctrl")
     moses, _, stream = config["services"]
-    assert (moses["class"], moses["target_ms"], moses["match"]) == ("lc", 10.0, {"cgroup": "lc/moses"})
+    assert (moses["class"], moses["match"]) == ("lc", {"cgroup": "lc/moses"})
+    assert moses["target_ms"] == catalogs.service("moses", "e5-2697v4").target_ms
     assert 0 < moses["ideal_ms"] < moses["target_ms"]
     assert moses["latency"]["file"] == str(folder / "telemetry/moses.jsonl")
     assert (stream["class"], stream["ipc_solo"] > 0) == ("be", True)

@@ -112,7 +112,7 @@ def test_a_run_makes_one_row_a_mix_policy_and_seed_with_its_metadata(tmp_path: P
     assert (by["hopeless", "even"]["converged"], by["hopeless", "even"]["emu"]) == (False, 0.0)
     assert by["searched", "oracle"]["searched_load"] in (0.6, 1.0)
     assert by["searched", "oracle"]["emu"] == pytest.approx(0.2 + by["searched", "oracle"]["searched_load"])
-    note = json.loads(pq.read_schema(tmp_path / "out" / "results.parquet").metadata[b"osml.lab.bench"])
+    note = json.loads(pq.read_schema(tmp_path / "out" / "results.parquet").metadata[b"osml.bench"])
     assert (note["suite"], note["seeds"], note["simulated"]) == ("small", 1, True)
     assert metadata["failures"] == {}
 

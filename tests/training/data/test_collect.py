@@ -38,11 +38,10 @@ def hashes(folder: Path) -> dict[str, str]:
 def test_without_noise_a_run_alone_is_the_surface_of_the_virtual_node(small_sweep: Sweeps) -> None:
     run = Run("e5-2697v4", "moses", 36, 0.4, (), (), (), 7)
     found = simulate.simulate(run, small_sweep(samples=1, noise=False)).own[:, :, 0, 3]  # p99
-    wanted = p99_surface(catalogs.platform("e5-2697v4"), catalogs.service("moses", "e5-2697v4"), 0.4)
-    settled = wanted < 300.0  # beyond, the backlog has grown for a second more
-    assert settled.mean() > 0.8
-    np.testing.assert_allclose(found[settled], wanted[settled], rtol=2e-3)
-    assert (found[~settled] >= wanted[~settled]).all()
+    platform, moses = catalogs.platform("e5-2697v4"), catalogs.service("moses", "e5-2697v4")
+    before, wanted = (p99_surface(platform, moses, 0.4, seconds=seconds) for seconds in (20.0, 21.0))
+    np.testing.assert_allclose(found, wanted, rtol=2e-3)  # measured in the second after the 20 of the warm-up
+    assert 0.8 < (wanted < before * 1.001).mean() < 1.0  # the others are too small: their backlog has grown
 
 
 def test_beside_neighbours_it_is_the_settled_node_with_their_grants(small_sweep: Sweeps) -> None:
