@@ -53,7 +53,8 @@ def test_who_alone_misses_its_target_while_all_share_has_a_cell_beside_the_other
 
 
 def test_a_cell_beside_all_others_is_over_when_a_load_moves() -> None:
-    _, loop = run_mix("masstree=0.4,memcached=0.1,sphinx=0.6", "osml", 45, traces={"sphinx": Steps(0.6, ((25.0, 0.1),))})
+    falling = Steps(0.6, ((25.0, 0.1),))
+    _, loop = run_mix("masstree=0.4,memcached=0.1,sphinx=0.6", "osml", 45, traces={"sphinx": falling})
     assert _owners(loop) == [1, 1, 1]
 
 

@@ -18,9 +18,9 @@ from msgspec import Struct
 
 from osml.allocation.policy import Plan
 from osml.domain import Infeasible, Observation, Partition, Platform, Reason, Region
-from osml.simulator.oracle.shared import settle_shared
 from osml.simulator.oracle import Answer, best_partition
 from osml.simulator.oracle.partitions import Outcome
+from osml.simulator.oracle.shared import settle_shared
 from osml.simulator.state import Node
 
 NAME, ISOLATED = "oracle", "oracle:isolated"

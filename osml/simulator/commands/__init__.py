@@ -8,6 +8,7 @@ from osml.simulator.commands.crosscheck import crosscheck
 from osml.simulator.commands.fit import fit
 from osml.simulator.commands.mount import mount
 from osml.simulator.commands.oracle import oracle
+from osml.simulator.commands.sensitivity import sensitivity
 from osml.simulator.commands.surface import surface
 from osml.simulator.commands.validate import validate
 
@@ -17,5 +18,6 @@ app.command("crosscheck")(crosscheck)
 app.command("fit")(fit)
 app.command("mount")(mount)
 app.command("oracle")(oracle)
+app.command("sensitivity")(sensitivity)
 app.command("surface")(surface)
 app.command("validate")(validate)

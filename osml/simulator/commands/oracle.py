@@ -43,7 +43,8 @@ def _document(node: Node, mix: str, answer: Answer, sharing: Outcome) -> dict[st
             {"name": job.name, "slowdown": _finite(slow)}
             for job, slow in zip(node.jobs, answer.outcome.slowdowns, strict=True)
         ],
-        "missing": answer.missing, "sharing_feasible": sharing.feasible, "sharing_e_s": sharing.e_s, "notes": scaling_notes(node),
+        "missing": answer.missing,
+        "sharing_feasible": sharing.feasible, "sharing_e_s": sharing.e_s, "notes": scaling_notes(node),
         "proven": answer.proven,
         "nodes_evaluated": answer.nodes, "bound_evaluations": answer.cells, "seconds": answer.seconds,
     }  # fmt: skip
