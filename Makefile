@@ -9,7 +9,7 @@ AGENT := actuator/build/release/osml-agent
 .PHONY: demo live dispatch-testbed check test test-training test-slow fuzz bench results lint tidy format agent pictures docs
 .PHONY: clean coverage test-cpp test-python
 
-demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 2 minutes, no root
+demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 4 minutes, no root
 	$(RUN) osml run demo $(ARGS)
 
 live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (root)
