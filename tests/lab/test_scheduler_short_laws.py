@@ -19,7 +19,7 @@ def simulated(level, machine, kernel, *tenants, seconds=20.0):
 
 def test_time_sharing_lengthens_the_tail():
     service = Service(36, rate=0.85 * 4 / 5e-3, work_ms=5.0, cv2=CV2)
-    law = law_quantile(0.99, 5.0, CV2, laws.time_sharing(4, 0.85, 5.0, CV2))
+    law = law_quantile(0.99, 5.0, CV2, laws.time_sharing(4, 36, 0.85, 5.0, CV2))
     assert law == pytest.approx(simulated(0.99, Machine(4), cfs(36), service, seconds=40.0), rel=0.2)
     assert law > 2.0 * law_quantile(0.99, 5.0, CV2, laws.first_come(4, 0.85, 5.0, CV2))
 

@@ -59,7 +59,7 @@ MIXES = (
 _COMPILED = {
     "queueing.response": ("MAX_UTILISATION",),
     "queueing.transient": ("_COMMON",),
-    "physics.cpu": ("_HABIT", "_MOVED_MS", "_COMING_AND_GOING", "CALMED", "_HEAVY"),
+    "physics.cpu": ("HABIT", "MOVED_MS", "_COMING_AND_GOING", "CALMED", "_HEAVY"),
     "physics.memory": ("MAX_UTILISATION", "_POLE", "_LEAST_SHARE"),
     "physics.stations": ("_FULL", "_DISK_SLICE_MS"),
     "physics.step": ("_SHORT", "_LONG", "_RARE"),
@@ -78,7 +78,7 @@ _PLATFORM_FIELDS = (
 
 _AT_MOST = {
     "smt_speed": 1.0, "usable_bandwidth": 1.0, "miss_min": 0.99, "MAX_UTILISATION": 0.995, "_FULL": 0.995,
-    "CALMED": 1.0, "_HABIT": 1.0, "KNEE": 0.99,
+    "CALMED": 1.0, "HABIT": 1.0, "KNEE": 0.99,
 }  # fmt: skip
 """Shares stay shares."""
 

@@ -169,7 +169,7 @@ def packed_excess(running: float, cores: float) -> float:
     return cores * spread * (density + z * 0.5 * math.erfc(-z / math.sqrt(2.0)))
 
 
-_HABIT, _MOVED_MS = 0.794, 19.9
+HABIT, MOVED_MS = 0.794, 19.9
 """A thread that wakes goes back to its CPU where that is idle, whatever its sibling does; long work is moved (D10)."""
 
 
@@ -182,7 +182,7 @@ def _paired(areas: Areas, used: FloatArray, threads: FloatArray, service_ms: Flo
             homes += threads[i] * areas.sizes[a] / max(areas.cpus_of[i], 1.0)
             running += used[i, a]
             if service_ms[i] > 0.0:
-                habit += used[i, a] / (1.0 + service_ms[i] / _MOVED_MS)
+                habit += used[i, a] / (1.0 + service_ms[i] / MOVED_MS)
     if running <= _EPSILON or pairs <= 0.0:
         return 0.0
     size = areas.sizes[a]
@@ -191,7 +191,7 @@ def _paired(areas: Areas, used: FloatArray, threads: FloatArray, service_ms: Flo
     packed = min(2.0 * packed_excess(running, cores) / running, most)
     homes = min(homes, size)
     met = 2.0 * max(homes - cores, 0.0) / homes * running / homes  # by threads that all keep to a CPU of their own
-    return packed + max(met - packed, 0.0) * _HABIT * habit / running
+    return packed + max(met - packed, 0.0) * HABIT * habit / running
 
 
 @lean

@@ -71,6 +71,15 @@ def erlang_between(servers: float, offered: float) -> float:
 
 
 @lean
+def group_bound_ms(part: float, own: float, used: float, service_ms: float) -> float:
+    """Longest mean wait of a service in a CPU group beside jobs, with least slices of 3 ms (D3).
+
+    `part` are the CPUs without a job over those that services use (at most 1), `own` is what a thread uses of a CPU.
+    """
+    return (1.63 + 1.33 * service_ms) * part**-0.556 * own**0.851 * max(used, _EPSILON) ** -0.663
+
+
+@lean
 def beside_jobs(
     free: float, used: float, own: float, service_ms: float, slice_ms: float, grouped: bool
 ) -> tuple[float, float]:
@@ -83,7 +92,7 @@ def beside_jobs(
     full, scale = erlang_between(free, used), slice_ms / _LAW_SLICE_MS
     part = min(free / max(used, _EPSILON), 1.0)
     if grouped:
-        bound = (1.63 + 1.33 * service_ms) * part**-0.556 * own**0.851 * max(used, _EPSILON) ** -0.663 * scale
+        bound = group_bound_ms(part, own, used, service_ms) * scale
     else:
         bound = (0.2 + 0.3 * service_ms) * (1.0 + 1.5 * own) * scale
     if free <= used:
@@ -208,8 +217,8 @@ def throttled(
     """(share of requests that wait for the end of a period, how long in ms) under a quota of CPU time.
 
     With D, the decay of the work that waits for a server as fast as the quota, and a head start of what is left of the
-    period. A threads' overrun until a tick sees it counts for it. 576 cases of the simulation, quotas from 1.5 (D4).
-    A request longer than its threads' part of the quota is stopped once a period on its way.
+    period. What each thread may overrun until a tick sees it counts, too. 576 cases of the simulation, quotas from 1.5
+    (D4). A request longer than its threads' part of the quota is stopped once a period on its way.
     """
     load = min(utilisation, 0.985)
     decay = 0.67 * load * service_ms * (1.0 + cv2) / (2.0 * quota * (1.0 - load))

@@ -39,6 +39,12 @@ def plain_service(platform: PlatformModel, rate: float, work_ms: float, cv2: flo
     )  # fmt: skip
 
 
+def plain_job(threads: int) -> JobModel:
+    """A job that only computes, on so many threads."""
+    first = catalogs.job(catalogs.job_names()[0])
+    return replace(first, threads=threads, disk_mbps=0.0, network_gbps=0.0, memory=plain_memory(first.memory))
+
+
 def node_flows(
     loads: list[float],
     cpus: int,
@@ -63,8 +69,7 @@ def node_flows(
     grants = [Grant(every, ways, cpu_quota=quota, cpu_period_ms=period_ms, cpu_weight=100.0 * weight)]
     programs: tuple[JobModel, ...] = ()
     if jobs:
-        job = catalogs.job(catalogs.job_names()[0])
-        programs = (replace(job, threads=jobs, disk_mbps=0.0, network_gbps=0.0, memory=plain_memory(job.memory)),)
+        programs = (plain_job(jobs),)
         grants.append(Grant(every, ways))
     node = Node(platform, (service,), programs)
     state, flows = initial_state(node), list[Flow]()

@@ -86,7 +86,7 @@ def many_threads() -> None:
                 rate = load * cpus / work * 1000.0
                 seen = _run(Machine(cpus), cfs(36), Service(36, rate=rate, work_ms=work, cv2=_CV2), None, 60_000)
                 node = node_flows([1.0] * 3, cpus, rate, work, _CV2, 36)[-1].p99_ms
-                law = law_quantile(0.99, work, _CV2, laws.time_sharing(cpus, load, work, _CV2))
+                law = law_quantile(0.99, work, _CV2, laws.time_sharing(cpus, 36, load, work, _CV2))
                 _line(cpus, work, load, seen.quantile(0.99), node, law)
 
 

@@ -3,12 +3,16 @@
 They give what the node's distribution of response times takes: (wait_probability, wait_ms, delay_probability,
 delay_ms), a wait for a server and a delay by the scheduler, each zero or exponential and independent. Work is lognormal
 with mean `work_ms` and squared coefficient of variation `cv2`. Errors are of ln(law / simulation).
+Where the node of osml.simulator uses a law, its formula is called here, not repeated.
 """
 
 from __future__ import annotations
 
 import math
 from typing import NamedTuple
+
+from osml.simulator.physics import cpu, waking
+from osml.simulator.queueing import erlang_c
 
 
 class Delays(NamedTuple):
@@ -25,21 +29,11 @@ class Delays(NamedTuple):
         return self.wait_probability * self.wait_ms + self.delay_probability * self.delay_ms
 
 
-def _erlang_c(servers: int, offered: float) -> float:
-    """Probability of waiting in M/M/n; 1 where it is overloaded."""
-    if offered >= servers:
-        return 1.0
-    blocked = 1.0
-    for k in range(1, servers + 1):
-        blocked = offered * blocked / (k + offered * blocked)
-    return blocked / (1.0 - offered / servers * (1.0 - blocked))
-
-
 def _queue(servers: int, offered: float, work_ms: float, cv2: float) -> tuple[float, float]:
     """(probability, mean wait of those who wait) with n servers (M/M/n x (1 + cv2)/2); infinite in overload."""
     if offered >= servers:
         return 1.0, math.inf
-    return _erlang_c(servers, offered), 0.5 * (1.0 + cv2) * work_ms / (servers - offered)
+    return erlang_c(servers, offered), 0.5 * (1.0 + cv2) * work_ms / (servers - offered)
 
 
 def sibling_share(busy: float, cores: int, core_first: bool, work_ms: float) -> float:
@@ -50,14 +44,11 @@ def sibling_share(busy: float, cores: int, core_first: bool, work_ms: float) -> 
     Linux does) meet their sibling as independent events do, with a share of 0.79; active balance undoes that for work
     beyond 20 ms. 144 cases, 2 to 18 cores: mean error 0.022, largest 0.09 (in share, not its logarithm).
     """
-    spread = 0.923 * math.sqrt(2.0 * busy) * cores**-0.36
-    z = (2.0 * busy - 1.0) / spread
-    density = math.exp(-0.5 * z * z) / math.sqrt(2.0 * math.pi)
-    excess = spread * (density + z * 0.5 * math.erfc(-z / math.sqrt(2.0)))
-    packed = min(excess / busy, 1.0)
+    running = 2.0 * busy * cores
+    packed = min(2.0 * cpu.packed_excess(running, float(cores)) / running, 1.0)
     if core_first or packed >= busy:
         return packed
-    return packed + (busy - packed) * 0.794 / (1.0 + work_ms / 19.9)
+    return packed + (busy - packed) * cpu.HABIT / (1.0 + work_ms / cpu.MOVED_MS)
 
 
 def first_come(cpus: int, utilisation: float, work_ms: float, cv2: float) -> Delays:
@@ -65,7 +56,7 @@ def first_come(cpus: int, utilisation: float, work_ms: float, cv2: float) -> Del
     return Delays(*_queue(cpus, cpus * utilisation, work_ms, cv2), 0.0, 0.0)
 
 
-def time_sharing(cpus: int, utilisation: float, work_ms: float, cv2: float) -> Delays:
+def time_sharing(cpus: int, threads: int, utilisation: float, work_ms: float, cv2: float) -> Delays:
     """D6: many more threads than CPUs. A part of the wait goes to the few who are put aside within a request.
 
     Sharing keeps the mean at that of M/M/n; a request is put aside at all with 1 - exp(-work / 15 ms). Fitted to 36
@@ -73,10 +64,8 @@ def time_sharing(cpus: int, utilisation: float, work_ms: float, cv2: float) -> D
     mean error 0.11, largest 0.40; first come first served: 0.48 and 1.34.
     """
     full, wait = _queue(cpus, cpus * utilisation, work_ms, cv2)
-    shared = 1.0 - 0.66 / (1.0 + work_ms / 3.16)
-    put_aside = full * (1.0 - math.exp(-work_ms / 15.2))
-    mean = shared * full * work_ms / (cpus * (1.0 - utilisation))
-    return Delays(full * (1.0 - shared), wait, put_aside, mean / put_aside)
+    shared, aside, aside_ms = waking.time_sharing(float(cpus), float(threads), utilisation, work_ms, cv2)
+    return Delays(full * (1.0 - shared), wait, aside, aside_ms)
 
 
 def throttled(quota: float, period_ms: float, load: float, work_ms: float, cv2: float, threads: int) -> Delays:
@@ -88,24 +77,15 @@ def throttled(quota: float, period_ms: float, load: float, work_ms: float, cv2: 
     10 to 100 ms, quotas of 1.5 to 3, 4 to 16 threads, work of 0.3 to 5 ms, load 0.3 to 0.9: p99 of 576 cases, mean
     error 0.06, median 0.013, largest 0.51.
     """
-    decay = 0.67 * load * work_ms * (1.0 + cv2) / (2.0 * quota * (1.0 - load))
-    ends = math.exp(-0.659 * math.sqrt((1.0 - load) * period_ms / decay))
-    overrun = math.exp(-0.169 * threads / (quota * decay))
-    over = math.exp(-period_ms / decay)
-    probability = ends * overrun * decay / period_ms * (1.0 - over)
-    mean = ends * overrun * decay * (2.0 * decay / period_ms * (1.0 - over) - over)
     full, wait = _queue(threads, load * quota, work_ms, cv2)
-    delay = mean / probability if probability > 1e-12 else decay
-    return Delays(full, wait, probability, delay)
+    return Delays(full, wait, *waking.throttled(quota, period_ms, load, work_ms, cv2, float(threads)))
 
 
-def beside_jobs(
-    cpus: int, jobs: int, used: float, threads: int, work_ms: float, cv2: float, grouped: bool, balance_ms: float = 8.0
-) -> Delays:
+def beside_jobs(cpus: int, jobs: int, used: float, threads: int, work_ms: float, cv2: float, grouped: bool) -> Delays:
     """D3: a service that uses `used` CPUs beside `jobs` threads that always run, under CFS, all on the same CPUs.
 
     The service queues for the CPUs without a job, as in M/M/n, until its threads share those of the jobs instead, which
-    the balance of busy CPUs brings about: the wait grows as the square root of its interval. With
+    the balance of busy CPUs brings about (here every 8 ms; with the square root of that interval the wait grows). With
     a job on every CPU a plain thread preempts it at once, and so does a group while it uses less than 1.5 CPUs (at
     about 2 CPUs both states last, and the law has the slow one). Fitted to 18 and 36 CPUs, 4 to 16 threads, 0.8 to 6
     CPUs used, work of 0.03 to 3 ms, from 8 CPUs without a job to 6 job threads more than CPUs. Mean wait + 0.05 work
@@ -121,10 +101,9 @@ def beside_jobs(
     full, wait = _queue(free, used, work_ms, cv2)
     part, own = min(free / used, 1.0), used / threads
     if grouped:
-        bound = (1.63 + 1.33 * work_ms) * part**-0.556 * own**0.851 * used**-0.663
+        bound = waking.group_bound_ms(part, own, used, work_ms)
     else:
         bound = (3.19 + 5.70 * work_ms) * part**0.241 * own**2.23 * used**-0.697
-    bound *= math.sqrt(balance_ms / 8.0)
     mean = 1.0 / (1.0 / max(full * wait, 1e-12) + 1.0 / bound)
     return Delays(0.0, 0.0, full, mean / full)
 
@@ -141,16 +120,13 @@ def eevdf_wake_up(
     for work of 0.05 ms above half of the fair share: all CPUs can be in a slice of the job, and many requests wait for
     one slice (too short by up to a factor of 9).
     """
-    own = weight / max(1.0, min(used, cpus)) if grouped else weight
-    owed = (1.0 if grouped else float(jobs)) / cpus / own
     share = weight / (weight + 1.0) if grouped else weight * threads / (weight * threads + jobs)
     capacity = min(cpus * share, float(threads))
     load = min(used / capacity, 0.98)
     servers = min(cpus, threads)
     full, wait = _queue(servers, servers * load, work_ms, cv2)
-    mean = work_ms * 0.648 * math.hypot(owed, 0.270)
-    probability = min(1.0, mean / (1.014 + 0.5 * work_ms))
-    return Delays(full, wait * servers / capacity, probability, mean / probability)
+    late = waking.eevdf_wake_up(float(cpus), float(jobs), used, work_ms, weight, grouped)
+    return Delays(full, wait * servers / capacity, *late)
 
 
 def exceeds_after_step(

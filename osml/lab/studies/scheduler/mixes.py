@@ -11,12 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from osml.lab.studies.scheduler.analytic import plain_memory, plain_platform, plain_service
+from osml.lab.studies.scheduler.analytic import plain_job, plain_platform, plain_service
 from osml.lab.studies.scheduler.model import Job, Machine, Service, cfs
 from osml.lab.studies.scheduler.simulation import simulate
-from osml.simulator import catalogs
 from osml.simulator.columns import FloatArray
-from osml.simulator.models import JobModel
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.steady import steady
 
@@ -60,11 +58,7 @@ def analytic(one: Draw) -> list[Flow]:
         replace(plain_service(platform, s.rate, s.work_ms, s.cv2, s.threads), name=f"service-{i}")
         for i, s in enumerate(one.services)
     )
-    jobs: tuple[JobModel, ...] = ()
-    if one.jobs:
-        job = catalogs.job(catalogs.job_names()[0])
-        jobs = (replace(job, threads=one.jobs, disk_mbps=0.0, network_gbps=0.0, memory=plain_memory(job.memory)),)
-    node = Node(platform, services, jobs)
+    node = Node(platform, services, (plain_job(one.jobs),) if one.jobs else ())
     everything = [Grant(frozenset(range(one.cpus)), (1 << platform.ways) - 1)] * len(node.tenants)
     return steady(node, everything, {service.name: 1.0 for service in services}, 60.0)
 

@@ -79,7 +79,7 @@ def many_threads() -> Iterator[Error]:
     for cpus, work, cv2, load in itertools.product((4, 8), (0.3, 1.0, 5.0, 20.0), (0.3, 1.0), (0.5, 0.75, 0.85, 0.92)):
         service = Service(36, rate=load * cpus / work * 1000.0, work_ms=work, cv2=cv2)
         seen = _run(Machine(cpus), cfs(36), [service], 60_000, 0.0, math.inf).quantile(0.99)
-        yield "p99", math.log(law_quantile(0.99, work, cv2, laws.time_sharing(cpus, load, work, cv2)) / seen)
+        yield "p99", math.log(law_quantile(0.99, work, cv2, laws.time_sharing(cpus, 36, load, work, cv2)) / seen)
         yield (
             "p99, first come first served",
             math.log(law_quantile(0.99, work, cv2, laws.first_come(cpus, load, work, cv2)) / seen),
