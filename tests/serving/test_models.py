@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 PLATFORM = "e5-2697v4"
 A2, MANY = f"a2-masked-{PLATFORM}", "a2-masked-any"
 JSON = {"content-type": "application/json"}
-NAN = b"\x00\x00\xc0\x7f"
+NAN = b"\xff\xff\xff\xff"  # whatever byte a weight begins at
 
 
 @pytest.fixture
