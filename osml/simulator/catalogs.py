@@ -7,15 +7,31 @@ from dataclasses import fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
+import msgspec
 import yaml
 
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
 
+_Entries = TypeVar("_Entries")
+
 
 class CatalogError(ValueError):
     """A catalog or a name that is looked up in one is wrong. The text is one sentence for the user."""
+
+
+def entries_of(text: str, file: str, kind: type[_Entries]) -> _Entries:
+    """YAML text of `file` as a type that msgspec knows; CatalogError says in one sentence what is wrong with it."""
+    try:
+        return msgspec.convert(yaml.safe_load(text), kind)
+    except (yaml.YAMLError, msgspec.ValidationError) as error:
+        raise CatalogError(f"{file}: {' '.join(str(error).split())}") from None
+
+
+def shipped_text(file: str) -> str:
+    """The text of a file of the folder catalog."""
+    return resources.files("osml.simulator").joinpath("catalog", file).read_text("utf-8")
 
 
 _ZERO_IS_FINE = {
@@ -146,9 +162,9 @@ def parse_catalog(text: str, model: type, file: str) -> dict[str, Any]:
 
 
 @cache
-def _shipped(file: str, model: type) -> dict[str, Any]:
-    text = resources.files("osml.simulator").joinpath("catalog", file).read_text("utf-8")
-    return parse_catalog(text, model, f"catalog/{file}")
+def shipped_entries(file: str, model: type) -> dict[str, Any]:
+    """A catalog that comes with the product, by name; services by name and platform. All look-ups share the result."""
+    return parse_catalog(shipped_text(file), model, f"catalog/{file}")
 
 
 def load_file(path: Path, model: type) -> dict[str, Any]:
@@ -171,7 +187,7 @@ def platform(name: str) -> PlatformModel:
     CatalogError lists the known ones, or says what is wrong with the file.
     """
     if not name.endswith((".yaml", ".yml")):
-        return _find("platform", name, _shipped("platforms.yaml", PlatformModel))
+        return _find("platform", name, shipped_entries("platforms.yaml", PlatformModel))
     entries = load_file(Path(name), PlatformModel)
     if len(entries) != 1:
         raise CatalogError(f"{name}: {len(entries)} platforms ({', '.join(sorted(entries))}), expected a file with one")
@@ -202,7 +218,7 @@ def service(name: str, platform_id: str | None = None) -> ServiceModel:
 
     Where no load is published for that platform it is scaled, and `scaled` says how. CatalogError lists what is known.
     """
-    deployments: dict[str, ServiceModel] = _find("LC service", name, _shipped("services.yaml", ServiceModel))
+    deployments: dict[str, ServiceModel] = _find("LC service", name, shipped_entries("services.yaml", ServiceModel))
     home = next(iter(deployments.values()))
     if platform_id is None or platform_id in deployments:
         return deployments[platform_id] if platform_id else home
@@ -211,31 +227,31 @@ def service(name: str, platform_id: str | None = None) -> ServiceModel:
 
 def deployments(name: str) -> dict[str, ServiceModel]:
     """A service on every platform where it was measured."""
-    return dict(_find("LC service", name, _shipped("services.yaml", ServiceModel)))
+    return dict(_find("LC service", name, shipped_entries("services.yaml", ServiceModel)))
 
 
 def fitted_targets(name: str) -> frozenset[str]:
     """Platforms on which the target of a service of the shipped catalog follows from its max load, the knee."""
-    text = resources.files("osml.simulator").joinpath("catalog", "services.yaml").read_text("utf-8")
+    text = shipped_text("services.yaml")
     deployed = cast(dict[str, Any], yaml.safe_load(text))[name]["deployments"]
     return frozenset(place for place, entry in deployed.items() if "fitted" in entry["target_ms"])
 
 
 def job(name: str) -> JobModel:
     """A best-effort job of the shipped catalog; CatalogError lists the known ones."""
-    return _find("BE job", name, _shipped("jobs.yaml", JobModel))
+    return _find("BE job", name, shipped_entries("jobs.yaml", JobModel))
 
 
 def platform_names() -> list[str]:
     """All shipped platforms."""
-    return sorted(_shipped("platforms.yaml", PlatformModel))
+    return sorted(shipped_entries("platforms.yaml", PlatformModel))
 
 
 def service_names() -> list[str]:
     """All shipped latency-critical services."""
-    return sorted(_shipped("services.yaml", ServiceModel))
+    return sorted(shipped_entries("services.yaml", ServiceModel))
 
 
 def job_names() -> list[str]:
     """All shipped best-effort jobs."""
-    return sorted(_shipped("jobs.yaml", JobModel))
+    return sorted(shipped_entries("jobs.yaml", JobModel))

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import csv
 import zlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
 
 import numpy as np
 
+from osml.simulator.catalogs import shipped_text
 from osml.simulator.models import MemoryBehaviour
 
 HARDLY_MISSES = 0.5
@@ -59,7 +58,7 @@ class Program:
 @cache
 def measured_programs() -> tuple[Program, ...]:
     """All programs of catalog/programs.csv."""
-    text = resources.files("osml.simulator").joinpath("catalog", "programs.csv").read_text("utf-8")
+    text = shipped_text("programs.csv")
     lines = [line for line in text.splitlines() if not line.startswith("#")]
     return tuple(
         Program(
@@ -70,7 +69,7 @@ def measured_programs() -> tuple[Program, ...]:
     )
 
 
-def drawn_for(name: str, programs: Sequence[Program] | None = None) -> Program:
+def drawn_for(name: str) -> Program:
     """The program that a service behaves like where nobody measured it: drawn by its name alone."""
-    known = [one for one in programs or measured_programs() if one.mpki_one_way >= HARDLY_MISSES]
+    known = [one for one in measured_programs() if one.mpki_one_way >= HARDLY_MISSES]
     return known[int(np.random.default_rng(zlib.crc32(name.encode())).integers(len(known)))]

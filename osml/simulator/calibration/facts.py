@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 
 import msgspec
-import yaml
 
-from osml.simulator.catalogs import CatalogError
+from osml.simulator.catalogs import CatalogError, entries_of, shipped_text
 
 
 class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -37,10 +35,7 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 def parse_facts(text: str, file: str) -> list[Fact]:
     """All facts of a file; CatalogError says in one sentence what is wrong with it."""
-    try:
-        facts = msgspec.convert(yaml.safe_load(text), list[Fact])
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise CatalogError(f"{file}: {' '.join(str(error).split())}") from None
+    facts = entries_of(text, file, list[Fact])
     ids = [fact.id for fact in facts]
     for name in ids:
         if ids.count(name) > 1:
@@ -51,5 +46,4 @@ def parse_facts(text: str, file: str) -> list[Fact]:
 @cache
 def shipped_facts() -> tuple[Fact, ...]:
     """The facts that come with the product."""
-    text = resources.files("osml.simulator").joinpath("catalog", "facts.yaml").read_text("utf-8")
-    return tuple(parse_facts(text, "catalog/facts.yaml"))
+    return tuple(parse_facts(shipped_text("facts.yaml"), "catalog/facts.yaml"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import resources
 from pathlib import Path
 from typing import Annotated
 
@@ -34,7 +33,7 @@ def fit(
     for name in service or []:
         if name not in known:
             raise InputError(f"--service '{name}': unknown LC service, known are {', '.join(known)}")
-    text = resources.files("osml.simulator").joinpath("catalog", "services.yaml").read_text("utf-8")
+    text = catalogs.shipped_text("services.yaml")
     fitted: dict[str, dict[str, ServiceModel]] = {}
     console = Console(stderr=True)
     for name in track(service or known, "Fitting", console=console, disable=not console.is_terminal):

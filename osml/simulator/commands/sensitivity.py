@@ -12,7 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from osml.base.failure import InputError
-from osml.simulator.calibration.sensitivity import AS_IS, FACTORS, Constant, Row, constants, sweep
+from osml.simulator.calibration.sensitivity.assumed import AS_IS, Constant, constants
+from osml.simulator.calibration.sensitivity.sweep import FACTORS, sweep
+from osml.simulator.calibration.sensitivity.variant import Row
 
 _LESS, _MORE = FACTORS
 Rows = dict[tuple[str, float], Row]

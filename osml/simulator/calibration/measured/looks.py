@@ -8,12 +8,10 @@ from __future__ import annotations
 import datetime
 from collections import Counter
 from functools import cache
-from importlib import resources
 
 import msgspec
-import yaml
 
-from osml.simulator.catalogs import CatalogError
+from osml.simulator.catalogs import CatalogError, entries_of, shipped_text
 
 
 class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -28,10 +26,7 @@ class Look(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
 def parse_looks(text: str, file: str) -> list[Look]:
     """All looks of a file; CatalogError says in one sentence what is wrong with it."""
-    try:
-        looks = msgspec.convert(yaml.safe_load(text), list[Look])
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise CatalogError(f"{file}: {' '.join(str(error).split())}") from None
+    looks = entries_of(text, file, list[Look])
     for i, look in enumerate(looks):
         for name in ("set", "rows", "saw", "led_to"):
             if not getattr(look, name).strip():
@@ -42,8 +37,7 @@ def parse_looks(text: str, file: str) -> list[Look]:
 @cache
 def shipped_looks() -> tuple[Look, ...]:
     """The ledger that comes with the product."""
-    text = resources.files("osml.simulator").joinpath("catalog", "looks.yaml").read_text("utf-8")
-    return tuple(parse_looks(text, "catalog/looks.yaml"))
+    return tuple(parse_looks(shipped_text("looks.yaml"), "catalog/looks.yaml"))
 
 
 def counts(looks: tuple[Look, ...]) -> dict[str, int]:

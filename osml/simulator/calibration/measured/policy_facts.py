@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
 from typing import Any, Literal
 
 import msgspec
-import yaml
 
-from osml.simulator.catalogs import CatalogError
+from osml.simulator.catalogs import CatalogError, entries_of, shipped_text
 
 UNITS = (
     *("actions", "allocations", "cores", "cores_ways", "cores_ways_entropy", "cores_ways_ghz", "loads", "ms"),
@@ -41,10 +39,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def parse_policy_facts(text: str, file: str) -> PolicyFacts:
     """All facts of a file; CatalogError says in one sentence what is wrong with it."""
-    try:
-        found = msgspec.convert(yaml.safe_load(text), PolicyFacts)
-    except (yaml.YAMLError, msgspec.ValidationError) as error:
-        raise CatalogError(f"{file}: {' '.join(str(error).split())}") from None
+    found = entries_of(text, file, PolicyFacts)
     ids: set[str] = set()
     for fact in found.facts:
         where = f"{file}: {fact.id}"
@@ -66,5 +61,4 @@ def parse_policy_facts(text: str, file: str) -> PolicyFacts:
 @cache
 def shipped_policy_facts() -> PolicyFacts:
     """The facts that come with the product."""
-    text = resources.files("osml.simulator").joinpath("catalog", "policy_facts.yaml").read_text("utf-8")
-    return parse_policy_facts(text, "catalog/policy_facts.yaml")
+    return parse_policy_facts(shipped_text("policy_facts.yaml"), "catalog/policy_facts.yaml")

@@ -20,6 +20,7 @@ from scipy import special
 
 from osml.base.jit import compiled
 from osml.simulator.columns import FloatArray
+from osml.simulator.physics.cache import miss_ratio
 
 TAIL = 0.05
 """Beyond the 95th percentile."""
@@ -74,7 +75,7 @@ class Cache(NamedTuple):
         return self._ns(ways * NODE.way_mib) / self._ns(NODE.ways * NODE.way_mib)
 
     def _ns(self, mib: float) -> float:
-        miss = self.miss_min + (1.0 - self.miss_min) / (1.0 + (mib / self.working_set_mib) ** self.steepness)
+        miss = miss_ratio(self.miss_min, self.working_set_mib, self.steepness, mib)
         stall = self.apki / 1000.0 * (miss * NODE.memory_ns + NODE.llc_ns) / self.mlp
         return self.cpi / NODE.ghz + self.scale * stall
 

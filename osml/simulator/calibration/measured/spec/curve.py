@@ -18,6 +18,7 @@ import numpy as np
 from scipy import special
 
 from osml.simulator.columns import FloatArray, IntArray
+from osml.simulator.physics.cache import miss_ratio
 
 GHZ = 3.2
 """Clock where none is measured, and the one that costs of misses refer to."""
@@ -101,8 +102,7 @@ class Law(NamedTuple):
 
     def misses(self, mib: float) -> float:
         """Per 1000 instructions, while the program holds so much cache."""
-        ratio = self.miss_min + (1.0 - self.miss_min) / (1.0 + (mib / self.working_set_mib) ** self.steepness)
-        return self.apki * ratio
+        return self.apki * miss_ratio(self.miss_min, self.working_set_mib, self.steepness, mib)
 
     def cpi(self, mib: float, ghz: float) -> float:
         """Cycles per instruction."""
