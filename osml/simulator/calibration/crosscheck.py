@@ -4,8 +4,7 @@ Which cells. Services x cores x ways x utilisations. The load is searched at whi
 utilisation, so cache, memory bandwidth and clock are those of that load; from the settled flow come the service time,
 the servers and the delays outside of the CPU, and the event simulation makes latencies of them without any formula.
 Disk, network, serial parts and siblings are made not to matter, and there are no more threads than cores: what is
-checked is the queue for the CPUs, up
-to its saturation.
+checked is the queue for the CPUs, up to its saturation.
 
 How long. Near saturation a queue remembers its past for (ca2 + cs2)/(1 - u)^2 requests, so the relative error of a
 simulated mean is sqrt(2 (ca2 + cs2)/requests)/(1 - u), and that of a p99 about twice as large. Runs are as long as
@@ -17,12 +16,10 @@ service mostly do: once the utilisation is given, the cache only shows in the se
 as in overload; (3) very bursty arrivals near saturation, which would need billions of requests, are left out and
 counted.
 
-Stationary or finite. The formula gives the stationary distribution, and that is what the engine wants: with constant
-load each of its intervals is one draw from it, although a single one, being shorter than the memory of a nearly
-saturated queue, may be calmer or worse. Only after a change it is early: the engine has the new queue at once, a real
-one takes its memory to build up (10 ms for most services, many seconds for one with requests of a second). What carries
-over from interval to interval is the backlog that grows above saturation. So below saturation a long run is compared,
-and in overload one interval that starts with the backlog that the engine says, over many seeds.
+Stationary or finite. Below saturation the engine is asked after a load that stayed for long, and compared with a long
+run: its queues build up as real ones do, which takes minutes for requests of a second. What carries over from interval
+to interval is the backlog that grows above saturation. In overload one interval is compared, which starts with the
+backlog that the engine says, over many seeds.
 """
 
 from __future__ import annotations
@@ -53,6 +50,8 @@ _OVERLOAD_REQUESTS = 60_000
 _MOST_SEEDS = 400
 _MOST_OVERLOAD_S = 600.0
 _SEARCH_ROUNDS = 30
+_STATIONARY_S = 1e6
+"""After so long the queue of every service has built up: sphinx, with requests of a second, takes minutes."""
 
 
 @dataclass(frozen=True)
@@ -232,7 +231,8 @@ def crosscheck(
     for number, (service, n_cores, n_ways, utilisation) in enumerate(plan):
         if progress is not None:
             progress(number, len(plan))
-        flow, arrivals = flow_at(platform, service, n_cores, n_ways, utilisation, 2.0 * MEASURED_S)
+        settled_s = 2.0 * MEASURED_S if utilisation > 1.0 else _STATIONARY_S
+        flow, arrivals = flow_at(platform, service, n_cores, n_ways, utilisation, settled_s)
         if utilisation > 1.0:
             seconds = _overload_seconds(service, n_cores, flow, utilisation)
             flow, arrivals = flow_at(platform, service, n_cores, n_ways, utilisation, seconds)

@@ -37,15 +37,13 @@ def _steps(tables: dict[str, Sequence[Row]], facts: figures.Facts | None, machin
     constants = batch.BatchConstants()
     cells = batch.cells(shipped.table("batch_slowdown.csv"))
 
-    shipped_rows = shipped.table
-
     def memcached_tests() -> list[Test]:
-        rows, known = tables["memcached_p95.csv"], shipped_rows("memcached_p95.csv")
+        rows, known = tables["memcached_p95.csv"], shipped.table("memcached_p95.csv")
         return beside.tests(rows, machines, known) + threads.tests(rows, machines, known)
 
     def colocations() -> list[Test]:
         name = "colocation_intervals.csv"
-        return colocation.tests(tables[name], machines, shipped_rows(name))
+        return colocation.tests(tables[name], machines, shipped.table(name))
 
     def slowdown() -> list[Test]:
         known = speedup.appetite_of(tables.get("batch_speedup.csv", ()), constants)
@@ -53,24 +51,24 @@ def _steps(tables: dict[str, Sequence[Row]], facts: figures.Facts | None, machin
 
     def scaling() -> list[Test]:
         name, appetite = "batch_speedup.csv", batch.fit(cells, constants).appetite
-        rows = completed(tables[name], shipped_rows(name), ("repo", "vm", "program"), ("threads",))
+        rows = completed(tables[name], shipped.table(name), ("repo", "vm", "program"), ("threads",))
         return speedup.tests(rows, machines, appetite)
 
     def quotas() -> list[Test]:
         name = "inference_cpu_limit.csv"
-        rows = completed(tables[name], shipped_rows(name), ("model",), ("input", "batch", "gpu", "cpus"))
+        rows = completed(tables[name], shipped.table(name), ("model",), ("input", "batch", "gpu", "cpus"))
         return inference.tests(rows, machines)
 
     def programs() -> list[Test]:
         name, population = "spec_llc.csv", shipped.population()
         group = ("suite", "program", "source", "prefetch")
         given = [row | {"copies": row["copies"] or 1.0} for row in tables[name]]
-        rows = completed(given, shipped_rows(name), group, ("llc_mib", "copies"))
+        rows = completed(given, shipped.table(name), group, ("llc_mib", "copies"))
         return sizes.tests(rows, machines, population) + sharing.tests(rows, machines, population)
 
     def latencies() -> list[Test]:
         name = "memory_latency.csv"
-        return memory_latency.tests(tables[name], machines, shipped_rows(name))
+        return memory_latency.tests(tables[name], machines, shipped.table(name))
 
     known: dict[str, Callable[[], list[Test]]] = {
         "memcached_p95.csv": memcached_tests,
