@@ -8,7 +8,7 @@ from osml.simulator.state import Node
 from osml.simulator.surface import tail_ms
 
 PLATFORM = catalogs.platform("e5-2697v4")
-LOADS = {"moses": 0.3, "img-dnn": 0.4, "xapian": 0.3}
+LOADS = {"moses": 0.2, "img-dnn": 0.2, "xapian": 0.2}
 
 
 def loop(policy: str, seed: int = 0) -> ClosedLoop:

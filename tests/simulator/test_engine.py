@@ -336,7 +336,7 @@ def test_a_full_link_hurts_whoever_sends_more_than_its_share():
     alone, beside = alone_and_beside("nginx", "network-flooder", 0.4)
     assert beside > 50 * alone
     alone, beside = alone_and_beside("moses", "network-flooder", 0.2)
-    assert beside == pytest.approx(alone, rel=0.05)
+    assert beside == pytest.approx(alone, rel=0.1)
 
 
 def test_limits_of_frequency_memory_disk_and_network_are_felt():

@@ -117,17 +117,22 @@ def test_a_service_of_seconds_has_no_shorter_p99_at_higher_load() -> None:
     assert all(more > 0.99 * less for less, more in pairwise(found))
 
 
-@pytest.mark.xfail(strict=True, reason="a short wait of all makes a long one of few into one of all (step._delay)")
-def test_a_byte_sent_does_not_shorten_the_tail() -> None:
-    # 36 threads on 4 CPUs, simulated p99 38 ms: 41 ms without network, 20 ms with a byte a request.
+def tail_with(**changes: float) -> float:
+    """Settled p99 in ms of 36 threads on 4 CPUs, 5 ms a request, with other waits besides."""
     platform = plain_platform(4, False, 1.0, False, 3.0)
-    service = plain_service(platform, 600.0, 5.0, CV2, 36)
+    service = replace(plain_service(platform, 600.0, 5.0, CV2, 36), **changes)
     grant = Grant(frozenset(range(4)), (1 << platform.ways) - 1)
-    tails = [
-        steady(Node(platform, (replace(service, network_kib=kib),)), [grant], {service.name: 1.0}, 60.0)[0].p99_ms
-        for kib in (0.0, 0.001)
-    ]
-    assert tails[1] == pytest.approx(tails[0], rel=0.05)
+    return steady(Node(platform, (service,)), [grant], {service.name: 1.0}, 60.0)[0].p99_ms or 0.0
+
+
+def test_a_byte_sent_does_not_shorten_the_tail() -> None:
+    # Simulated: 38 ms.
+    assert tail_with(network_kib=0.001) == pytest.approx(tail_with(), rel=1e-3)
+
+
+def test_half_a_service_time_in_the_network_adds_to_the_tail() -> None:
+    # Simulated: from 38.0 to 40.6 ms.
+    assert tail_with(stack_ms=2.5) - tail_with() == pytest.approx(2.6, rel=0.2)
 
 
 # -- settled states (D2) ---------------------------------------------------------------------------------------------
@@ -205,7 +210,7 @@ BESIDE = (("redis", 0.421), ("memcached", 0.4), ("xapian", 0.3), ("mysql", 0.3))
 def test_p99_in_containers_is_smooth_in_the_threads_of_a_job(name: str, load: float) -> None:
     # D3. The simulation of the scheduler has factors of up to 5.4 there (requests of 0.03 ms).
     tails = [beside(name, load, threads, grouped=True) for threads in range(30, 39)]
-    assert all(0.25 < more / less < 4.0 for less, more in pairwise(tails)), tails
+    assert all(0.2 < more / less < 5.0 for less, more in pairwise(tails)), tails
 
 
 @pytest.mark.parametrize(("name", "load"), BESIDE)

@@ -46,10 +46,10 @@ _GBIT_PER_KIB = 8 * 1024 / 1e9
 
 # Rows of the table that visit() fills, one column a tenant: what each request does and waits for.
 (
-    V_RESIDENT, V_MISSED, V_RUNNING, V_IOS, V_LIMIT, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND, V_WEIGHT,
-    V_GRANTED,
+    V_RESIDENT, V_MISSED, V_RUNNING, V_IOS, V_LIMIT, V_ALL_MS, V_DELAY_PROBABILITY, V_DELAY_MS, V_DEMAND,
+    V_WEIGHT, V_GRANTED,
     VISIT_ROWS,
-) = range(11)  # fmt: skip
+) = range(12)  # fmt: skip
 
 
 @lean
@@ -81,10 +81,9 @@ def _limit(visits: FloatArray, per_request: float, capacity: float, i: int) -> f
 
 @lean
 def _wait(visits: FloatArray, i: int, rate: float, limit: float, mean_ms: float) -> None:
-    """Add one exponential wait to what a request of tenant i goes through: M/M/1 at its share of the station."""
+    """Add a wait to what every request of tenant i goes through: M/M/1 at its share of the station."""
     load = min(rate / max(limit, 1e-12), _FULL)
-    visits[V_DELAY_MS, i] += mean_ms / (1.0 - load)
-    visits[V_DELAY_PROBABILITY, i] = 1.0
+    visits[V_ALL_MS, i] += mean_ms / (1.0 - load)
 
 
 @lean
@@ -124,10 +123,9 @@ def _disk(
         visits[V_LIMIT, i] = min(visits[V_LIMIT, i], limit)
         mean_ms = 1000.0 / (limit * ios)
         load = min(wanted[i] / limit, _FULL)
-        visits[V_DELAY_MS, i] += ios * mean_ms / (1.0 - load)
-        visits[V_DELAY_MS, i] += (1.0 - math.exp(-ios)) * (1.0 - kept) * _DISK_SLICE_MS / 2.0
-        once = 1.0 - math.exp(-ios)
-        visits[V_DELAY_PROBABILITY, i] += (1.0 - visits[V_DELAY_PROBABILITY, i]) * once
+        once = -math.expm1(-ios)
+        visits[V_DELAY_PROBABILITY, i] = once
+        visits[V_DELAY_MS, i] = ios / once * mean_ms / (1.0 - load) + (1.0 - kept) * _DISK_SLICE_MS / 2.0
 
 
 @lean
@@ -157,22 +155,19 @@ def visit(
 ) -> None:  # fmt: skip
     """Fill `visits` (VISIT_ROWS, tenants) for `wanted` requests/s of each service: `arrivals` and its backlog.
 
-    V_LIMIT are the requests/s that the serial part, memory, disk and network let through; a request
-    waits V_DELAY_MS (mean, exponential) with V_DELAY_PROBABILITY.
+    V_LIMIT are the requests/s that the serial part, memory, disk and network let through. Every request waits V_ALL_MS
+    for the stack, the serial part and the network; one that needs the disk, with V_DELAY_PROBABILITY, waits V_DELAY_MS
+    for it (means, exponential).
     """
     for i in range(len(tenants)):
-        stack = tenants[i, T_STACK_MS]
         visits[V_LIMIT, i] = math.inf
-        visits[V_DELAY_MS, i] = stack
-        visits[V_DELAY_PROBABILITY, i] = 1.0 if stack > 0.0 else 0.0
+        visits[V_ALL_MS, i] = tenants[i, T_STACK_MS]
+        visits[V_DELAY_PROBABILITY, i], visits[V_DELAY_MS, i] = 0.0, 0.0
         serial = tenants[i, T_SERIAL_MS]
         if serial > 0.0:
             visits[V_LIMIT, i] = 1000.0 / serial
             load = min(wanted[i] / visits[V_LIMIT, i], _FULL)
-            visits[V_DELAY_MS, i] += serial * load / (2.0 * (1.0 - load))  # M/D/1; the part itself is in the work
-            visits[V_DELAY_PROBABILITY, i] = 1.0
+            visits[V_ALL_MS, i] += serial * load / (2.0 * (1.0 - load))  # M/D/1; the part itself is in the work
     short = _residency(platform, tenants, grants, arrivals, visits)
     _disk(platform, tenants, grants, wanted, visits, short)
     _network(platform, tenants, grants, wanted, visits)
-    for i in range(len(tenants)):  # the mean of all requests becomes the mean of those that wait
-        visits[V_DELAY_MS, i] /= max(visits[V_DELAY_PROBABILITY, i], 1e-9)

@@ -93,6 +93,7 @@ from osml.simulator.physics.fixed_point import (
     solve,
 )
 from osml.simulator.physics.stations import (
+    V_ALL_MS,
     V_DELAY_MS,
     V_DELAY_PROBABILITY,
     V_IOS,
@@ -114,6 +115,7 @@ from osml.simulator.queueing import (
     ramp,
     relaxation_s,
     spread_between,
+    together,
 )
 
 _SHORT, _LONG, _RARE = 0.03, 0.2, 2e-3
@@ -122,22 +124,25 @@ random: that of many short waits hardly varies. One that is rarer than the third
 
 
 @lean
-def _delay(flows: FloatArray, i: int, probability: float, wait_ms: float) -> None:
-    """Add a delay that is 0 or exponential to the one that is there: one with the mean of both."""
+def _delay(flows: FloatArray, i: int, probability: float, wait_ms: float, service_ms: float) -> None:
+    """Add a delay that is 0 or exponential: what is short or rare to the service time, the rest to the other delays."""
     if probability <= 0.0 or wait_ms <= 0.0:
         return
-    mean = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS] + probability * wait_ms
-    flows[i, F_DELAY_PROBABILITY] += (1.0 - flows[i, F_DELAY_PROBABILITY]) * probability
-    flows[i, F_DELAY_MS] = mean / flows[i, F_DELAY_PROBABILITY]
+    random = min(max((wait_ms / service_ms - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
+    random *= min(probability / _RARE, 1.0)
+    everybody, flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS] = together(
+        flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS], probability * random, wait_ms
+    )
+    flows[i, F_SERVICE_MS] += everybody + (1.0 - random) * probability * wait_ms
 
 
 @lean
 def _crowd(
     platform: FloatArray, tenants: FloatArray, grants: FloatArray, work: Work, flows: FloatArray, i: int
-) -> float:
-    """Add what the time slices of others do to a request to `flows`; returns its service time in ms with them."""
+) -> None:
+    """Add what the time slices of others do to a request to `flows`."""
     x, n = work.points, len(tenants)
-    service_ms = flows[i, F_SERVICE_MS]
+    service_ms = x[X_SERVICE_S, i] * 1000.0
     others = 0.0
     for j in range(n):
         x[X_RUNNABLE, j] = x[X_USED, j]
@@ -152,11 +157,10 @@ def _crowd(
         weight / 100.0, platform[P_CPU_GROUPS] > 0.0, platform[P_EEVDF] > 0.0,
     )  # fmt: skip
     if crowded <= 0.0:
-        return service_ms
+        return
     # A request longer than a slice is put aside for its competitors again and again.
-    service_ms *= 1.0 + crowded * competitors * heavier * math.exp(-turn / competitors / service_ms)
-    _delay(flows, i, probability, wait)
-    return service_ms
+    flows[i, F_SERVICE_MS] += service_ms * crowded * competitors * heavier * math.exp(-turn / competitors / service_ms)
+    _delay(flows, i, probability, wait, service_ms)
 
 
 @lean
@@ -206,11 +210,14 @@ def _arrive(
         chance = chance_factor(spread, state[i, S_SCORE])
         level = common_share(spread)
     wait_ms = behind_backlog(wait_ms, min(before, after) / rate * 1000.0) * share * chance
-    turns, aside, aside_ms = time_sharing(within, threads, arrivals / rate, service_ms, tenants[i, T_CV2])
-    flows[i, F_DELAY_PROBABILITY], flows[i, F_DELAY_MS] = aside, aside_ms * share * chance
+    turns, aside, aside_ms = 0.0, 0.0, 0.0
+    if threads > work.areas.cpus_of[i]:  # what others use of the CPUs does not stop threads from running side by side
+        turns, aside, aside_ms = time_sharing(within, threads, arrivals / rate, service_ms, tenants[i, T_CV2])
+    flows[i, F_SERVICE_MS] = service_ms
+    _delay(flows, i, aside, aside_ms * share * chance, service_ms)
     if limited:
         stop, stop_ms = throttled(quota, period_ms, arrivals / rate, service_ms, tenants[i, T_CV2], threads)
-        _delay(flows, i, stop, stop_ms * share * chance)
+        _delay(flows, i, stop, stop_ms * share * chance, service_ms)
     flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability * (1.0 - turns), wait_ms * (1.0 - level)
     all_wait = probability * wait_ms * level
     flows[i, F_BACKLOG_MS_BEFORE] = before / rate * 1000.0 + all_wait
@@ -227,17 +234,13 @@ def _respond(
 ) -> None:  # fmt: skip
     """The distribution of the response time of one service."""
     x = work.points
-    _delay(flows, i, work.visits[V_DELAY_PROBABILITY, i], work.visits[V_DELAY_MS, i])
-    flows[i, F_SERVICE_MS] = service_ms = x[X_SERVICE_S, i] * 1000.0
+    service_ms = x[X_SERVICE_S, i] * 1000.0
     slowed = (1.0 / platform[P_SMT_SPEED] - 1.0) * state[i, S_PRESSURE] * (1.0 - x[X_STALLED, i])
     slow50, slow95, slow99 = look_up_slow(tables[int(tenants[i, T_TABLE])], x[X_APART, i], 1.0 + slowed)
     if work.areas.shared[i] > 0:
-        flows[i, F_SERVICE_MS] = _crowd(platform, tenants, grants, work, flows, i)
-    delay = flows[i, F_DELAY_PROBABILITY] * flows[i, F_DELAY_MS]
-    random = min(max((flows[i, F_DELAY_MS] / flows[i, F_SERVICE_MS] - _SHORT) / (_LONG - _SHORT), 0.0), 1.0)
-    random *= min(flows[i, F_DELAY_PROBABILITY] / _RARE, 1.0)
-    flows[i, F_SERVICE_MS] += (1.0 - random) * delay
-    flows[i, F_DELAY_PROBABILITY] *= random
+        _crowd(platform, tenants, grants, work, flows, i)
+    _delay(flows, i, 1.0, work.visits[V_ALL_MS, i], service_ms)
+    _delay(flows, i, work.visits[V_DELAY_PROBABILITY, i], work.visits[V_DELAY_MS, i], service_ms)
     if flows[i, F_COMPLETED] <= 0.0:
         flows[i, F_MEAN_MS] = flows[i, F_P50_MS] = flows[i, F_P95_MS] = flows[i, F_P99_MS] = math.nan
         return

@@ -3,6 +3,7 @@
 `event_simulation` checks them request by request and shares nothing with them.
 """
 
+from osml.simulator.queueing.delays import together
 from osml.simulator.queueing.distribution import DISTRIBUTION, LEVELS, mean_ms, normal_tail, quantile, spectrum
 from osml.simulator.queueing.response import (
     MAX_UTILISATION,
@@ -26,5 +27,5 @@ __all__ = [
     "DISTRIBUTION", "LEVELS", "MAX_UTILISATION", "PERCENTILES", "TABLE_SHAPE", "Response", "behind_backlog", "build_up",
     "chance_factor", "common_share", "erlang_c", "look_up_slow", "mean_ms", "normal_tail",
     "percentile_table", "percentiles", "quantile", "quantiles",
-    "queue_response", "ramp", "relaxation_s", "spectrum", "spread_between",
+    "queue_response", "ramp", "relaxation_s", "spectrum", "spread_between", "together",
 ]  # fmt: skip

@@ -170,7 +170,7 @@ def percentiles(
     if c * a <= 0.0 or a < _SHORT * service_ms * cv2:
         p50, p95, p99 = look_up(table, service_ms, p, b)
         return mean, p50 + c * a, p95 + c * a, p99 + c * a
-    both = mean - service_ms
+    both = c * a + p * b
     single = max((c * a * a + p * b * b + c * p * a * b) / both, both)
     p50, p95, p99 = look_up(table, service_ms, both / single, single)
     if abs(a - b) < 1e-3 * a:
