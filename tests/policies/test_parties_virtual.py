@@ -107,9 +107,9 @@ def test_cores_cache_and_frequency_stand_in_for_each_other() -> None:
     assert met(10, 11, None)
     assert not met(10, 11, 1.8)  # less clock: more cores or more cache make up for it
     assert met(14, 11, 1.8)
-    assert met(10, 14, 1.8)
+    assert met(10, 16, 1.8)
     assert not met(8, 11, None)  # fewer cores: more cache does
-    assert met(8, 14, None)
-    assert not met(8, 14, 1.8)  # but not for both
+    assert met(8, 16, None)
+    assert not met(8, 16, 1.8)  # but not for both
     assert not met(10, 8, None)  # less cache: no cores or clock do, where the paper finds (14, 2, 2.2)
     assert not met(14, 8, None)
