@@ -148,6 +148,10 @@ class NodeState:
         return [float(x) for x in self.rows[:, columns.S_BACKLOG] + self.rows[:, columns.S_QUEUED]]
 
 
+_KNOWN = (0.50, 0.95, 0.99)
+"""Probabilities of the percentiles that a flow has."""
+
+
 class Flow(NamedTuple):
     """What one tenant did in one step, without measurement noise. Counts are over the step."""
 
@@ -177,13 +181,19 @@ class Flow(NamedTuple):
 
     @property
     def quantiles_ms(self) -> FloatArray | None:
-        """Response time at queueing.LEVELS, with the wait for a backlog that grows or shrinks during the step."""
-        if self.response is None:
+        """Response time at queueing.LEVELS, with the wait for a backlog that grows or shrinks during the step.
+
+        Its p50, p95 and p99 are those of the flow: what these have beyond the stationary queue (requests beside a busy
+        sibling) is interpolated between them.
+        """
+        if self.response is None or self.p50_ms is None or self.p95_ms is None or self.p99_ms is None:
             return None
         first, last = sorted(self.backlog_ms)
-        return queueing.quantiles(self.response) + [
+        found = queueing.quantiles(self.response) + [
             queueing.ramp(x, first, last, self.backlog_share) for x in queueing.LEVELS
         ]
+        beyond = np.array([self.p50_ms, self.p95_ms, self.p99_ms]) - np.interp(_KNOWN, queueing.LEVELS, found)
+        return np.maximum.accumulate(found + np.interp(queueing.LEVELS, _KNOWN, beyond))
 
 
 def initial_state(node: Node) -> NodeState:
