@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live dispatch-testbed check test test-training test-slow fuzz bench results lint tidy format agent pictures docs
+.PHONY: demo live dispatch-testbed check test test-training test-slow fuzz bench results reproduce lint tidy format agent pictures docs
 .PHONY: clean coverage test-cpp test-python
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 4 minutes, no root
@@ -59,6 +59,9 @@ bench: setup-run ## Speed figures in out/bench/*.json: medians, on one core (ARG
 
 results: setup-run agent ## The figures of README and docs into docs/results/*.json, and from there into the pages
 	$(RUN) python -m osml.lab.results $(ARGS)
+
+reproduce: setup-training agent ## Catalog, data sets, models and figures anew; stops and goes on (ARGS="--scale 0.01 --plan")
+	$(RUN) python -m osml_training.reproduce $(ARGS)
 
 lint: setup-test ## What check does, without the unit tests
 	@$(RUN) python scripts/check.py --no-tests
