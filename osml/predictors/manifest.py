@@ -11,6 +11,7 @@ import msgspec
 
 import osml
 from osml.base.failure import InputError
+from osml.predictors.cpu_names import short_name
 from osml.predictors.metadata import ANY_PLATFORM, KINDS
 
 MANIFEST = "manifest.json"
@@ -67,15 +68,16 @@ def load_manifest(folder: Path) -> Manifest:
 def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -> Path:
     """Folder of the model of a kind for a platform, its files checked against the manifest.
 
-    For a platform without one of its own: the one that learned from many machines. InputError where there is none, or
-    where a file is not the one that was shipped.
+    `platform` is the id that a node has: a name of the catalog, or its CPU's own name (`cpu_names`). For a platform
+    without a model of its own: the one that learned from many machines. InputError where there is none, or where a file
+    is not the one that was shipped.
     """
     if kind not in KINDS:
         raise InputError(f"model is '{kind}', expected one of {', '.join(KINDS)}")
     entries = load_manifest(folder).models
-    for wanted in (platform, ANY_PLATFORM):
+    for wanted in (platform, short_name(platform), ANY_PLATFORM):
         for entry in entries:
-            if (entry.kind, entry.platform) == (kind, wanted):
+            if entry.kind == kind and wanted in (entry.platform, short_name(entry.platform)):
                 if verify:
                     verify_entry(folder, entry)
                 return folder / entry.name
