@@ -56,7 +56,7 @@ SUITE = Suite(
     "Batch jobs without priorities, many services, few and many threads",
     "no paper",
     "osml",
-    ("unmanaged", "parties", "arq", "osml"),
+    ("unmanaged", "parties", "arq", "staffing", "staffing:climb", "osml"),
     scenarios,
     sections,
 )

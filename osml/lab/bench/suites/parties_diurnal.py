@@ -43,7 +43,7 @@ SUITE = Suite(
     "A load that rises and falls",
     "PARTIES section 5.3, figure 9",
     "parties",
-    ("unmanaged", "heracles", "parties", "osml", "oracle"),
+    ("unmanaged", "heracles", "parties", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
 )

@@ -127,7 +127,7 @@ SUITE = Suite(
     "Utilisation with 2 to 6 services",
     "PARTIES section 5.2, figures 5 to 8 and 10",
     "parties",
-    ("unmanaged", "heracles", "parties", "osml", "oracle:isolated", "oracle"),
+    ("unmanaged", "heracles", "parties", "staffing", "staffing:climb", "osml", "oracle:isolated", "oracle"),
     scenarios,
     sections,
 )
