@@ -23,7 +23,7 @@ from osml.simulator.engine import advance
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
 from osml.simulator.models import PlatformModel
-from osml.simulator.node_platform import domain_platform
+from osml.simulator.node_platform import REALTIME, Lever, domain_platform
 from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
 
@@ -61,9 +61,9 @@ class ClosedLoop:
 
     `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
-    so that two policies are compared under the same noise. `knobs`: the node can set frequency, memory, disk, network
-    besides; `regulator`: it regulates bandwidth in software where it has no MBA; `realtime`: it has real-time
-    priorities. A `tolerant` loop outlives a policy that raises.
+    so that two policies are compared under the same noise. `levers`: what the node can set besides CPUs, ways and MBA;
+    `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a policy that
+    raises.
     """
 
     def __init__(
@@ -75,9 +75,8 @@ class ClosedLoop:
         interval_s: float = 1.0,
         seed: int = 0,
         delay_s: float = 0.0,
-        knobs: bool = False,
+        levers: frozenset[Lever] = REALTIME,
         regulator: bool = False,
-        realtime: bool = True,
         tolerant: bool = False,
     ) -> None:
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
@@ -85,7 +84,7 @@ class ClosedLoop:
         self.loads = loads
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
-        self._platform = domain_platform(node.platform, knobs=knobs, regulator=regulator, realtime=realtime)
+        self._platform = domain_platform(node.platform, levers=levers, regulator=regulator)
         self._services = describe(node, loads)
         self._state: NodeState = initial_state(node)
         self._grants: list[Grant] = whole_node(node)

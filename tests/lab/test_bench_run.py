@@ -272,20 +272,51 @@ def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:
         suite("x")
 
 
-def test_a_policy_may_set_priorities_only_where_the_scenario_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[bool] = set()
+def test_a_policy_has_only_the_levers_of_the_agent_and_of_the_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[tuple[bool, ...]] = set()
 
     class Spy(Bad):
         def initial(self, observation: Observation, seed: int) -> BadState:
-            seen.add(observation.platform.realtime)
+            given = observation.platform
+            knobs = (given.frequency_mhz, given.memory_mib, given.disk_iops, given.network_mbps)
+            seen.add((given.realtime, *(knob is not None for knob in knobs)))
             return BadState()
 
     monkeypatch.setattr(decide, "load_policy", lambda _: Spy())
-    for realtime in (True, False):
+    for policy, levers, expected in (
+        ("even", frozenset(), (False, False, False, False, False)),
+        ("even", frozenset({"realtime", "disk"}), (True, False, False, True, False)),
+        ("lc_first", frozenset(), (True, False, False, False, False)),
+    ):
         seen.clear()
-        run_unit(0, short("easy", EASY, realtime=realtime), [("even", 0)])
-        assert seen == {realtime}
-    assert not any(scenario.realtime for scenario in suite("osml-jobs").scenarios())
+        run_unit(0, short("easy", EASY, levers=levers), [(policy, 0)])
+        assert seen == {expected}
+
+
+def test_suites_have_the_levers_of_their_paper_and_no_others() -> None:
+    found = {name: one.levers for name, one in SUITES.items() if one.levers}
+    assert found == {
+        "parties-emu": "frequency,memory,disk,network",
+        "parties-diurnal": "frequency,memory,disk,network",
+        "ahq-constant": "lc_first: realtime",
+        "ahq-fluctuating": "lc_first: realtime",
+        "ahq-dip": "round_robin: realtime",
+    }
+
+
+def test_levers_are_checked_recorded_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert contenders.checked_levers("none") == frozenset()
+    with pytest.raises(InputError, match=r"--levers: 'turbo' is unknown; give some of realtime,frequency,.*, or none"):
+        contenders.checked_levers("realtime,turbo")
+    levers = contenders.checked_levers("frequency, realtime")
+    out = tmp_path / "out"
+    metadata = run(settings(out, "even", limit=1, levers=levers), in_this_process, quiet())
+    assert metadata["levers"] == ["frequency", "realtime"]
+    monkeypatch.setitem(SUITES, "small", SMALL)
+    reports.build(out)
+    assert "policies set what the agent can't: realtime,frequency." in (out / "report.md").read_text()
+    with pytest.raises(InputError, match=r"has levers '\['frequency', 'realtime'\]', this run has '\[\]'"):
+        run(settings(out, "even", limit=1, resume=True), in_this_process, quiet())
 
 
 def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from osml.allocation.policy import Policy
-from osml.lab.bench.contenders import REGULATED
+from osml.lab.bench.contenders import OWN_LEVERS, REGULATED
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.lab.bench.scenario import Scenario
@@ -92,9 +92,8 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         interval_s=scenario.interval_s,
         seed=seed,
         delay_s=scenario.delay_s,
-        knobs=scenario.knobs,
+        levers=scenario.levers | OWN_LEVERS.get(policy, frozenset()),
         regulator=scenario.regulator or policy in REGULATED,
-        realtime=scenario.realtime,
         tolerant=True,
     )
     judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)

@@ -12,6 +12,7 @@ from osml.simulator.cut_down import cut_down, resized_service
 from osml.simulator.load_traces import Churn, Trace
 from osml.simulator.mix import Mix
 from osml.simulator.models import on_platform
+from osml.simulator.node_platform import Lever
 from osml.simulator.state import Node
 
 
@@ -32,8 +33,8 @@ class Scenario:
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
-    where the platform has no MBA. `realtime`: whether it may set real-time priorities. `seeds`: no more than so many,
-    for what is only a picture.
+    where the platform has no MBA. `levers`: what every policy may set though the agent can't (by default nothing).
+    `seeds`: no more than so many, for what is only a picture.
     """
 
     suite: str
@@ -46,7 +47,6 @@ class Scenario:
     tail_s: float = 30.0
     settle_s: float = 0.0
     whole: bool = False
-    knobs: bool = False
     timeline: bool = False
     traces: Mapping[str, Trace] | Churn | None = None
     search: Search | None = None
@@ -55,7 +55,7 @@ class Scenario:
     resized: bool = False
     time_slice_ms: float | None = None
     regulator: bool = False
-    realtime: bool = True
+    levers: frozenset[Lever] = frozenset()
     seeds: int | None = None
 
     @property

@@ -88,7 +88,9 @@ class Store:
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = {"code": code_fingerprint()} | {key: settings.get(key) for key in ("suite", "limit", "part")}
+            wanted = {"code": code_fingerprint()} | {
+                key: settings.get(key) for key in ("suite", "limit", "part", "levers")
+            }
             for key, now in wanted.items():
                 if before.get(key) != now:
                     raise InputError(

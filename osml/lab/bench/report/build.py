@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from osml.base.failure import Failure, InputError
+from osml.lab.bench.contenders import levers_text
 from osml.lab.bench.published import published
 from osml.lab.bench.report.document import Section, markdown, page
 from osml.lab.bench.report.statistics import Estimate
@@ -55,6 +56,12 @@ def _about(results: Results, source: str) -> Section:
         f"{said['version']}, commit {said['commit'] or 'unknown'}, {said.get('wall_s', 0.0):.0f} s on "
         f"{said['machine']['cpus']} CPUs.",
     ]
+    levers = levers_text(said["levers"], results.policies)
+    text.append(
+        f"Besides cores, ways and MBA policies set what the agent can't: {levers}."
+        if levers
+        else "Policies set cores, ways and MBA (where the platform has it), as the agent does."
+    )
     failures: dict[str, str] = said.get("failures") or {}
     if failures:
         text.append(f"{len(failures)} mixes failed and are not in the report: {'; '.join(list(failures)[:5])}.")
