@@ -1,6 +1,7 @@
 """A run of the bench from its settings to the files of its report, on a small suite."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ EASY, HOPELESS = parse_mix("moses=0.3,xapian=0.3,be:stream"), parse_mix("specjbb
 
 
 def short(part: str, mix: Mix, **more: object) -> Scenario:
-    return Scenario("small", part, mix, "e5-2697v4", limit_s=12.0, tail_s=5.0, **more)
+    return Scenario("small", part, mix, "e5-2697v4", limit_s=12.0, tail_s=3.0, hold_s=5.0, **more)
 
 
 SMALL = Suite(
@@ -192,7 +193,7 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
     with pytest.raises(InputError, match="has code '0123'"):
         run(settings(out, resume=True), in_this_process, quiet())
     (out / "metadata.json").write_text(json.dumps(described | {"schema": "osml/bench/v0"}))
-    with pytest.raises(InputError, match="schema is 'osml/bench/v0', expected 'osml/bench/v1'"):
+    with pytest.raises(InputError, match="schema is 'osml/bench/v0', expected 'osml/bench/v2'"):
         reports.build(out)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
@@ -248,6 +249,9 @@ def test_the_report_has_the_overview_and_the_suites_own_sections(
     assert "## Own" in text
     assert "## Paired differences" in text
     assert summary["policies"]["oracle"]["easy"]["converged"]["value"] == 1.0
+    assert summary["mixes"] == {"feasible": 1, "infeasible": 1, "undecided": 1}
+    assert summary["by_feasibility"]["infeasible"]["even"]["hopeless"]["target_missed_share"]["value"] > 0.5
+    assert "*easy, feasible (mixes: 1): " in text
     assert "<table>" in (tmp_path / "out" / "report.html").read_text()
     (tmp_path / "out" / "report.html").unlink()
     (tmp_path / "out" / "report.html").mkdir()
@@ -259,6 +263,13 @@ def test_cells_of_a_report_are_text_and_never_markup() -> None:
     section = Section("<b>", ["a < b"], [Table(["x|y"], [["<script>"]])])
     assert "<script>" not in page("t", [section])
     assert "x\\|y" in markdown("t", [section])
+
+
+def test_the_page_of_the_bench_lists_every_suite_with_its_number_of_mixes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "bench.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| ([\d +]+) \|", page, re.MULTILINE)
+    listed = {name: sum(int(number) for number in numbers.split("+")) for name, numbers in rows}
+    assert listed == {name: len(one.scenarios()) for name, one in SUITES.items()}
 
 
 def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:

@@ -28,8 +28,9 @@ class Search:
 class Scenario:
     """A mix under one or more policies and seeds. `part` names the table or figure of the suite that it belongs to.
 
-    A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
-    entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
+    A run has converged from where all targets hold for `hold_s` without a miss. It ends `tail_s` after these, or after
+    `limit_s`; with `whole` it always lasts `limit_s`. Latencies, entropies and resources of the row are those of the
+    last `tail_s` (with `whole`: of all after `settle_s`).
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
@@ -46,6 +47,7 @@ class Scenario:
     limit_s: float = CONVERGED_WITHIN_S
     tail_s: float = 30.0
     settle_s: float = 0.0
+    hold_s: float = 30.0
     whole: bool = False
     timeline: bool = False
     traces: Mapping[str, Trace] | Churn | None = None
@@ -69,6 +71,10 @@ class Scenario:
         if self.time_slice_ms is not None:
             text += f"@{self.time_slice_ms:g}ms"
         return text
+
+    def intervals(self, seconds: float) -> int:
+        """So many seconds in intervals."""
+        return round(seconds / self.interval_s)
 
     @property
     def key(self) -> str:

@@ -59,4 +59,5 @@ SUITE = Suite(
     ("unmanaged", "parties", "arq", "staffing", "staffing:climb", "osml"),
     scenarios,
     sections,
+    ask_oracle=True,
 )
