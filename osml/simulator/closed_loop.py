@@ -5,6 +5,7 @@ The way of an observation is that of the agent and the server without the files 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -26,6 +27,8 @@ from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import REALTIME, Lever, domain_platform
 from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
+from osml.simulator.variation.drift import Drift
+from osml.simulator.variation.sensors import Sensors
 
 _LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _USUAL_LOAD = 0.2
@@ -63,7 +66,8 @@ class ClosedLoop:
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
     so that two policies are compared under the same noise. `levers`: what the node can set besides CPUs, ways and MBA;
     `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a policy that
-    raises.
+    raises. `drift` changes the work per request over time, `sensors` what the policy sees. Jobs in `hidden` it does
+    not see at all: they use all CPUs and ways.
     """
 
     def __init__(
@@ -78,9 +82,14 @@ class ClosedLoop:
         levers: frozenset[Lever] = REALTIME,
         regulator: bool = False,
         tolerant: bool = False,
+        drift: Drift | None = None,
+        sensors: Sensors | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
+        self._drift, self._sensors, self._hidden = drift, sensors or Sensors(), hidden
+        self._measured: deque[list[Service]] = deque(maxlen=self._sensors.late + 1)
         self.loads = loads
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
@@ -109,13 +118,15 @@ class ClosedLoop:
         """One interval, then the decision on what it showed (in force `delay_s` into the next interval)."""
         in_force, began_s = self._decision, self._state.time_s
         loads = self.loads_now()
+        node = self.node if self._drift is None else self._drift.node(self.node, began_s)
         before, rest_s = None, self.interval_s
         if self.delay_s > 0 and self._pending != self._grants:
-            self._state, before = advance(self.node, self._state, self._grants, loads, self.delay_s, self._shocks(1))
+            self._state, before = advance(node, self._state, self._grants, loads, self.delay_s, self._shocks(1))
             rest_s -= self.delay_s
         self._grants = self._pending
-        self._state, flows = advance(self.node, self._state, self._grants, loads, rest_s, self._shocks(0))
-        observed = self._observe(before, flows, loads)
+        self._state, flows = advance(node, self._state, self._grants, loads, rest_s, self._shocks(0))
+        self._measured.append(self._measure(before, flows, loads))
+        observed = self._sensors.shown(self._measured, self._seq)
         fault = self._ask(observed) if observed else None
         self._seq += 1
         return Interval(in_force, flows, observed, began_s, before, fault)
@@ -131,13 +142,15 @@ class ClosedLoop:
     def _noise(self, tenant: int, part: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(key=[self.seed, tenant], counter=[0, 0, part, self._seq]))
 
-    def _observe(self, before: list[Flow] | None, flows: list[Flow], loads: Mapping[str, float]) -> list[Service]:
+    def _measure(self, before: list[Flow] | None, flows: list[Flow], loads: Mapping[str, float]) -> list[Service]:
         found: list[Service] = []
         for i, known in enumerate(self._services):
+            if known.name in self._hidden:
+                continue
             if known.kind == "lc" and isinstance(self.loads, Churn) and known.name not in loads:
                 continue
             parts = [flows[i]] if before is None else [before[i], flows[i]]
-            found.append(observed_service(known, measure(parts, self._noise(i, 0))))
+            found.append(observed_service(known, measure(parts, self._noise(i, 0), self._sensors.seen)))
         return found
 
     def _ask(self, observed: list[Service]) -> str | None:

@@ -23,6 +23,7 @@ Lever = Literal["realtime", "frequency", "memory", "disk", "network"]
 """What a virtual node can set and the agent can't: real-time priorities, and the knobs that PARTIES divides."""
 
 LEVERS: tuple[Lever, ...] = get_args(Lever)
+NO_LEVERS: frozenset[Lever] = frozenset()
 REALTIME: frozenset[Lever] = frozenset({"realtime"})
 KNOBS: frozenset[Lever] = frozenset(LEVERS) - REALTIME
 
