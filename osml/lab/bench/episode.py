@@ -16,7 +16,9 @@ from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.lab.bench.scenario import Scenario
 from osml.simulator.closed_loop import ClosedLoop, Interval
+from osml.simulator.state import Node
 from osml.simulator.surface import solo_speed
+from osml.simulator.variation.draw import Variant
 
 Row = dict[str, Any]
 MAX_FAULT_CHARS = 300
@@ -75,12 +77,13 @@ def _highest(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tu
 def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """One run; whether the load held, and its row."""
     node = scenario.node
+    known_node = Node(node.platform, node.services, tuple(scenario.jobs))
     given: str | Policy = policy
     loop: ClosedLoop
 
     def known(names: frozenset[str]) -> BestFor:
         loads = dict.fromkeys(names, LEAVING) | {n: x for n, x in loop.loads_now().items() if n in names}
-        return answers.best(policy, node, loads)
+        return answers.best(policy, known_node, loads)
 
     if policy in ORACLES:
         given = Oracle(policy, known)
@@ -94,8 +97,9 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         levers=scenario.levers | OWN_LEVERS.get(policy, frozenset()),
         regulator=scenario.regulator or policy in REGULATED,
         tolerant=True,
+        **_varied(scenario.variant),
     )
-    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
     intervals: list[Interval] = []
     judged: list[Judged] = []
     hold, tail = scenario.intervals(scenario.hold_s), scenario.intervals(scenario.tail_s)
@@ -113,6 +117,11 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
     last = intervals[-1].decision
     row |= {"policy": policy, "seed": seed, "infeasible_reported": bool(last and last.infeasible)}
     return held, Episode(row, _timeline(scenario, judged) if scenario.timeline else [])
+
+
+def _varied(variant: Variant | None) -> dict[str, Any]:
+    """What else the closed loop has to know of a node that was drawn."""
+    return {} if variant is None else {"drift": variant.drift, "sensors": variant.sensors, "hidden": variant.hidden}
 
 
 def _row(scenario: Scenario, judged: Sequence[Judged]) -> Row:
@@ -175,7 +184,7 @@ def _tenants(scenario: Scenario, measured: Sequence[Judged]) -> dict[str, dict[s
         tails = [one.tails_ms[i] for one in measured if not math.isnan(one.tails_ms[i])]
         if tails:
             found[service.name] = {"tail_ms": statistics.median(tails)}
-    for i, job in enumerate(node.jobs):
+    for i, job in enumerate(scenario.jobs):
         speeds, ipcs = ([1.0 / one.slowdowns[i] for one in measured], [one.ipcs[i] for one in measured])
         found[job.name] = {"speed": statistics.fmean(speeds), "ipc": statistics.fmean(ipcs)}
     return found

@@ -50,7 +50,10 @@ class Judged:
 
 
 class Judge:
-    """Judges intervals one by one, in order. `mba` is the unit of throttles (None: there are none)."""
+    """Judges intervals one by one, in order. `mba` is the unit of throttles (None: there are none).
+
+    `solo` has the speeds of the first jobs of the node: of those that the policy knows of, who alone count in E_BE.
+    """
 
     def __init__(self, node: Node, solo: Sequence[tuple[float, float]], mba: MbaRange | None = None) -> None:
         self.node, self.solo, self.mba = node, solo, mba
@@ -66,7 +69,7 @@ class Judge:
         ]
         pairs = [(tail, s.target_ms) for tail, s, here in zip(tails, node.services, there, strict=True) if here]
         e_lc = lc_entropy([intolerable(tail, target) for tail, target in pairs]) if pairs else None
-        jobs = interval.flows[n:]
+        jobs = interval.flows[n : n + len(self.solo)]
         by_work = [
             _over(work, flow.instructions / flow.dt / 1e9) for flow, (_, work) in zip(jobs, self.solo, strict=True)
         ]

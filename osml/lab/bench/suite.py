@@ -16,7 +16,8 @@ class Suite:
     """A named set of scenarios. `source` says where in which `paper` (a key of published.yaml) it comes from,
     `policies` who is compared there.
 
-    `ask_oracle`: whether a mix can be satisfied at all is asked before it is run.
+    `ask_oracle`: whether a mix can be satisfied at all is asked before it is run. `seeds`: runs of each mix and policy
+    where nobody says how many.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Suite:
     scenarios: Callable[[], list[Scenario]]
     sections: Callable[[Results], list[Section]]
     ask_oracle: bool = False
+    seeds: int = 3
 
     @property
     def levers(self) -> str:

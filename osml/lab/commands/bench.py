@@ -59,7 +59,10 @@ def run_suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="Suite, see `osml lab bench list`.")],
     out: Annotated[Path, typer.Option(help="Folder for the results; osml creates it.")],
     policies: Annotated[str, typer.Option(help="Names separated by commas; default: see `osml lab bench list`.")] = "",
-    seeds: Annotated[int, typer.Option(help="Runs per mix and policy, each with different noise.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Runs per mix and policy, each with different noise; default: 3, osml-mismatch 1."),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Number of processes; 0: one per CPU.")] = 0,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Ray cluster: host:port or auto.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
@@ -82,7 +85,11 @@ def run_suite(
     for note in without_models(wanted, (scenario.platform for scenario in chosen.scenarios())):
         console.print(note, highlight=False)
     others = checked_levers(levers) if levers else None
-    metadata = run(Settings(chosen, wanted, seeds, out, resume, limit, part, others), who, console)
+    metadata = run(
+        Settings(chosen, wanted, chosen.seeds if seeds is None else seeds, out, resume, limit, part, others),
+        who,
+        console,
+    )
     if json:
         _print(metadata)
     else:
