@@ -81,7 +81,7 @@ def test_the_report_has_policies_by_condition_with_and_without_jobs(tmp_path: Pa
     summary = reports.build(tmp_path)
     text = (tmp_path / "report.md").read_text("utf-8")
     assert "| condition | what differs | feasible | infeasible | undecided |" in text
-    assert "mixes without jobs" in text
-    assert "mixes beside a job" in text
+    assert "## Mixes without jobs, " in text
+    assert "## Mixes beside a job, " in text
     assert "| condition | mixes | unmanaged | staffing |" in text
     assert sum(summary["mixes"].values()) == 4

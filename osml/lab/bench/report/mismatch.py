@@ -44,8 +44,7 @@ def by_condition(results: Results) -> list[Section]:
     found: list[Section] = []
     for label, group in results.by_feasibility().items():
         for title, rows in _with_and_without_jobs(group.rows):
-            name = f"{label.removeprefix(', ') or 'all'} mixes {title}"
-            found.append(Section(name[0].upper() + name[1:], [], [_table(results, rows)]))
+            found.append(Section(f"Mixes {title}{label}", [], [_table(results, rows)]))
     return found
 
 
