@@ -107,6 +107,11 @@ class ClosedLoop:
         """The node as the policy counts it."""
         return self._platform
 
+    @property
+    def time_s(self) -> float:
+        """Seconds since the start of the node."""
+        return self._state.time_s
+
     def loads_now(self) -> dict[str, float]:
         """Loads of the services that are there now."""
         if isinstance(self.loads, Churn):

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from osml.domain import Decision, Forecast, Partition, Point, Region
+from osml.lab.bench.bounds import Held, bounds_held, true_surface
 from osml.lab.bench.episode import run_episode
 from osml.lab.bench.feasible import asked
 from osml.lab.bench.oracle_policy import Answers
@@ -16,8 +18,13 @@ from osml.lab.bench.run import Settings, run
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suites.osml_mismatch import SUITE, scenario
 from osml.lab.bench.workers import in_this_process
+from osml.simulator import catalogs
+from osml.simulator.state import Node
+from osml.simulator.surface import p99_surface
 from osml.simulator.variation.conditions import CONDITIONS
 from osml.simulator.variation.draw import UNSEEN
+
+NOBODY: frozenset[str] = frozenset()
 
 
 def short(one: Scenario) -> Scenario:
@@ -73,6 +80,38 @@ def test_a_drift_is_judged_when_there_is_most_work() -> None:
     instructions = sum(service.instructions for service in one.node.services)
     assert sum(service.instructions for service in heaviest.services) < instructions  # the catalog's is the most
     assert asked(one, Answers()).cores != asked(replace(one, variant=replace(one.variant, drift=None)), Answers()).cores
+
+
+def test_the_true_surface_of_a_service_without_company_is_that_of_the_catalog() -> None:
+    platform, service = catalogs.platform("i7-4770k"), catalogs.service("silo", "i7-4770k")
+    node = Node(platform, (service,))
+    alone = true_surface(node, {"silo": 0.4}, Partition([Region(["silo"], 4, 16)]), frozenset(), 0)
+    assert alone == pytest.approx(p99_surface(platform, service, 0.4))
+
+
+def test_company_takes_what_the_partition_gives_it_and_more_for_one_is_less_for_others() -> None:
+    one = scenario("nominal", 5, beside_job=True)
+    names = [*one.mix.loads, *one.mix.jobs]
+    partition = Partition([Region([name], 9, 5) for name in names])
+    surface = true_surface(one.node, one.mix.loads, partition, frozenset(), 0)
+    assert surface.shape == (36 - 3, 20 - 3)
+    assert surface[32, 16] < surface[0, 0]
+
+
+def test_bounds_hold_where_they_are_above_the_cliff_and_only_there() -> None:
+    one = scenario("nominal", 5, beside_job=False)
+    partition = Partition([Region([name], 12, 6) for name in one.mix.loads])
+
+    def held(upper: float, familiar: bool = True) -> Held:
+        told = [
+            Forecast(name, "a2", Point(1, 1), Point(upper, upper), Point(upper, upper), 0.9, familiar)
+            for name in one.mix.loads
+        ]
+        return bounds_held(one.node, one.mix.loads, Decision("n", 0, "osml", partition, [], [], forecasts=told), NOBODY)
+
+    assert held(99.0) == (3, 3, 3, 3)
+    assert held(0.5) == (3, 0, 0, 0)
+    assert held(99.0, familiar=False) == Held()
 
 
 def test_the_report_has_policies_by_condition_with_and_without_jobs(tmp_path: Path) -> None:

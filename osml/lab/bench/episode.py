@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from osml.allocation.policy import Policy
+from osml.domain import Decision
+from osml.lab.bench.bounds import bounds_held
 from osml.lab.bench.contenders import OWN_LEVERS, REGULATED
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
@@ -115,8 +117,21 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
     settled = judged[scenario.intervals(scenario.settle_s) :]
     held = longest_met(settled) >= scenario.intervals(min(HELD_S, scenario.tail_s))
     last = intervals[-1].decision
+    row |= _bounds(scenario, last, loop.time_s)
     row |= {"policy": policy, "seed": seed, "infeasible_reported": bool(last and last.infeasible)}
     return held, Episode(row, _timeline(scenario, judged) if scenario.timeline else [])
+
+
+def _bounds(scenario: Scenario, last: Decision | None, time_s: float) -> Row:
+    """How many forecasts of the last decision hold; empty where nobody asks."""
+    if last is None or not scenario.bounds:
+        return {}
+    variant, node = scenario.variant, scenario.node
+    if variant is not None and variant.drift is not None:
+        node = variant.drift.node(node, time_s)
+    hidden = frozenset[str]() if variant is None else variant.hidden
+    held = bounds_held(node, scenario.mix.loads, last, hidden)
+    return {f"bound_{name}": count for name, count in held._asdict().items()}
 
 
 def _varied(variant: Variant | None) -> dict[str, Any]:

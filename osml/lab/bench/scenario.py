@@ -36,7 +36,8 @@ class Scenario:
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
     where the platform has no MBA. `levers`: what every policy may set though the agent can't (by default nothing).
-    `seeds`: no more than so many, for what is only a picture. `variant`: a node that was drawn, in the place of the
+    `seeds`: no more than so many, for what is only a picture. `bounds`: predicted bounds are compared with the truth at
+    the end of a run. `variant`: a node that was drawn, in the place of the
     catalog's; `mix` then has its loads and the jobs that policies know of.
     """
 
@@ -61,6 +62,7 @@ class Scenario:
     regulator: bool = False
     levers: frozenset[Lever] = NO_LEVERS
     seeds: int | None = None
+    bounds: bool = False
     variant: Variant | None = None
 
     @property

@@ -35,6 +35,7 @@ _ROW: Columns = {
     "intervals_after": _COUNT, "violations_after": _COUNT, "downward": _COUNT, "cliff_falls": _COUNT,
     "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "e_be_ipc": _REAL, "e_s_ipc": _REAL, "e_s_run": _REAL,
     "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
+    "bound_forecasts": _COUNT, "bound_cores": _COUNT, "bound_ways": _COUNT, "bound_oaa": _COUNT,
     "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
     "wall_s": _REAL,
 }  # fmt: skip

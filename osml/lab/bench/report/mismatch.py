@@ -48,6 +48,27 @@ def by_condition(results: Results) -> list[Section]:
     return found
 
 
+def coverage(results: Results) -> Section | None:
+    """Predicted bounds against the truth at the end of the runs; None where no policy has forecasts."""
+    rows: list[list[str]] = []
+    for policy in results.policies:
+        for part in (*results.parts, None):
+            found = [row for row in results.of(part, policy) if row["bound_forecasts"]]
+            total = sum(row["bound_forecasts"] for row in found)
+            if total:
+                held = (sum(row[f"bound_{name}"] for row in found) / total for name in ("cores", "ways", "oaa"))
+                rows.append([policy, part or "all", str(total), *(f"{share:.0%}" for share in held)])
+    if not rows:
+        return None
+    text = [
+        "Forecasts of the last decision against the surface of the service in that company. `RCliff cores` and `ways` "
+        "are the shares of services whose RCliff is not above its upper bound; the bounds promise 90 % for each. `OAA` "
+        "is the share whose OAA needs no more than predicted, in cores and in ways, without any bound."
+    ]
+    headings = ["policy", "condition", "services", "RCliff cores", "RCliff ways", "OAA"]
+    return Section("Predicted bounds at the end of the runs", text, [Table(headings, rows, "share that holds")])
+
+
 def _with_and_without_jobs(rows: Sequence[Row]) -> list[tuple[str, list[Row]]]:
     split = (("without jobs", False), ("beside a job", True))
     found = [(title, [row for row in rows if (_JOB in row["mix"]) is beside]) for title, beside in split]

@@ -33,6 +33,7 @@ def _scenario(condition: str, variant: Variant) -> Scenario:
         limit_s=_LIMIT_S,
         settle_s=_SETTLE_S,
         whole=True,
+        bounds=True,
         variant=variant,
     )
 
@@ -48,8 +49,9 @@ def scenarios() -> list[Scenario]:
 
 
 def sections(results: Results) -> list[Section]:
-    """Policy by condition."""
-    return [mismatch.conditions(results), *mismatch.by_condition(results)]
+    """Policy by condition, and whether predicted bounds hold."""
+    bounds = mismatch.coverage(results)
+    return [mismatch.conditions(results), *mismatch.by_condition(results), *([] if bounds is None else [bounds])]
 
 
 SUITE = Suite(
