@@ -5,6 +5,7 @@ The way of an observation is that of the agent and the server without the files 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
@@ -23,9 +24,11 @@ from osml.simulator.engine import advance
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
 from osml.simulator.models import PlatformModel
-from osml.simulator.node_platform import domain_platform
+from osml.simulator.node_platform import REALTIME, Lever, domain_platform
 from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
+from osml.simulator.variation.drift import Drift
+from osml.simulator.variation.sensors import Sensors
 
 _LEVELS = {"p50": 0.50, "p95": 0.95, "p99": 0.99}
 _USUAL_LOAD = 0.2
@@ -61,9 +64,10 @@ class ClosedLoop:
 
     `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
-    so that two policies are compared under the same noise. `knobs`: the node can set frequency, memory, disk, network
-    besides; `regulator`: it regulates bandwidth in software where it has no MBA; `realtime`: it has real-time
-    priorities. A `tolerant` loop outlives a policy that raises.
+    so that two policies are compared under the same noise. `levers`: what the node can set besides CPUs, ways and MBA;
+    `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a policy that
+    raises. `drift` changes the work per request over time, `sensors` what the policy sees. Jobs in `hidden` it does
+    not see at all: they use all CPUs and ways.
     """
 
     def __init__(
@@ -75,17 +79,21 @@ class ClosedLoop:
         interval_s: float = 1.0,
         seed: int = 0,
         delay_s: float = 0.0,
-        knobs: bool = False,
+        levers: frozenset[Lever] = REALTIME,
         regulator: bool = False,
-        realtime: bool = True,
         tolerant: bool = False,
+        drift: Drift | None = None,
+        sensors: Sensors | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
+        self._drift, self._sensors, self._hidden = drift, sensors or Sensors(), hidden
+        self._measured: deque[list[Service]] = deque(maxlen=self._sensors.late + 1)
         self.loads = loads
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
-        self._platform = domain_platform(node.platform, knobs=knobs, regulator=regulator, realtime=realtime)
+        self._platform = domain_platform(node.platform, levers=levers, regulator=regulator)
         self._services = describe(node, loads)
         self._state: NodeState = initial_state(node)
         self._grants: list[Grant] = whole_node(node)
@@ -99,6 +107,11 @@ class ClosedLoop:
         """The node as the policy counts it."""
         return self._platform
 
+    @property
+    def time_s(self) -> float:
+        """Seconds since the start of the node."""
+        return self._state.time_s
+
     def loads_now(self) -> dict[str, float]:
         """Loads of the services that are there now."""
         if isinstance(self.loads, Churn):
@@ -110,13 +123,15 @@ class ClosedLoop:
         """One interval, then the decision on what it showed (in force `delay_s` into the next interval)."""
         in_force, began_s = self._decision, self._state.time_s
         loads = self.loads_now()
+        node = self.node if self._drift is None else self._drift.node(self.node, began_s)
         before, rest_s = None, self.interval_s
         if self.delay_s > 0 and self._pending != self._grants:
-            self._state, before = advance(self.node, self._state, self._grants, loads, self.delay_s, self._shocks(1))
+            self._state, before = advance(node, self._state, self._grants, loads, self.delay_s, self._shocks(1))
             rest_s -= self.delay_s
         self._grants = self._pending
-        self._state, flows = advance(self.node, self._state, self._grants, loads, rest_s, self._shocks(0))
-        observed = self._observe(before, flows, loads)
+        self._state, flows = advance(node, self._state, self._grants, loads, rest_s, self._shocks(0))
+        self._measured.append(self._measure(before, flows, loads))
+        observed = self._sensors.shown(self._measured, self._seq)
         fault = self._ask(observed) if observed else None
         self._seq += 1
         return Interval(in_force, flows, observed, began_s, before, fault)
@@ -132,13 +147,15 @@ class ClosedLoop:
     def _noise(self, tenant: int, part: int) -> np.random.Generator:
         return np.random.Generator(np.random.Philox(key=[self.seed, tenant], counter=[0, 0, part, self._seq]))
 
-    def _observe(self, before: list[Flow] | None, flows: list[Flow], loads: Mapping[str, float]) -> list[Service]:
+    def _measure(self, before: list[Flow] | None, flows: list[Flow], loads: Mapping[str, float]) -> list[Service]:
         found: list[Service] = []
         for i, known in enumerate(self._services):
+            if known.name in self._hidden:
+                continue
             if known.kind == "lc" and isinstance(self.loads, Churn) and known.name not in loads:
                 continue
             parts = [flows[i]] if before is None else [before[i], flows[i]]
-            found.append(observed_service(known, measure(parts, self._noise(i, 0))))
+            found.append(observed_service(known, measure(parts, self._noise(i, 0), self._sensors.seen)))
         return found
 
     def _ask(self, observed: list[Service]) -> str | None:

@@ -131,7 +131,10 @@ PERIOD_MS = 100.0
 """Period of a CPU quota where nothing else is set (cpu.max, cfs_period_us)."""
 
 MAX_TENANTS = 16
-"""More services and jobs than a node has cache ways make no sense; area masks are bits of an int64."""
+"""Of a node of the fleet, the environment and the training data."""
+
+MOST_TENANTS = 48
+"""Of any node: tenants of a CPU are bits of an int64."""
 
 MAX_AREAS = 64
 """Different sets of tenants that share CPUs: at most one a CPU."""

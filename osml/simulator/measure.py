@@ -53,15 +53,15 @@ def _sampled_levels(samples: int, rng: np.random.Generator) -> list[float]:
     return [float(x) for x in np.cumsum(gaps)[:3]]
 
 
-def measure(flows: Sequence[Flow], rng: np.random.Generator) -> Measurement:
-    """The measurement of consecutive steps of one tenant."""
+def measure(flows: Sequence[Flow], rng: np.random.Generator, seen: float = 1.0) -> Measurement:
+    """The measurement of consecutive steps of one tenant; latencies and rate from a share `seen` of the requests."""
     span = sum(flow.dt for flow in flows)
     requests = sum(flow.requests for flow in flows)
     mean_ms = p50_ms = p95_ms = p99_ms = None
     rate = samples = None
     if any(flow.response is not None or flow.service_ms is not None for flow in flows):
-        samples = int(rng.poisson(requests)) if requests < 1e6 else round(requests)
-        rate = samples / span
+        samples = int(rng.poisson(requests * seen)) if requests * seen < 1e6 else round(requests * seen)
+        rate = samples / seen / span
         quantiles = mixed_quantile(flows, _sampled_levels(samples, rng)) if samples > 0 else None
         if quantiles is not None:
             true_mean = sum((f.mean_ms or 0.0) * f.requests for f in flows) / requests

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal, get_args
 
 from msgspec.structs import replace
 
@@ -18,15 +19,20 @@ _DISK_STEPS = 20
 
 _REGULATOR_MBPS = 100  # step and least of the software regulator
 
+Lever = Literal["realtime", "frequency", "memory", "disk", "network"]
+"""What a virtual node can set and the agent can't: real-time priorities, and the knobs that PARTIES divides."""
+
+LEVERS: tuple[Lever, ...] = get_args(Lever)
+NO_LEVERS: frozenset[Lever] = frozenset()
+REALTIME: frozenset[Lever] = frozenset({"realtime"})
+KNOBS: frozenset[Lever] = frozenset(LEVERS) - REALTIME
+
 
 @cache
-def domain_platform(
-    model: PlatformModel, *, knobs: bool = False, regulator: bool = False, realtime: bool = True
-) -> Platform:
-    """Cores, ways, siblings, memory; with `knobs` also what PARTIES divides besides.
+def domain_platform(model: PlatformModel, *, levers: frozenset[Lever] = REALTIME, regulator: bool = False) -> Platform:
+    """Cores, ways, siblings, memory, MBA where the platform has it, and these `levers`.
 
-    With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s. Without
-    `realtime` nobody can set real-time priorities, as it is with the agent today.
+    With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s.
     """
     software = MbaRange(_REGULATOR_MBPS, round(model.bandwidth_gbps * 1e3), _REGULATOR_MBPS, "mbps")
     disk = max(1, round(model.disk_iops / _DISK_STEPS))
@@ -42,14 +48,17 @@ def domain_platform(
         bandwidth_gbps=model.bandwidth_gbps,
         memory_gib=model.memory_gib,
         frequency_ghz=model.frequency_ghz,
-        realtime=realtime,
+        realtime="realtime" in levers,
     )
-    if not knobs:
-        return plain
-    return replace(
-        plain,
-        frequency_mhz=KnobRange(_LOWEST_MHZ, round(model.turbo_ghz * 1e3), _MHZ),
-        memory_mib=KnobRange(_MEMORY_MIB, round((model.memory_gib - model.reserved_gib) * 1024), _MEMORY_MIB),
-        disk_iops=KnobRange(disk, round(model.disk_iops), disk),
-        network_mbps=KnobRange(_NETWORK_MBPS, round(model.network_gbps * 1e3), _NETWORK_MBPS),
-    )
+    ranges: dict[Lever, tuple[str, KnobRange]] = {
+        "frequency": ("frequency_mhz", KnobRange(_LOWEST_MHZ, round(model.turbo_ghz * 1e3), _MHZ)),
+        "memory": ("memory_mib", KnobRange(_MEMORY_MIB, _usable_mib(model), _MEMORY_MIB)),
+        "disk": ("disk_iops", KnobRange(disk, round(model.disk_iops), disk)),
+        "network": ("network_mbps", KnobRange(_NETWORK_MBPS, round(model.network_gbps * 1e3), _NETWORK_MBPS)),
+    }
+    return replace(plain, **dict(ranges[lever] for lever in ranges if lever in levers))
+
+
+def _usable_mib(model: PlatformModel) -> int:
+    """Memory for services and jobs, in MiB."""
+    return round((model.memory_gib - model.reserved_gib) * 1024)

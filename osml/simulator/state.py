@@ -33,8 +33,8 @@ class Node:
             raise NodeInputError(f"'{twice}' is on the node twice, expected each service and job once")
         if not names:
             raise NodeInputError("the node has no service and no job, expected at least one")
-        if len(names) > columns.MAX_TENANTS:
-            raise NodeInputError(f"{len(names)} services and jobs on one node, expected at most {columns.MAX_TENANTS}")
+        if len(names) > columns.MOST_TENANTS:
+            raise NodeInputError(f"{len(names)} services and jobs on one node, expected at most {columns.MOST_TENANTS}")
 
     @cached_property
     def names(self) -> list[str]:

@@ -5,6 +5,7 @@ import math
 import pytest
 
 from osml.domain import Partition, Region
+from osml.lab.bench.episode import run_episode
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
 from osml.lab.bench.report.statistics import mean, median, paired
@@ -28,6 +29,34 @@ def test_converged_is_the_first_of_five_intervals_in_a_row() -> None:
     assert converged_at([good] * 5) == 0
     assert converged_at([good, good, bad, *[good] * 5]) == 3
     assert converged_at([good] * 4 + [bad] + [good] * 4) is None
+
+
+def test_convergence_can_be_asked_for_a_longer_time_without_a_miss() -> None:
+    good, bad = judged([5.0, 5.0], [4, 4]), judged([11.0, 5.0], [4, 4])
+    assert converged_at([bad, *[good] * 29], 30) is None
+    assert converged_at([*[good] * 29, bad, *[good] * 30], 30) == 30
+
+
+def test_a_miss_counts_whatever_its_size_and_whoever_missed() -> None:
+    scenario = Scenario("test", "test", parse_mix("moses=0.4,xapian=0.3"), "e5-2697v4", limit_s=20.0, whole=True)
+    row = run_episode(scenario, "unmanaged", 1, Answers()).row
+    loop = ClosedLoop(scenario.node, scenario.loads, "unmanaged", seed=1, delay_s=0.1, levers=frozenset())
+    over = [
+        interval.tail_ms(i, service.percentile) / service.target_ms
+        for interval in loop.run(20)
+        for i, service in enumerate(scenario.node.services)
+    ]
+    assert (row["targets"], row["targets_missed"]) == (40, sum(ratio > 1.0 for ratio in over))
+    assert row["target_missed_share"] == row["targets_missed"] / 40
+
+
+def test_misses_after_convergence_are_those_after_the_time_that_tells_it() -> None:
+    scenario = Scenario("test", "test", parse_mix("moses=0.3,xapian=0.3"), "e5-2697v4", hold_s=5.0, tail_s=10.0)
+    row = run_episode(scenario, "even", 1, Answers()).row
+    assert row["converged"]
+    assert row["intervals"] == round(row["convergence_s"]) + 15
+    assert row["intervals_after"] == 10
+    assert row["target_missed_after"] == row["violations_after"] == 0
 
 
 def test_the_longest_time_without_a_miss_is_between_two_misses() -> None:
@@ -124,6 +153,26 @@ def test_statistics_of_known_values() -> None:
     assert together.value == apart.value
     assert together.high - together.low > 1.4 * (apart.high - apart.low)  # three copies of a mix are one mix
     assert mean([1.0, 5.0, 9.0], seed=3) == mean([1.0, 5.0, 9.0], seed=3)
+
+
+def test_mixes_are_feasible_infeasible_or_undecided_and_counted_once_whatever_the_seeds() -> None:
+    said = {0: True, 1: True, 2: False, 3: None}
+    rows = [
+        {"case": case, "seed": seed, "policy": policy, "feasible_oracle": said[case], "part": "p"}
+        for case in said
+        for seed in range(3)
+        for policy in ("a", "b")
+    ]
+    found = Results(rows, [], {"policies": ["a", "b"]})
+    assert [found.mixes(answer) for answer in (True, False, None)] == [2, 1, 1]
+    apart = found.by_feasibility()
+    assert {label: len(group.rows) for label, group in apart.items()} == {
+        ", feasible": 12,
+        ", infeasible": 6,
+        ", undecided by the oracle": 6,
+    }
+    nobody_asked = Results([row | {"feasible_oracle": None} for row in rows], [], {})
+    assert list(nobody_asked.by_feasibility()) == [""]
 
 
 def test_seeds_of_a_mix_stay_together_in_an_interval() -> None:

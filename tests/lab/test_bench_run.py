@@ -1,6 +1,7 @@
 """A run of the bench from its settings to the files of its report, on a small suite."""
 
 import json
+import re
 import subprocess
 import sys
 import time
@@ -35,7 +36,7 @@ EASY, HOPELESS = parse_mix("moses=0.3,xapian=0.3,be:stream"), parse_mix("specjbb
 
 
 def short(part: str, mix: Mix, **more: object) -> Scenario:
-    return Scenario("small", part, mix, "e5-2697v4", limit_s=12.0, tail_s=5.0, **more)
+    return Scenario("small", part, mix, "e5-2697v4", limit_s=12.0, tail_s=3.0, hold_s=5.0, **more)
 
 
 SMALL = Suite(
@@ -192,7 +193,7 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
     with pytest.raises(InputError, match="has code '0123'"):
         run(settings(out, resume=True), in_this_process, quiet())
     (out / "metadata.json").write_text(json.dumps(described | {"schema": "osml/bench/v0"}))
-    with pytest.raises(InputError, match="schema is 'osml/bench/v0', expected 'osml/bench/v1'"):
+    with pytest.raises(InputError, match="schema is 'osml/bench/v0', expected 'osml/bench/v2'"):
         reports.build(out)
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("")
@@ -248,6 +249,9 @@ def test_the_report_has_the_overview_and_the_suites_own_sections(
     assert "## Own" in text
     assert "## Paired differences" in text
     assert summary["policies"]["oracle"]["easy"]["converged"]["value"] == 1.0
+    assert summary["mixes"] == {"feasible": 1, "infeasible": 1, "undecided": 1}
+    assert summary["by_feasibility"]["infeasible"]["even"]["hopeless"]["target_missed_share"]["value"] > 0.5
+    assert "*easy, feasible (mixes: 1): " in text
     assert "<table>" in (tmp_path / "out" / "report.html").read_text()
     (tmp_path / "out" / "report.html").unlink()
     (tmp_path / "out" / "report.html").mkdir()
@@ -261,6 +265,13 @@ def test_cells_of_a_report_are_text_and_never_markup() -> None:
     assert "x\\|y" in markdown("t", [section])
 
 
+def test_the_page_of_the_bench_lists_every_suite_with_its_number_of_mixes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "bench.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([\w-]+)` \| ([\d +]+) \|", page, re.MULTILINE)
+    listed = {name: sum(int(number) for number in numbers.split("+")) for name, numbers in rows}
+    assert listed == {name: len(one.scenarios()) for name, one in SUITES.items()}
+
+
 def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:
     for name in SUITES:
         scenarios = suite(name).scenarios()
@@ -272,20 +283,51 @@ def test_every_suite_lists_scenarios_with_names_of_their_own() -> None:
         suite("x")
 
 
-def test_a_policy_may_set_priorities_only_where_the_scenario_has_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[bool] = set()
+def test_a_policy_has_only_the_levers_of_the_agent_and_of_the_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: set[tuple[bool, ...]] = set()
 
     class Spy(Bad):
         def initial(self, observation: Observation, seed: int) -> BadState:
-            seen.add(observation.platform.realtime)
+            given = observation.platform
+            knobs = (given.frequency_mhz, given.memory_mib, given.disk_iops, given.network_mbps)
+            seen.add((given.realtime, *(knob is not None for knob in knobs)))
             return BadState()
 
     monkeypatch.setattr(decide, "load_policy", lambda _: Spy())
-    for realtime in (True, False):
+    for policy, levers, expected in (
+        ("even", frozenset(), (False, False, False, False, False)),
+        ("even", frozenset({"realtime", "disk"}), (True, False, False, True, False)),
+        ("lc_first", frozenset(), (True, False, False, False, False)),
+    ):
         seen.clear()
-        run_unit(0, short("easy", EASY, realtime=realtime), [("even", 0)])
-        assert seen == {realtime}
-    assert not any(scenario.realtime for scenario in suite("osml-jobs").scenarios())
+        run_unit(0, short("easy", EASY, levers=levers), [(policy, 0)])
+        assert seen == {expected}
+
+
+def test_suites_have_the_levers_of_their_paper_and_no_others() -> None:
+    found = {name: one.levers for name, one in SUITES.items() if one.levers}
+    assert found == {
+        "parties-emu": "frequency,memory,disk,network",
+        "parties-diurnal": "frequency,memory,disk,network",
+        "ahq-constant": "lc_first: realtime",
+        "ahq-fluctuating": "lc_first: realtime",
+        "ahq-dip": "round_robin: realtime",
+    }
+
+
+def test_levers_are_checked_recorded_and_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert contenders.checked_levers("none") == frozenset()
+    with pytest.raises(InputError, match=r"--levers: 'turbo' is unknown; give some of realtime,frequency,.*, or none"):
+        contenders.checked_levers("realtime,turbo")
+    levers = contenders.checked_levers("frequency, realtime")
+    out = tmp_path / "out"
+    metadata = run(settings(out, "even", limit=1, levers=levers), in_this_process, quiet())
+    assert metadata["levers"] == ["frequency", "realtime"]
+    monkeypatch.setitem(SUITES, "small", SMALL)
+    reports.build(out)
+    assert "policies set what the agent can't: realtime,frequency." in (out / "report.md").read_text()
+    with pytest.raises(InputError, match=r"has levers '\['frequency', 'realtime'\]', this run has '\[\]'"):
+        run(settings(out, "even", limit=1, resume=True), in_this_process, quiet())
 
 
 def test_processes_end_with_the_parent_that_was_killed(tmp_path: Path) -> None:

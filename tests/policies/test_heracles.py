@@ -10,6 +10,7 @@ from osml.policies.heracles import Heracles
 from osml.policies.heracles.working_plan import Growth, HeraclesState, TooMuch
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.mix import node_of, parse_mix
+from osml.simulator.node_platform import KNOBS
 
 PLATFORM = Platform(
     id="p",
@@ -224,7 +225,7 @@ def test_its_state_survives_the_way_to_the_agent_and_back() -> None:
 
 def test_on_the_virtual_node_a_job_gets_cores_until_the_slack_of_the_service_is_used_up() -> None:
     mix = parse_mix("moses=0.4,be:stream")
-    run = ClosedLoop(node_of(mix, "e5-2699v4"), mix.loads, "heracles", interval_s=0.5, knobs=True, delay_s=0.1)
+    run = ClosedLoop(node_of(mix, "e5-2699v4"), mix.loads, "heracles", interval_s=0.5, levers=KNOBS, delay_s=0.1)
     intervals = run.run(60)
     assert sum(i.tail_ms(0, "p99") <= 15.0 for i in intervals[-40:]) >= 38
     assert intervals[-1].decision is not None

@@ -13,6 +13,7 @@ from osml.policies.parties import policy, wheel
 from osml.simulator import catalogs
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.models import ServiceModel
+from osml.simulator.node_platform import KNOBS
 from osml.simulator.state import Grant, Node
 from osml.simulator.steady import steady
 from osml.simulator.surface import first_cpus
@@ -29,7 +30,7 @@ def converged(
     """Knobs when all targets have held for five intervals; None where that does not happen in a minute."""
     node = Node(replace(PLATFORM, memory_gib=gib), tuple(services))
     named = {service.name: load for service, load in zip(services, loads, strict=True)}
-    loop, good = ClosedLoop(node, named, "parties", interval_s=0.5, knobs=True, delay_s=0.1), 0
+    loop, good = ClosedLoop(node, named, "parties", interval_s=0.5, levers=KNOBS, delay_s=0.1), 0
     for _ in range(120):
         interval = loop.step()
         met = all(interval.tail_ms(k, s.percentile) <= s.target_ms for k, s in enumerate(services))
@@ -84,7 +85,7 @@ def test_the_same_seed_gives_the_same_decisions_with_knobs(policy: str) -> None:
     loads = {"memcached": 0.3, "xapian": 0.3, "mongodb": 0.5}
 
     def decisions(seed: int) -> list:
-        loop = ClosedLoop(node, loads, policy, interval_s=0.5, knobs=True, delay_s=0.1, seed=seed)
+        loop = ClosedLoop(node, loads, policy, interval_s=0.5, levers=KNOBS, delay_s=0.1, seed=seed)
         return [interval.decision for interval in loop.run(10)]
 
     assert decisions(1) == decisions(1)

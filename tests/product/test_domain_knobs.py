@@ -7,10 +7,10 @@ from osml.domain import Assignment, Decision, KnobRange, Knobs, Partition, Platf
 from osml.layout import LayoutError, assign
 from osml.simulator import catalogs
 from osml.simulator.closed_loop import grant_of
-from osml.simulator.node_platform import domain_platform
+from osml.simulator.node_platform import LEVERS, domain_platform
 
 MODEL = catalogs.platform("e5-2699v4")
-PLATFORM = domain_platform(MODEL, knobs=True)
+PLATFORM = domain_platform(MODEL, levers=frozenset(LEVERS))
 SERVICES = [Service(name="a", kind="lc", target_ms=1.0), Service(name="b", kind="be")]
 
 

@@ -431,8 +431,8 @@ def test_a_service_twice_and_an_empty_node_are_refused():
 
 
 def test_more_tenants_than_a_node_can_have_are_refused():
-    services = tuple(replace(catalogs.service("moses"), name=f"m{i}") for i in range(17))
-    with pytest.raises(NodeInputError, match="17 services and jobs on one node, expected at most 16"):
+    services = tuple(replace(catalogs.service("moses"), name=f"m{i}") for i in range(49))
+    with pytest.raises(NodeInputError, match="49 services and jobs on one node, expected at most 48"):
         Node(PLATFORM, services)
 
 

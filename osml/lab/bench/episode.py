@@ -11,13 +11,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from osml.allocation.policy import Policy
-from osml.lab.bench.contenders import REGULATED
+from osml.domain import Decision
+from osml.lab.bench.bounds import bounds_held
+from osml.lab.bench.contenders import OWN_LEVERS, REGULATED
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.lab.bench.scenario import Scenario
-from osml.lab.trials.summary import CONVERGED_INTERVALS
 from osml.simulator.closed_loop import ClosedLoop, Interval
+from osml.simulator.state import Node
 from osml.simulator.surface import solo_speed
+from osml.simulator.variation.draw import Variant
 
 Row = dict[str, Any]
 MAX_FAULT_CHARS = 300
@@ -76,12 +79,13 @@ def _highest(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tu
 def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """One run; whether the load held, and its row."""
     node = scenario.node
+    known_node = Node(node.platform, node.services, tuple(scenario.jobs))
     given: str | Policy = policy
     loop: ClosedLoop
 
     def known(names: frozenset[str]) -> BestFor:
         loads = dict.fromkeys(names, LEAVING) | {n: x for n, x in loop.loads_now().items() if n in names}
-        return answers.best(policy, node, loads)
+        return answers.best(policy, known_node, loads)
 
     if policy in ORACLES:
         given = Oracle(policy, known)
@@ -92,38 +96,58 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         interval_s=scenario.interval_s,
         seed=seed,
         delay_s=scenario.delay_s,
-        knobs=scenario.knobs,
+        levers=scenario.levers | OWN_LEVERS.get(policy, frozenset()),
         regulator=scenario.regulator or policy in REGULATED,
-        realtime=scenario.realtime,
         tolerant=True,
+        **_varied(scenario.variant),
     )
-    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
     intervals: list[Interval] = []
     judged: list[Judged] = []
-    tail = round(scenario.tail_s / scenario.interval_s)
-    for _ in range(round(scenario.limit_s / scenario.interval_s)):
+    hold, tail = scenario.intervals(scenario.hold_s), scenario.intervals(scenario.tail_s)
+    for _ in range(scenario.intervals(scenario.limit_s)):
         loads = loop.loads_now()
         intervals.append(loop.step())
         judged.append(judge(intervals[-1], loads))
-        if not scenario.whole and len(judged) >= tail + CONVERGED_INTERVALS:
-            at = converged_at(judged)
-            if at is not None and len(judged) - at >= tail:
+        if not scenario.whole and len(judged) >= hold + tail:
+            at = converged_at(judged, hold)
+            if at is not None and len(judged) - at >= hold + tail:
                 break
     row = _row(scenario, judged)
-    settled = judged[round(scenario.settle_s / scenario.interval_s) :]
-    held = longest_met(settled) >= round(min(HELD_S, scenario.tail_s) / scenario.interval_s)
+    settled = judged[scenario.intervals(scenario.settle_s) :]
+    held = longest_met(settled) >= scenario.intervals(min(HELD_S, scenario.tail_s))
     last = intervals[-1].decision
+    row |= _bounds(scenario, last, loop.time_s)
     row |= {"policy": policy, "seed": seed, "infeasible_reported": bool(last and last.infeasible)}
     return held, Episode(row, _timeline(scenario, judged) if scenario.timeline else [])
 
 
+def _bounds(scenario: Scenario, last: Decision | None, time_s: float) -> Row:
+    """How many forecasts of the last decision hold; empty where nobody asks."""
+    if last is None or not scenario.bounds:
+        return {}
+    variant, node = scenario.variant, scenario.node
+    if variant is not None and variant.drift is not None:
+        node = variant.drift.node(node, time_s)
+    hidden = frozenset[str]() if variant is None else variant.hidden
+    held = bounds_held(node, scenario.mix.loads, last, hidden)
+    return {f"bound_{name}": count for name, count in held._asdict().items()}
+
+
+def _varied(variant: Variant | None) -> dict[str, Any]:
+    """What else the closed loop has to know of a node that was drawn."""
+    return {} if variant is None else {"drift": variant.drift, "sensors": variant.sensors, "hidden": variant.hidden}
+
+
 def _row(scenario: Scenario, judged: Sequence[Judged]) -> Row:
     node = scenario.node
-    at = converged_at(judged)
-    tail = round(scenario.tail_s / scenario.interval_s)
-    measured = judged[round(scenario.settle_s / scenario.interval_s) :] if scenario.whole else judged[-tail:]
+    hold = scenario.intervals(scenario.hold_s)
+    at = converged_at(judged, hold)
+    tail = scenario.intervals(scenario.tail_s)
+    measured = judged[scenario.intervals(scenario.settle_s) :] if scenario.whole else judged[-tail:]
     before = judged if at is None else judged[: at + 1]
-    after: Sequence[Judged] = [] if at is None else judged[at:]
+    # The intervals by which convergence is told have no miss: they say nothing of what comes after.
+    after: Sequence[Judged] = [] if at is None else judged[at + hold :]
     downward, fallen = falls(node, judged)
     faults = [one.fault for one in judged if one.fault is not None]
     return {
@@ -137,9 +161,13 @@ def _row(scenario: Scenario, judged: Sequence[Judged]) -> Row:
         "convergence_s": None if at is None else judged[at].time_s - judged[0].time_s,
         "actions": sum(one.changed for one in before),
         "actions_total": sum(one.changed for one in judged),
-        "cores_used": statistics.median(one.used[0] for one in measured),
-        "ways_used": statistics.median(one.used[1] for one in measured),
+        "cores_used": statistics.fmean(one.used[0] for one in measured),
+        "ways_used": statistics.fmean(one.used[1] for one in measured),
         "intervals": len(judged),
+        "targets": sum(one.targets for one in judged),
+        "targets_missed": sum(one.missed for one in judged),
+        "target_missed_share": _missed(judged),
+        "target_missed_after": _missed(after),
         "violations": sum(not one.met for one in judged),
         "missed_share": statistics.fmean(not one.met for one in judged),
         "intervals_after": len(after),
@@ -171,10 +199,16 @@ def _tenants(scenario: Scenario, measured: Sequence[Judged]) -> dict[str, dict[s
         tails = [one.tails_ms[i] for one in measured if not math.isnan(one.tails_ms[i])]
         if tails:
             found[service.name] = {"tail_ms": statistics.median(tails)}
-    for i, job in enumerate(node.jobs):
+    for i, job in enumerate(scenario.jobs):
         speeds, ipcs = ([1.0 / one.slowdowns[i] for one in measured], [one.ipcs[i] for one in measured])
         found[job.name] = {"speed": statistics.fmean(speeds), "ipc": statistics.fmean(ipcs)}
     return found
+
+
+def _missed(judged: Sequence[Judged]) -> float | None:
+    """Missed targets of all targets, one an interval and service; None where there are none."""
+    targets = sum(one.targets for one in judged)
+    return sum(one.missed for one in judged) / targets if targets else None
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

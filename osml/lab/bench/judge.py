@@ -23,8 +23,8 @@ class Judged:
 
     `cores` and `ways` are what each service can reach, `reserved_gbps` the memory bandwidth that throttles of
     all others leave it (None: they leave none, or somebody has no throttle),
-    `used` what LC services hold together. `slowdowns` are of BE jobs by work done, `ipcs` their instructions per cycle;
-    `busy` is the share of all CPU time that was used.
+    `used` what LC services hold together; `missed` of `targets` targets were missed, by any amount. `slowdowns` are of
+    BE jobs by work done, `ipcs` their instructions per cycle; `busy` is the share of all CPU time that was used.
     """
 
     time_s: float
@@ -45,10 +45,15 @@ class Judged:
     busy: float = 0.0
     ipcs: list[float] = field(default_factory=list[float])
     reserved_gbps: list[float | None] = field(default_factory=list[float | None])
+    missed: int = 0
+    targets: int = 0
 
 
 class Judge:
-    """Judges intervals one by one, in order. `mba` is the unit of throttles (None: there are none)."""
+    """Judges intervals one by one, in order. `mba` is the unit of throttles (None: there are none).
+
+    `solo` has the speeds of the first jobs of the node: of those that the policy knows of, who alone count in E_BE.
+    """
 
     def __init__(self, node: Node, solo: Sequence[tuple[float, float]], mba: MbaRange | None = None) -> None:
         self.node, self.solo, self.mba = node, solo, mba
@@ -64,7 +69,7 @@ class Judge:
         ]
         pairs = [(tail, s.target_ms) for tail, s, here in zip(tails, node.services, there, strict=True) if here]
         e_lc = lc_entropy([intolerable(tail, target) for tail, target in pairs]) if pairs else None
-        jobs = interval.flows[n:]
+        jobs = interval.flows[n : n + len(self.solo)]
         by_work = [
             _over(work, flow.instructions / flow.dt / 1e9) for flow, (_, work) in zip(jobs, self.solo, strict=True)
         ]
@@ -95,6 +100,8 @@ class Judge:
             busy=sum(flow.cpu_s / flow.dt for flow in interval.flows) / node.platform.cpus,
             ipcs=ipcs,
             reserved_gbps=[self._reserved(partition, service.name) for service in node.services],
+            missed=sum(not tail <= target for tail, target in pairs),
+            targets=len(pairs),
         )
 
     def _reserved(self, partition: Partition | None, name: str) -> float | None:
@@ -124,13 +131,13 @@ def _over(solo: float, now: float) -> float:
     return math.inf if now <= 0 else max(1.0, solo / now)
 
 
-def converged_at(judged: Sequence[Judged]) -> int | None:
-    """Index of the first interval from which all targets hold for 5 in a row; None where there is none."""
+def converged_at(judged: Sequence[Judged], intervals: int = CONVERGED_INTERVALS) -> int | None:
+    """Index of the first interval from which all targets hold for so many in a row; None where there is none."""
     held = 0
     for index, interval in enumerate(judged):
         held = held + 1 if interval.met else 0
-        if held == CONVERGED_INTERVALS:
-            return index - CONVERGED_INTERVALS + 1
+        if held == intervals:
+            return index - intervals + 1
     return None
 
 

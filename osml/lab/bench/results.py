@@ -40,6 +40,18 @@ class Results:
         """The results of one part."""
         return Results(self.of(part), [row for row in self.timelines if row["part"] == part], self.metadata)
 
+    def by_feasibility(self) -> dict[str, Results]:
+        """The mixes that the oracle can satisfy, those it can't and those it did not decide; all where nobody asked."""
+        groups = {True: ", feasible", False: ", infeasible", None: ", undecided by the oracle"}
+        if all(row["feasible_oracle"] is None for row in self.rows):
+            return {"": self}
+        split = {label: [row for row in self.rows if row["feasible_oracle"] is said] for said, label in groups.items()}
+        return {label: Results(rows, [], self.metadata) for label, rows in split.items() if rows}
+
+    def mixes(self, feasible: bool | None) -> int:
+        """How many mixes the oracle says this of (None: it did not decide, or was not asked)."""
+        return len({row["case"] for row in self.rows if row["feasible_oracle"] is feasible})
+
     def by_key(self, rows: Iterable[Row], column: str) -> dict[Key, float]:
         """Values of a column by case and seed; rows without one are left out."""
         return {(row["case"], row["seed"]): float(row[column]) for row in rows if row[column] is not None}

@@ -7,7 +7,7 @@ import platform
 import subprocess
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -17,20 +17,23 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from osml.base.failure import Failure, InputError
 from osml.decide.registry import load_policy
-from osml.lab.bench.contenders import contender_names
+from osml.lab.bench.contenders import OWN_LEVERS, contender_names
 from osml.lab.bench.oracle_policy import ORACLES
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.store import Store, policy_fingerprint
 from osml.lab.bench.suite import Suite
 from osml.lab.bench.unit import missing_cases
 from osml.lab.bench.workers import Task, Workers
+from osml.simulator.node_platform import Lever
 
 MAX_SEEDS = 1000
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What a user asks for. `part`: only the mixes of this part; `limit`: only so many, spread over all of them."""
+    """What a user asks for. `part`: only the mixes of this part; `limit`: only so many, spread over all of them;
+    `levers`: in the place of the suite's own (None: these).
+    """
 
     suite: Suite
     policies: Sequence[str]
@@ -39,6 +42,7 @@ class Settings:
     resume: bool = False
     limit: int | None = None
     part: str | None = None
+    levers: frozenset[Lever] | None = None
 
 
 def checked_policies(names: Sequence[str]) -> list[str]:
@@ -77,16 +81,24 @@ def spread(scenarios: Sequence[Scenario], limit: int | None) -> list[tuple[int, 
     return [(i * len(scenarios) // limit, scenarios[i * len(scenarios) // limit]) for i in range(limit)]
 
 
+def with_levers(scenarios: Sequence[Scenario], levers: frozenset[Lever] | None) -> list[Scenario]:
+    """The scenarios with other levers (None: with their own)."""
+    return [scenario if levers is None else replace(scenario, levers=levers) for scenario in scenarios]
+
+
 def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any]:
     """Run what is still missing; returns the metadata. Failure where a unit failed or the user interrupted."""
     if not 1 <= settings.seeds <= MAX_SEEDS:
         raise InputError(f"--seeds is {settings.seeds}, expected 1 to {MAX_SEEDS}")
     policies = checked_policies(settings.policies)
-    scenarios = spread(of_part(settings.suite.scenarios(), settings.part), settings.limit)
+    chosen = with_levers(of_part(settings.suite.scenarios(), settings.part), settings.levers)
+    scenarios = spread(chosen, settings.limit)
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
         "part": settings.part,
+        "levers": sorted({lever for _, scenario in scenarios for lever in scenario.levers}),
+        "own_levers": {name: sorted(OWN_LEVERS[name]) for name in policies if name in OWN_LEVERS},
         "policy_code": {name: policy_fingerprint(load_policy(name)) for name in policies if name not in ORACLES},
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},

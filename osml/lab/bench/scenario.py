@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -11,8 +11,10 @@ from osml.simulator import catalogs
 from osml.simulator.cut_down import cut_down, resized_service
 from osml.simulator.load_traces import Churn, Trace
 from osml.simulator.mix import Mix
-from osml.simulator.models import on_platform
+from osml.simulator.models import JobModel, on_platform
+from osml.simulator.node_platform import NO_LEVERS, Lever
 from osml.simulator.state import Node
+from osml.simulator.variation.draw import Variant
 
 
 @dataclass(frozen=True)
@@ -27,13 +29,16 @@ class Search:
 class Scenario:
     """A mix under one or more policies and seeds. `part` names the table or figure of the suite that it belongs to.
 
-    A run ends `tail_s` after it converged, or after `limit_s`; with `whole` it always lasts `limit_s`. Latencies,
-    entropies and resources of the row are those of the last `tail_s` (with `whole`: of all after `settle_s`).
+    A run has converged from where all targets hold for `hold_s` without a miss. It ends `tail_s` after these, or after
+    `limit_s`; with `whole` it always lasts `limit_s`. Latencies, entropies and resources of the row are those of the
+    last `tail_s` (with `whole`: of all after `settle_s`).
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
-    where the platform has no MBA. `realtime`: whether it may set real-time priorities. `seeds`: no more than so many,
-    for what is only a picture.
+    where the platform has no MBA. `levers`: what every policy may set though the agent can't (by default nothing).
+    `seeds`: no more than so many, for what is only a picture. `bounds`: predicted bounds are compared with the truth at
+    the end of a run. `variant`: a node that was drawn, in the place of the
+    catalog's; `mix` then has its loads and the jobs that policies know of.
     """
 
     suite: str
@@ -45,8 +50,8 @@ class Scenario:
     limit_s: float = CONVERGED_WITHIN_S
     tail_s: float = 30.0
     settle_s: float = 0.0
+    hold_s: float = 30.0
     whole: bool = False
-    knobs: bool = False
     timeline: bool = False
     traces: Mapping[str, Trace] | Churn | None = None
     search: Search | None = None
@@ -55,8 +60,10 @@ class Scenario:
     resized: bool = False
     time_slice_ms: float | None = None
     regulator: bool = False
-    realtime: bool = True
+    levers: frozenset[Lever] = NO_LEVERS
     seeds: int | None = None
+    bounds: bool = False
+    variant: Variant | None = None
 
     @property
     def name(self) -> str:
@@ -68,7 +75,11 @@ class Scenario:
             text += f"@{self.cut[0]}c{self.cut[1]}w"
         if self.time_slice_ms is not None:
             text += f"@{self.time_slice_ms:g}ms"
-        return text
+        return text if self.variant is None else f"{text}#{self.variant.seed}"
+
+    def intervals(self, seconds: float) -> int:
+        """So many seconds in intervals."""
+        return round(seconds / self.interval_s)
 
     @property
     def key(self) -> str:
@@ -91,6 +102,8 @@ class Scenario:
     @cached_property
     def node(self) -> Node:
         """The virtual node. CatalogError for names that nobody knows."""
+        if self.variant is not None:
+            return self.variant.node
         model = catalogs.platform(self.platform)
         if self.time_slice_ms is not None:
             model = replace(model, time_slice_ms=self.time_slice_ms)
@@ -104,6 +117,11 @@ class Scenario:
             tuple(replace(s, threads=self.threads.get(s.name, s.threads)) for s in services),
             tuple(replace(j, threads=self.threads.get(j.name, j.threads)) for j in jobs),
         )
+
+    @property
+    def jobs(self) -> Sequence[JobModel]:
+        """The jobs that policies know of; a node can have others after them."""
+        return self.node.jobs[: len(self.mix.jobs)]
 
     @property
     def loads(self) -> Mapping[str, float | Trace] | Churn:

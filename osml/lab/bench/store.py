@@ -21,7 +21,7 @@ from osml.lab.bench.unit import Case, Done
 
 pa: Any = pyarrow  # has no types
 pq: Any = pyarrow.parquet
-SCHEMA = "osml/bench/v1"
+SCHEMA = "osml/bench/v2"
 METADATA, RESULTS, TIMELINES = "metadata.json", "results.parquet", "timelines.parquet"
 Columns = dict[str, Any]
 _TEXT, _REAL, _COUNT, _YES = pa.string(), pa.float64(), pa.int64(), pa.bool_()
@@ -30,10 +30,12 @@ _ROW: Columns = {
     "feasible_oracle": _YES, "converged": _YES, "convergence_s": _REAL, "actions": _COUNT, "actions_total": _COUNT,
     "emu": _REAL, "load": _REAL, "searched_load": _REAL, "cores_used": _REAL, "ways_used": _REAL,
     "oracle_cores": _COUNT, "oracle_ways": _COUNT, "oracle_e_s": _REAL, "intervals": _COUNT, "violations": _COUNT,
-    "missed_share": _REAL,
+    "missed_share": _REAL, "targets": _COUNT, "targets_missed": _COUNT, "target_missed_share": _REAL,
+    "target_missed_after": _REAL,
     "intervals_after": _COUNT, "violations_after": _COUNT, "downward": _COUNT, "cliff_falls": _COUNT,
     "e_lc": _REAL, "e_be": _REAL, "e_s": _REAL, "e_be_ipc": _REAL, "e_s_ipc": _REAL, "e_s_run": _REAL,
     "tail_over_target": _REAL, "be_speed": _REAL, "utilisation": _REAL, "tenants": _TEXT,
+    "bound_forecasts": _COUNT, "bound_cores": _COUNT, "bound_ways": _COUNT, "bound_oaa": _COUNT,
     "infeasible_reported": _YES, "faults": _COUNT, "fault": _TEXT,
     "wall_s": _REAL,
 }  # fmt: skip
@@ -88,7 +90,9 @@ class Store:
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = {"code": code_fingerprint()} | {key: settings.get(key) for key in ("suite", "limit", "part")}
+            wanted = {"code": code_fingerprint()} | {
+                key: settings.get(key) for key in ("suite", "limit", "part", "levers")
+            }
             for key, now in wanted.items():
                 if before.get(key) != now:
                     raise InputError(

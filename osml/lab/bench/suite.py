@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from osml.lab.bench.contenders import levers_text
 from osml.lab.bench.report.document import Section
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
@@ -15,7 +16,8 @@ class Suite:
     """A named set of scenarios. `source` says where in which `paper` (a key of published.yaml) it comes from,
     `policies` who is compared there.
 
-    `ask_oracle`: whether a mix can be satisfied at all is asked before it is run.
+    `ask_oracle`: whether a mix can be satisfied at all is asked before it is run. `seeds`: runs of each mix and policy
+    where nobody says how many.
     """
 
     name: str
@@ -26,3 +28,9 @@ class Suite:
     scenarios: Callable[[], list[Scenario]]
     sections: Callable[[Results], list[Section]]
     ask_oracle: bool = False
+    seeds: int = 3
+
+    @property
+    def levers(self) -> str:
+        """What policies may set here though the agent can't, in one line; empty where there is nothing."""
+        return levers_text({lever for scenario in self.scenarios() for lever in scenario.levers}, self.policies)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import zlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from osml.lab.bench.episode import Row, run_episode
-from osml.lab.bench.oracle_policy import NAME as ORACLE
+from osml.lab.bench.feasible import Feasible, asked
 from osml.lab.bench.oracle_policy import Answers
 from osml.lab.bench.scenario import Scenario
 
@@ -35,14 +34,8 @@ def run_unit(index: int, scenario: Scenario, cases: Sequence[Case], ask_oracle: 
     timeline: list[Row] = []
     answers = Answers()
     try:
-        asked = ask_oracle and scenario.constant and scenario.search is None
-        known = answers.best(ORACLE, scenario.node, scenario.mix.loads) if asked else None
-        answer: dict[str, Any] = {
-            "feasible_oracle": None if known is None else known.feasible,
-            "oracle_cores": None if known is None else known.cores,
-            "oracle_ways": None if known is None else known.ways,
-            "oracle_e_s": None if known is None else known.e_s,
-        }
+        wanted = ask_oracle and scenario.constant and scenario.search is None
+        answer = (asked(scenario, answers) if wanted else Feasible(None)).row
         for policy, seed in cases:
             episode = run_episode(scenario, policy, noise_seed(scenario, seed), answers)
             who = {"policy": policy, "seed": seed}

@@ -13,11 +13,12 @@ from rich.console import Console
 from rich.table import Table
 
 from osml.base.failure import InputError
-from osml.lab.bench.contenders import without_models
+from osml.lab.bench.contenders import checked_levers, without_models
 from osml.lab.bench.report.build import build
 from osml.lab.bench.run import Settings, run
 from osml.lab.bench.suites import SUITES, suite
 from osml.lab.bench.workers import in_this_process, processes, ray_cluster
+from osml.simulator.node_platform import LEVERS
 
 app = typer.Typer(
     help="Compare policies on the virtual node: suites of the papers' experiments, with reports.", no_args_is_help=True
@@ -31,7 +32,7 @@ def _print(document: Any) -> None:
 
 @app.command("list")
 def list_suites(json: Json = False) -> None:
-    """List the suites with their sources and numbers of mixes."""
+    """List the suites with their sources, numbers of mixes, and levers that the agent does not have."""
     found = list(SUITES.values())
     if json:
         rows = [
@@ -41,14 +42,15 @@ def list_suites(json: Json = False) -> None:
                 "source": one.source,
                 "mixes": len(one.scenarios()),
                 "policies": one.policies,
+                "levers": one.levers,
             }
             for one in found
         ]
         _print({"suites": rows})
         return
-    table = Table("suite", "title", "source", "mixes", "policies")
+    table = Table("suite", "title", "source", "mixes", "policies", "levers that the agent does not have")
     for one in found:
-        table.add_row(one.name, one.title, one.source, str(len(one.scenarios())), ", ".join(one.policies))
+        table.add_row(one.name, one.title, one.source, str(len(one.scenarios())), ", ".join(one.policies), one.levers)
     Console().print(table)
 
 
@@ -57,12 +59,19 @@ def run_suite(
     name: Annotated[str, typer.Argument(metavar="SUITE", help="Suite, see `osml lab bench list`.")],
     out: Annotated[Path, typer.Option(help="Folder for the results; osml creates it.")],
     policies: Annotated[str, typer.Option(help="Names separated by commas; default: see `osml lab bench list`.")] = "",
-    seeds: Annotated[int, typer.Option(help="Runs per mix and policy, each with different noise.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Runs per mix and policy, each with different noise; default: 3, osml-mismatch 1."),
+    ] = None,
     workers: Annotated[int, typer.Option(help="Number of processes; 0: one per CPU.")] = 0,
     ray: Annotated[str | None, typer.Option(metavar="ADDRESS", help="A Ray cluster: host:port or auto.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue the run in the folder.")] = False,
     limit: Annotated[int | None, typer.Option(help="Number of mixes to run, spread over the suite.")] = None,
     part: Annotated[str | None, typer.Option(help="Only the mixes of this part of the suite.")] = None,
+    levers: Annotated[
+        str,
+        typer.Option(help=f"In the place of the suite's: none, or some of {','.join(LEVERS)}. The agent has none."),
+    ] = "",
     json: Json = False,
 ) -> None:
     """Run a suite: every policy on the same mixes, arrivals, noise and delays. Ctrl-C keeps finished mixes."""
@@ -75,7 +84,12 @@ def run_suite(
     console = Console(stderr=True)
     for note in without_models(wanted, (scenario.platform for scenario in chosen.scenarios())):
         console.print(note, highlight=False)
-    metadata = run(Settings(chosen, wanted, seeds, out, resume, limit, part), who, console)
+    others = checked_levers(levers) if levers else None
+    metadata = run(
+        Settings(chosen, wanted, chosen.seeds if seeds is None else seeds, out, resume, limit, part, others),
+        who,
+        console,
+    )
     if json:
         _print(metadata)
     else:

@@ -32,7 +32,7 @@ class Step(NamedTuple):
 
 
 _FARM = ("lab", "dispatch", "solve", "--servers", "2", "--mu-high", "50", "--mu-low", "1", "--json")
-_MIXES = ("unmanaged", "even", "parties", "clite", "arq", "osml", "oracle")
+_MIXES = ("unmanaged", "even", "staffing", "staffing:climb", "parties", "clite", "arq", "osml", "oracle")
 
 STEPS: dict[str, tuple[Step, ...]] = {
     "facts": (Step(("lab", "simulator", "validate", "--json")),),

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from osml.base.failure import Failure, InputError
+from osml.lab.bench.contenders import levers_text
 from osml.lab.bench.published import published
 from osml.lab.bench.report.document import Section, markdown, page
 from osml.lab.bench.report.statistics import Estimate
@@ -55,6 +56,12 @@ def _about(results: Results, source: str) -> Section:
         f"{said['version']}, commit {said['commit'] or 'unknown'}, {said.get('wall_s', 0.0):.0f} s on "
         f"{said['machine']['cpus']} CPUs.",
     ]
+    levers = levers_text(said["levers"], results.policies)
+    text.append(
+        f"Besides cores, ways and MBA policies set what the agent can't: {levers}."
+        if levers
+        else "Policies set cores, ways and MBA (where the platform has it), as the agent does."
+    )
     failures: dict[str, str] = said.get("failures") or {}
     if failures:
         text.append(f"{len(failures)} mixes failed and are not in the report: {'; '.join(list(failures)[:5])}.")
@@ -62,23 +69,34 @@ def _about(results: Results, source: str) -> Section:
 
 
 def _summary(results: Results) -> dict[str, Any]:
-    """Per policy and part: medians and means with intervals."""
-    policies: dict[str, Any] = {}
-    for policy in results.policies:
-        policies[policy] = {
+    """Per policy and part: medians and means with intervals; besides of feasible and infeasible mixes apart."""
+    suite = str(results.metadata["suite"])
+    groups = {"feasible": True, "infeasible": False}
+    apart = {
+        name: Results([row for row in results.rows if row["feasible_oracle"] is said], [], results.metadata)
+        for name, said in groups.items()
+    }
+    return {
+        "suite": suite,
+        "simulated": True,
+        "policies": _by_policy(results),
+        "by_feasibility": {name: _by_policy(group) for name, group in apart.items() if group.rows},
+        "mixes": {name: results.mixes(said) for name, said in (*groups.items(), ("undecided", None))},
+        "published": published().get(suite_of(suite).paper, {}),
+        "metadata": results.metadata,
+    }
+
+
+def _by_policy(results: Results) -> dict[str, Any]:
+    return {
+        policy: {
             part: {
                 metric.column: _json(estimate(results.of(part, policy), metric)) | {"average": metric.average}
                 for metric in METRICS
             }
             for part in results.parts
         }
-    suite = str(results.metadata["suite"])
-    return {
-        "suite": suite,
-        "simulated": True,
-        "policies": policies,
-        "published": published().get(suite_of(suite).paper, {}),
-        "metadata": results.metadata,
+        for policy in results.policies
     }
 
 

@@ -16,10 +16,10 @@ _plot: Any = pyplot  # its types are incomplete
 _COLOURS = {
     "unmanaged": "#8a8f98", "lc_first": "#b59f3b", "round_robin": "#8c6d31", "even": "#c7c7c7", "random": "#d0b0b0",
     "heracles": "#b5651d", "parties": "#1f77b4", "clite": "#9467bd", "arq": "#2ca02c", "ombm": "#17becf",
-    "ombm_classic": "#e377c2",
+    "ombm_classic": "#e377c2", "staffing": "#ff7f0e", "staffing:climb": "#bcbd22",
     "osml": "#d62728", "oracle": "#000000", "oracle:isolated": "#5b6b7b",
 }  # fmt: skip
-_OTHERS = ("#e377c2", "#ff7f0e", "#7f7f7f", "#bcbd22")
+_OTHERS = ("#9edae5", "#7f7f7f", "#c49c94", "#98df8a")
 _RC: dict[Any, Any] = {"figure.dpi": 110, "font.size": 9, "axes.titlesize": 10, "savefig.bbox": "tight"}
 """Taken up by every figure."""
 

@@ -10,7 +10,7 @@ from osml.lab.bench.suite import Suite
 from osml.simulator.mix import Mix
 
 PLATFORM, JOB, JOB_THREADS = "e5-2630v4", "fluidanimate", 4
-POLICIES = ("unmanaged", "lc_first", "parties", "clite", "arq", "osml")
+POLICIES = ("unmanaged", "lc_first", "parties", "clite", "arq", "staffing", "staffing:climb", "osml")
 _XAPIAN = tuple(round(0.1 * step, 1) for step in range(1, 10))
 _SETTLE_S, _MEASURED_S = 120.0, 60.0
 

@@ -56,7 +56,7 @@ SUITE = Suite(
     "Isolation, sharing and priority in pairs",
     "Ah-Q section VIII, figures 13 to 15",
     "ahq",
-    ("unmanaged", "even", "round_robin", "osml"),
+    ("unmanaged", "even", "round_robin", "staffing", "staffing:climb", "osml"),
     scenarios,
     sections,
 )

@@ -45,7 +45,7 @@ SUITE = Suite(
     "Entropy over cores and ways",
     "Ah-Q section VII, figures 11 and 12",
     "ahq",
-    ("unmanaged", "parties", "clite", "arq", "osml"),
+    ("unmanaged", "parties", "clite", "arq", "staffing", "staffing:climb", "osml"),
     scenarios,
     sections,
 )

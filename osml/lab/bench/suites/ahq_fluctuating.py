@@ -106,7 +106,7 @@ SUITE = Suite(
     "A load that fluctuates",
     "Ah-Q section IX-B, figure 17",
     "ahq",
-    ("lc_first", "parties", "clite", "arq", "osml"),
+    ("lc_first", "parties", "clite", "arq", "staffing", "staffing:climb", "osml"),
     scenarios,
     sections,
 )

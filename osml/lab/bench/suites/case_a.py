@@ -43,7 +43,7 @@ SUITE = Suite(
     "Traces of actions for one mix",
     "OSML section 6.2, figure 9",
     "osml",
-    ("parties", "clite", "arq", "osml", "oracle"),
+    ("parties", "clite", "arq", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
     ask_oracle=True,

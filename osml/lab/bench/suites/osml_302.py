@@ -79,7 +79,7 @@ SUITE = Suite(
     "302 mixes of three services, and a heat map",
     "OSML section 6.2, figures 8, 10 and 11",
     "osml",
-    ("unmanaged", "parties", "clite", "arq", "osml", "oracle"),
+    ("unmanaged", "parties", "clite", "arq", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
     ask_oracle=True,

@@ -58,7 +58,7 @@ SUITE = Suite(
     "Services arrive and leave",
     "OSML section 6.3, figures 12 and 13",
     "osml",
-    ("unmanaged", "parties", "clite", "arq", "osml", "oracle"),
+    ("unmanaged", "parties", "clite", "arq", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
 )

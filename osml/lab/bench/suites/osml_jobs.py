@@ -1,4 +1,4 @@
-"""What the papers leave out and nodes have: batch jobs without priorities, many services, few and many threads."""
+"""What the papers leave out and nodes have: batch jobs, many services, few and many threads."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _crowd(rng: np.random.Generator, count: int) -> Mix:
 
 def _scenario(part: str, mix: Mix, threads: int | None = None) -> Scenario:
     given = {} if threads is None else dict.fromkeys(mix.loads, threads)
-    return Scenario("osml-jobs", part, mix, PLATFORM, limit_s=_LIMIT_S, whole=True, threads=given, realtime=False)
+    return Scenario("osml-jobs", part, mix, PLATFORM, limit_s=_LIMIT_S, whole=True, threads=given)
 
 
 def scenarios() -> list[Scenario]:
@@ -53,10 +53,11 @@ def sections(_: Results) -> list[Section]:
 
 SUITE = Suite(
     "osml-jobs",
-    "Batch jobs without priorities, many services, few and many threads",
+    "Batch jobs, many services, few and many threads",
     "no paper",
     "osml",
-    ("unmanaged", "parties", "arq", "osml"),
+    ("unmanaged", "parties", "arq", "staffing", "staffing:climb", "osml"),
     scenarios,
     sections,
+    ask_oracle=True,
 )

@@ -46,7 +46,7 @@ SUITE = Suite(
     "Machines that no model was trained on",
     "no paper",
     "osml",
-    ("parties", "clite", "arq", "osml", "oracle"),
+    ("parties", "clite", "arq", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
     ask_oracle=True,

@@ -55,7 +55,7 @@ SUITE = Suite(
     "Services that no model was trained on",
     "OSML section 6.4",
     "osml",
-    ("parties", "clite", "arq", "osml", "oracle"),
+    ("parties", "clite", "arq", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
     ask_oracle=True,

@@ -9,6 +9,7 @@ from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
 from osml.simulator.load_traces import Steps
 from osml.simulator.mix import Mix
+from osml.simulator.node_platform import KNOBS
 
 _RAMP = tuple(
     [(25.0 + 7.0 * step, round(0.1 + 0.05 * step, 2)) for step in range(1, 11)]
@@ -23,7 +24,7 @@ def scenarios() -> list[Scenario]:
         Scenario(
             "parties-diurnal", "figure-9",
             Mix({"memcached": 0.1, "xapian": 0.2, "moses": 0.1}, ("power-virus", "memory-thrasher")), "e5-2699v4",
-            interval_s=0.5, limit_s=240.0, whole=True, knobs=True, timeline=True,
+            interval_s=0.5, limit_s=240.0, whole=True, levers=KNOBS, timeline=True,
             traces={"memcached": Steps(0.1, _RAMP)}, threads={"power-virus": 14, "memory-thrasher": 14},
         )
     ]  # fmt: skip
@@ -43,7 +44,7 @@ SUITE = Suite(
     "A load that rises and falls",
     "PARTIES section 5.3, figure 9",
     "parties",
-    ("unmanaged", "heracles", "parties", "osml", "oracle"),
+    ("unmanaged", "heracles", "parties", "staffing", "staffing:climb", "osml", "oracle"),
     scenarios,
     sections,
 )

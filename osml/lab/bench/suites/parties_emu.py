@@ -20,6 +20,7 @@ from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario, Search
 from osml.lab.bench.suite import Suite
 from osml.simulator.mix import Mix
+from osml.simulator.node_platform import KNOBS
 
 PLATFORM = "e5-2699v4"
 SERVICES = ("memcached", "xapian", "nginx", "moses", "mongodb", "sphinx")
@@ -48,7 +49,7 @@ def _case(part: str, loads: dict[str, float], searched: str, seeds: int | None =
         tail_s=_MEASURED_S,
         settle_s=_WARM_UP_S,
         whole=True,
-        knobs=True,
+        levers=KNOBS,
         search=Search(searched),
         seeds=seeds,
     )
@@ -127,7 +128,7 @@ SUITE = Suite(
     "Utilisation with 2 to 6 services",
     "PARTIES section 5.2, figures 5 to 8 and 10",
     "parties",
-    ("unmanaged", "heracles", "parties", "osml", "oracle:isolated", "oracle"),
+    ("unmanaged", "heracles", "parties", "staffing", "staffing:climb", "osml", "oracle:isolated", "oracle"),
     scenarios,
     sections,
 )

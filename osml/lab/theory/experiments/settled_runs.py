@@ -14,6 +14,7 @@ from osml.domain import Knobs, Partition, Region
 from osml.lab.theory.abilities import Abilities, abilities, mean_abilities
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.engine import advance
+from osml.simulator.node_platform import LEVERS
 from osml.simulator.state import Flow, Grant, Node, initial_state
 from osml.simulator.surface import tail_ms
 
@@ -114,7 +115,8 @@ def under_policy(
     """The node under a policy of the registry, which sees measurements with noise and decides once an interval."""
     check_policy(policy)
     knobs = policy in PRIORITY_POLICIES if settling.knobs is None else settling.knobs
-    loop = ClosedLoop(node, loads, policy, interval_s=settling.interval_s, seed=settling.seed, knobs=knobs)
+    levers = frozenset(LEVERS if knobs else ())
+    loop = ClosedLoop(node, loads, policy, interval_s=settling.interval_s, seed=settling.seed, levers=levers)
     intervals = loop.run(settling.total_s)[-settling.measured :]
     partitions = [interval.decision.partition for interval in intervals if interval.decision is not None]
     return _settled(node, [interval.flows for interval in intervals], partitions, ranks or kind_ranks(node))
