@@ -10,6 +10,9 @@ from osml.policies.osml.node import Cell, Node
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.state import OsmlState, Refused
 
+WAIT = "wait"
+"""The rule of a decision that leaves what is applied, before the agent is asked again."""
+
 NOT_DONE = ("refused", "rolled_back", "failed")
 
 LONGEST = 32
@@ -30,7 +33,7 @@ def after_outcome(observation: Observation, state: OsmlState) -> OsmlState:
         state,
         tracks={name: replace(one, before=None) for name, one in state.tracks.items()},
         age=0,
-        refused=Refused(times, min(2**times, LONGEST)),
+        refused=Refused(times, min(2**times, LONGEST) + 1),
     )
 
 
@@ -46,13 +49,20 @@ def repeated(facts: Facts) -> tuple[str, Proposal] | None:
 def held_back(facts: Facts) -> tuple[str, Proposal] | None:
     """What is applied, where the agent did not carry out the last decisions and is not asked again yet."""
     refused, applied = facts.before.refused, facts.observation.partition
-    if refused is None or refused.wait == 0 or applied is None or not stands(applied, facts.observation, facts.node):
+    if refused is None or refused.wait <= 1 or applied is None or not stands(applied, facts.observation, facts.node):
         return None
+    outcome = facts.observation.outcome
+    why = f"; {_in_words(facts.observation)}" if outcome is not None and outcome.status in NOT_DONE else ""
     text = (
-        f"the agent did not apply the last decision ({refused.times} in a row; {_in_words(facts.observation)}); "
-        f"the applied partition stays for {refused.wait} interval(s) before the next request"
+        f"the agent did not apply the last decision ({refused.times} in a row{why}); "
+        f"the applied partition stays for {refused.wait - 1} interval(s) before the next request"
     )
-    return "wait", Proposal({}, [Reason(text=text)], partition=applied)
+    return WAIT, Proposal({}, [Reason(text=text)], partition=applied)
+
+
+def after_decision(refused: Refused | None, rule: str) -> Refused | None:
+    """The refusals after a decision: an interval less to wait, or nothing to wait for where the agent is asked."""
+    return None if refused is None else replace(refused, wait=max(1, refused.wait - 1) if rule == WAIT else 0)
 
 
 def _in_words(observation: Observation) -> str:

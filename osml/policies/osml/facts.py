@@ -28,7 +28,8 @@ class Facts:
     - `wants`: the cell that each needs: OAA plus correction. `tights`: the least that RCliff's bound allows.
     - `new`, `moved`, `gone`: services that came, whose load or target changed, that left.
     - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
-    - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met.
+    - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met;
+      0 where somebody was not measured.
     - `notes`: what has changed of limits and services, in words.
     """
 
@@ -123,14 +124,18 @@ def facts_of(
     notes += [Reason(text=f"{name} is new on the node", service=name) for name in new if before.tracks]
     if gone or new or moved:  # what measurements allowed below the need, they allowed in other company
         tracks = {name: replace(one, correction=_not_below(one.correction)) for name, one in tracks.items()}
+    tracks = {name: _tried_again(one, observation.time_s) for name, one in tracks.items()}
     missed = [name for name, track in tracks.items() if really_missed(track, services[name], settings)]
     set_aside = [name for name in before.set_aside if name in cells]
     way = _way(cells, services, set_aside)
     age = before.age + 1
-    scores = {} if gone or new or moved else dict(before.scores)
-    if age > (settings.patience if way == SHARED else settings.settle):
+    changed = bool(gone or new or moved)
+    scores = {} if changed else dict(before.scores)
+    if not changed and age > (settings.patience if way == SHARED else settings.settle):
         _score(scores, way, observation)
-    served = [track.streak for name, track in tracks.items() if name not in set_aside]
+    served = [
+        0 if services[name].slack is None else track.streak for name, track in tracks.items() if name not in set_aside
+    ]
     return Facts(
         observation,
         node,
@@ -157,6 +162,14 @@ def facts_of(
 
 def _not_below(correction: Correction) -> Correction:
     return replace(correction, cores=max(0, correction.cores), ways=max(0, correction.ways))
+
+
+def _tried_again(track: Track, now_s: float) -> Track:
+    """The track, without what misses added to the prediction where that is old and the target met."""
+    old = track.correction
+    if now_s < old.until_s or not track.met or max(old.cores, old.ways) <= 0:
+        return track
+    return replace(track, correction=replace(old, cores=min(0, old.cores), ways=min(0, old.ways)))
 
 
 def _way(cells: Mapping[str, Cell], services: Mapping[str, Service], set_aside: Sequence[str]) -> str:

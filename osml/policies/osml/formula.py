@@ -6,7 +6,7 @@ import math
 
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
-from osml.policies.osml.node import Cell, Node
+from osml.policies.osml.node import Cell, Node, cpus_in_use
 
 
 def staffed(node: Node, service: Service, held: Cell | None, quantum: float) -> Answer:
@@ -14,7 +14,7 @@ def staffed(node: Node, service: Service, held: Cell | None, quantum: float) -> 
 
     Where CPU time is not measured: what it has, else an equal part of the cores.
     """
-    used, count = service.counters.cpu_usage_cores, len(node.lc)
+    used, count = cpus_in_use(service), len(node.lc)
     ways = float(max(node.for_lc.ways // count, 1)) if node.has_ways else 0.0
     if used is not None:
         cores = used + math.sqrt(used) + 1.0

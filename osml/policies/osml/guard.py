@@ -6,7 +6,7 @@ import math
 
 from osml.policies.osml.divide import fits
 from osml.policies.osml.facts import Facts, units
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.state import Track
 
@@ -14,8 +14,8 @@ from osml.policies.osml.state import Track
 def objection(facts: Facts, proposal: Proposal) -> str | None:
     """Why a proposal must not be carried out; None where it may."""
     node = facts.node
-    if proposal.partition is not None or not proposal.cells:
-        return None
+    if proposal.partition is not None or node.obstacle is not None:
+        return None  # without cells there is one thing only that can be done
     for name, cell in proposal.cells.items():
         if cell != node.bounded(name, *cell):
             return f"{name}: {cell.cores} cores and {cell.ways} ways are outside of the operator's limits"
@@ -65,5 +65,5 @@ def may_have(facts: Facts, name: str, cell: Cell, track: Track | None = None) ->
 
 def least_for_use(facts: Facts, name: str) -> int:
     """Units that a service needs for the CPU time that it was measured to use; 0 where that was not measured."""
-    used = facts.services[name].counters.cpu_usage_cores
+    used = cpus_in_use(facts.services[name])
     return 0 if used is None else math.ceil(used / (facts.settings.full * facts.quantum))

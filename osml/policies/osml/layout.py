@@ -23,6 +23,8 @@ def partition_of(observation: Observation, node: Node, cells: Mapping[str, Cell]
 
     Services without a cell get all that is left but `least_be`; without such services BE jobs get all that is left.
     """
+    if node.obstacle is not None:
+        return _together(observation, node)
     left = Cell(
         node.total.cores - sum([cell.cores for cell in cells.values()]),
         node.total.ways - sum([cell.ways for cell in cells.values()]),
@@ -38,20 +40,40 @@ def partition_of(observation: Observation, node: Node, cells: Mapping[str, Cell]
     return Partition(regions + _common_cache(observation, node))
 
 
+def _together(observation: Observation, node: Node) -> Partition:
+    """All services on the same cores, BE jobs aside where there are two parts; the minimums of services come first."""
+    total = node.total
+    if not node.be or not node.lc:
+        part = _most_of(node, total) if node.be else total
+        regions = [Region([*node.lc, *node.be], *part)] if node.lc or node.be else []
+    elif total.cores < 2:
+        regions = [Region([*node.lc, *node.be], *total)]
+    else:
+        most = max(1, total.cores - max(node.leasts[name].cores for name in node.lc))
+        jobs = Cell(min(node.least_be.cores, most), node.least_be.ways)
+        regions = [
+            Region(list(node.lc), total.cores - jobs.cores, total.ways - jobs.ways),
+            Region(list(node.be), *jobs),
+        ]
+    return Partition(regions + _common_cache(observation, node))
+
+
 def _most_of(node: Node, left: Cell) -> Cell:
-    """What is left, as far as the operator lets BE jobs have it."""
-    mosts = [node.mosts[name] for name in node.be]
-    return Cell(min([left.cores, *(m.cores for m in mosts)]), min([left.ways, *(m.ways for m in mosts)]))
+    """What is left, as far as the operator lets BE jobs have it; where their limits contradict, the minimums."""
+    mosts, least = [node.mosts[name] for name in node.be], node.least_be
+    cores, ways = min([left.cores, *(m.cores for m in mosts)]), min([left.ways, *(m.ways for m in mosts)])
+    return Cell(max(cores, least.cores), max(ways, least.ways))
 
 
 def _common_cache(observation: Observation, node: Node) -> list[Region]:
     """The cache where nobody has ways of its own: services together, BE jobs aside where two groups are possible."""
     platform = observation.platform
     ways = platform.ways
-    if node.has_ways or ways is None:
+    if node.has_ways or ways is None or not observation.services:
         return []
     be = [service for service in observation.services if service.kind == "be"]
-    jobs = max([JOB_WAYS, platform.min_way_bits, *(job.min_ways for job in be)])
+    usual = min([JOB_WAYS, *(job.max_ways for job in be if job.max_ways is not None)])
+    jobs = max([usual, platform.min_way_bits, *(job.min_ways for job in be)])
     two_groups = platform.max_groups is None or platform.max_groups > 2
     if be and node.lc and two_groups and ways - jobs >= platform.min_way_bits:
         return [Region(list(node.lc), 0, ways - jobs), Region(list(node.be), 0, jobs)]

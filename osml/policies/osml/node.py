@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from osml.allocation.limits import Budget, Limits, budgets, can_isolate
-from osml.domain import Observation
+from osml.domain import Observation, Service
 
 
 class Cell(NamedTuple):
@@ -25,6 +25,10 @@ NOTHING = Cell(0, 0)
 
 JOB_WAYS = 2
 """Ways of the BE jobs at least: enough for a stream, little of what services need."""
+
+
+MOST_CPUS = 1e6
+"""No node has so many: a measurement of more is none."""
 
 
 class Node(NamedTuple):
@@ -52,8 +56,14 @@ class Node(NamedTuple):
 
     @property
     def may_share(self) -> bool:
-        """Whether all services may use everything: no limit of the operator would be exceeded."""
-        return all(self.mosts[name] == self.total for name in self.lc)
+        """Whether all services may use all that is there for them: no limit of the operator would be exceeded."""
+        return all(self.bounded(name, *self.for_lc) == self.for_lc for name in self.lc)
+
+
+def cpus_in_use(service: Service) -> float | None:
+    """Logical CPUs that a service was measured to use; None where that was not measured or is no amount."""
+    used = service.counters.cpu_usage_cores
+    return used if used is not None and 0.0 <= used < MOST_CPUS else None
 
 
 def node_of(observation: Observation) -> Node:
@@ -87,7 +97,7 @@ def _node(observation: Observation) -> Node:
     leasts = {name: Cell(limit.least, of_ways[name].least) for name, limit in cores.limits.items()}
     mosts = {name: Cell(limit.most, of_ways[name].most) for name, limit in cores.limits.items()}
     total = Cell(cores.total, 0 if ways is None else ways.total)
-    least_be = _least_be(be, total, leasts, mosts) if be else NOTHING
+    least_be = _least_be(lc, be, total, leasts, mosts) if be else NOTHING
     return Node(
         lc,
         be,
@@ -101,9 +111,12 @@ def _node(observation: Observation) -> Node:
     )
 
 
-def _least_be(be: Sequence[str], total: Cell, leasts: dict[str, Cell], mosts: dict[str, Cell]) -> Cell:
+def _least_be(
+    lc: Sequence[str], be: Sequence[str], total: Cell, leasts: dict[str, Cell], mosts: dict[str, Cell]
+) -> Cell:
     """The largest of the jobs' minimums; ways no fewer than JOB_WAYS, where the cache has many and the jobs may."""
-    usual = min([JOB_WAYS, total.ways // 8, *(mosts[name].ways for name in be)])
+    left = total.ways - sum([leasts[name].ways for name in lc])
+    usual = min([JOB_WAYS, total.ways // 8, left, *(mosts[name].ways for name in be)])
     return Cell(max(leasts[n].cores for n in be), max(usual, *(leasts[n].ways for n in be)))
 
 

@@ -47,7 +47,7 @@ def one_apart(facts: Facts) -> Proposal | None:
         "it is above its target while all services share everything"
     )
     return Proposal(
-        {name: cell}, [Reason(text=text, service=name, resource="cores", change=cell.cores)], shortage=_lack(facts)
+        {name: cell}, [Reason(text=text, service=name, resource="cores", change=cell.cores)], shortage=lack(facts)
     )
 
 
@@ -63,7 +63,7 @@ def cells_at_rcliff(facts: Facts) -> Proposal | None:
         return None
     cells = spread_out(facts.node, cells, list(cells))
     text = "the OAAs do not fit together: cells have the size of RCliff's bound"
-    return Proposal(cells, [Reason(text=text)], shortage=_lack(facts), past_cliff=True)
+    return Proposal(cells, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
 
 
 def sharing_untried(facts: Facts) -> bool:
@@ -74,7 +74,7 @@ def sharing_untried(facts: Facts) -> bool:
 def share_everything(facts: Facts) -> Proposal:
     """All share: queues drain fastest there, and it needs no prediction."""
     return share("the needs of all services do not fit in cells")._replace(
-        shortage=_lack(facts), tracks=corrected(facts)
+        shortage=lack(facts), tracks=corrected(facts)
     )
 
 
@@ -106,9 +106,9 @@ def set_some_aside(facts: Facts) -> Proposal:
     if first is not None:  # all that is left for one of them: its need may be less than predicted
         cells = spread_out(node, cells, [first], list(cells))
     cells = {name: cells[name] for name in facts.services}
-    text = f"services that use what the others leave: {', '.join(aside) or 'none'}; {_lack(facts).message}"
-    lack = Infeasible(aside or list(facts.missed), _lack(facts).message)
-    return Proposal(cells, [Reason(text=text)], aside, corrected(facts), lack, past_cliff=True)
+    text = f"services that use what the others leave: {', '.join(aside) or 'none'}; {lack(facts).message}"
+    told = Infeasible(aside or list(facts.missed), lack(facts).message)
+    return Proposal(cells, [Reason(text=text)], aside, corrected(facts), told, past_cliff=True)
 
 
 def squeezed(facts: Facts) -> Proposal:
@@ -117,16 +117,16 @@ def squeezed(facts: Facts) -> Proposal:
         return share_everything(facts)
     cells = cut_down(facts.node, facts.wants, facts.node.leasts)
     text = "cells are smaller than the needs: services came, or limits changed"
-    return Proposal(cells or {}, [Reason(text=text)], shortage=_lack(facts), past_cliff=True)
+    return Proposal(cells or {}, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
 
 
-def _lack(facts: Facts) -> Infeasible:
+def lack(facts: Facts) -> Infeasible:
     """What the scheduler above is told."""
-    lack = missing(facts.node, facts.wants)
+    more = missing(facts.node, facts.wants)
     names = facts.missed or list(facts.services)
-    if any(lack):
+    if any(more):
         return Infeasible(
-            names, f"the needs of all services are {lack.cores} cores and {lack.ways} ways more than there are"
+            names, f"the needs of all services are {more.cores} cores and {more.ways} ways more than there are"
         )
     return Infeasible(names, "targets are missed, and no service can give resources")
 

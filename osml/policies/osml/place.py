@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from osml.allocation.policy import latency_text
-from osml.domain import Reason
+from osml.domain import Infeasible, Reason
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.node import Cell
@@ -20,8 +20,10 @@ def shares(facts: Facts) -> bool:
 
 
 def unplaced(facts: Facts) -> bool:
-    """Whether somebody has no cell of a sufficient size, and that was not chosen at these loads."""
-    return facts.way == SHARED or bool(facts.new) or (facts.way != CELLS and not facts.scores and facts.calm > 0)
+    """Whether somebody has no cell of a sufficient size, and cells for all were not tried at these loads."""
+    return (
+        facts.way == SHARED or bool(facts.new) or (facts.way != CELLS and CELLS not in facts.scores and facts.calm > 0)
+    )
 
 
 def no_cells_possible(facts: Facts) -> bool:
@@ -36,7 +38,8 @@ def share(why: str) -> Proposal:
 
 def share_for_want_of_cells(facts: Facts) -> Proposal:
     """All share, for the reason that the node has."""
-    return share(facts.node.obstacle or "")
+    names, why = list(facts.services), facts.node.obstacle or ""
+    return share(why)._replace(shortage=Infeasible(names, why) if names else None)
 
 
 def shared_queues_drain(facts: Facts) -> bool:

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from osml.allocation.policy import Plan
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Forecast, Infeasible, Observation, Partition, Reason
-from osml.policies.osml.agent_refuses import after_outcome, held_back, repeated
+from osml.policies.osml.agent_refuses import after_decision, after_outcome, held_back, repeated
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer, ModelFault, ask
 from osml.policies.osml.answers.models import Models, shipped_models
 from osml.policies.osml.answers.out_of_distribution import AGAIN, still_unfamiliar
@@ -66,7 +66,7 @@ class Osml:
         state = after_outcome(observation, state)
         node = node_of(observation)
         models = self._models(observation.platform.id)
-        answers, state, said = self._needs(observation, node, state, models)
+        told, answers, state, said = self._needs(observation, node, state, models)
         facts = facts_of(observation, state, answers, models, self._settings)
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
@@ -77,7 +77,7 @@ class Osml:
             partition = _laid_out(facts, proposal, models, reasons)
         lack = _told(facts, proposal)
         late = migration(lc, since_s, observation.time_s)
-        plan = Plan(partition, reasons, lack or late, _forecasts(answers, state, proposal))
+        plan = Plan(partition, reasons, lack or late, _forecasts(told, state, proposal))
         return plan, _remembered(facts, rule, proposal, partition, lack, since_s)
 
     def _models(self, platform: str) -> Models:
@@ -88,22 +88,22 @@ class Osml:
 
     def _needs(
         self, observation: Observation, node: Node, state: OsmlState, models: Models
-    ) -> tuple[dict[str, Answer], OsmlState, list[Reason]]:
-        """What every LC service needs: a model's answer, or the formula's where there is none that can be believed."""
+    ) -> tuple[dict[str, Answer], dict[str, Answer], OsmlState, list[Reason]]:
+        """What the models say, and what every LC service needs: by the formula where no model can be believed."""
         services = [service for service in observation.services if service.kind == "lc"]
         held, quantum = cells_of(observation.partition, node), observation.platform.core_quantum
         told = ask(observation, services, models) if services else {}
         if isinstance(told, ModelFault):
             answers = {one.name: staffed(node, one, held.get(one.name), quantum) for one in services}
             said = [Reason(text=f"needs are those of square-root staffing, because {told.text}")]
-            return answers, replace(state, unfamiliar=dict.fromkeys(answers, 0)), said
+            return {}, answers, replace(state, unfamiliar=dict.fromkeys(answers, 0)), said
         strange = {name: answer.strange for name, answer in told.items() if answer.strange is not None}
         unfamiliar = still_unfamiliar(state.unfamiliar, strange, list(told))
         by_formula = {
             one.name: staffed(node, one, held.get(one.name), quantum) for one in services if one.name in unfamiliar
         }
         said = [_unlike(name, strange.get(name), familiar) for name, familiar in unfamiliar.items()] + _hidden(told)
-        return told | by_formula, replace(state, unfamiliar=unfamiliar), said
+        return told, told | by_formula, replace(state, unfamiliar=unfamiliar), said
 
 
 class OsmlAb(Osml):
@@ -136,8 +136,8 @@ def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
     """What the scheduler above is told, in every decision until those targets have been met for a while."""
     if proposal.shortage is not None:
         return proposal.shortage
-    if proposal.set_aside:
-        names = list(proposal.set_aside)
+    names = [name for name in proposal.set_aside if facts.tracks[name].met < facts.settings.calm]
+    if names:
         return Infeasible(names, f"these services only have what the others leave: {', '.join(names)}")
     told = facts.before.shortage
     late = [] if told is None else [name for name in told.services if name in facts.tracks]
@@ -157,6 +157,7 @@ def _remembered(
         facts.before,
         tracks={**facts.tracks, **proposal.tracks},
         set_aside=facts.set_aside if proposal.partition is not None else set_aside,
+        refused=after_decision(facts.before.refused, rule),
         age=facts.age if kept else 0,
         scores=facts.scores,
         wanted=partition,

@@ -39,8 +39,10 @@ def probe_below(facts: Facts) -> Proposal | None:
 def hold(facts: Facts) -> Proposal:
     """Nothing to do; what is idle goes to those who are set aside."""
     cells = dict(facts.cells)
-    if len(cells) < len(facts.services):
-        return Proposal(cells, [Reason(text="no change: all services share everything")], facts.set_aside)
+    sharing = [name for name in facts.services if name not in cells]
+    if sharing:
+        text = f"no change: {', '.join(sharing)} share what no cell has"
+        return Proposal(cells, [Reason(text=text)], facts.set_aside)
     if facts.set_aside:
         cells = spread_out(facts.node, cells, facts.set_aside, list(cells))
     names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])

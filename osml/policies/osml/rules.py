@@ -44,6 +44,8 @@ def chosen(facts: Facts, without: Collection[str] = ()) -> Chosen:
             if proposal is not None and objection(facts, proposal) is None:
                 return Chosen(rule.name, proposal)
     held = reclaim.hold(facts)
+    if facts.alarmed:
+        held = held._replace(shortage=overcommit.lack(facts))
     if objection(facts, held) is None:
         return Chosen("hold", held)
     return Chosen("squeeze", overcommit.squeezed(facts))

@@ -70,7 +70,7 @@ class Track(Struct, frozen=True, array_like=True):
 
 
 class Refused(Struct, frozen=True, array_like=True):
-    """Decisions in a row that the agent did not carry out; what is applied stays for `wait` more intervals."""
+    """Decisions in a row that the agent did not carry out; in `wait` intervals it is asked again, at 0 it was."""
 
     times: Annotated[int, Meta(ge=1, le=64)]
     wait: Annotated[int, Meta(ge=0, le=64)]

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import Answer
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.state import Correction, Track
 
@@ -17,14 +17,15 @@ _FADE = 0.3  # share of the last interval in a mean of measurements
 _WORST = 1.3  # latency over target that counts at most in its mean: what a queue was once is forgotten soon
 _EASES = 0.9  # of the latency before: a queue drains, and what the models say of it is no need
 _SHARED_FOR = 15  # intervals among all others after which what a service's own cell has shown is forgotten
+_MOST_RATE = 1e12  # requests/s: a measurement of more is none
 _BEYOND = {"p99": 0.01, "p95": 0.05}  # share of the requests that are slower than the percentile
 
 
 def after_interval(
     track: Track | None, answer: Answer, service: Service, cell: Cell | None, interval_s: float, settings: Settings
 ) -> tuple[Track, bool]:
-    """The track of a service after one more interval in `cell` (None: it shares), and whether load or target changed."""
-    rate = None if service.latency is None else service.latency.requests_per_s
+    """The track of a service after one more interval in `cell` (None: shared), and whether load or target changed."""
+    rate = _rate(service)
     if track is None or track.target_ms != service.target_ms:
         kept = Correction() if track is None or _laxer(track, service) else track.correction
         return _measured(_fresh(answer, service, cell, rate), service, cell, kept), track is not None
@@ -33,10 +34,17 @@ def after_interval(
         return now, False
     if _load_moved(track, now, rate, interval_s, settings.moved):
         less = min(1.0, rate / track.rate) if rate is not None and track.rate else 1.0
-        correction = replace(now.correction, cores=round(now.correction.cores * less))
+        old = now.correction
+        correction = replace(old, cores=round(old.cores * less), ways=round(old.ways * less))
         fresh = _predicted(now, answer, 1)
         return replace(fresh, rate=rate, confined=cell is not None, before=None, correction=correction), True
     return _with_prediction(track, now, answer, rate, cell, settings.memory), False
+
+
+def _rate(service: Service) -> float | None:
+    """Requests/s, where a number that can be one was measured."""
+    rate = None if service.latency is None else service.latency.requests_per_s
+    return rate if rate is not None and 0.0 <= rate < _MOST_RATE else None
 
 
 def _laxer(track: Track, service: Service) -> bool:
@@ -66,7 +74,7 @@ def _measured(track: Track, service: Service, cell: Cell | None, correction: Cor
         streak=streak,
         latency_ms=service.latency_ms if service.latency_ms is not None else track.latency_ms,
         level=level,
-        used=_faded(track.used if settled else None, service.counters.cpu_usage_cores),
+        used=_faded(track.used if settled else None, cpus_in_use(service)),
         correction=correction,
     )
 

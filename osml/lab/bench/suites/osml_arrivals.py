@@ -1,7 +1,7 @@
 """Services that come to a node that is nearly full, where somebody has to give: what B-points are for (OSML, 4.2).
 
-No paper prints such a table. Two to five services run; after 30 s one more comes, after 60 s another, and after 90 s the
-first one leaves. Every second script has a best-effort job.
+No paper prints such a table. Two to five services run; after 30 s one more comes, after 60 s another, and after 90 s
+the first one leaves. Every second script has a best-effort job.
 """
 
 from __future__ import annotations
