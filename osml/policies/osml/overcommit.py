@@ -1,4 +1,4 @@
-"""Rules for a node on which not all needs fit (OSML, algorithms 1 and 4, and beyond them)."""
+"""Rules for a node on which not all needs fit (OSML, algorithm 1, and beyond it)."""
 
 from __future__ import annotations
 
