@@ -102,6 +102,14 @@ def test_minimums_that_do_not_fit_are_ignored_and_reported() -> None:
     assert run.cores() == {"a": 26, "b": 26, "job": 10}
 
 
+def test_where_services_are_too_many_their_minimums_come_before_those_of_jobs() -> None:
+    platform = replace(PLATFORM, cores=10, cpus="0-9")
+    run = Run(Osml(needs(rate_10=1.0)), platform)
+    run(*(service(f"s{k}", min_cores=3 if k == 5 else 1) for k in range(12)), replace(job(), min_cores=9))
+    assert run.cores()["s5"] == 3
+    assert run.cores()["job"] == 7
+
+
 def test_where_a_maximum_is_below_the_node_nobody_shares_all_of_it_though_needs_do_not_fit() -> None:
     run = Run(Osml(needs(rate_10=20.0)))
     for ratio in (0.5, 0.5, 1.5, 2.0, 3.0, 0.5, 0.5):

@@ -65,15 +65,30 @@ def test_a_correction_lasts_longer_with_each_miss_up_to_a_day() -> None:
 
 
 def test_a_corrected_need_is_tried_again_when_its_time_is_over() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
-    run(service("a"), service("b"), times=4)
+    """In one step, of cores and of ways; and a miss after it counts from where the last one ended."""
+    run = placed()
     run(service("a", 1.5), service("b"), times=2)
-    more = run.cores()["a"]
+    more, corrected = run.cores()["a"], correction(run)
     assert more > 4
+    assert min(corrected.cores, corrected.ways) > 0
     run(service("a"), service("b"), times=int(DEFAULT.retry_s) - 20)
     assert run.cores()["a"] == more
-    run(service("a"), service("b"), times=60)
-    assert run.cores()["a"] < more
+    run(service("a"), service("b"), times=40)
+    assert run.cores()["a"] == 4
+    assert correction(run) == Correction(0, 0, corrected.until_s, corrected.times)
+
+
+def test_a_step_down_is_taken_back_where_a_target_is_missed_soon_after_it() -> None:
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
+    while run.decision is None or run.cores()["a"] == 18:
+        run(service("a"), service("b"))
+    assert run.cores()["a"] == 4
+    run(service("a", 1.5), service("b"), times=2)
+    assert run.cores() == {"a": 18, "b": 4}
+    late = placed()
+    late(service("a"), service("b"), times=DEFAULT.withdraw)
+    late(service("a", 1.5), service("b"), times=2)
+    assert 4 < late.cores()["a"] < 8
 
 
 def test_a_relaxed_target_forgets_what_missed_the_strict_one() -> None:

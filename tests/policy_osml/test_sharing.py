@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from osml.decide.state import open_state, seal_state
 from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
+from osml.policies.osml.place import unplaced
 from osml.policies.osml.settings import DEFAULT, Settings
-from osml.policies.osml.state import OsmlState
+from osml.policies.osml.state import CELLS, POOLED, SHARED, OsmlState
 from tests.kit.fake_models import Run, job, needs, service
 from tests.kit.osml_facts import facts
 
@@ -171,7 +172,7 @@ def test_what_was_tried_is_forgotten_when_loads_move() -> None:
 
 def test_nobody_gets_a_cell_while_a_queue_drains_that_all_share_for() -> None:
     """What a service with a queue needs is guessed too low: all would fit, and it missed its target with as much."""
-    seen = facts(service("a", 20.0), service("b"), before=OsmlState(age=1))
+    seen = facts(service("a", 20.0), service("b"), before=OsmlState(age=DEFAULT.patience - 1))
     assert seen.draining()
     late = facts(service("a", 20.0), service("b"), before=OsmlState(age=DEFAULT.patience))
     assert not late.draining()
@@ -216,3 +217,25 @@ def test_cells_for_all_are_tried_when_loads_have_fallen(services: list[Any]) -> 
     assert owners(run) == [1, 1, 1]
     assert state_of(run).set_aside == []
     assert run.decision.infeasible is None
+
+
+def test_a_way_is_judged_when_it_has_shown_what_it_is_worth_and_never_in_another_load() -> None:
+    services = service("a", 1.5, 1000.0), service("b", 0.5, 1000.0)
+    known = facts(*services).tracks
+    for cells, way, after in ((None, SHARED, DEFAULT.patience), ({"a": (9, 9), "b": (9, 9)}, CELLS, DEFAULT.settle)):
+        soon = OsmlState(tracks=known, age=after - 1)
+        assert facts(*services, cells=cells, before=soon).scores == {}
+        later = OsmlState(tracks=known, age=after, scores={POOLED: 0.5})
+        assert set(facts(*services, cells=cells, before=later).scores) == {POOLED, way}
+        other = service("b", 0.5, 5000.0)
+        assert facts(services[0], other, cells=cells, before=later).scores == {}
+
+
+def test_what_was_tried_of_other_ways_does_not_keep_cells_for_all_from_being_tried() -> None:
+    services = service("a"), service("b"), service("c")
+    cells = {"a": (9, 9)}
+    seen = facts(*services, cells=cells)
+    calm = OsmlState(tracks=seen.tracks, age=20, scores={POOLED: 0.0, SHARED: 0.1})
+    assert unplaced(facts(*services, cells=cells, before=calm))
+    tried = OsmlState(tracks=seen.tracks, age=20, scores={POOLED: 0.0, CELLS: 0.1})
+    assert not unplaced(facts(*services, cells=cells, before=tried))
