@@ -8,6 +8,7 @@ from osml.domain import Partition, Region, Service
 from osml.policies.osml.answers.forecast import ask
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.facts import Facts, facts_of
+from osml.policies.osml.node import node_of
 from osml.policies.osml.settings import DEFAULT, Settings
 from osml.policies.osml.state import OsmlState
 from tests.kit.fake_models import needs, observe
@@ -28,4 +29,4 @@ def facts(
     known = models or needs(rate_10=4.0)
     answers = ask(seen, [one for one in services if one.kind == "lc"], known)
     assert isinstance(answers, dict)
-    return facts_of(seen, before or OsmlState(), answers, known, settings)
+    return facts_of(seen, node_of(seen), before or OsmlState(), answers, known, settings)

@@ -42,7 +42,7 @@ def split(
     seen = Observation("n", 0, 10.0, 1.0, platform, services, partition=before)
     node = node_of(seen)
     answers = {one.name: staffed(node, one, None, 1.0) for one in services if one.kind == "lc"}
-    facts = facts_of(seen, OsmlState(), answers, Models(), DEFAULT)
+    facts = facts_of(seen, node, OsmlState(), answers, Models(), DEFAULT)
     said: list[str] = []
     needs = MODELLED if gbps is None else gbps
     found = with_bandwidth(facts, cells, needs, library, lambda text, _: said.append(text), met)

@@ -14,7 +14,7 @@ from osml.policies.osml.answers.forecast import NO_MODEL, Answer
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
-from osml.policies.osml.node import Cell, Node, node_of
+from osml.policies.osml.node import Cell, Node
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
 from osml.policies.osml.track import after_interval, drains, really_missed
@@ -24,7 +24,8 @@ from osml.policies.osml.track import after_interval, drains, really_missed
 class Facts:
     """One interval as the rules see it.
 
-    - `tracks`: what is known of each service now. `cells`: what each has to itself, within the limits of now.
+    - `slacks`: 1 - latency over target; None where that was not measured. `tracks`: what is known of each service now.
+    - `cells`: what each has to itself, within the limits of now.
     - `wants`: the cell that each needs: OAA plus correction. `tights`: the least that RCliff's bound allows.
     - `new`, `moved`, `gone`: services that came, whose load or target changed, that left.
     - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
@@ -40,6 +41,7 @@ class Facts:
     models: Models
     answers: Mapping[str, Answer]
     services: dict[str, Service]
+    slacks: dict[str, float | None]
     tracks: dict[str, Track]
     cells: dict[str, Cell]
     wants: dict[str, Cell]
@@ -65,12 +67,12 @@ class Facts:
 
     def meets(self, name: str) -> bool:
         """Whether a service was measured and met its target: from others nothing is taken, be it noise."""
-        slack = self.services[name].slack
+        slack = self.slacks[name]
         return slack is not None and slack >= 0
 
     def far(self, name: str) -> bool:
         """Whether a service is so far above its target that a queue must be growing."""
-        slack = self.services[name].slack
+        slack = self.slacks[name]
         return slack is not None and slack < 1.0 - self.settings.far
 
     def tight(self, name: str) -> Cell:
@@ -99,11 +101,16 @@ def units(amount: float, quantum: float, rounding: float) -> int:
 
 
 def facts_of(
-    observation: Observation, before: OsmlState, answers: Mapping[str, Answer], models: Models, settings: Settings
+    observation: Observation,
+    node: Node,
+    before: OsmlState,
+    answers: Mapping[str, Answer],
+    models: Models,
+    settings: Settings,
 ) -> Facts:
     """The facts of an interval. `answers` has one for each LC service."""
-    node = node_of(observation)
     services = {service.name: service for service in observation.services if service.kind == "lc"}
+    slacks = {name: one.slack for name, one in services.items()}
     applied = observation.partition
     held = cells_of(applied or before.wanted, node)
     blind = applied is None and before.wanted is not None  # what is in force nobody knows: nothing is learned
@@ -132,10 +139,8 @@ def facts_of(
     changed = bool(gone or new or moved)
     scores = {} if changed else dict(before.scores)
     if not changed and age > (settings.patience if way == SHARED else settings.settle):
-        _score(scores, way, observation)
-    served = [
-        0 if services[name].slack is None else track.streak for name, track in tracks.items() if name not in set_aside
-    ]
+        _score(scores, way, observation, slacks)
+    served = [0 if slacks[name] is None else track.streak for name, track in tracks.items() if name not in set_aside]
     return Facts(
         observation,
         node,
@@ -144,6 +149,7 @@ def facts_of(
         models,
         answers,
         services,
+        slacks,
         tracks,
         cells,
         {name: _want(node, name, track, observation, settings) for name, track in tracks.items()},
@@ -167,7 +173,7 @@ def _not_below(correction: Correction) -> Correction:
 def _tried_again(track: Track, now_s: float) -> Track:
     """The track, without what misses added to the prediction where that is old and the target met."""
     old = track.correction
-    if now_s < old.until_s or not track.met or max(old.cores, old.ways) <= 0:
+    if not old.times or now_s < old.until_s or not track.met or max(old.cores, old.ways) <= 0:
         return track
     return replace(track, correction=replace(old, cores=min(0, old.cores), ways=min(0, old.ways)))
 
@@ -212,9 +218,9 @@ def _alarming(name: str, track: Track, before: OsmlState, service: Service, sett
     return slack < -settings.slight or track.missed > 1 or track.settled >= settings.hovers
 
 
-def _score(scores: dict[str, float], way: str, observation: Observation) -> None:
+def _score(scores: dict[str, float], way: str, observation: Observation, slacks: Mapping[str, float | None]) -> None:
     """What the present way to run the node is worth: its E_S, the half of it from this interval."""
-    ratios = [1.0 - service.slack for service in observation.services if service.slack is not None]
+    ratios = [1.0 - slack for slack in slacks.values() if slack is not None]
     if not ratios:
         return
     slow = [service.slowdown for service in observation.services if service.kind == "be"]

@@ -7,14 +7,14 @@ numbered in docs/reference/policies.md.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Self
 
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
 from osml.allocation.violation import migration, violated_since
-from osml.domain import Forecast, Infeasible, Observation, Partition, Reason
+from osml.domain import Forecast, Infeasible, Observation, Partition, Reason, Service
 from osml.policies.osml.agent_refuses import after_decision, after_outcome, held_back, repeated
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer, ModelFault, ask
 from osml.policies.osml.answers.models import Models, shipped_models
@@ -67,7 +67,7 @@ class Osml:
         node = node_of(observation)
         models = self._models(observation.platform.id)
         told, answers, state, said = self._needs(observation, node, state, models)
-        facts = facts_of(observation, state, answers, models, self._settings)
+        facts = facts_of(observation, node, state, answers, models, self._settings)
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
         rule, proposal = repeated(facts) or held_back(facts) or chosen(facts, self._without)
@@ -91,18 +91,15 @@ class Osml:
     ) -> tuple[dict[str, Answer], dict[str, Answer], OsmlState, list[Reason]]:
         """What the models say, and what every LC service needs: by the formula where no model can be believed."""
         services = [service for service in observation.services if service.kind == "lc"]
-        held, quantum = cells_of(observation.partition, node), observation.platform.core_quantum
         told = ask(observation, services, models) if services else {}
         if isinstance(told, ModelFault):
-            answers = {one.name: staffed(node, one, held.get(one.name), quantum) for one in services}
+            answers = _staffed(observation, node, services)
             said = [Reason(text=f"needs are those of square-root staffing, because {told.text}")]
             return {}, answers, replace(state, unfamiliar=dict.fromkeys(answers, 0)), said
         strange = {name: answer.strange for name, answer in told.items() if answer.strange is not None}
         unfamiliar = still_unfamiliar(state.unfamiliar, strange, list(told))
-        by_formula = {
-            one.name: staffed(node, one, held.get(one.name), quantum) for one in services if one.name in unfamiliar
-        }
         said = [_unlike(name, strange.get(name), familiar) for name, familiar in unfamiliar.items()] + _hidden(told)
+        by_formula = _staffed(observation, node, [one for one in services if one.name in unfamiliar])
         return told, told | by_formula, replace(state, unfamiliar=unfamiliar), said
 
 
@@ -118,6 +115,14 @@ class OsmlFormula(Osml):
 
     name = "osml:formula"
     kinds = ()
+
+
+def _staffed(observation: Observation, node: Node, services: Sequence[Service]) -> dict[str, Answer]:
+    """The needs of these services by the formula."""
+    if not services:
+        return {}
+    held, quantum = cells_of(observation.partition, node), observation.platform.core_quantum
+    return {one.name: staffed(node, one, held.get(one.name), quantum) for one in services}
 
 
 def _laid_out(facts: Facts, proposal: Proposal, models: Models, reasons: list[Reason]) -> Partition:

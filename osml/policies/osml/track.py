@@ -61,18 +61,17 @@ def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | No
 def _measured(track: Track, service: Service, cell: Cell | None, correction: Correction) -> Track:
     """The track with what was measured, its prediction as it was."""
     settled = track.settled + 1 if cell == track.cell else 0
-    streak, slack = track.streak, service.slack
-    if slack is not None:
-        streak = min(streak, 0) - 1 if slack < 0 else max(streak, 0) + 1
-    level = track.level if settled else None
-    if service.latency_ms is not None and service.target_ms is not None:
-        level = _faded(level, min(service.latency_ms / service.target_ms, _WORST))
+    streak, latency_ms, level = track.streak, service.latency_ms, track.level if settled else None
+    if latency_ms is not None and service.target_ms is not None:
+        ratio = latency_ms / service.target_ms
+        streak = min(streak, 0) - 1 if ratio > 1.0 else max(streak, 0) + 1
+        level = _faded(level, min(ratio, _WORST))
     return replace(
         track,
         cell=cell,
         settled=settled,
         streak=streak,
-        latency_ms=service.latency_ms if service.latency_ms is not None else track.latency_ms,
+        latency_ms=latency_ms if latency_ms is not None else track.latency_ms,
         level=level,
         used=_faded(track.used if settled else None, cpus_in_use(service)),
         correction=correction,
@@ -136,8 +135,10 @@ def _load_moved(before: Track, now: Track, rate: float | None, interval_s: float
 
 def really_missed(track: Track, service: Service, settings: Settings) -> bool:
     """Whether a missed target is more than the noise of a tail that few requests made."""
+    if not track.missed:
+        return False
     latency_ms, target_ms, latency = service.latency_ms, service.target_ms, service.latency
-    if not track.missed or latency_ms is None or target_ms is None or latency is None:
+    if latency_ms is None or target_ms is None or latency is None:
         return False
     level = track.level or 0.0
     if level > 1.0 and track.settled >= settings.hovers:
