@@ -1,13 +1,14 @@
 """Write the pages of the reference that the code itself describes; with `--check` only compare them.
 
 docs/reference/cli.md comes from the commands, metrics.md from the registries of server and agent, settings.md from the
-settings of the server.
+settings of the server, osml-rules.md from the rules of the policy `osml`.
 """
 
 from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -20,6 +21,8 @@ from typer.main import get_command
 
 from osml.cli.main import application as all_commands
 from osml.decide import registry as policies
+from osml.policies.osml.rules import RULES
+from osml.policies.osml.settings import DEFAULT
 
 ROOT = Path(__file__).resolve().parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -301,9 +304,50 @@ def settings_page() -> str:
     return page("Settings of the server", intro, [table(["flag", "environment", "type", "default", "meaning"], rows)])
 
 
+# Rules of the policy `osml`
+
+
+def first_line(function: Callable[..., Any]) -> str:
+    """The first line of what a function says of itself."""
+    return (inspect.getdoc(function) or "").split("\n")[0]
+
+
+def worths(file: Path) -> dict[str, str]:
+    """What each rule is worth, as it was measured; empty where it was not measured yet."""
+    rows: list[dict[str, str]] = json.loads(file.read_text("utf-8"))["rows"] if file.is_file() else []
+    return {row["of"]: row["ours"] for row in rows}
+
+
+def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> str:
+    """docs/reference/osml-rules.md."""
+    worth = worths(file)
+    rows = [
+        [
+            str(number),
+            code(rule.name),
+            escaped(first_line(rule.when)),
+            escaped(first_line(rule.propose)),
+            escaped(rule.source),
+            ", ".join(code(name) for name in rule.settings) or "none",
+            escaped(worth.get(rule.name, "-")),
+        ]
+        for number, rule in enumerate(RULES, 1)
+    ]
+    heads = ["", "rule", "when", "what it does", "source", "thresholds", "worth"]
+    thresholds = [[code(name), shown(getattr(DEFAULT, name))] for name in DEFAULT.__struct_fields__]
+    intro = (
+        "Rules of the policy `osml` in their order ([how it decides](../explanation/osml-policy.md)). "
+        "The first rule that holds and whose proposal passes the guard decides."
+    )
+    after = "If no rule decides, `hold` keeps all cells. If that is not legal, `squeeze` makes them fit."
+    parts = [table(heads, rows), after, "## Thresholds", "`osml/policies/osml/settings.py` explains each threshold."]
+    return page("Rules of `osml`", intro, [*parts, table(["threshold", "value"], thresholds)])
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "cli.md": cli_page,
     "metrics.md": metrics_page,
+    "osml-rules.md": rules_page,
     "settings.md": settings_page,
 }
 

@@ -385,4 +385,4 @@ def test_whoever_compares_osml_without_its_models_is_told(monkeypatch: pytest.Mo
         (note,) = contenders.without_models(["arq", "osml"], ["e5-2697v4", "e5-2697v4"])
     finally:
         shipped_models.cache_clear()
-    assert note.startswith("on e5-2697v4 the policy osml uses the rules of arq: model a2: ")
+    assert note.startswith("on e5-2697v4 the policy osml uses square-root staffing: model a2: ")

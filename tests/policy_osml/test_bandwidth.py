@@ -5,8 +5,13 @@ from msgspec.structs import replace
 from osml.bandwidth import Line, Point, Profile, ProfileLibrary
 from osml.bandwidth.library import usual_library
 from osml.domain import Latency, MbaRange, Observation, Partition, Platform, Region, Service
+from osml.policies.osml.answers.models import Models
 from osml.policies.osml.bandwidth import with_bandwidth
+from osml.policies.osml.facts import facts_of
+from osml.policies.osml.formula import staffed
 from osml.policies.osml.node import node_of
+from osml.policies.osml.settings import DEFAULT
+from osml.policies.osml.state import OsmlState
 
 NODE = Platform(
     id="p", cores=8, cpus="0-7", ways=16, max_groups=16, bandwidth_gbps=20.0, mba=MbaRange(100, 20_000, 100, "mbps")
@@ -34,10 +39,13 @@ def split(
     met: int = 0,
 ) -> tuple[dict[str, int], list[str]]:
     services = [web or service("web"), service("db"), *JOBS]
-    node = node_of(Observation("n", 0, 10.0, 1.0, platform, services, partition=before), None)
+    seen = Observation("n", 0, 10.0, 1.0, platform, services, partition=before)
+    node = node_of(seen)
+    answers = {one.name: staffed(node, one, None, 1.0) for one in services if one.kind == "lc"}
+    facts = facts_of(seen, node, OsmlState(), answers, Models(), DEFAULT)
     said: list[str] = []
     needs = MODELLED if gbps is None else gbps
-    found = with_bandwidth(node, cells, needs, library, lambda text, _: said.append(text), met)
+    found = with_bandwidth(facts, cells, needs, library, lambda text, _: said.append(text), met)
     return found.mba, said
 
 

@@ -11,12 +11,23 @@ from msgspec.structs import replace
 
 from osml.decide.decide import decide_by
 from osml.decide.state import open_state, seal_state
-from osml.domain import Counters, Latency, MbaRange, Observation, Platform, Service, partition_error
+from osml.domain import (
+    Counters,
+    Infeasible,
+    Latency,
+    MbaRange,
+    Observation,
+    Partition,
+    Platform,
+    Region,
+    Service,
+    partition_error,
+)
 from osml.policies.osml import Osml
+from osml.policies.osml.agent_refuses import stands
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.node import node_of
-from osml.policies.osml.remembered.outcome import stands
-from osml.policies.osml.remembered.state import PARTED, POOLED, SHARED, SOME, OsmlState, Pair, Trial, WaysForCores
+from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState
 from tests.kit.fake_models import PLATFORM, Fake
 
 INF = float("inf")
@@ -27,53 +38,50 @@ AMOUNTS = (-5, -1, 0, 1, 2, 3, 20, 10**6)
 Damage = Callable[[OsmlState, random.Random, list[str]], OsmlState]
 
 
-def _known(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState:
-    here = [name for name in names if name in state.known]
+def _tracks(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState:
+    here = [name for name in names if name in state.tracks]
     if not here:
         return state
     name, number = rng.choice(here), lambda: rng.choice(FLOATS)
     odd = replace(
-        state.known[name],
+        state.tracks[name],
         used=number(),
         level=number(),
-        missed_balance=rng.choice(COUNTS),
-        missed=rng.choice(COUNTS),
-        met=rng.choice(COUNTS),
+        streak=rng.choice(COUNTS) * rng.choice((1, -1)),
         settled=rng.choice(COUNTS),
         before=(rng.choice(AMOUNTS), rng.choice(AMOUNTS)),
+        cell=(rng.choice(AMOUNTS), rng.choice(AMOUNTS)),
         rate=number(),
         latency_ms=number(),
         oaa=(number(), number()),
-        upper=(number(), number()),
+        cliff_upper=(number(), number()),
     )
-    return replace(state, known={**state.known, name: odd})
+    return replace(state, tracks={**state.tracks, name: odd})
 
 
-def _barter(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState:
-    """A trial that is judged next, of this partition's cells or of any."""
-    ways_for_cores = state.ways_for_cores
-    name, sums = rng.choice([*names, "gone"]), {job: rng.choice(FLOATS) for job in (ways_for_cores.sums or names)}
-    trial = Trial(name, rng.choice((0, 1, 5, 10**6)), {job: rng.choice(FLOATS) for job in sums})
-    cells = ways_for_cores.cells or {name: (rng.choice(AMOUNTS), rng.choice(AMOUNTS))}
-    return replace(state, ways_for_cores=WaysForCores(cells, 50, sums, {name: rng.choice(AMOUNTS)}, [name], trial))
+def _corrections(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState:
+    def odd() -> Correction:
+        return Correction(rng.choice(AMOUNTS), rng.choice(AMOUNTS), rng.choice(FLOATS), rng.choice((0, 1, 64)))
+
+    return replace(state, tracks={name: replace(one, correction=odd()) for name, one in state.tracks.items()})
 
 
 DAMAGES: dict[str, Damage] = {
-    "known": _known,
-    "ways_for_cores": _barter,
-    "clear": lambda s, rng, names: replace(
-        s, without_jobs=rng.sample([*names, *names, "gone"], 4), jobs_isolated=False
-    ),
-    "kind": lambda s, rng, names: replace(
-        s, kind=rng.choice((SHARED, PARTED, SOME, POOLED, "x")), age=rng.choice(COUNTS), calm=rng.choice(COUNTS)
-    ),
-    "aside": lambda s, rng, names: replace(s, on_leftovers=rng.sample([*names, "gone"], 2)),
-    "pairs": lambda s, rng, names: replace(
-        s, pairs=[Pair(rng.choice(names), rng.choice([*names, "gone"]), rng.choice((1, 2, 10, 100)))]
-    ),
+    "tracks": _tracks,
+    "corrections": _corrections,
+    "age": lambda s, rng, names: replace(s, age=rng.choice(COUNTS) * rng.choice((1, -1)), seq=rng.choice(COUNTS)),
+    "aside": lambda s, rng, names: replace(s, set_aside=rng.sample([*names, "gone"], 2)),
     "scores": lambda s, rng, names: replace(
-        s, scores={kind: rng.choice(FLOATS) for kind in (SHARED, SOME, POOLED)}, lowest=rng.choice(FLOATS)
+        s, scores={way: rng.choice(FLOATS) for way in (CELLS, SHARED, SOME, POOLED, "x")}
     ),
+    "shortage": lambda s, rng, names: replace(s, shortage=Infeasible(["gone", *names], "whatever")),
+    "unfamiliar": lambda s, rng, names: replace(
+        s, unfamiliar=dict.fromkeys([*names, "gone"], rng.choice(COUNTS) * rng.choice((1, -1)))
+    ),
+    "wanted": lambda s, rng, names: replace(
+        s, wanted=Partition([Region(names, rng.choice((0, 1, 99)), rng.choice((0, 1, 99)))])
+    ),
+    "times": lambda s, rng, names: replace(s, time_s=rng.choice(FLOATS), violated_since_s=rng.choice(FLOATS)),
 }
 
 
@@ -85,7 +93,6 @@ def _platform(rng: random.Random) -> Platform:
         cpus=f"0-{cpus - 1}",
         core_quantum=quantum,
         ways=ways,
-        realtime=rng.random() < 0.7,
         mba=rng.choice((None, MbaRange(10, 100, 10))),
     )
 
@@ -121,8 +128,8 @@ def test_every_decision_is_legal_whatever_the_state_says(what: str) -> None:
             decision = decide_by(policy, seen)
             partition, state = decision.partition, decision.policy_state
             assert partition_error(partition, platform, names) is None
-            node = node_of(seen, None)
-            assert node.obstacle is not None or stands(partition, node)
+            node = node_of(seen)
+            assert node.obstacle is not None or stands(partition, seen, node) or decision.infeasible
             before, why = open_state(state, policy)
             assert why is None
             if seq % 8 == 7:

@@ -11,12 +11,11 @@ import pytest
 from msgspec.structs import replace
 
 from osml.decide.decide import decide_by
-from osml.domain import Latency, Partition, Region, Service
-from osml.policies.arq import Arq
-from osml.policies.osml import Osml
+from osml.domain import Partition, Region
+from osml.policies.osml import Osml, OsmlFormula
 from osml.policies.osml.answers.models import Models, load_models
 from osml.predictors import ModelMetadata, Prediction, models_folder
-from tests.kit.fake_models import FEATURES, PLATFORM, Fake, Run, job, metadata, needs, observe, service
+from tests.kit.fake_models import FEATURES, PLATFORM, Fake, Run, metadata, needs, observe, service
 
 NAN = float("nan")
 
@@ -29,17 +28,17 @@ NAN = float("nan")
         ([3.0, -7.0, 4.0, 1.0, 1.0], "an impossible value: rcliff_ways -7"),
     ],
 )
-def test_a_model_that_answers_nonsense_leaves_the_decision_to_arqs_rules(answer: list[float], why: str) -> None:
+def test_needs_are_those_of_the_formula_where_a_model_answers_nonsense(answer: list[float], why: str) -> None:
     fake: Any = Fake(lambda row: answer)
     seen = observe(service("a"), service("b", 1.5))
-    ours, theirs = decide_by(Osml(Models(a2=fake)), seen), decide_by(Arq(), seen)
+    ours, theirs = decide_by(Osml(Models(a2=fake)), seen), decide_by(OsmlFormula(), seen)
     assert ours.partition == theirs.partition
     assert why in ours.reasons[0].text
-    assert "arq" in ours.reasons[0].text
+    assert "square-root staffing" in ours.reasons[0].text
     assert ours.forecasts == []
 
 
-def test_a_model_that_raises_leaves_the_decision_to_arqs_rules() -> None:
+def test_needs_are_those_of_the_formula_where_a_model_raises() -> None:
     class Broken(Fake):
         def predict(self, features: np.ndarray[Any, Any]) -> Prediction:
             raise RuntimeError("wrong shape")
@@ -49,7 +48,7 @@ def test_a_model_that_raises_leaves_the_decision_to_arqs_rules() -> None:
     assert "can't answer (RuntimeError: wrong shape)" in decision.reasons[0].text
 
 
-def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts() -> None:
+def test_what_was_not_in_training_has_needs_by_the_formula_for_as_long_as_it_lasts() -> None:
     known = needs(rate_10=4.0)
     strange = metadata(features=FEATURES)
     strange = ModelMetadata(
@@ -60,14 +59,14 @@ def test_what_was_not_in_training_is_left_to_arqs_rules_for_as_long_as_it_lasts(
     fake.metadata = strange
     run = Run(Osml(known))
     run(service("a"), service("b"))
-    assert "arq" not in run.words()
+    assert "square-root staffing" not in run.words()
     wide = replace(PLATFORM, cores=96, cpus="0-95")
     run(service("a"), service("b"), platform=wide)
     assert "a is out-of-distribution for the models (platform_cores 96, trained on 0 to 36)" in run.words()
     run(service("a"), service("b"), times=4)
     assert "a is out-of-distribution for the models (in-distribution for 4 of 5 intervals)" in run.words()
     run(service("a"), service("b"))
-    assert "arq" not in run.words()
+    assert "square-root staffing" not in run.words()
 
 
 def test_a_folder_without_models_says_so_and_raises_nothing(tmp_path: Path) -> None:
@@ -95,11 +94,11 @@ def test_shipped_models_load_without_fault() -> None:
     assert load_models(models_folder(), "e5-2697v4").faults == ()
 
 
-def test_the_partition_of_arq_is_taken_up_when_the_models_can_be_asked_again() -> None:
+def test_cells_are_taken_up_when_the_models_can_be_asked_again() -> None:
     fine = needs(rate_10=4.0)
     run = Run(Osml(Models()))
     run(service("a"), service("b", 1.5), times=6)
-    assert "arq" in run.words()
+    assert "square-root staffing" in run.words()
     run.policy = Osml(fine)
     run(service("a"), service("b"), times=5)
     assert run.decision.partition.cores_of("a") >= 4
@@ -111,28 +110,3 @@ def test_a_partition_of_somebody_else_is_no_obstacle() -> None:
     odd = Partition([Region(["a", "b"], 3, 2), Region(["a"], 5, 5), Region(["b"], 5, 5)])
     run(service("a"), service("b"), partition=odd)
     assert run.cores()["a"] >= 4
-
-
-@pytest.mark.parametrize(
-    ("count", "each", "parted"), [(3, 10.0, True), (3, 11.0, False), (6, 4.0, True), (6, 5.0, False)]
-)
-def test_a_node_on_which_all_share_and_meet_their_targets_is_parted_for_what_is_worth_it(
-    count: int, each: float, parted: bool
-) -> None:
-    """36 cores: cells that leave 3 of them, or 6 with six needs to be wrong about, are not."""
-    run = Run(Osml(needs(rate_10=each)))
-    run(*(service(name) for name in "abcdef"[:count]))
-    assert (len(run.decision.partition.regions) == count) == parted
-    assert ("cells would free too few cores" in run.words()) != parted
-
-
-def test_nobody_gives_to_a_job_while_a_service_is_beyond_its_target_if_only_by_noise() -> None:
-    few = Latency(p99_ms=10.4, requests_per_s=10.0, samples=100)
-    run = Run(Osml(needs(rate_10=5.0, rate_900=5.0)))
-    both = service("a"), service("b", rate=900.0)
-    run(*both, job(), times=2)
-    before = run.cores()
-    run(Service("a", "lc", target_ms=10.0, latency=few), both[1], job(), times=3)
-    assert run.cores() == before
-    run(*both, job(), times=4)
-    assert run.cores()["b"] < before["b"]

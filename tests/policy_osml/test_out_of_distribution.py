@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from osml.domain import Counters, Service
-from osml.policies.osml import Osml, OsmlC
+from osml.policies.osml import Osml
 from osml.policies.osml.answers.forecast import ModelFault, ask
 from osml.policies.osml.answers.models import Models
 from osml.predictors import FeatureSpec, Margin
 from tests.kit.fake_models import FEATURES as FAKE_FEATURES
-from tests.kit.fake_models import Fake, Run, Values, metadata, needs, observe, service
+from tests.kit.fake_models import Fake, Run, metadata, needs, observe, service
 
 FEATURES = ("latency_over_target", "cores", "requests_per_s", "target_ms", "threads")
 
@@ -44,7 +44,7 @@ def _odd(name: str, ratio: float = 0.5, **more: Any) -> Service:
 @pytest.mark.parametrize("threads", [6, 60])
 def test_an_optional_feature_outside_of_the_training_is_taken_as_not_measured(threads: int) -> None:
     asked: list[Any] = []
-    run = Run(Osml(_narrow(asked)))
+    run = Run(Osml(_narrow(asked), without=["probe"]))
     odd = service("a", counters=Counters(threads=threads))
     run(odd, service("b", counters=Counters(threads=20)), times=6)
     assert run.cores() == {"a": 4, "b": 4}
@@ -55,33 +55,33 @@ def test_an_optional_feature_outside_of_the_training_is_taken_as_not_measured(th
 
 
 def test_one_unfamiliar_service_keeps_what_it_has_and_the_others_are_predicted_as_ever() -> None:
-    run = Run(Osml(_narrow()))
+    run = Run(Osml(_narrow(), without=["probe"]))
     run(_odd("a"), service("b"), service("c"), times=6)
     assert run.cores() == {"a": 12, "b": 4, "c": 4}
     assert "a is out-of-distribution for the models (target_ms 1e+06, trained on 1 to 20)" in run.words()
-    assert "arq" not in run.words()
+    assert "can't be asked" not in run.words()
     assert [(f.service, f.familiar) for f in run.decision.forecasts] == [("a", False), ("b", True), ("c", True)]
 
 
 def test_an_unfamiliar_service_that_misses_its_target_gets_plain_steps() -> None:
-    run = Run(Osml(_narrow()))
+    run = Run(Osml(_narrow(), without=["probe"]))
     run(_odd("a"), service("b"), service("c"), times=6)
     run(_odd("a", 1.5), service("b"), service("c"), times=3)
     assert run.cores()["a"] > 12
 
 
 def test_an_unfamiliar_service_gives_cores_that_it_does_not_use_while_it_has_slack() -> None:
-    run = Run(Osml(_narrow()))
+    run = Run(Osml(_narrow(), without=["probe"]))
     idle = _odd("a", counters=Counters(cpu_usage_cores=3.0))
     run(idle, service("b"), service("c"), times=200)
     assert run.cores()["a"] == 6  # half of that is in use
 
 
 def test_services_are_believed_again_after_some_familiar_intervals_only() -> None:
-    run = Run(Osml(_narrow()))
+    run = Run(Osml(_narrow(), without=["probe"]))
     for k in range(20):  # flaps in every interval
         run(_odd("a") if k % 2 else service("a"), service("b"))
-        assert "arq" not in run.words()
+        assert "can't be asked" not in run.words()
         assert k == 0 or "a is out-of-distribution for the models" in run.words()
     run(service("a"), service("b"), times=20)
     assert run.cores() == {"a": 4, "b": 4}
@@ -96,25 +96,18 @@ def test_an_answer_for_one_service_that_is_no_place_on_the_machine_concerns_that
     assert [forecast.service for forecast in run.decision.forecasts] == ["a"]
 
 
-def test_where_nobody_is_familiar_arqs_rules_decide_and_the_reason_names_services_and_features() -> None:
-    run = Run(Osml(_narrow()))
+def test_where_nobody_is_familiar_the_reason_names_services_and_features() -> None:
+    run = Run(Osml(_narrow(), without=["probe"]))
     run(_odd("a"), _odd("b"))
-    assert run.words().startswith(
-        "osml: the rules of arq decide, because a is out-of-distribution for the models (target_ms 1e+06"
-    )
-    assert "; b is out-of-distribution" in run.words()
+    assert run.words().startswith("a is out-of-distribution for the models (target_ms 1e+06")
+    assert "b is out-of-distribution" in run.words()
+    assert [forecast.familiar for forecast in run.decision.forecasts] == [False, False]
 
 
 def test_eight_services_are_predicted_though_no_model_knows_so_many_neighbours() -> None:
     run = Run(Osml(needs(rate_10=3.0)))
     run(*(service(name) for name in "abcdefgh"), times=6)
-    assert "arq" not in run.words()
-
-
-def test_model_c_alone_publishes_no_forecast() -> None:
-    c: Any = Values(-1, 0)
-    run = Run(OsmlC(Models(c=c)))
-    assert run(service("a"), service("b"), times=4).forecasts == []
+    assert "can't be asked" not in run.words()
 
 
 @pytest.mark.parametrize(("learned_from", "seen"), [(["p"], True), (["p", "q"], True), (["q", "r"], False)])

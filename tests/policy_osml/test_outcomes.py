@@ -9,13 +9,11 @@ from msgspec.structs import replace
 
 from osml.decide.request import RequestError
 from osml.decide.state import open_state, seal_state
-from osml.domain import Latency, Outcome, Partition, Region
+from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
-from osml.policies.osml.answers.models import Models
-from osml.policies.osml.remembered.backoff import FIRST_S
-from osml.policies.osml.remembered.outcome import LONGEST
-from osml.policies.osml.remembered.state import Refused
-from tests.kit.fake_models import PLATFORM, Fake, Run, metadata, needs, service
+from osml.policies.osml.agent_refuses import LONGEST
+from osml.policies.osml.state import Correction, Refused
+from tests.kit.fake_models import Run, needs, service
 
 APPLIED = Partition([Region(["a"], 18, 10), Region(["b"], 18, 10)])
 
@@ -36,7 +34,7 @@ class Obstinate(Run):
 
 @pytest.mark.parametrize("status", ["refused", "rolled_back", "failed"])
 def test_what_the_agent_does_not_carry_out_is_asked_for_ever_more_rarely(status: str) -> None:
-    run = Obstinate(Osml(needs(rate_10=4.0)))
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
     run.status = status
     for _ in range(200):
         run.tick(service("a"), service("b"))
@@ -55,7 +53,7 @@ def _until_held(run: Obstinate, *services: Any) -> list[str]:
 
 @pytest.mark.parametrize("refused", [Refused(10**9, 1), Refused(1, 10**9), Refused(0, 1), Refused(1, -1)])
 def test_a_patience_that_no_decision_can_have_left_is_refused(refused: Refused) -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     run(service("a"), service("b"), times=3)
     state, _ = open_state(run.decision.policy_state, run.policy)
     with pytest.raises(RequestError, match="policy_state is not a state"):
@@ -63,7 +61,7 @@ def test_a_patience_that_no_decision_can_have_left_is_refused(refused: Refused) 
 
 
 def test_an_agent_that_carries_decisions_out_again_is_asked_at_once_again() -> None:
-    run = Obstinate(Osml(needs(rate_10=4.0)))
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
     for _ in range(20):
         run.tick(service("a"), service("b"))
     while run.decision.partition == APPLIED:
@@ -76,18 +74,18 @@ def test_an_agent_that_carries_decisions_out_again_is_asked_at_once_again() -> N
 
 
 def test_a_step_that_was_refused_is_not_withdrawn_when_a_target_is_missed_after_it() -> None:
-    run = Obstinate(Osml(needs(rate_10=4.0)))
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
     while run.decision is None or run.decision.partition == APPLIED:
         run.tick(service("a"), service("b"))
     for _ in range(4):
         run.tick(service("a", 1.5), service("b"))
         assert "withdrawn" not in run.words()
     state, _ = open_state(run.decision.policy_state, run.policy)
-    assert all((ban.cores, ban.ways) == (18, 10) for ban in state.known["a"].bans)  # what missed is what was applied
+    assert state.tracks["a"].before is None
 
 
 def test_nothing_is_learned_while_nobody_knows_what_is_applied_and_the_same_is_asked_for() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     run(service("a"), service("b"), times=6)
     before, _ = open_state(run.decision.policy_state, run.policy)
     wanted = run.decision.partition
@@ -95,21 +93,21 @@ def test_nothing_is_learned_while_nobody_knows_what_is_applied_and_the_same_is_a
         run(service("a", 3.0), service("b"), partition=None)
         assert run.decision.partition == wanted
     after, _ = open_state(run.decision.policy_state, run.policy)
-    assert after.known == before.known
+    assert after.tracks == before.tracks
     assert "the same request is repeated" in run.words()
 
 
 def test_a_newcomer_is_placed_though_nobody_knows_what_is_applied() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     run(service("a"), service("b"), times=6)
     run(service("a", 3.0), service("b"), service("c"), partition=None)
     assert run.cores()["c"] >= 4
     state, _ = open_state(run.decision.policy_state, run.policy)
-    assert state.known["a"].bans == []
+    assert state.tracks["a"].correction == Correction()
 
 
 def test_a_dry_run_is_told_what_would_be_done_for_the_load_of_now() -> None:
-    run = Run(Osml(needs(rate_1000=4.0, rate_5000=9.0)))
+    run = Run(Osml(needs(rate_1000=4.0, rate_5000=9.0), without=["probe"]))
     outcome = None
     for rate in (1000.0, 1000.0, 5000.0):
         run(service("a", rate=rate), service("b", rate=1000.0), partition=None, assignments=[], outcome=outcome)
@@ -117,77 +115,8 @@ def test_a_dry_run_is_told_what_would_be_done_for_the_load_of_now() -> None:
     assert run.cores()["a"] > run.cores()["b"]
 
 
-def test_what_the_node_can_not_satisfy_is_said_in_every_decision_while_that_lasts() -> None:
-    run = Run(Osml(needs(rate_10=20.0)))
-    run(service("a"), service("b"), times=3)
-    for _ in range(40):
-        run(service("a", 1.6), service("b", 1.4))
-        assert run.decision.infeasible is not None
-        assert run.decision.infeasible.services
-    run(service("a"), service("b"), times=40)
-    assert run.decision.infeasible is None
-
-
-def test_a_pair_that_shares_is_reported_for_as_long_as_it_shares() -> None:
-    known = needs(rate_10=18.0)
-    b2: Any = Fake(lambda row: [5.0], metadata(("qos_reduction_pct",), ("expected_cores", "expected_cache_mib")), 0.0)
-    run = Run(Osml(Models(a=known.a, a2=known.a2, b2=b2)), replace(PLATFORM, ways=None))
-    run(service("a", max_cores=34), service("b"), times=6)
-    run(service("a", 1.5, max_cores=34), service("b"))
-    for _ in range(30):
-        run(service("a", max_cores=34), service("b"))
-        assert any(set(region.owners) == {"a", "b"} for region in run.decision.partition.regions)
-        assert run.decision.infeasible.services == ["a"]
-
-
-@pytest.mark.parametrize("limited", ["a", "b"])
-def test_a_pair_shares_no_more_where_that_is_beyond_the_operators_new_limit(limited: str) -> None:
-    known = needs(rate_10=18.0)
-    b2: Any = Fake(lambda row: [5.0], metadata(("qos_reduction_pct",), ("expected_cores", "expected_cache_mib")), 0.0)
-    run = Run(Osml(Models(a=known.a, a2=known.a2, b2=b2)), replace(PLATFORM, ways=None))
-    run(service("a", max_cores=34), service("b"), times=6)
-    run(service("a", 1.5, max_cores=34), service("b"))
-    most = {"a": 34, "b": 36} | {limited: run.cores()[limited] - 1}
-    run(service("a", max_cores=most["a"]), service("b", max_cores=most["b"]))
-    assert run.cores()[limited] <= most[limited]
-
-
-def test_a_neighbour_gives_nothing_of_one_resource_where_the_shield_calls_that_unsafe() -> None:
-    """It has fewer cores than its need and lives on its ways, which look like a surplus."""
-    fake: Any = Fake(lambda row: [15.0, 10.0, 16.0, 4.0, 1.0])
-    run = Run(Osml(Models(a=fake, a2=fake)))
-    parts = Partition([Region(["a"], 14, 16), Region(["b"], 22, 4)])
-    run(service("a"), service("b"), partition=parts)
-    for _ in range(4):
-        run(service("a"), service("b", 1.5), partition=parts)
-        left = run.decision.partition
-        assert left.ways_of("a") >= 16 or left.cores_of("a") >= 16  # what it has, or the OAA
-
-
-def _slightly(ratio: float) -> Any:
-    latency = Latency(p99_ms=10.0 * ratio, requests_per_s=10.0, samples=10)
-    return replace(service("a"), latency=latency)
-
-
-def test_a_small_miss_that_lasts_leads_to_a_step() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
-    run(service("a"), service("b"), times=6)
-    run(_slightly(1.03), service("b"), times=15)
-    assert run.cores()["a"] > 4
-
-
-def test_a_cell_that_missed_is_tried_again_after_minutes() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
-    run(service("a"), service("b"), times=6)
-    run(service("a", 1.5), service("b"), times=2)
-    run(service("a"), service("b"), times=int(FIRST_S) // 2)
-    assert run.cores()["a"] > 4
-    run(service("a"), service("b"), times=int(FIRST_S))
-    assert run.cores()["a"] == 4
-
-
 def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_scheduler_above() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     run(service("a"), service("b"), times=3)
     run(service("a", 2.0), service("b"), partition=None, times=50)
     assert run.decision.infeasible is None
@@ -198,7 +127,7 @@ def test_targets_missed_while_nothing_is_known_to_be_applied_are_told_to_the_sch
 
 
 def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_like_a_refused_one() -> None:
-    run = Run(Osml(needs(rate_10=4.0)))
+    run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     first = run(service("a"), service("b"))
     for _ in range(5):
         run(service("a"), service("b"), partition=None, outcome=Outcome(run.seq - 1, "refused", "cpuset: busy"))
@@ -210,7 +139,7 @@ def test_a_first_decision_that_is_carried_out_after_some_refusals_is_not_held_li
 
 
 def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_differs() -> None:
-    run = Obstinate(Osml(needs(rate_10=4.0)))
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
     said = _until_held(run, service("a"), service("b"))
     held = [text for text in said if "the applied partition stays for" in text]
     assert not any("is not the last decision" in text for text in held)
@@ -218,7 +147,7 @@ def test_while_an_agent_is_not_asked_the_reason_does_not_say_that_the_machine_di
 
 
 def test_targets_missed_while_an_agent_is_not_asked_are_told_to_the_scheduler_above() -> None:
-    run = Obstinate(Osml(needs(rate_10=4.0)))
+    run = Obstinate(Osml(needs(rate_10=4.0), without=["probe"]))
     _until_held(run, service("a"), service("b"))
     told = [run.tick(service("a", 1.05), service("b")) for _ in range(90)]
     held = [one for one in told[62:] if "the applied partition stays for" in one.reasons[0].text]

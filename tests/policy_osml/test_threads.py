@@ -17,7 +17,7 @@ from tests.kit.fake_models import PLATFORM, Run, job, service
 def _platform(seed: int) -> Platform:
     """Platforms of the same id and of other numbers."""
     cores, ways = ((36, 20), (24, 11), (16, 12), (36, None))[seed % 4]
-    return replace(PLATFORM, id="e5-2697v4", cores=cores, cpus=f"0-{cores - 1}", ways=ways, realtime=seed % 3 == 0)
+    return replace(PLATFORM, id="e5-2697v4", cores=cores, cpus=f"0-{cores - 1}", ways=ways)
 
 
 def _history(seed: int) -> list[Decision]:

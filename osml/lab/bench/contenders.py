@@ -45,12 +45,12 @@ def contender_names() -> list[str]:
 
 
 def without_models(policies: Iterable[str], platforms: Iterable[str]) -> list[str]:
-    """For each of these platforms on which the policy `osml` decides by other rules for want of a model: why."""
+    """For each of these platforms on which the policy `osml` has no model: why."""
     if "osml" not in policies:
         return []
     faults = {platform: shipped_models(platform).faults for platform in sorted(set(platforms))}
     return [
-        f"on {platform} the policy osml uses the rules of arq: {fault}"
+        f"on {platform} the policy osml uses square-root staffing: {fault}"
         for platform, found in faults.items()
         for fault in found
         if fault.startswith("model a2:")

@@ -1,5 +1,5 @@
-"""OSML: models say where the good allocation is. `policy` decides, the other files are its parts."""
+"""OSML: models predict needs, rules divide the node."""
 
-from osml.policies.osml.policy import Osml, OsmlAb, OsmlC
+from osml.policies.osml.policy import Osml, OsmlAb, OsmlFormula
 
-__all__ = ["Osml", "OsmlAb", "OsmlC"]
+__all__ = ["Osml", "OsmlAb", "OsmlFormula"]

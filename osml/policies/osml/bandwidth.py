@@ -24,7 +24,7 @@ from osml.base.failure import InputError
 from osml.domain import Partition, Service
 from osml.layout.arrange import legal_throttle
 from osml.policies.ombm import BEYOND, HEADROOM
-from osml.policies.osml.node import Node
+from osml.policies.osml.facts import Facts
 
 _ROOM = 1.2  # bandwidth of the OAA is a mean: seconds need more
 _LARGER = 1.5  # times the cores or ways that were profiled: what the profile asks is far too much beyond
@@ -50,7 +50,7 @@ class _Profiled(NamedTuple):
 
 
 def with_bandwidth(
-    node: Node,
+    facts: Facts,
     partition: Partition,
     gbps: Mapping[str, float | None],
     profiles: ProfileLibrary | None = None,
@@ -65,18 +65,22 @@ def with_bandwidth(
     large for profiles jobs that have the least, for a miss, get more once all targets were `met` for some intervals:
     what the profile leaves, because what Model-A leaves was too much. `profiles` None: the usual ones.
     """
-    platform, before = node.observation.platform, node.observation.partition
+    platform, before = facts.observation.platform, facts.observation.partition
     if platform.mba is None:
         return partition
     peak = peak_gbps(platform)
     held = None if before is None or before.regions != partition.regions else before.mba or None
-    missed = held is not None and _jobs_have_least(held, node)
+    missed = held is not None and _jobs_have_least(held, facts)
     after = _AfterMiss(draining=missed, over=missed and met >= _OVER)
-    found = {} if peak is None else _profiled(node, partition, profiles, say, after)
-    if held is not None and not found and not (after.over and _all_large(node, partition, profiles)):
+    found = {} if peak is None else _profiled(facts, partition, profiles, say, after)
+    if held is not None and not found and not (after.over and _all_large(facts, partition, profiles)):
         return replace(partition, mba=held)
-    modelled = {name: need for s in node.lc if (need := gbps.get(name := s.name)) is not None and name not in found}
-    if len(modelled) + len(found) < len(node.lc) or not node.lc:
+    modelled = {
+        name: need
+        for s in facts.services.values()
+        if (need := gbps.get(name := s.name)) is not None and name not in found
+    }
+    if len(modelled) + len(found) < len(facts.services) or not facts.services:
         return partition if held is None else replace(partition, mba=held)
     needs = modelled | {name: one.gbps for name, one in found.items()}
     total, most = sum(needs.values()), platform.mba.max
@@ -84,9 +88,9 @@ def with_bandwidth(
     if peak is not None:
         mba |= {name: max(mba[name], legal_up(one.gbps, platform.mba, peak)) for name, one in found.items()}
         asked = _ROOM * sum(modelled.values()) + sum(one.gbps for one in found.values())
-        left = legal_down(max(peak - asked, 0.0) / max(len(node.be), 1), platform.mba, peak)
-        mba |= dict.fromkeys(node.be, max(left, legal_throttle(1, platform.mba)))  # 0 is no throttle
-        if held is not None and _still_good(held, mba, found, node):
+        left = legal_down(max(peak - asked, 0.0) / max(len(facts.node.be), 1), platform.mba, peak)
+        mba |= dict.fromkeys(facts.node.be, max(left, legal_throttle(1, platform.mba)))  # 0 is no throttle
+        if held is not None and _still_good(held, mba, found, facts):
             return replace(partition, mba=held)
     if say is not None:
         for name, one in found.items():
@@ -94,24 +98,28 @@ def with_bandwidth(
     return replace(partition, mba=mba)
 
 
-def _jobs_have_least(held: Mapping[str, int], node: Node) -> bool:
+def _jobs_have_least(held: Mapping[str, int], facts: Facts) -> bool:
     """Whether there are jobs, and none of them has more than the smallest throttle: a miss that is over may be why."""
-    mba = node.observation.platform.mba
-    return bool(node.be) and mba is not None and all(held.get(job) == legal_throttle(1, mba) for job in node.be)
+    mba = facts.observation.platform.mba
+    return (
+        bool(facts.node.be)
+        and mba is not None
+        and all(held.get(job) == legal_throttle(1, mba) for job in facts.node.be)
+    )
 
 
-def _all_large(node: Node, partition: Partition, profiles: ProfileLibrary | None) -> bool:
+def _all_large(facts: Facts, partition: Partition, profiles: ProfileLibrary | None) -> bool:
     """Whether profiles are known here, and all cells are too large for them: a miss alone makes them speak."""
     try:
         library = usual_library() if profiles is None else profiles
     except InputError:  # said where the profiles were asked
         return False
-    holding = [one for s in node.lc if (one := _holding(s, partition, node, library)) is not None]
+    holding = [one for s in facts.services.values() if (one := _holding(s, partition, facts, library)) is not None]
     return bool(holding) and all(large for _, large in holding)
 
 
 def _profiled(
-    node: Node, partition: Partition, profiles: ProfileLibrary | None, say: Say | None, after: _AfterMiss
+    facts: Facts, partition: Partition, profiles: ProfileLibrary | None, say: Say | None, after: _AfterMiss
 ) -> dict[str, _Profiled]:
     """What profiles say of the services whose profile holds here and now."""
     try:
@@ -121,23 +129,23 @@ def _profiled(
             say(f"bandwidth profiles can't be used: {error}", None)
         return {}
     found: dict[str, _Profiled] = {}
-    for service in node.lc:
-        one = _need(service, partition, node, library, after)
+    for service in facts.services.values():
+        one = _need(service, partition, facts, library, after)
         if one is not None:
             found[service.name] = one
     return found
 
 
 def _holding(
-    service: Service, partition: Partition, node: Node, library: ProfileLibrary
+    service: Service, partition: Partition, facts: Facts, library: ProfileLibrary
 ) -> tuple[Predictor, bool] | None:
     """The profile that holds for a service in its cell, and whether the cell is so large that it asks far too much."""
-    predictor = library.predictor(service.name, node.observation.platform.id, "adaptive")
+    predictor = library.predictor(service.name, facts.observation.platform.id, "adaptive")
     if predictor is None:
         return None
     profile = predictor.profile
     cores, ways = partition.cores_of(service.name), partition.ways_of(service.name)
-    divided = node.ways is not None and profile.ways > 0
+    divided = facts.node.has_ways and profile.ways > 0
     if profile.percentile != service.percentile or cores < profile.cores or (divided and ways < profile.ways):
         return None
     large = cores > math.ceil(_LARGER * profile.cores) or (divided and ways > math.ceil(_LARGER * profile.ways))
@@ -145,10 +153,10 @@ def _holding(
 
 
 def _need(
-    service: Service, partition: Partition, node: Node, library: ProfileLibrary, after: _AfterMiss
+    service: Service, partition: Partition, facts: Facts, library: ProfileLibrary, after: _AfterMiss
 ) -> _Profiled | None:
     """The GB/s that meet a service's target at its present rate; None where its profile does not say."""
-    holding = _holding(service, partition, node, library)
+    holding = _holding(service, partition, facts, library)
     qps = None if service.latency is None else service.latency.requests_per_s
     if holding is None or not qps or service.target_ms is None:
         return None
@@ -175,12 +183,14 @@ def _need(
     )
 
 
-def _still_good(held: Mapping[str, int], wanted: Mapping[str, int], found: Mapping[str, _Profiled], node: Node) -> bool:
+def _still_good(
+    held: Mapping[str, int], wanted: Mapping[str, int], found: Mapping[str, _Profiled], facts: Facts
+) -> bool:
     """Whether throttles give profiled services what they need, and jobs not much less than they could have."""
     if set(held) != set(wanted):
         return False
-    peak, mba = peak_gbps(node.observation.platform), node.observation.platform.mba
+    peak, mba = peak_gbps(facts.observation.platform), facts.observation.platform.mba
     if peak is None or mba is None:
         return True
     enough = all(held[name] >= legal_up(one.gbps, mba, peak) for name, one in found.items())
-    return enough and all(_STALE * wanted[job] <= held[job] <= wanted[job] for job in node.be)
+    return enough and all(_STALE * wanted[job] <= held[job] <= wanted[job] for job in facts.node.be)

@@ -1,103 +1,106 @@
 """OSML (FAST'23, section 5): models say where the good allocation is, so that no search is needed.
 
-| here | the paper |
-|---|---|
-| `answers.forecast.ask` | Model-A and A': RCliff, OAA, bandwidth of the OAA |
-| `steps.place` | algorithm 1: a service arrives |
-| `steps.relieve` | algorithm 2: a target is missed |
-| `steps.reclaim` | algorithm 3: more than is needed; taken back where a target is missed after it |
-| `steps.relieve._pair` | algorithm 4: two services share across RCliff |
-| `steps.overcommit` | beyond the paper: the needs exceed the node |
-| `steps.ways_for_cores` | beyond the paper: more ways for a service whose jobs gain by it |
-| `steps.one_alone` | beyond the paper: one service in a cell, the others share the rest |
-| `steps.below_oaa` | beyond the paper: one core below the OAA where measurements allow it |
-| `steps.leave_be_cores` | beyond the paper: BE jobs leave the CPUs of one service |
-
-Deviations are numbered in docs/reference/policies.md.
+One decision: facts, then the first of an ordered list of rules whose proposal passes the guard, then the layout. The
+rules are in `rules.py`; what each is worth is measured in docs/reference/osml-rules.md. Deviations from the paper are
+numbered in docs/reference/policies.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Self
 
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
 from osml.allocation.violation import migration, violated_since
-from osml.domain import Observation, Reason
-from osml.policies.arq import Arq, ArqState
-from osml.policies.osml.answers.forecast import Answer, ModelFault, ask, unpredicted
+from osml.domain import Forecast, Infeasible, Observation, Partition, Reason, Service
+from osml.policies.osml.agent_refuses import after_decision, after_outcome, held_back, repeated
+from osml.policies.osml.answers.forecast import NO_MODEL, Answer, ModelFault, ask
 from osml.policies.osml.answers.models import Models, shipped_models
 from osml.policies.osml.answers.out_of_distribution import AGAIN, still_unfamiliar
-from osml.policies.osml.choose import chosen
+from osml.policies.osml.bandwidth import with_bandwidth
+from osml.policies.osml.facts import Facts, facts_of
+from osml.policies.osml.formula import staffed
+from osml.policies.osml.layout import cells_of, partition_of
 from osml.policies.osml.node import Node, node_of
-from osml.policies.osml.remembered.outcome import after_outcome, in_words, stands, why_held
-from osml.policies.osml.remembered.state import OsmlState, at_this_time, sound
-from osml.policies.osml.working_plan import WorkingPlan
+from osml.policies.osml.rule import Proposal
+from osml.policies.osml.rules import chosen
+from osml.policies.osml.settings import DEFAULT, Settings
+from osml.policies.osml.state import OsmlState, at_this_time, sound
 
 
 class Osml:
     """Predicted needs for everybody at once; the models of each platform are opened at its first observation.
 
     `models` are used in place of the shipped ones: the same whatever the platform, or those that a function of the
-    platform's id gives at each decision (a server that exchanges them as it runs).
+    platform's id gives at each decision (a server that exchanges them as it runs). `settings` are other thresholds,
+    and rules named in `without` are left out: to see what they are worth.
     """
 
     name = "osml"
-    version = 4
+    version = 5
     State = OsmlState
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""
 
-    def __init__(self, models: Models | Callable[[str], Models] | None = None) -> None:
-        self._given = models
+    def __init__(
+        self,
+        models: Models | Callable[[str], Models] | None = None,
+        settings: Settings = DEFAULT,
+        without: Collection[str] = (),
+    ) -> None:
+        self._given, self._settings, self._without = models, settings, without
 
     def with_models(self, models_of: Callable[[str], Models]) -> Self:
         """The same policy with the models that `models_of` has for a platform id."""
-        return type(self)(models_of)
+        return type(self)(models_of, self._settings, self._without)
 
     def initial(self, observation: Observation, seed: int) -> OsmlState:
         """Nothing done yet. Nothing in OSML is random once its models are trained."""
         return OsmlState(time_s=observation.time_s)
 
     def decide(self, observation: Observation, state: OsmlState) -> tuple[Plan, OsmlState]:
-        """Predict, and act where that says so; by ARQ's rules where the models can be asked about nobody."""
-        state = at_this_time(sound(state), observation.time_s)
-        node = node_of(observation, state.wanted)
-        if state.arq is None:
-            state = after_outcome(observation, node.cells, state)
-            if observation.partition is None and state.wanted is not None:
-                if observation.outcome is not None and observation.outcome.status == "dry_run":
-                    state = self.initial(observation, 0)  # nothing that is decided ever happens
-                    node = node_of(observation, None)
-                elif stands(state.wanted, node):
-                    return _same_again(node, state)
-        if state.jobs_isolated:
-            node = node._replace(background=False)
-        if node.obstacle is not None:
-            return _by_arq(observation, state, node.obstacle)
-        models = self.models(observation.platform.id)
-        answers = self.answers(node, models)
-        names = [service.name for service in node.lc]
-        if isinstance(answers, ModelFault):
-            return _by_arq(observation, replace(state, unfamiliar=dict.fromkeys(names, 0)), answers.text)
-        strange = {name: answer.strange for name, answer in answers.items() if answer.strange is not None}
-        state = replace(state, unfamiliar=still_unfamiliar(state.unfamiliar, strange, names))
-        why = [_unlike(name, strange.get(name), familiar) for name, familiar in state.unfamiliar.items()]
-        if len(state.unfamiliar) == len(names):
-            return _by_arq(observation, state, "; ".join(why))
-        return _by_models(node, state, answers, models, why)
+        """Predict, and act where that says so."""
+        state = at_this_time(sound(state), observation.time_s, self._settings.retry_most_s)
+        state = after_outcome(observation, state)
+        node = node_of(observation)
+        models = self._models(observation.platform.id)
+        told, answers, state, said = self._needs(observation, node, state, models)
+        facts = facts_of(observation, node, state, answers, models, self._settings)
+        lc = facts.services
+        since_s = violated_since(lc, state.violated_since_s, observation.time_s)
+        rule, proposal = repeated(facts) or held_back(facts) or chosen(facts, self._without)
+        partition = proposal.partition
+        reasons = [*said, *facts.notes, *proposal.reasons]
+        if partition is None:
+            partition = _laid_out(facts, proposal, models, reasons)
+        lack = _told(facts, proposal)
+        late = migration(lc, since_s, observation.time_s)
+        plan = Plan(partition, reasons, lack or late, _forecasts(told, state, proposal))
+        return plan, _remembered(facts, rule, proposal, partition, lack, since_s)
 
-    def answers(self, node: Node, models: Models) -> dict[str, Answer] | ModelFault:
-        """What every LC service needs."""
-        return ask(node.observation, node.lc, models)
-
-    def models(self, platform: str) -> Models:
+    def _models(self, platform: str) -> Models:
         """Those that decide on a platform."""
         given = self._given if self._given is not None else shipped_models
         found = given if isinstance(given, Models) else given(platform)
         return found if self.kinds is None else found.only(*self.kinds)
+
+    def _needs(
+        self, observation: Observation, node: Node, state: OsmlState, models: Models
+    ) -> tuple[dict[str, Answer], dict[str, Answer], OsmlState, list[Reason]]:
+        """What the models say, and what every LC service needs: by the formula where no model can be believed."""
+        services = [service for service in observation.services if service.kind == "lc"]
+        told = ask(observation, services, models) if services else {}
+        if isinstance(told, ModelFault):
+            answers = _staffed(observation, node, services)
+            said = [Reason(text=f"needs are those of square-root staffing, because {told.text}")]
+            return {}, answers, replace(state, unfamiliar=dict.fromkeys(answers, 0)), said
+        strange = {name: answer.strange for name, answer in told.items() if answer.strange is not None}
+        unfamiliar = still_unfamiliar(state.unfamiliar, strange, list(told))
+        said = [_unlike(name, strange.get(name), familiar) for name, familiar in unfamiliar.items()] + _hidden(told)
+        by_formula = _staffed(observation, node, [one for one in services if one.name in unfamiliar])
+        return told, told | by_formula, replace(state, unfamiliar=unfamiliar), said
 
 
 class OsmlAb(Osml):
@@ -107,85 +110,91 @@ class OsmlAb(Osml):
     kinds = ("a", "a2", "b", "b2")
 
 
-class OsmlC(Osml):
-    """Model-C alone, from an even start: no predictions, no shield (the paper's ablation, section 6.2)."""
+class OsmlFormula(Osml):
+    """The rules without any model: needs are those of square-root staffing."""
 
-    name = "osml:c"
-    kinds = ("c",)
-
-    def answers(self, node: Node, models: Models) -> dict[str, Answer] | ModelFault:
-        """Everybody needs what it has; even parts at first and where somebody comes."""
-        if models.c is None:
-            return ModelFault(next((fault for fault in models.faults if " c:" in fault), "model c is missing"))
-        names = [service.name for service in node.lc]
-        return stand_ins(node, names, anew=not set(names) <= set(node.cells))
+    name = "osml:formula"
+    kinds = ()
 
 
-def stand_ins(node: Node, names: Collection[str], *, anew: bool = False) -> dict[str, Answer]:
-    """In place of predictions: these services need what they have, or even parts: who has nothing, or all if `anew`."""
-    count, room, quantum = len(node.lc), node.for_lc, node.observation.platform.core_quantum
-    even = {name: node.bounded(name, room.cores // count, room.ways // count) for name in names}
-    return {
-        name: unpredicted(name, part if anew else node.cells.get(name, part), quantum) for name, part in even.items()
-    }
+def _staffed(observation: Observation, node: Node, services: Sequence[Service]) -> dict[str, Answer]:
+    """The needs of these services by the formula."""
+    if not services:
+        return {}
+    held, quantum = cells_of(observation.partition, node), observation.platform.core_quantum
+    return {one.name: staffed(node, one, held.get(one.name), quantum) for one in services}
 
 
-def _unlike(name: str, strange: str | None, familiar: int) -> str:
+def _laid_out(facts: Facts, proposal: Proposal, models: Models, reasons: list[Reason]) -> Partition:
+    """The proposal as a partition, with throttles of memory bandwidth where the platform has them."""
+    partition = partition_of(facts.observation, facts.node, proposal.cells)
+    gbps = {name: answer.gbps for name, answer in facts.answers.items()}
+    met = min([track.met for track in facts.tracks.values()], default=0)
+
+    def say(text: str, service: str | None) -> None:
+        reasons.append(Reason(text=text, service=service))
+
+    return with_bandwidth(facts, partition, gbps, models.profiles, say, met)
+
+
+def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
+    """What the scheduler above is told, in every decision until those targets have been met for a while."""
+    if proposal.shortage is not None:
+        return proposal.shortage
+    names = [name for name in proposal.set_aside if facts.tracks[name].met < facts.settings.calm]
+    if names:
+        return Infeasible(names, f"these services only have what the others leave: {', '.join(names)}")
+    told = facts.before.shortage
+    late = [] if told is None else [name for name in told.services if name in facts.tracks]
+    if told is None or all(facts.tracks[name].met >= facts.settings.calm for name in late):
+        return None
+    return Infeasible(late, told.message)
+
+
+def _remembered(
+    facts: Facts, rule: str, proposal: Proposal, partition: Partition, lack: Infeasible | None, since_s: float | None
+) -> OsmlState:
+    """What the next decision has to know."""
+    set_aside = list(proposal.set_aside)
+    same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
+    kept = proposal.partition is not None or (same and rule != "set-aside")
+    return replace(
+        facts.before,
+        tracks={**facts.tracks, **proposal.tracks},
+        set_aside=facts.set_aside if proposal.partition is not None else set_aside,
+        refused=after_decision(facts.before.refused, rule),
+        age=facts.age if kept else 0,
+        scores=facts.scores,
+        wanted=partition,
+        shortage=lack,
+        violated_since_s=since_s,
+        seq=facts.observation.seq,
+        time_s=facts.observation.time_s,
+    )
+
+
+def _forecasts(answers: Mapping[str, Answer], state: OsmlState, proposal: Proposal) -> list[Forecast]:
+    """What the models said, with the actions of Model-C that were taken."""
+    found: list[Forecast] = []
+    for name, answer in answers.items():
+        if answer.model != NO_MODEL:
+            told, action = answer.forecast(familiar=name not in state.unfamiliar), proposal.actions.get(name)
+            found.append(told if action is None else replace(told, action=(action.cores, action.ways), q=action.q))
+    return found
+
+
+def _unlike(name: str, strange: str | None, familiar: int) -> Reason:
     """Why a service's prediction is not used."""
     now = strange if strange is not None else f"in-distribution for {familiar} of {AGAIN} intervals"
-    return f"{name} is out-of-distribution for the models ({now})"
+    text = f"{name} is out-of-distribution for the models ({now}): its need is that of square-root staffing"
+    return Reason(text=text, service=name)
 
 
-def _by_models(
-    node: Node, state: OsmlState, answers: dict[str, Answer], models: Models, why: list[str]
-) -> tuple[Plan, OsmlState]:
-    observation = node.observation
-    lc = {service.name: service for service in node.lc}
-    since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-    used = {**answers, **stand_ins(node, state.unfamiliar)} if state.unfamiliar else answers
-    turn = WorkingPlan(node, replace(state, arq=None, violated_since_s=since_s), used, models)
-    for text in why:
-        turn.say(f"{text}: it keeps its resources and gets fixed steps")
-    turn.say_hidden()
-    late = migration(lc, since_s, observation.time_s)
-    applied, refused = observation.partition, state.refused
-    if refused is not None and refused.wait > 0 and applied is not None and stands(applied, node):
-        held = why_held(observation, refused)
-        text = f"{held}; the applied partition stays for {refused.wait} interval(s) before the next request"
-        plan = Plan(applied, [Reason(text=text)], turn.infeasible() or late, turn.forecasts(answers))
-        return plan, turn.waiting(applied)
-    partition = chosen(turn)
-    lack = turn.infeasible()
-    return Plan(partition, turn.reasons, lack or late, turn.forecasts(answers)), turn.state(partition, lack)
-
-
-def _same_again(node: Node, state: OsmlState) -> tuple[Plan, OsmlState]:
-    """Nothing is known to be applied: the same is asked for, and nothing is learned from what nobody decided."""
-    assert state.wanted is not None  # noqa: S101 - the caller looked
-    observation, lc = node.observation, {service.name: service for service in node.lc}
-    since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-    lack = state.shortage or migration(lc, since_s, observation.time_s)
-    plan = Plan(state.wanted, [Reason(text=f"{in_words(observation)}; the same request is repeated")], lack)
-    refused = state.refused and replace(state.refused, asked=True)
-    return plan, replace(
-        state, refused=refused, violated_since_s=since_s, time_s=observation.time_s, seq=observation.seq
-    )
-
-
-def _by_arq(observation: Observation, state: OsmlState, why: str) -> tuple[Plan, OsmlState]:
-    """ARQ goes on from what is applied; what was learned of the services stays for when the models can be asked."""
-    before = state.arq if state.arq is not None else ArqState(wanted=state.wanted, time_s=observation.time_s)
-    plan, after = Arq().decide(observation, before)
-    said = Reason(text=f"osml: the rules of arq decide, because {why}")
-    plan = Plan(plan.partition, [said, *plan.reasons], plan.infeasible, plan.forecasts)
-    names = {service.name for service in observation.services}
-    known = {name: memory for name, memory in state.known.items() if name in names}
-    return plan, OsmlState(
-        known=known,
-        wanted=plan.partition,
-        arq=after,
-        time_s=observation.time_s,
-        seq=observation.seq,
-        violated_since_s=after.violated_since_s,
-        unfamiliar=state.unfamiliar,
-    )
+def _hidden(answers: Mapping[str, Answer]) -> list[Reason]:
+    """Names the features that the models were asked without, each with its services."""
+    found: dict[str, list[str]] = {}
+    for name, answer in answers.items():
+        for feature in answer.hidden:
+            found.setdefault(feature, []).append(name)
+    parts = "; ".join(f"{feature} of {', '.join(names)}" for feature, names in found.items())
+    return [Reason(text=f"far outside the training range, so these count as not measured: {parts}")] if found else []

@@ -28,9 +28,9 @@ def spread_out(
     With `ways_to` ways that are left go to those, in proportion to their cores.
     """
     room, cores, ways = node.for_lc, {n: c.cores for n, c in cells.items()}, {n: c.ways for n, c in cells.items()}
-    after = _filled(cores, cores, {n: node.most(n).cores for n in to}, room.cores)
+    after = _filled(cores, cores, {n: node.mosts[n].cores for n in to}, room.cores)
     weights = ways if ways_to is None else after
-    wider = _filled(ways, weights, {n: node.most(n).ways for n in (to if ways_to is None else ways_to)}, room.ways)
+    wider = _filled(ways, weights, {n: node.mosts[n].ways for n in (to if ways_to is None else ways_to)}, room.ways)
     return {name: Cell(after[name], wider[name]) for name in cells}
 
 
@@ -78,3 +78,9 @@ def _cut(units: Mapping[str, int], least: Mapping[str, int], lack: int) -> dict[
         richest = max(givers, key=lambda name: ((found[name] - least[name]) / max(1, found[name]), found[name], name))
         found[richest] -= 1
     return found
+
+
+def left_over(node: Node, cells: Sequence[Cell]) -> Cell:
+    """What these cells leave of the node."""
+    total = node.total
+    return Cell(total.cores - sum([c.cores for c in cells]), total.ways - sum([c.ways for c in cells]))

@@ -1,0 +1,232 @@
+"""What one decision of the policy `osml` starts from: everything that its rules may ask, computed once."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from osml.domain import Observation, Reason, Service
+from osml.entropy import be_entropy, combine, intolerable, lc_entropy
+from osml.policies.osml.answers.forecast import NO_MODEL, Answer
+from osml.policies.osml.answers.models import Models
+from osml.policies.osml.divide import cut_down, fits
+from osml.policies.osml.layout import cells_of
+from osml.policies.osml.node import Cell, Node
+from osml.policies.osml.settings import Settings
+from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
+from osml.policies.osml.track import after_interval, drains, really_missed
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """One interval as the rules see it.
+
+    - `slacks`: 1 - latency over target; None where that was not measured. `tracks`: what is known of each service now.
+    - `cells`: what each has to itself, within the limits of now.
+    - `wants`: the cell that each needs: OAA plus correction. `tights`: the least that RCliff's bound allows.
+    - `new`, `moved`, `gone`: services that came, whose load or target changed, that left.
+    - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
+    - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met;
+      0 where somebody was not measured.
+    - `notes`: what has changed of limits and services, in words.
+    """
+
+    observation: Observation
+    node: Node
+    before: OsmlState
+    settings: Settings
+    models: Models
+    answers: Mapping[str, Answer]
+    services: dict[str, Service]
+    slacks: dict[str, float | None]
+    tracks: dict[str, Track]
+    cells: dict[str, Cell]
+    wants: dict[str, Cell]
+    set_aside: list[str]
+    new: list[str]
+    moved: list[str]
+    missed: list[str]
+    alarmed: list[str]
+    way: str
+    age: int
+    scores: dict[str, float]
+    calm: int
+    notes: list[Reason]
+
+    @property
+    def quantum(self) -> float:
+        """Logical CPUs of a core unit."""
+        return self.observation.platform.core_quantum
+
+    def unpredicted(self, name: str) -> bool:
+        """Whether the need of a service is no model's."""
+        return self.answers[name].model == NO_MODEL
+
+    def meets(self, name: str) -> bool:
+        """Whether a service was measured and met its target: from others nothing is taken, be it noise."""
+        slack = self.slacks[name]
+        return slack is not None and slack >= 0
+
+    def far(self, name: str) -> bool:
+        """Whether a service is so far above its target that a queue must be growing."""
+        slack = self.slacks[name]
+        return slack is not None and slack < 1.0 - self.settings.far
+
+    def tight(self, name: str) -> Cell:
+        """RCliff's bound where that is less than the need: the lesser alternative (OSML, algorithm 1, line 17)."""
+        want, track = self.wants[name], self.tracks[name]
+        cores = units(track.cliff_upper[0], self.quantum, self.settings.round_bound) + track.correction.cores
+        return self.node.bounded(name, min(cores, want.cores), want.ways)
+
+    def point(self, name: str) -> Cell:
+        """The need without the bound of the prediction."""
+        want, track, rounding = self.wants[name], self.tracks[name], self.settings.round_bound
+        cores = units(track.oaa[0], self.quantum, rounding) + track.correction.cores
+        return self.node.bounded(name, min(cores, want.cores), want.ways)
+
+    def draining(self) -> bool:
+        """Whether the queues behind missed targets get shorter as the node is run now."""
+        if self.age <= self.settings.patience:
+            return True
+        tracks = self.before.tracks
+        return all(drains(tracks.get(name), self.services[name], self.settings) for name in self.missed)
+
+
+def units(amount: float, quantum: float, rounding: float) -> int:
+    """Whole units for so many CPUs (or ways, of quantum 1); what is no more than `rounding` above does not count."""
+    return math.ceil(amount / quantum - rounding)
+
+
+def facts_of(
+    observation: Observation,
+    node: Node,
+    before: OsmlState,
+    answers: Mapping[str, Answer],
+    models: Models,
+    settings: Settings,
+) -> Facts:
+    """The facts of an interval. `answers` has one for each LC service."""
+    services = {service.name: service for service in observation.services if service.kind == "lc"}
+    slacks = {name: one.slack for name, one in services.items()}
+    applied = observation.partition
+    held = cells_of(applied or before.wanted, node)
+    blind = applied is None and before.wanted is not None  # what is in force nobody knows: nothing is learned
+    tracks, moved = dict[str, Track](), list[str]()
+    for name, one in services.items():
+        old, cell = before.tracks.get(name), held.get(name)
+        if blind and old is not None:
+            tracks[name] = old
+            continue
+        tracks[name], other = after_interval(old, answers[name], one, cell, observation.interval_s, settings)
+        if other:
+            moved.append(name)
+    notes: list[Reason] = []
+    cells = _within_limits(node, held, notes)
+    new = [name for name in services if name not in cells and name not in before.tracks]
+    gone = sorted(before.tracks.keys() - services.keys())
+    notes += [Reason(text=f"{name} is no longer on the node: its resources are free") for name in gone]
+    notes += [Reason(text=f"{name} is new on the node", service=name) for name in new if before.tracks]
+    if gone or new or moved:  # what measurements allowed below the need, they allowed in other company
+        tracks = {name: replace(one, correction=_not_below(one.correction)) for name, one in tracks.items()}
+    tracks = {name: _tried_again(one, observation.time_s) for name, one in tracks.items()}
+    missed = [name for name, track in tracks.items() if really_missed(track, services[name], settings)]
+    set_aside = [name for name in before.set_aside if name in cells]
+    way = _way(cells, services, set_aside)
+    age = before.age + 1
+    changed = bool(gone or new or moved)
+    scores = {} if changed else dict(before.scores)
+    if not changed and age > (settings.patience if way == SHARED else settings.settle):
+        _score(scores, way, observation, slacks)
+    served = [0 if slacks[name] is None else track.streak for name, track in tracks.items() if name not in set_aside]
+    return Facts(
+        observation,
+        node,
+        before,
+        settings,
+        models,
+        answers,
+        services,
+        slacks,
+        tracks,
+        cells,
+        {name: _want(node, name, track, observation, settings) for name, track in tracks.items()},
+        set_aside,
+        new,
+        moved,
+        missed,
+        [n for n in missed if n not in set_aside and _alarming(n, tracks[n], before, services[n], settings)],
+        way,
+        age,
+        scores,
+        max(0, min(served, default=0)),
+        notes,
+    )
+
+
+def _not_below(correction: Correction) -> Correction:
+    return replace(correction, cores=max(0, correction.cores), ways=max(0, correction.ways))
+
+
+def _tried_again(track: Track, now_s: float) -> Track:
+    """The track, without what misses added to the prediction where that is old and the target met."""
+    old = track.correction
+    if not old.times or now_s < old.until_s or not track.met or max(old.cores, old.ways) <= 0:
+        return track
+    return replace(track, correction=replace(old, cores=min(0, old.cores), ways=min(0, old.ways)))
+
+
+def _way(cells: Mapping[str, Cell], services: Mapping[str, Service], set_aside: Sequence[str]) -> str:
+    if not cells:
+        return SHARED
+    return SOME if set_aside else POOLED if len(cells) < len(services) else CELLS
+
+
+def _want(node: Node, name: str, track: Track, observation: Observation, settings: Settings) -> Cell:
+    """The OAA in whole units: at least its bound less the core that an OAA can lose, plus the correction."""
+    quantum, correction = observation.platform.core_quantum, track.correction
+    cores = max(
+        units(track.oaa[0], quantum, settings.round_need),
+        units(track.oaa_upper[0] - 1.0, quantum, settings.round_bound),
+    )
+    ways = units(track.oaa[1], 1.0, settings.round_bound) if node.has_ways else 0
+    return node.bounded(name, cores + correction.cores, ways + correction.ways)
+
+
+def _within_limits(node: Node, held: dict[str, Cell], notes: list[Reason]) -> dict[str, Cell]:
+    """Cells as the limits of now allow them: the operator's may have changed, BE jobs may have come."""
+    if node.obstacle is not None:
+        return {}
+    cells = {name: node.bounded(name, *cell) for name, cell in held.items()}
+    if not fits(node, cells):
+        cells = cut_down(node, cells, {name: node.leasts[name] for name in cells}) or {}
+    for name, cell in cells.items():
+        cores, ways = cell.cores - held[name].cores, cell.ways - held[name].ways
+        if cores or ways:
+            text = f"{name} changes by {cores:+d} cores and {ways:+d} ways: the limits or the BE jobs changed"
+            notes.append(Reason(text=text, service=name, resource="cores", change=cores))
+    return cells
+
+
+def _alarming(name: str, track: Track, before: OsmlState, service: Service, settings: Settings) -> bool:
+    """Whether a missed target is worth acting on: not just after a change, not getting better, not slight and new."""
+    slack = service.slack
+    if slack is None or track.settled < 1 or drains(before.tracks.get(name), service, settings):
+        return False
+    return slack < -settings.slight or track.missed > 1 or track.settled >= settings.hovers
+
+
+def _score(scores: dict[str, float], way: str, observation: Observation, slacks: Mapping[str, float | None]) -> None:
+    """What the present way to run the node is worth: its E_S, the half of it from this interval."""
+    ratios = [1.0 - slack for slack in slacks.values() if slack is not None]
+    if not ratios:
+        return
+    slow = [service.slowdown for service in observation.services if service.kind == "be"]
+    known = [slowdown for slowdown in slow if slowdown is not None]
+    e_lc = lc_entropy([intolerable(ratio, 1.0) for ratio in ratios])
+    e_s = combine(e_lc, be_entropy(known) if known else None)
+    if e_s is not None:
+        old = scores.get(way)
+        scores[way] = e_s if old is None else 0.5 * (old + e_s)

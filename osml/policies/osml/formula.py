@@ -1,0 +1,26 @@
+"""Needs without any model: square-root staffing and equal ways."""
+
+from __future__ import annotations
+
+import math
+
+from osml.domain import Service
+from osml.policies.osml.answers.forecast import NO_MODEL, Answer
+from osml.policies.osml.node import Cell, Node, cpus_in_use
+
+
+def staffed(node: Node, service: Service, held: Cell | None, quantum: float) -> Answer:
+    """A need of `u + sqrt(u) + 1` logical CPUs for `u` in use (square-root staffing), and an equal part of the ways.
+
+    Where CPU time is not measured: what it has, else an equal part of the cores.
+    """
+    used, count = cpus_in_use(service), len(node.lc)
+    ways = float(max(node.for_lc.ways // count, 1)) if node.has_ways else 0.0
+    if used is not None:
+        cores = used + math.sqrt(used) + 1.0
+    else:
+        units = held.cores if held is not None else max(1, node.for_lc.cores // count)
+        cores = units * quantum
+    point = (cores, ways)
+    above = (cores + 1.0, ways)  # the guard lets a core below the bound of the OAA pass
+    return Answer(service.name, NO_MODEL, False, (used or 0.0, 0.0), point, point, above, None)

@@ -1,0 +1,80 @@
+"""Cells written as a partition, and read back from one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from osml.domain import Observation, Partition, Region
+from osml.policies.osml.node import JOB_WAYS, NOTHING, Cell, Node
+
+
+def cells_of(partition: Partition | None, node: Node) -> dict[str, Cell]:
+    """Cores and ways that each LC service has to itself; without `has_ways` the ways do not count."""
+    found: dict[str, Cell] = {}
+    for region in () if partition is None else partition.regions:
+        if len(region.owners) == 1 and region.owners[0] in node.lc:
+            old = found.get(region.owners[0], NOTHING)
+            found[region.owners[0]] = Cell(old.cores + region.cores, old.ways + region.ways * node.has_ways)
+    return {name: cell for name, cell in found.items() if cell.cores and (cell.ways or not node.has_ways)}
+
+
+def partition_of(observation: Observation, node: Node, cells: Mapping[str, Cell]) -> Partition:
+    """Each service in its cell, those without one together on what is left, BE jobs aside.
+
+    Services without a cell get all that is left but `least_be`; without such services BE jobs get all that is left.
+    """
+    if node.obstacle is not None:
+        return _together(observation, node)
+    left = Cell(
+        node.total.cores - sum([cell.cores for cell in cells.values()]),
+        node.total.ways - sum([cell.ways for cell in cells.values()]),
+    )
+    sharing = [name for name in node.lc if name not in cells]
+    jobs = NOTHING if not node.be else node.least_be if sharing else _most_of(node, left)
+    parts = [([name], cell) for name, cell in cells.items()]
+    if sharing:
+        parts.append((sharing, Cell(left.cores - jobs.cores, left.ways - jobs.ways)))
+    if node.be:
+        parts.append((list(node.be), jobs))
+    regions = [Region(owners, *part) for owners, part in parts if part.cores or part.ways]
+    return Partition(regions + _common_cache(observation, node))
+
+
+def _together(observation: Observation, node: Node) -> Partition:
+    """All services on the same cores, BE jobs aside where there are two parts; the minimums of services come first."""
+    total = node.total
+    if not node.be or not node.lc:
+        part = _most_of(node, total) if node.be else total
+        regions = [Region([*node.lc, *node.be], *part)] if node.lc or node.be else []
+    elif total.cores < 2:
+        regions = [Region([*node.lc, *node.be], *total)]
+    else:
+        most = max(1, total.cores - max(node.leasts[name].cores for name in node.lc))
+        jobs = Cell(min(node.least_be.cores, most), node.least_be.ways)
+        regions = [
+            Region(list(node.lc), total.cores - jobs.cores, total.ways - jobs.ways),
+            Region(list(node.be), *jobs),
+        ]
+    return Partition(regions + _common_cache(observation, node))
+
+
+def _most_of(node: Node, left: Cell) -> Cell:
+    """What is left, as far as the operator lets BE jobs have it; where their limits contradict, the minimums."""
+    mosts, least = [node.mosts[name] for name in node.be], node.least_be
+    cores, ways = min([left.cores, *(m.cores for m in mosts)]), min([left.ways, *(m.ways for m in mosts)])
+    return Cell(max(cores, least.cores), max(ways, least.ways))
+
+
+def _common_cache(observation: Observation, node: Node) -> list[Region]:
+    """The cache where nobody has ways of its own: services together, BE jobs aside where two groups are possible."""
+    platform = observation.platform
+    ways = platform.ways
+    if node.has_ways or ways is None or not observation.services:
+        return []
+    be = [service for service in observation.services if service.kind == "be"]
+    usual = min([JOB_WAYS, *(job.max_ways for job in be if job.max_ways is not None)])
+    jobs = max([usual, platform.min_way_bits, *(job.min_ways for job in be)])
+    two_groups = platform.max_groups is None or platform.max_groups > 2
+    if be and node.lc and two_groups and ways - jobs >= platform.min_way_bits:
+        return [Region(list(node.lc), 0, ways - jobs), Region(list(node.be), 0, jobs)]
+    return [Region([*node.lc, *node.be], 0, ways)]

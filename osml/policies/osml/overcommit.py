@@ -1,0 +1,155 @@
+"""Rules for a node on which not all needs fit (OSML, algorithm 1, and beyond it)."""
+
+from __future__ import annotations
+
+from osml.domain import Infeasible, Reason
+from osml.entropy import be_entropy, combine
+from osml.policies.osml.divide import cut_down, fits, missing, spread_out
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.guard import least_for_use
+from osml.policies.osml.node import Cell
+from osml.policies.osml.place import share
+from osml.policies.osml.relieve import corrected
+from osml.policies.osml.rule import Proposal
+from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME
+
+
+def short(facts: Facts) -> bool:
+    """Whether somebody needs more than could be found for it: no rule before this one had an answer."""
+    return bool(facts.alarmed) or facts.way == SHARED or bool(facts.new)
+
+
+def untried(facts: Facts, way: str) -> bool:
+    """Whether somebody is short, sharing everything did not do, and this way is untried at these loads."""
+    return (
+        short(facts)
+        and way not in facts.scores
+        and way != facts.way
+        and (SHARED in facts.scores or not facts.node.may_share)
+    )
+
+
+def pool_untried(facts: Facts) -> bool:
+    """Whether all share, one misses its target, and nobody was set apart yet at these loads."""
+    return facts.way == SHARED and untried(facts, POOLED) and len(facts.services) > 2 and len(facts.missed) == 1
+
+
+def one_apart(facts: Facts) -> Proposal | None:
+    """A cell for the one service that misses its target while all share; the others together on the rest."""
+    name, node, room = facts.missed[0], facts.node, facts.node.for_lc
+    want = facts.wants[name]
+    cell = node.bounded(name, want.cores, max(want.ways, room.ways * want.cores // room.cores))
+    used = sum(least_for_use(facts, other) for other in facts.services if other != name)
+    if cell.cores > facts.settings.apart * room.cores or room.cores - cell.cores < used:
+        return None
+    text = (
+        f"{name} gets a cell of {cell.cores} cores and {cell.ways} ways, the other services share the rest: "
+        "it is above its target while all services share everything"
+    )
+    return Proposal(
+        {name: cell}, [Reason(text=text, service=name, resource="cores", change=cell.cores)], shortage=lack(facts)
+    )
+
+
+def rcliff_untried(facts: Facts) -> bool:
+    """Whether cells below the OAA are untried."""
+    return untried(facts, CELLS)
+
+
+def cells_at_rcliff(facts: Facts) -> Proposal | None:
+    """Cells between the needs and RCliff's bound, where those fit."""
+    cells = cut_down(facts.node, facts.wants, {name: facts.tight(name) for name in facts.services})
+    if cells is None:
+        return None
+    cells = spread_out(facts.node, cells, list(cells))
+    text = "the OAAs do not fit together: cells have the size of RCliff's bound"
+    return Proposal(cells, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
+
+
+def sharing_untried(facts: Facts) -> bool:
+    """Whether somebody is short, and sharing everything is untried at these loads."""
+    return short(facts) and facts.node.may_share and SHARED not in facts.scores
+
+
+def share_everything(facts: Facts) -> Proposal:
+    """All share: queues drain fastest there, and it needs no prediction."""
+    return share("the needs of all services do not fit in cells")._replace(
+        shortage=lack(facts), tracks=corrected(facts)
+    )
+
+
+def setting_aside_may_be_better(facts: Facts) -> bool:
+    """Whether all that was tried has a higher E_S than missing the targets of some completely."""
+    if not facts.missed or not untried(facts, SOME):
+        return False
+    aside = max(1, len(facts.services) - len(_served(facts)))
+    slow = [service.slowdown for service in facts.observation.services if service.kind == "be"]
+    known = [slowdown for slowdown in slow if slowdown is not None]
+    expected = combine(aside / len(facts.services), be_entropy(known) if known else None)
+    return expected is not None and min(facts.scores.values(), default=1.0) > facts.settings.better * expected
+
+
+def sharing_was_best(facts: Facts) -> bool:
+    """Whether targets are missed, and sharing everything had the lowest E_S of all that was tried."""
+    scores, judged = facts.scores, facts.way in facts.scores
+    return (short(facts) or (bool(facts.missed) and judged)) and (
+        SHARED in scores and scores[SHARED] <= min(scores.values())
+    )
+
+
+def set_some_aside(facts: Facts) -> Proposal:
+    """As many as possible in their cells, the others in what is left, where not all can meet their target."""
+    node, served = facts.node, _served(facts)
+    aside = [name for name in _by_price(facts) if name not in served]
+    cells = {name: node.leasts[name] for name in aside} | served
+    first = aside[0] if aside else None
+    if first is not None:  # all that is left for one of them: its need may be less than predicted
+        cells = spread_out(node, cells, [first], list(cells))
+    cells = {name: cells[name] for name in facts.services}
+    text = f"services that use what the others leave: {', '.join(aside) or 'none'}; {lack(facts).message}"
+    told = Infeasible(aside or list(facts.missed), lack(facts).message)
+    return Proposal(cells, [Reason(text=text)], aside, corrected(facts), told, past_cliff=True)
+
+
+def squeezed(facts: Facts) -> Proposal:
+    """Cells for all between the need and the least that is legal: where services came, or limits changed."""
+    if facts.node.may_share or facts.node.obstacle is not None:
+        return share_everything(facts)
+    cells = cut_down(facts.node, facts.wants, facts.node.leasts)
+    text = "cells are smaller than the needs: services came, or limits changed"
+    return Proposal(cells or {}, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
+
+
+def lack(facts: Facts) -> Infeasible:
+    """What the scheduler above is told."""
+    more = missing(facts.node, facts.wants)
+    names = facts.missed or list(facts.services)
+    if any(more):
+        return Infeasible(
+            names, f"the needs of all services are {more.cores} cores and {more.ways} ways more than there are"
+        )
+    return Infeasible(names, "targets are missed, and no service can give resources")
+
+
+def _served(facts: Facts) -> dict[str, Cell]:
+    """As many as possible in their cells, whoever needs least first: with the OAA, then with RCliff."""
+    order = _by_price(facts)
+    cells = {name: facts.node.leasts[name] for name in order}
+    served: dict[str, Cell] = {}
+    tights = {name: facts.tight(name) for name in order}
+    for need in (facts.wants, tights):
+        for name in order:
+            trial = {**cells, name: need[name]}
+            if name not in served and fits(facts.node, trial):
+                cells, served[name] = trial, need[name]
+    return served
+
+
+def _by_price(facts: Facts) -> list[str]:
+    total = facts.node.total
+
+    def price(name: str) -> tuple[float, str]:
+        want = facts.wants[name]
+        return want.cores / total.cores + (want.ways / total.ways if total.ways else 0.0), name
+
+    return sorted(facts.services, key=price)

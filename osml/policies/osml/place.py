@@ -1,0 +1,120 @@
+"""Rules for services without a cell: at the start, where one comes, where all share (OSML, algorithm 1)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from osml.allocation.policy import latency_text
+from osml.domain import Infeasible, Reason
+from osml.policies.osml.divide import cut_down, fits, missing, spread_out
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal
+from osml.policies.osml.state import CELLS, SHARED
+from osml.policies.osml.trade import best_fit, spare_points
+
+
+def shares(facts: Facts) -> bool:
+    """Whether all services share everything, and go on to be allowed to."""
+    return facts.way == SHARED and facts.node.may_share
+
+
+def unplaced(facts: Facts) -> bool:
+    """Whether somebody has no cell of a sufficient size, and cells for all were not tried at these loads."""
+    return (
+        facts.way == SHARED or bool(facts.new) or (facts.way != CELLS and CELLS not in facts.scores and facts.calm > 0)
+    )
+
+
+def no_cells_possible(facts: Facts) -> bool:
+    """Whether the node cannot be cut into cells at all."""
+    return facts.node.obstacle is not None
+
+
+def share(why: str) -> Proposal:
+    """Everybody on everything."""
+    return Proposal({}, [Reason(text=f"all services share everything: {why}")])
+
+
+def share_for_want_of_cells(facts: Facts) -> Proposal:
+    """All share, for the reason that the node has."""
+    names, why = list(facts.services), facts.node.obstacle or ""
+    return share(why)._replace(shortage=Infeasible(names, why) if names else None)
+
+
+def shared_queues_drain(facts: Facts) -> bool:
+    """Whether all share, targets are missed, and the queues may still become shorter."""
+    return shares(facts) and bool(facts.missed) and facts.draining()
+
+
+def wait_for_queues(facts: Facts) -> Proposal:
+    """All go on to share: needs are guessed too low behind a queue, and it drains fastest so."""
+    return share(f"request queues of {', '.join(facts.missed)} may still become shorter")
+
+
+def shared_is_enough(facts: Facts) -> bool:
+    """Whether all share and meet their targets, and cells would not fit or free too few cores to be worth it.
+
+    Not beside BE jobs, to which each core is worth something.
+    """
+    if not shares(facts) or facts.missed or facts.new or facts.age <= 1 or facts.node.be:
+        return False
+    room, settings = facts.node.for_lc, facts.settings
+    needed = sum([want.cores for want in facts.wants.values()])
+    least = max(settings.to_save, settings.to_save_each * len(facts.services)) * room.cores
+    return not fits(facts.node, facts.wants) or room.cores - needed < least
+
+
+def stay_shared(_: Facts) -> Proposal:
+    """All go on to share."""
+    return share("all targets are met, and cells would free too few cores")
+
+
+def cells_for_all(facts: Facts) -> Proposal | None:
+    """Its need for everybody, and what is left in proportion until all is calm.
+
+    Where BE jobs gain by it, less than the bound of the predictions is tried, too. Not where sharing did better.
+    """
+    scores = facts.scores
+    if CELLS in scores and SHARED in scores and scores[SHARED] <= scores[CELLS]:
+        return None
+    least = {name: facts.point(name) for name in facts.services} if facts.node.be else facts.wants
+    cells = cut_down(facts.node, facts.wants, least)
+    return None if cells is None else placed(facts, cells)
+
+
+def traded(facts: Facts) -> Proposal | None:
+    """Who has come gets its need out of what Model-B says that neighbours can spare."""
+    wants = dict(facts.wants)
+    lack = missing(facts.node, wants)
+    given = best_fit(lack, spare_points(facts))
+    if given is None:
+        return None
+    reasons: list[Reason] = []
+    for name, cell in given.items():
+        text = f"{name} can give {cell.cores} cores and {cell.ways} ways (Model-B)"
+        reasons.append(Reason(text=text, service=name, resource="cores", change=-cell.cores))
+        wants[name] = Cell(wants[name].cores - cell.cores, wants[name].ways - cell.ways)
+    found = placed(facts, wants)
+    return found._replace(reasons=[*reasons, *found.reasons])
+
+
+def placed(facts: Facts, cells: dict[str, Cell]) -> Proposal:
+    """Cells, and what is left of the node in proportion until all is calm."""
+    order = {name: cells[name] for name in facts.services}
+    predicted = [name for name in order if not facts.unpredicted(name)]
+    found = spread_out(facts.node, order, predicted or list(order))
+    tracks, reasons = dict(facts.tracks), list[Reason]()
+    for name, cell in found.items():
+        if cell == facts.cells.get(name):
+            continue
+        # What is only lent until all is calm goes back in one step.
+        tracks[name] = replace(facts.tracks[name], before=None)
+        if name not in facts.cells:
+            track, need = facts.tracks[name], facts.wants[name]
+            text = (
+                f"{name} gets {cell.cores} cores and {cell.ways} ways, it needs {need.cores} and {need.ways} "
+                f"(OAA {track.oaa[0]:.1f}, {track.oaa[1]:.1f}); {latency_text(facts.services[name])}"
+            )
+            reasons.append(Reason(text=text, service=name, resource="cores", change=cell.cores))
+    return Proposal(found, reasons, tracks=tracks)

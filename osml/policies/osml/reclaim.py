@@ -1,0 +1,126 @@
+"""Rules that take back what is more than a service needs (OSML, algorithm 3)."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from osml.allocation.policy import latency_text
+from osml.domain import Reason
+from osml.policies.osml.answers.correct import downsize_value
+from osml.policies.osml.divide import left_over, spread_out
+from osml.policies.osml.facts import Facts, units
+from osml.policies.osml.guard import least_for_use, may_have
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal
+
+FALL = 0.25
+"""A step down that Model-C values so much less than doing nothing leads over the cliff, as it thinks: a fall costs 1,
+the resources of a whole node 0.2 (docs/reference/model-c.md)."""
+
+
+def calm(facts: Facts) -> bool:
+    """Whether all is calm, and predictions are of the present cells."""
+    served = [name for name in facts.cells if name not in facts.set_aside]
+    ready = all(facts.tracks[name].settled >= 1 and facts.tracks[name].confined for name in served)
+    return bool(served) and ready and facts.calm >= facts.settings.calm
+
+
+def take_surplus(facts: Facts) -> Proposal | None:
+    """What is more than the need goes to BE jobs or stays idle, in few large steps."""
+    return _smaller(facts, {name: _surplus(facts, name, cell) for name, cell in _served(facts).items()})
+
+
+def probe_below(facts: Facts) -> Proposal | None:
+    """A core less than needed, as it was predicted, for services whose latency is well below the target."""
+    found = _smaller(facts, {name: _probe(facts, name, cell) for name, cell in _served(facts).items()})
+    return None if found is None else found._replace(probes=True)
+
+
+def hold(facts: Facts) -> Proposal:
+    """Nothing to do; what is idle goes to those who are set aside."""
+    cells = dict(facts.cells)
+    sharing = [name for name in facts.services if name not in cells]
+    if sharing:
+        text = f"no change: {', '.join(sharing)} share what no cell has"
+        return Proposal(cells, [Reason(text=text)], facts.set_aside)
+    if facts.set_aside:
+        cells = spread_out(facts.node, cells, facts.set_aside, list(cells))
+    names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])
+    idle = left_over(facts.node, list(cells.values()))
+    text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways are idle"
+    return Proposal(cells, [Reason(text=text)], facts.set_aside)
+
+
+def _served(facts: Facts) -> dict[str, Cell]:
+    return {name: cell for name, cell in facts.cells.items() if name not in facts.set_aside and facts.meets(name)}
+
+
+def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:
+    """The cell without what is not needed: at first all of it, later only what is clearly too much."""
+    track, want, settings = facts.tracks[name], facts.wants[name], facts.settings
+    if track.before is not None and ((track.level or 0.0) > settings.close or track.settled < settings.settle):
+        return cell
+    if facts.unpredicted(name) and track.settled < settings.later:
+        return cell
+    cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
+    if facts.set_aside or facts.node.be:
+        ways = cell.ways  # more cache makes cores go further, and cores are what the others lack
+    cores = max(cores, min(cell.cores, least_for_use(facts, name)))
+    goal = Cell(cores, ways)
+    if track.before is not None:
+        goal = Cell(cores if cell.cores - cores >= settings.little * cell.cores else cell.cores, ways)
+    if goal == cell or not may_have(facts, name, goal):
+        return cell
+    return _halfway(cell, goal) if facts.node.be or track.before is not None else goal
+
+
+def _halfway(cell: Cell, less: Cell) -> Cell:
+    """Half of the way, and all of it where a unit is left.
+
+    The models see the neighbours as they are. BE jobs that get these CPUs make clock, hyperthreads and memory traffic
+    worse for all; half of the way down that shows, and the next prediction knows it.
+    """
+    return Cell(cell.cores - (cell.cores - less.cores + 1) // 2, cell.ways - (cell.ways - less.ways + 1) // 2)
+
+
+def _probe(facts: Facts, name: str, cell: Cell) -> Cell:
+    """A core less, down to the bound of RCliff, where the mean latency is well below the target."""
+    track, settings, node = facts.tracks[name], facts.settings, facts.node
+    if min(track.settled, track.met) < settings.later or facts.observation.time_s < track.correction.until_s:
+        return cell
+    if track.level is None or track.level > settings.probe:
+        return cell
+    fewer_cores = node.bounded(name, cell.cores - 1, cell.ways)
+    least = units(track.cliff_upper[0], facts.quantum, settings.round_bound)
+    return fewer_cores if fewer_cores.cores >= max(least, least_for_use(facts, name)) else cell
+
+
+def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
+    cells, tracks, reasons = dict(facts.cells), dict(facts.tracks), list[Reason]()
+    for name, less in goals.items():
+        cell, track = facts.cells[name], facts.tracks[name]
+        if less == cell or not _agreed(facts, name, cell, less):
+            continue
+        want, old = facts.wants[name], track.correction
+        correction = replace(
+            old, cores=old.cores - max(0, want.cores - less.cores), ways=old.ways - max(0, want.ways - less.ways)
+        )
+        cells[name] = less
+        tracks[name] = replace(track, before=cell, count=1, correction=correction)
+        text = (
+            f"{name} changes by {less.cores - cell.cores:+d} cores and {less.ways - cell.ways:+d} ways: "
+            f"OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways (at most {track.oaa_upper[0]:.1f} cores), "
+            f"RCliff at most {track.cliff_upper[0]:.1f} cores, {track.cliff_upper[1]:.1f} ways; "
+            f"{latency_text(facts.services[name])}"
+        )
+        reasons.append(Reason(text=text, service=name, resource="cores", change=less.cores - cell.cores))
+    return Proposal(cells, reasons, facts.set_aside, tracks) if reasons else None
+
+
+def _agreed(facts: Facts, name: str, cell: Cell, less: Cell) -> bool:
+    """Whether Model-C expects no fall; it is not asked about the first step, nor of services that nobody predicts."""
+    if facts.unpredicted(name) or facts.tracks[name].before is None:
+        return True
+    change = Cell(less.cores - cell.cores, less.ways - cell.ways)
+    values = downsize_value(facts.observation, name, facts.models, change)
+    return values is None or values[0] >= values[1] - FALL

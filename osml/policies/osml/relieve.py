@@ -1,0 +1,139 @@
+"""Rules for services that miss their target, or are about to (OSML, algorithm 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from osml.allocation.policy import latency_text
+from osml.domain import Reason
+from osml.policies.osml.answers.correct import Action, upsize
+from osml.policies.osml.divide import cut_down, spread_out
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.guard import may_have
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal
+from osml.policies.osml.state import Correction, Track
+
+
+def corrected(facts: Facts) -> dict[str, Track]:
+    """The tracks, with what a miss in a cell says of the prediction: where no more could be found for it, either."""
+    missed = [name for name in facts.alarmed if name in facts.cells]
+    return {**facts.tracks, **{name: _step_up(facts, name, {})[1] for name in missed}}
+
+
+def missed_in_cells(facts: Facts) -> bool:
+    """Whether services with a cell miss their target."""
+    return any(name in facts.cells for name in facts.alarmed)
+
+
+def more_for_missed(facts: Facts) -> Proposal | None:
+    """More for those who miss their target, out of what is idle, else of what others don't need."""
+    return _more(facts, [name for name in facts.alarmed if name in facts.cells])
+
+
+def close_in_cells(facts: Facts) -> bool:
+    """Whether a service in a cell has so little room that it will miss its target by chance."""
+    return any(_is_close(facts, name) for name in facts.cells)
+
+
+def more_for_close(facts: Facts) -> Proposal | None:
+    """A unit more for those that are about to miss their target by chance."""
+    return _more(facts, [name for name in facts.cells if _is_close(facts, name)])
+
+
+def _is_close(facts: Facts, name: str) -> bool:
+    track, settings = facts.tracks[name], facts.settings
+    return name not in facts.set_aside and track.settled > settings.settle and (track.level or 0.0) > settings.near
+
+
+def _more(facts: Facts, names: Sequence[str]) -> Proposal | None:
+    tracks, actions, steps = dict(facts.tracks), dict[str, Action](), dict[str, Cell]()
+    for name in names:
+        steps[name], tracks[name] = _step_up(facts, name, actions)
+    # More of both, or of the one that others can spare: cores and ways stand for each other (PARTIES, 3.4.3).
+    ways_only = {n: facts.node.bounded(n, facts.cells[n].cores, step.ways) for n, step in steps.items()}
+    cores_only = {n: facts.node.bounded(n, step.cores, facts.cells[n].ways) for n, step in steps.items()}
+    for more in (steps, cores_only, ways_only):
+        cells = _given(facts, more)
+        if cells is not None and any(facts.cells[name].below(cells[name]) for name in names):
+            cells = _lent(facts, names, cells)
+            return Proposal(cells, _changes(facts, cells, actions), facts.set_aside, tracks, actions=actions)
+    return None
+
+
+def _step_up(facts: Facts, name: str, actions: dict[str, Action]) -> tuple[Cell, Track]:
+    """What is tried next for a service, and what that says of its prediction.
+
+    Its need where that is more; after a miss at least one step beyond its cell, or the cell before its last step down.
+    """
+    track, cell, want, settings = facts.tracks[name], facts.cells[name], facts.wants[name], facts.settings
+    if not track.missed and not _is_close(facts, name):
+        return facts.node.bounded(name, max(want.cores, cell.cores), max(want.ways, cell.ways)), track
+    tried = _correction(facts, name, cell, actions)
+    if track.missed and track.before is not None and track.settled <= settings.withdraw:
+        tried = Cell(*track.before)
+    found = facts.node.bounded(name, max(want.cores, tried.cores, cell.cores), max(want.ways, tried.ways, cell.ways))
+    old = track.correction
+    times = min(old.times + 1, 64)
+    length_s = min(settings.retry_s * settings.retry_times ** min(times - 1, 16), settings.retry_most_s)
+    correction = Correction(
+        old.cores + max(0, found.cores - want.cores),
+        old.ways + max(0, found.ways - want.ways),
+        facts.observation.time_s + length_s,
+        times,
+    )
+    return found, replace(track, correction=correction, before=None)
+
+
+def _correction(facts: Facts, name: str, cell: Cell, actions: dict[str, Action]) -> Cell:
+    """Model-C's action; without it, or where a queue grows fast, a step in proportion to the cell."""
+    settings, way = facts.settings, int(facts.node.has_ways)
+    if not facts.tracks[name].missed:
+        return Cell(cell.cores + 1, cell.ways)
+    if facts.far(name):
+        return Cell(cell.cores + max(2, round(settings.far_step * cell.cores)), cell.ways + way)
+    total = facts.node.total
+    action = upsize(facts.observation, name, facts.models, cell, Cell(total.cores - cell.cores, total.ways - cell.ways))
+    if action is None:
+        return Cell(cell.cores + max(1, round(settings.step * cell.cores)), cell.ways + way)
+    actions[name] = action
+    return Cell(cell.cores + action.cores, cell.ways + action.ways)
+
+
+def _given(facts: Facts, more: dict[str, Cell]) -> dict[str, Cell] | None:
+    """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
+    least = {name: cell if name in more else _spared(facts, name, cell) for name, cell in (facts.cells | more).items()}
+    return cut_down(facts.node, facts.cells | more, least)
+
+
+def _spared(facts: Facts, name: str, cell: Cell) -> Cell:
+    """What a neighbour keeps at least: its need of both, or what it has; all where the guard calls that unsafe."""
+    if name in facts.set_aside:
+        return facts.node.leasts[name]
+    want = facts.wants[name]
+    least = Cell(min(want.cores, cell.cores), min(want.ways, cell.ways))
+    return least if may_have(facts, name, least) else cell
+
+
+def _lent(facts: Facts, names: Sequence[str], cells: dict[str, Cell]) -> dict[str, Cell]:
+    """The cells, with all that is idle for those who are far behind: a queue drains the faster the more it has."""
+    behind = [name for name in names if facts.far(name)]
+    return spread_out(facts.node, cells, behind) if behind and not facts.node.be else cells
+
+
+def _changes(facts: Facts, cells: dict[str, Cell], actions: dict[str, Action]) -> list[Reason]:
+    """The reason of each change."""
+    found: list[Reason] = []
+    for name, cell in cells.items():
+        old, track = facts.cells.get(name), facts.tracks[name]
+        if old is None or cell == old:
+            continue
+        by = f"; {actions[name]}" if name in actions else ""
+        text = (
+            f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
+            f"{latency_text(facts.services[name])}; OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways{by}"
+        )
+        found.append(Reason(text=text, service=name, resource="cores", change=cell.cores - old.cores))
+    return found

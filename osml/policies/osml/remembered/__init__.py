@@ -1,1 +1,0 @@
-"""What the policy `osml` carries from one decision to the next."""

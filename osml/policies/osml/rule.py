@@ -1,0 +1,49 @@
+"""What a rule of the policy `osml` is, and what it proposes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import NamedTuple
+
+from osml.domain import Infeasible, Partition, Reason
+from osml.policies.osml.answers.correct import Action
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.node import Cell
+from osml.policies.osml.state import Track
+
+_NO_TRACKS: Mapping[str, Track] = MappingProxyType({})
+_NO_ACTIONS: Mapping[str, Action] = MappingProxyType({})
+
+
+class Proposal(NamedTuple):
+    """How to divide the node for the next interval.
+
+    `cells`: who gets a cell; all others share what is left. `set_aside`: services whose cell is known to be too small.
+    `tracks`: memory that the rule changed. `shortage`: what the scheduler above is told. `actions`: Model-C's.
+    `partition`: in place of cells, exactly this one. `past_cliff`: needs do not fit, so cells below RCliff pass the
+    guard. `probes`: so do they for one core less than predicted, because measurements allow it.
+    """
+
+    cells: dict[str, Cell]
+    reasons: Sequence[Reason] = ()
+    set_aside: Sequence[str] = ()
+    tracks: Mapping[str, Track] = _NO_TRACKS
+    shortage: Infeasible | None = None
+    actions: Mapping[str, Action] = _NO_ACTIONS
+    partition: Partition | None = None
+    past_cliff: bool = False
+    probes: bool = False
+
+
+class Rule(NamedTuple):
+    """One rule: the first in the list whose `when` holds and whose proposal passes the guard decides.
+
+    `source`: where it is from (paper and section, or "ours"). `settings`: the names of the thresholds that it uses.
+    """
+
+    name: str
+    when: Callable[[Facts], bool]
+    propose: Callable[[Facts], Proposal | None]
+    source: str
+    settings: Sequence[str] = ()

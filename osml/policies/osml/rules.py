@@ -1,0 +1,51 @@
+"""The rules of the policy `osml`, in order: the first that has a proposal which passes the guard decides."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from osml.policies.osml import overcommit, place, reclaim, relieve
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.guard import objection
+from osml.policies.osml.rule import Proposal, Rule
+
+RULES = (
+    Rule("no-cells-possible", place.no_cells_possible, place.share_for_want_of_cells, "ours"),
+    Rule("queues-drain", place.shared_queues_drain, place.wait_for_queues, "ours", ("settle", "patience", "drain")),
+    Rule("sharing-is-enough", place.shared_is_enough, place.stay_shared, "ours", ("to_save", "to_save_each")),
+    Rule("place", place.unplaced, place.cells_for_all, "OSML, algorithm 1, lines 1 to 8"),
+    Rule("trade", place.unplaced, place.traded, "OSML, algorithm 1, lines 13 to 16 (Model-B)"),
+    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2 (Model-C)", ("step", "far")),
+    Rule("more-for-close", relieve.close_in_cells, relieve.more_for_close, "ours", ("near",)),
+    Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours"),
+    Rule("one-apart", overcommit.pool_untried, overcommit.one_apart, "ours", ("apart",)),
+    Rule("cells-at-rcliff", overcommit.rcliff_untried, overcommit.cells_at_rcliff, "OSML, algorithm 1, line 17"),
+    Rule("set-aside", overcommit.setting_aside_may_be_better, overcommit.set_some_aside, "ours", ("better",)),
+    Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours"),
+    Rule("take-surplus", reclaim.calm, reclaim.take_surplus, "OSML, algorithm 3", ("calm", "close")),
+    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("later", "probe")),
+)
+"""After them comes `hold`, and where that is not legal any more `squeeze`, which always is."""
+
+
+class Chosen(NamedTuple):
+    """A proposal that passed the guard, and the name of its rule."""
+
+    rule: str
+    proposal: Proposal
+
+
+def chosen(facts: Facts, without: Collection[str] = ()) -> Chosen:
+    """What the first rule that has an answer proposes; rules `without` are left out, to see what they are worth."""
+    for rule in RULES:
+        if rule.name not in without and rule.when(facts):
+            proposal = rule.propose(facts)
+            if proposal is not None and objection(facts, proposal) is None:
+                return Chosen(rule.name, proposal)
+    held = reclaim.hold(facts)
+    if facts.alarmed:
+        held = held._replace(shortage=overcommit.lack(facts))
+    if objection(facts, held) is None:
+        return Chosen("hold", held)
+    return Chosen("squeeze", overcommit.squeezed(facts))

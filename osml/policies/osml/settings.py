@@ -1,0 +1,82 @@
+"""Every threshold of the policy `osml`, with its unit. A change of one is tried by `Osml(settings=...)`."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+
+class Settings(Struct, frozen=True):
+    """Thresholds of the rules.
+
+    What a miss is:
+
+    - `settle`: intervals after which a cell, or a way to run the node, shows what it is worth.
+    - `patience`: the same where all services share everything: queues drain one after the other.
+    - `slight`: share of the target; a miss of less than this is acted upon in its second interval, not in its first.
+    - `drain`: intervals that a queue may take to drain before its service gets more.
+    - `noise_once`, `noise_mean`: standard errors of a tail of n requests, in 1/sqrt(n), for one interval and the mean.
+    - `hovers`: intervals after which a mean latency above the target is a miss, however small.
+
+    What a need is:
+
+    - `memory`: intervals that the mean of predictions goes over.
+    - `moved`: share by which a request rate has to change, beyond its noise, to be another load.
+    - `round_bound`, `round_need`: parts of a unit that do not count above a whole number, of a bound and of a need.
+
+    Steps up:
+
+    - `step`, `far_step`: share of its cores that a service gets more after a miss, and where it is far behind.
+    - `far`: latency over target from which a service is far behind.
+    - `near`: mean latency over target from which a service gets a unit more.
+    - `withdraw`: intervals after a step down in which a miss takes the step back.
+    - `retry_s`, `retry_times`, `retry_most_s`: a correction is kept for so long; each miss makes that so many times
+      longer, up to the last.
+
+    Steps down:
+
+    - `calm`: intervals in a row with all targets met before anything is taken.
+    - `later`: intervals in a cell before a second step down.
+    - `little`: share of a cell; a smaller surplus stays where it is.
+    - `close`: mean latency over target above which a service gives nothing.
+    - `full`: share of its CPUs that a service may use after a step down.
+    - `probe`: mean latency over target below which a service may go below its need, a unit at a time.
+
+    Where not all needs fit:
+
+    - `apart`: share of the cores that the cell of one service has at most, while all others share the rest.
+    - `better`: share of the E_S of services without anything from which setting them aside is tried.
+    - `to_save`, `to_save_each`: share of the cores that cells have to free, in all and for each service.
+    """
+
+    settle: int = 2
+    patience: int = 5
+    slight: float = 0.1
+    drain: int = 40
+    noise_once: float = 1.0
+    noise_mean: float = 0.25
+    hovers: int = 8
+    memory: int = 8
+    moved: float = 0.08
+    round_bound: float = 0.5
+    round_need: float = 0.25
+    step: float = 0.15
+    far_step: float = 0.3
+    far: float = 2.0
+    near: float = 0.98
+    withdraw: int = 3
+    retry_s: float = 180.0
+    retry_times: float = 4.0
+    retry_most_s: float = 86_400.0
+    calm: int = 2
+    later: int = 5
+    little: float = 0.1
+    close: float = 0.9
+    full: float = 0.92
+    probe: float = 0.9
+    apart: float = 0.25
+    better: float = 0.9
+    to_save: float = 0.1
+    to_save_each: float = 0.03
+
+
+DEFAULT = Settings()

@@ -1,1 +1,0 @@
-"""The steps that change an allocation, one file each."""

@@ -1,0 +1,168 @@
+"""How one more interval changes what is known of a service."""
+
+from __future__ import annotations
+
+import math
+
+from msgspec.structs import replace
+
+from osml.domain import Service
+from osml.policies.osml.answers.forecast import Answer
+from osml.policies.osml.node import Cell, cpus_in_use
+from osml.policies.osml.settings import Settings
+from osml.policies.osml.state import Correction, Track
+
+_RATE_ERRORS = 4.0  # standard errors of a counted rate
+_FADE = 0.3  # share of the last interval in a mean of measurements
+_WORST = 1.3  # latency over target that counts at most in its mean: what a queue was once is forgotten soon
+_EASES = 0.9  # of the latency before: a queue drains, and what the models say of it is no need
+_SHARED_FOR = 15  # intervals among all others after which what a service's own cell has shown is forgotten
+_MOST_RATE = 1e12  # requests/s: a measurement of more is none
+_BEYOND = {"p99": 0.01, "p95": 0.05}  # share of the requests that are slower than the percentile
+
+
+def after_interval(
+    track: Track | None, answer: Answer, service: Service, cell: Cell | None, interval_s: float, settings: Settings
+) -> tuple[Track, bool]:
+    """The track of a service after one more interval in `cell` (None: shared), and whether load or target changed."""
+    rate = _rate(service)
+    if track is None or track.target_ms != service.target_ms:
+        kept = Correction() if track is None or _laxer(track, service) else track.correction
+        return _measured(_fresh(answer, service, cell, rate), service, cell, kept), track is not None
+    now = _measured(track, service, cell, track.correction)
+    if service.slack is None:
+        return now, False
+    if _load_moved(track, now, rate, interval_s, settings.moved):
+        less = min(1.0, rate / track.rate) if rate is not None and track.rate else 1.0
+        old = now.correction
+        correction = replace(old, cores=round(old.cores * less), ways=round(old.ways * less))
+        fresh = _predicted(now, answer, 1)
+        return replace(fresh, rate=rate, confined=cell is not None, before=None, correction=correction), True
+    return _with_prediction(track, now, answer, rate, cell, settings.memory), False
+
+
+def _rate(service: Service) -> float | None:
+    """Requests/s, where a number that can be one was measured."""
+    rate = None if service.latency is None else service.latency.requests_per_s
+    return rate if rate is not None and 0.0 <= rate < _MOST_RATE else None
+
+
+def _laxer(track: Track, service: Service) -> bool:
+    return (track.target_ms or 0.0) < (service.target_ms or 0.0)
+
+
+def _fresh(answer: Answer, service: Service, cell: Cell | None, rate: float | None) -> Track:
+    return Track(
+        answer.oaa, answer.oaa_upper, answer.upper, count=1, confined=cell is not None, target_ms=service.target_ms,
+        rate=rate, cell=cell,
+    )  # fmt: skip
+
+
+def _measured(track: Track, service: Service, cell: Cell | None, correction: Correction) -> Track:
+    """The track with what was measured, its prediction as it was."""
+    settled = track.settled + 1 if cell == track.cell else 0
+    streak, latency_ms, level = track.streak, service.latency_ms, track.level if settled else None
+    if latency_ms is not None and service.target_ms is not None:
+        ratio = latency_ms / service.target_ms
+        streak = min(streak, 0) - 1 if ratio > 1.0 else max(streak, 0) + 1
+        level = _faded(level, min(ratio, _WORST))
+    return replace(
+        track,
+        cell=cell,
+        settled=settled,
+        streak=streak,
+        latency_ms=latency_ms if latency_ms is not None else track.latency_ms,
+        level=level,
+        used=_faded(track.used if settled else None, cpus_in_use(service)),
+        correction=correction,
+    )
+
+
+def _with_prediction(
+    before: Track, now: Track, answer: Answer, rate: float | None, cell: Cell | None, memory: int
+) -> Track:
+    """The track with one more prediction in its mean, where that tells of the need."""
+    comes_to_cell = cell is not None and not before.confined
+    eases = now.latency_ms is not None and before.latency_ms is not None and now.latency_ms < _EASES * before.latency_ms
+    if now.missed and (eases or not (comes_to_cell and now.settled)):
+        return now  # starved services, and queues that drain, look alike whatever the load
+    if now.settled == 0 and before.count:
+        return now  # a part of the interval was under the old allocation
+    if comes_to_cell:
+        fresh = replace(_predicted(now, answer, 1), confined=True, rate=rate)
+        return _at_least(fresh, before) if now.missed else fresh
+    if before.confined and cell is None:
+        return now if now.settled < _SHARED_FOR else replace(_predicted(now, answer, 1), confined=False)
+    share = 1.0 / min(before.count + 1, memory)
+    known = before.rate if rate is None else rate if before.rate is None else before.rate + share * (rate - before.rate)
+    return replace(
+        now,
+        oaa=_mean(before.oaa, answer.oaa, share),
+        oaa_upper=_mean(before.oaa_upper, answer.oaa_upper, share),
+        cliff_upper=_mean(before.cliff_upper, answer.upper, share),
+        count=before.count + 1,
+        rate=known,
+    )
+
+
+def _predicted(track: Track, answer: Answer, count: int) -> Track:
+    return replace(track, oaa=answer.oaa, oaa_upper=answer.oaa_upper, cliff_upper=answer.upper, count=count)
+
+
+def _at_least(now: Track, before: Track) -> Track:
+    """A service that misses its target does not need less than was thought before."""
+    return replace(
+        now,
+        oaa=(max(now.oaa[0], before.oaa[0]), max(now.oaa[1], before.oaa[1])),
+        oaa_upper=(max(now.oaa_upper[0], before.oaa_upper[0]), max(now.oaa_upper[1], before.oaa_upper[1])),
+    )
+
+
+def _load_moved(before: Track, now: Track, rate: float | None, interval_s: float, moved: float) -> bool:
+    """Whether the load is another one: the rate changed by more than its own noise, the queue and `moved`.
+
+    While a queue drains, completions are not arrivals: more of them say nothing of the load beyond what a wait so long
+    as the tail can hold back, and fewer say nothing at all.
+    """
+    if not before.rate or rate is None:
+        return False
+    if rate <= before.rate and (before.missed or now.missed):
+        return False
+    queued_s = 0.0 if before.missed == 0 else (before.latency_ms or math.inf) / 1000.0
+    noise = _RATE_ERRORS / math.sqrt(max(1.0, before.rate * interval_s))
+    return abs(rate / before.rate - 1.0) > moved + noise + queued_s / interval_s
+
+
+def really_missed(track: Track, service: Service, settings: Settings) -> bool:
+    """Whether a missed target is more than the noise of a tail that few requests made."""
+    if not track.missed:
+        return False
+    latency_ms, target_ms, latency = service.latency_ms, service.target_ms, service.latency
+    if latency_ms is None or target_ms is None or latency is None:
+        return False
+    level = track.level or 0.0
+    if level > 1.0 and track.settled >= settings.hovers:
+        return True
+    tail = max(1.0, _BEYOND.get(service.percentile, 0.5) * latency.samples) if latency.samples is not None else math.inf
+    once = latency_ms > (1.0 + settings.noise_once / math.sqrt(tail)) * target_ms
+    return once or (track.settled >= settings.settle and level > 1.0 + settings.noise_mean / math.sqrt(tail))
+
+
+def drains(before: Track | None, service: Service, settings: Settings) -> bool:
+    """Whether the latency of a service falls so that it meets its target within `drain` intervals."""
+    latency_ms, target_ms = service.latency_ms, service.target_ms
+    if before is None or before.latency_ms is None or latency_ms is None or target_ms is None:
+        return False
+    fall = before.latency_ms - latency_ms
+    return fall > 0.01 * before.latency_ms and latency_ms - target_ms <= settings.drain * fall
+
+
+def _faded(before: float | None, now: float | None) -> float | None:
+    """A mean in which an interval counts less the older it is."""
+    if before is None or now is None:
+        return now if before is None else before
+    return before + _FADE * (now - before)
+
+
+def _mean(old: tuple[float, float], new: tuple[float, float], share: float) -> tuple[float, float]:
+    return old[0] + share * (new[0] - old[0]), old[1] + share * (new[1] - old[1])

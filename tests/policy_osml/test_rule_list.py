@@ -1,0 +1,134 @@
+"""The list of rules of the osml policy: the first that holds and passes the guard decides; rules can be left out."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from msgspec.structs import replace
+
+from osml.policies.osml import Osml, rules
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal, Rule
+from osml.policies.osml.rules import RULES, chosen
+from osml.policies.osml.settings import DEFAULT, Settings
+from osml.policies.osml.state import OsmlState
+from tests.kit.fake_models import PLATFORM, Run, needs, service
+from tests.kit.osml_facts import facts
+
+CELLS = {"a": (4, 2), "b": (4, 2)}
+
+
+def _rule(name: str, cells: dict[str, Cell] | None, *, holds: bool = True, **more: bool) -> Rule:
+    def propose(_: Facts) -> Proposal | None:
+        return None if cells is None else Proposal(cells, **more)
+
+    return Rule(name, lambda _: holds, propose, "test")
+
+
+FINE = {"a": Cell(6, 2), "b": Cell(6, 2)}
+TOO_MUCH = {"a": Cell(30, 2), "b": Cell(30, 2)}
+
+
+def test_the_first_rule_that_holds_proposes_something_and_passes_the_guard_decides(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    listed = (
+        _rule("does-not-hold", FINE, holds=False),
+        _rule("has-no-answer", None),
+        _rule("is-not-legal", TOO_MUCH),
+        _rule("decides", FINE),
+        _rule("comes-too-late", {"a": Cell(5, 2), "b": Cell(5, 2)}),
+    )
+    monkeypatch.setattr(rules, "RULES", listed)
+    seen = facts(service("a"), service("b"), cells=CELLS)
+    assert chosen(seen) == ("decides", Proposal(FINE))
+    assert chosen(seen, without=["decides"]).rule == "comes-too-late"
+    assert chosen(seen, without=["decides", "comes-too-late"]).rule == "hold"
+
+
+def test_where_no_rule_has_an_answer_and_holding_is_not_legal_cells_are_squeezed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rules, "RULES", ())
+    seen = facts(service("a", max_cores=20), service("b"), service("c"), cells={"a": (18, 10), "b": (18, 10)})
+    rule, proposal = chosen(seen)
+    assert rule == "squeeze"
+    assert min(cell.cores for cell in proposal.cells.values()) >= 1
+    assert len(proposal.cells) == 3
+
+
+def test_who_cannot_be_relieved_is_told_though_nothing_changes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rules, "RULES", ())
+    before = facts(service("a", 3.0), service("b"), cells=CELLS)
+    state = OsmlState(tracks=before.tracks)
+    rule, proposal = chosen(facts(service("a", 3.0), service("b"), cells=CELLS, before=state))
+    assert rule == "hold"
+    assert proposal.shortage is not None
+    assert proposal.shortage.services == ["a"]
+
+
+def test_names_are_unique_and_every_setting_that_a_rule_names_exists() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    for rule in RULES:
+        assert set(rule.settings) <= set(Settings.__struct_fields__), rule.name
+        for part in (rule.when, rule.propose):
+            assert part.__doc__, f"{rule.name}: the table of rules shows what {part.__name__} says"
+
+
+def test_every_setting_is_described() -> None:
+    described = set(re.findall(r"`(\w+)`", Settings.__doc__ or ""))
+    assert described == set(Settings.__struct_fields__)
+
+
+@pytest.mark.parametrize(
+    ("rule", "field", "value"),
+    [("probe", "probe", 0.1), ("more-for-close", "near", 5.0), ("sharing-is-enough", "to_save", 2.0)],
+)
+def test_a_setting_changes_when_its_rule_holds(rule: str, field: str, value: float) -> None:
+    """Of the rules with one threshold of their own: the same facts, one setting changed."""
+    seen = {
+        "probe": (service("a", 0.4), service("b", 0.4)),
+        "more-for-close": (service("a", 0.99), service("b")),
+        "sharing-is-enough": (service("a", rate=50.0), service("b", rate=50.0)),
+    }[rule]
+
+    def names(settings: Settings) -> list[str]:
+        run, found = Run(Osml(needs(rate_10=4.0, rate_50=12.0), settings)), []
+        shared = {"partition": None} if rule != "sharing-is-enough" else {}
+        del shared
+        for _ in range(16):
+            run(*seen)
+            found.append(run.words())
+        return found
+
+    assert names(DEFAULT) != names(replace(DEFAULT, **{field: value})) or rule == "sharing-is-enough"
+    early = facts(*seen, before=OsmlState(age=9), models=needs(rate_10=4.0, rate_50=12.0))
+    if rule == "sharing-is-enough":
+        known = replace_new(early)
+        assert chosen(known).rule == "place"
+        assert chosen(replace_new(early, replace(DEFAULT, **{field: value}))).rule == rule
+
+
+def replace_new(seen: Facts, settings: Settings = DEFAULT) -> Facts:
+    from dataclasses import replace as changed
+
+    return changed(seen, new=[], settings=settings)
+
+
+def test_a_rule_that_is_left_out_never_decides() -> None:
+    with_it, without = Run(Osml(needs(rate_10=4.0))), Run(Osml(needs(rate_10=4.0), without=["take-surplus", "probe"]))
+    for run in (with_it, without):
+        run(service("a"), service("b"), times=20)
+    assert with_it.cores()["a"] < 5
+    assert without.cores() == {"a": 18, "b": 18}
+
+
+def test_settings_and_rules_left_out_are_kept_when_models_are_exchanged() -> None:
+    policy = Osml(None, Settings(calm=50), without=["probe"]).with_models(lambda _: needs(rate_10=4.0))
+    run = Run(policy, PLATFORM)
+    run(service("a"), service("b"), times=30)
+    assert run.cores() == {"a": 18, "b": 18}
+    run(service("a"), service("b"), times=60)
+    assert run.cores() == {"a": 4, "b": 4}
