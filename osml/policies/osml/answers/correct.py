@@ -25,7 +25,6 @@ class Action(NamedTuple):
 
 
 _MOVES = [action_of(k) for k in range(N_ACTIONS)]
-_DOWN = np.array([cores <= 0 and ways <= 0 for cores, ways in _MOVES])
 _UP = np.array([cores >= 0 and ways >= 0 and (cores, ways) != (0, 0) for cores, ways in _MOVES])
 
 
@@ -37,16 +36,6 @@ def upsize(observation: Observation, name: str, models: Models, cell: Cell, free
     legal = legal_actions(cell.cores, max(cell.ways, 1), free.cores, free.ways).astype(bool) & _UP
     if not legal.any():
         return None
-    best = int(np.argmax(np.where(legal, q, -np.inf)))
-    return Action(*_MOVES[best], float(q[best]))
-
-
-def downsize(observation: Observation, name: str, models: Models, cell: Cell) -> Action | None:
-    """What Model-C would take from a service, 0 and 0 where it would rather not; None without the model."""
-    q = _values(observation, name, models)
-    if q is None:
-        return None
-    legal = legal_actions(cell.cores, max(cell.ways, 1), 0, 0).astype(bool) & _DOWN
     best = int(np.argmax(np.where(legal, q, -np.inf)))
     return Action(*_MOVES[best], float(q[best]))
 

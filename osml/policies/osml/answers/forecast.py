@@ -114,13 +114,6 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
     return answers
 
 
-def unpredicted(name: str, cell: tuple[int, int], quantum: float) -> Answer:
-    """In place of a model's answer for a service that has none: it needs this cell (core units, ways), and no less."""
-    point = (cell[0] * quantum, float(cell[1]))
-    above = (point[0] + 1.0, point[1])  # the shield lets a core below the bound of the OAA pass
-    return Answer(name, NO_MODEL, False, (0.0, 0.0), point, point, above, None)
-
-
 def _no_answer(name: str, strange: str) -> Answer:
     none = (0.0, 0.0)
     return Answer(name, NO_MODEL, False, none, none, none, none, None, strange)
