@@ -20,7 +20,6 @@ def _mean_e_s(judged) -> float:
     return sum(one.e_s for one in judged[len(judged) // 2 :]) / (len(judged) - len(judged) // 2)
 
 
-@pytest.mark.xfail(reason="one target is missed by 4 % while all share, and E_S prefers that to cells", strict=True)
 def test_case_a_converges_in_seconds_with_few_actions() -> None:
     judged, _ = run_mix("moses=0.4,img-dnn=0.6,xapian=0.5", "osml", 60)
     at = converged_at(judged)
@@ -75,7 +74,8 @@ def test_a_load_that_rises_is_followed_without_a_fall() -> None:
     scenario_mix = Mix({"moses": 0.3, "xapian": 0.2, "img-dnn": 0.3})
     judged, _ = run_mix(scenario_mix, "osml", 60, traces={"xapian": Steps(0.2, ((30.0, 0.6),))})
     assert all(one.met for one in judged[5:30])
-    assert sum(not one.met for one in judged[30:]) <= 4
+    assert sum(not one.met for one in judged[30:35]) <= 3
+    assert sum(not one.met for one in judged[35:]) <= 3  # one after each step back down
     assert judged[-1].cores[1] > judged[29].cores[1]
 
 

@@ -12,7 +12,7 @@ from osml_training.reproduce.runner import Progress, due, read_progress, run
 from osml.base.failure import Failure, InputError
 
 SCALE = Scale(rows=0.01, data="out/data", models="out/models")
-REFERENCE = Path("docs/reference/cli.md")
+REFERENCE = Path(__file__).resolve().parents[2] / "docs" / "reference" / "cli.md"
 
 
 def documented_options() -> dict[str, set[str]]:
