@@ -73,9 +73,8 @@ def test_an_infeasible_mix_costs_one_service_and_is_reported() -> None:
 def test_a_load_that_rises_is_followed_without_a_fall() -> None:
     scenario_mix = Mix({"moses": 0.3, "xapian": 0.2, "img-dnn": 0.3})
     judged, _ = run_mix(scenario_mix, "osml", 60, traces={"xapian": Steps(0.2, ((30.0, 0.6),))})
-    assert all(one.met for one in judged[5:30])
-    assert sum(not one.met for one in judged[30:35]) <= 3
-    assert sum(not one.met for one in judged[35:]) <= 3  # one after each step back down
+    assert sum(not one.met for one in judged[5:30]) <= 1  # a step down that is taken back
+    assert all(one.met for one in judged[36:])  # until then a neighbour is 1 % above its target
     assert judged[-1].cores[1] > judged[29].cores[1]
 
 

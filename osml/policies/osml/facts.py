@@ -79,13 +79,17 @@ class Facts:
         """RCliff's bound where that is less than the need: the lesser alternative (OSML, algorithm 1, line 17)."""
         want, track = self.wants[name], self.tracks[name]
         cores = units(track.cliff_upper[0], self.quantum, self.settings.round_bound) + track.correction.cores
-        return self.node.bounded(name, min(cores, want.cores), want.ways)
+        return self.node.bounded(name, min(cores, want.cores), self._scarce_ways(name))
 
     def point(self, name: str) -> Cell:
         """The need without the bound of the prediction."""
         want, track, rounding = self.wants[name], self.tracks[name], self.settings.round_bound
         cores = units(track.oaa[0], self.quantum, rounding) + track.correction.cores
-        return self.node.bounded(name, min(cores, want.cores), want.ways)
+        return self.node.bounded(name, min(cores, want.cores), self._scarce_ways(name))
+
+    def _scarce_ways(self, name: str) -> int:
+        """Ways of a need where not all fit: the last ones hardly count, and cores stand for them."""
+        return math.ceil(self.settings.scarce_ways * self.wants[name].ways)
 
     def draining(self) -> bool:
         """Whether the queues behind missed targets get shorter as the node is run now."""

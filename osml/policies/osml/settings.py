@@ -44,6 +44,7 @@ class Settings(Struct, frozen=True):
     Where not all needs fit:
 
     - `apart`: share of the cores that the cell of one service has at most, while all others share the rest.
+    - `scarce_ways`: share of its ways that a service keeps at least.
     - `better`: share of the E_S of services without anything from which setting them aside is tried.
     - `to_save`, `to_save_each`: share of the cores that cells have to free, in all and for each service.
     """
@@ -74,6 +75,7 @@ class Settings(Struct, frozen=True):
     full: float = 0.92
     probe: float = 0.9
     apart: float = 0.25
+    scarce_ways: float = 0.8
     better: float = 0.9
     to_save: float = 0.1
     to_save_each: float = 0.03
