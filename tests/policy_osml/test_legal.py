@@ -182,3 +182,10 @@ def test_counters_and_rates_that_are_no_amounts_are_decided_on(amounts: list[Any
         one = service("a", counters=Counters(cpu_usage_cores=used, ipc=ipc))
         run(replace(one, latency=replace(one.latency, requests_per_s=rate)), service("b"), job())
         assert run.cores()["a"] >= 1
+
+
+def test_limits_of_jobs_that_contradict_are_reported_on_a_node_without_services() -> None:
+    run = Run(Osml(needs(rate_10=4.0)))
+    decision = run(replace(job("a"), min_cores=2), replace(job("b"), max_cores=1))
+    assert decision.infeasible is not None
+    assert "one job's minimum of cores is above another's maximum" in decision.infeasible.message

@@ -27,6 +27,9 @@ JOB_WAYS = 2
 """Ways of the BE jobs at least: enough for a stream, little of what services need."""
 
 
+NO_SERVICE = "there is no LC service"
+"""Why a node with jobs alone has no cells: nobody lacks anything."""
+
 MOST_CPUS = 1e6
 """No node has so many: a measurement of more is none."""
 
@@ -122,15 +125,15 @@ def _least_be(
 
 def _obstacle(lc: Sequence[str], be: Sequence[str], budget: Budget, max_groups: int | None) -> str | None:
     """Why LC services can't have parts of their own of a resource."""
+    shared = max((budget.limits[name].least for name in be), default=0)
+    if shared > min((budget.limits[name].most for name in be), default=budget.total):
+        return f"the BE jobs share one part, but one job's minimum of {budget.resource} is above another's maximum"
     if not lc:
-        return "there is no LC service"
+        return NO_SERVICE
     groups = len(lc) + bool(be)
     found = can_isolate(budget, groups, groups, max_groups)
     if found is not None:
         return found
-    shared = max((budget.limits[name].least for name in be), default=0)
-    if shared > min((budget.limits[name].most for name in be), default=budget.total):
-        return f"the BE jobs share one part, but one job's minimum of {budget.resource} is above another's maximum"
     needed = shared + sum(budget.limits[name].least for name in lc)
     if needed > budget.total:
         return f"the operator's minimums for {budget.resource} ({needed}) don't fit in {budget.total}"

@@ -8,7 +8,7 @@ from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Reason
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import NO_SERVICE, Cell
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.state import CELLS, SHARED
 from osml.policies.osml.trade import best_fit, spare_points
@@ -38,8 +38,8 @@ def share(why: str) -> Proposal:
 
 def share_for_want_of_cells(facts: Facts) -> Proposal:
     """All share, for the reason that the node has."""
-    names, why = list(facts.services), facts.node.obstacle or ""
-    return share(why)._replace(shortage=Infeasible(names, why) if names else None)
+    names, why = list(facts.services) or list(facts.node.be), facts.node.obstacle or ""
+    return share(why)._replace(shortage=None if why == NO_SERVICE else Infeasible(names, why))
 
 
 def shared_queues_drain(facts: Facts) -> bool:

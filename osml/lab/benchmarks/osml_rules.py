@@ -1,6 +1,6 @@
 """What each rule of the policy `osml` is worth: the same mixes without it.
 
-python -m osml.lab.studies.osml_rules [--json docs/results/osml-rules.json] [--workers 2]
+python -m osml.lab.benchmarks.osml_rules [--json docs/results/osml-rules.json] [--workers 2]
 
 Simulated. Every tenth mix of osml-302, every fourth of osml-jobs, all scripts of osml-arrivals; one seed, 60 s and
 120 s, with the levers of the agent. A rule is worth the change of E_S and of missed targets when it is left out.
@@ -83,7 +83,7 @@ def in_words(suite: str, with_it: Worth, without_it: Worth) -> str:
 
 def main() -> None:
     """Print the table, or write it as a document for the page of rules."""
-    parser = argparse.ArgumentParser(prog="osml.lab.studies.osml_rules", description=__doc__)
+    parser = argparse.ArgumentParser(prog="osml.lab.benchmarks.osml_rules", description=__doc__)
     parser.add_argument("--json", type=Path, help="write the document there")
     parser.add_argument("--workers", type=int, default=2)
     given = parser.parse_args()
@@ -101,7 +101,7 @@ def main() -> None:
             rows.append({"of": rule.name, "ours": "; ".join(parts)})
             print(f"without {rule.name}: {rows[-1]['ours']}", flush=True)
     if given.json is not None:
-        document = {"kind": "simulated", "command": "python -m osml.lab.studies.osml_rules", "rows": rows}
+        document = {"kind": "simulated", "command": "python -m osml.lab.benchmarks.osml_rules", "rows": rows}
         given.json.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
 
 
