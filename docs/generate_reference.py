@@ -337,7 +337,9 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
     thresholds = [[code(name), shown(getattr(DEFAULT, name))] for name in DEFAULT.__struct_fields__]
     intro = (
         "Rules of the policy `osml` in their order ([how it decides](../explanation/osml-policy.md)). "
-        "The first rule that holds and whose proposal passes the guard decides."
+        "The first rule that holds and whose proposal passes the guard decides. "
+        "`worth` says what changes if the rule is left out (simulated, `python -m osml.lab.benchmarks.osml_rules`): "
+        "with a plus, the rule helps."
     )
     after = "If no rule decides, `hold` keeps all cells. If that is not legal, `squeeze` makes them fit."
     parts = [table(heads, rows), after, "## Thresholds", "`osml/policies/osml/settings.py` explains each threshold."]

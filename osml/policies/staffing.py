@@ -22,6 +22,7 @@ from osml.allocation.apart import Counts, Parts, apart, parts_of
 from osml.allocation.fair import equal_split
 from osml.allocation.policy import Plan
 from osml.allocation.regions import owned_alone
+from osml.allocation.staffing import staffed_cpus
 from osml.domain import Infeasible, Observation, Partition, Reason, Resource, Service
 
 INTERVALS = 5
@@ -74,7 +75,7 @@ class StaffingState(Struct, frozen=True):
 
 def needed(usage: float, quantum: float) -> int:
     """Core units of `quantum` logical CPUs for a service that uses `usage` logical CPUs."""
-    return math.ceil((usage + math.sqrt(usage) + 1.0) / quantum - 1e-9)
+    return math.ceil(staffed_cpus(usage) / quantum - 1e-9)
 
 
 class Staffing:

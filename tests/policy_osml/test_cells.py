@@ -205,3 +205,12 @@ def test_nothing_is_observed_of_a_node_without_a_partition_twice() -> None:
     first = policy.decide(observe(service("a")), policy.initial(observe(service("a")), 0))
     policy.decide(observe(service("a", max_cores=2)), policy.initial(observe(), 0))
     assert policy.decide(observe(service("a")), policy.initial(observe(service("a")), 0)) == first
+
+
+def test_each_cell_that_changes_for_a_newcomer_has_its_reason() -> None:
+    run = Run(Osml(needs(rate_10=4.0, rate_50=8.0)))
+    run(service("a"), times=8)
+    before = run.cores()["a"]
+    decision = run(service("a"), service("b", rate=50.0))
+    assert run.cores()["a"] != before
+    assert {"a", "b"} <= {reason.service for reason in decision.reasons if reason.change}

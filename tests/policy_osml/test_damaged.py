@@ -45,7 +45,6 @@ def _tracks(state: OsmlState, rng: random.Random, names: list[str]) -> OsmlState
     name, number = rng.choice(here), lambda: rng.choice(FLOATS)
     odd = replace(
         state.tracks[name],
-        used=number(),
         level=number(),
         streak=rng.choice(COUNTS) * rng.choice((1, -1)),
         settled=rng.choice(COUNTS),

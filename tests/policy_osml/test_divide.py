@@ -8,10 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from osml.allocation.apart import JOB_WAYS
 from osml.domain import Partition, Region
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.layout import cells_of
-from osml.policies.osml.node import JOB_WAYS, Cell, node_of
+from osml.policies.osml.node import Cell, node_of
 from osml.policies.osml.trade import best_fit
 from tests.kit.fake_models import job, observe, service
 

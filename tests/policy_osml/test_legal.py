@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from osml.allocation.apart import JOB_WAYS
 from osml.decide.decide import decide_by
 from osml.domain import Counters, Observation, Outcome, Platform, Service, partition_error
 from osml.policies.osml import Osml, OsmlFormula
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.node import JOB_WAYS, node_of
+from osml.policies.osml.node import node_of
 from tests.kit.fake_models import PLATFORM, Fake, Run, job, needs, observe, service
 from tests.kit.strategies import platforms, tenants
 

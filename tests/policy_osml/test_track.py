@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from osml.domain import Counters, Latency, Service
 from osml.policies.osml.answers.forecast import Answer
-from osml.policies.osml.node import Cell
+from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.settings import DEFAULT
 from osml.policies.osml.state import Correction, Track
 from osml.policies.osml.track import after_interval, drains, really_missed
@@ -121,8 +121,8 @@ def test_what_is_no_amount_counts_as_not_measured(odd: float) -> None:
     one = service("a", counters=Counters(cpu_usage_cores=odd))
     one = replace(one, latency=replace(one.latency, requests_per_s=odd))
     track = learned(None, _answer(), one)
-    assert (track.rate, track.used) == (None, None)
-    assert not moved(replace(track, rate=1000.0, used=2.0), one)
+    assert (track.rate, cpus_in_use(one)) == (None, None)
+    assert not moved(replace(track, rate=1000.0), one)
 
 
 def test_a_miss_is_real_beyond_the_noise_of_its_tail_or_in_the_mean() -> None:

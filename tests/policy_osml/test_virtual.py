@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 
 from osml.lab.bench.judge import Judge, converged_at, falls
 from osml.lab.bench.scenario import Scenario
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.load_traces import Steps
 from osml.simulator.mix import Mix, parse_mix
+from osml.simulator.node_platform import NO_LEVERS
 from osml.simulator.surface import solo_speed
 from tests.kit.virtual_runs import PLATFORM, run_mix
 
@@ -81,8 +81,7 @@ def test_a_load_that_rises_is_followed_without_a_fall() -> None:
 @pytest.mark.parametrize("mix", ["moses=0.3,img-dnn=0.4,xapian=0.2", "masstree=0.3,nginx=0.06,xapian=0.12"])
 def test_no_service_falls_when_a_job_without_priorities_gets_what_it_gave(mix: str) -> None:
     scenario = Scenario("t", "t", parse_mix(f"{mix},be:stream"), PLATFORM)
-    loop = ClosedLoop(scenario.node, scenario.loads, "osml", seed=5, delay_s=0.1)
-    loop._platform = replace(loop.platform, realtime=False)  # as with the agent
+    loop = ClosedLoop(scenario.node, scenario.loads, "osml", seed=5, delay_s=0.1, levers=NO_LEVERS)
     judge = Judge(scenario.node, [solo_speed(scenario.node.platform, job) for job in scenario.node.jobs])
     judged = [judge(loop.step(), loop.loads_now()) for _ in range(40)]
     downward, fallen = falls(scenario.node, judged)
@@ -90,15 +89,15 @@ def test_no_service_falls_when_a_job_without_priorities_gets_what_it_gave(mix: s
     assert downward >= 3
     targets = [service.target_ms for service in scenario.node.services]
     assert all(tail < 1.5 * target for one in judged[5:] for tail, target in zip(one.tails_ms, targets, strict=True))
-    assert judged[-1].used[0] <= 34  # and the job got its part
+    assert judged[-1].used[0] <= 33  # and the job got its part
 
 
-@pytest.mark.parametrize("xapian", [0.3, 0.6])
-def test_beside_a_best_effort_job_it_has_a_lower_entropy_than_arq(xapian: float) -> None:
+@pytest.mark.parametrize(("xapian", "most"), [(0.3, 0.8), (0.6, 0.85)])
+def test_beside_a_best_effort_job_it_has_a_lower_entropy_than_arq(xapian: float, most: float) -> None:
     mix = Mix({"xapian": xapian, "moses": 0.2, "img-dnn": 0.2}, ("fluidanimate",))
     ours, _ = run_mix(mix, "osml", 60, "e5-2630v4", 0.5, threads={"fluidanimate": 4})
     theirs, _ = run_mix(mix, "arq", 60, "e5-2630v4", 0.5, threads={"fluidanimate": 4})
-    assert _mean_e_s(ours) < 0.9 * _mean_e_s(theirs)
+    assert _mean_e_s(ours) < most * _mean_e_s(theirs)
 
 
 def test_on_a_machine_unlike_all_that_the_models_know_needs_are_those_of_the_formula() -> None:

@@ -18,7 +18,6 @@ from osml.simulator.colocation.episodes import shares
 from osml.simulator.oracle.settled import SettledNode, tail_column
 from osml.simulator.state import Node
 
-_NO_MODEL = "none"
 _MOST_CELLS = 4000
 """Cells of all services of a node together that are settled: seconds."""
 
@@ -39,7 +38,7 @@ class Held(NamedTuple):
 def bounds_held(node: Node, loads: Mapping[str, float], decision: Decision, hidden: frozenset[str]) -> Held:
     """Forecasts of the last decision against the truth; nothing where there are none, or the node is too large."""
     cells = node.platform.cpus * node.platform.ways * len(node.services)
-    forecasts = {one.service: one for one in decision.forecasts if one.model != _NO_MODEL and one.familiar}
+    forecasts = {one.service: one for one in decision.forecasts if one.familiar}
     isolable = len(node.names) <= min(node.platform.cpus, node.platform.ways)
     if not forecasts or not isolable or cells > _MOST_CELLS:
         return Held()

@@ -26,8 +26,8 @@ class Facts:
 
     - `slacks`: 1 - latency over target; None where that was not measured. `tracks`: what is known of each service now.
     - `cells`: what each has to itself, within the limits of now.
-    - `wants`: the cell that each needs: OAA plus correction. `tights`: the least that RCliff's bound allows.
-    - `new`, `moved`, `gone`: services that came, whose load or target changed, that left.
+    - `wants`: the cell that each needs: OAA plus correction. `set_aside`: services whose cell is known to be too small.
+    - `new`: services that came.
     - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
     - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met;
       0 where somebody was not measured.
@@ -47,7 +47,6 @@ class Facts:
     wants: dict[str, Cell]
     set_aside: list[str]
     new: list[str]
-    moved: list[str]
     missed: list[str]
     alarmed: list[str]
     way: str
@@ -76,20 +75,18 @@ class Facts:
         return slack is not None and slack < 1.0 - self.settings.far
 
     def tight(self, name: str) -> Cell:
-        """RCliff's bound where that is less than the need: the lesser alternative (OSML, algorithm 1, line 17)."""
-        want, track = self.wants[name], self.tracks[name]
-        cores = units(track.cliff_upper[0], self.quantum, self.settings.round_bound) + track.correction.cores
-        return self.node.bounded(name, min(cores, want.cores), self._scarce_ways(name))
+        """RCliff's bound where that is less than the need: the lesser alternative (OSML, algorithm 1, line 18)."""
+        return self._least(name, self.tracks[name].cliff_upper[0])
 
     def point(self, name: str) -> Cell:
         """The need without the bound of the prediction."""
-        want, track, rounding = self.wants[name], self.tracks[name], self.settings.round_bound
-        cores = units(track.oaa[0], self.quantum, rounding) + track.correction.cores
-        return self.node.bounded(name, min(cores, want.cores), self._scarce_ways(name))
+        return self._least(name, self.tracks[name].oaa[0])
 
-    def _scarce_ways(self, name: str) -> int:
-        """Ways of a need where not all fit: the last ones hardly count, and cores stand for them."""
-        return math.ceil(self.settings.scarce_ways * self.wants[name].ways)
+    def _least(self, name: str, cpus: float) -> Cell:
+        """The need with so many logical CPUs where that is less, and without the last ways: cores stand for them."""
+        want = self.wants[name]
+        cores = units(cpus, self.quantum, self.settings.round_bound) + self.tracks[name].correction.cores
+        return self.node.bounded(name, min(cores, want.cores), math.ceil(self.settings.scarce_ways * want.ways))
 
     def draining(self) -> bool:
         """Whether the queues behind missed targets get shorter as the node is run now."""
@@ -102,6 +99,13 @@ class Facts:
 def units(amount: float, quantum: float, rounding: float) -> int:
     """Whole units for so many CPUs (or ways, of quantum 1); what is no more than `rounding` above does not count."""
     return math.ceil(amount / quantum - rounding)
+
+
+def jobs_entropy(observation: Observation) -> float | None:
+    """E_BE of the jobs whose slowdown was measured; None where there are none."""
+    slow = [service.slowdown for service in observation.services if service.kind == "be"]
+    known = [slowdown for slowdown in slow if slowdown is not None]
+    return be_entropy(known) if known else None
 
 
 def facts_of(
@@ -118,29 +122,28 @@ def facts_of(
     applied = observation.partition
     held = cells_of(applied or before.wanted, node)
     blind = applied is None and before.wanted is not None  # what is in force nobody knows: nothing is learned
-    tracks, moved = dict[str, Track](), list[str]()
+    tracks, moved = dict[str, Track](), False
     for name, one in services.items():
         old, cell = before.tracks.get(name), held.get(name)
         if blind and old is not None:
             tracks[name] = old
             continue
         tracks[name], other = after_interval(old, answers[name], one, cell, observation.interval_s, settings)
-        if other:
-            moved.append(name)
+        moved = moved or other
     notes: list[Reason] = []
     cells = _within_limits(node, held, notes)
     new = [name for name in services if name not in cells and name not in before.tracks]
     gone = sorted(before.tracks.keys() - services.keys())
     notes += [Reason(text=f"{name} is no longer on the node: its resources are free") for name in gone]
     notes += [Reason(text=f"{name} is new on the node", service=name) for name in new if before.tracks]
-    if gone or new or moved:  # what measurements allowed below the need, they allowed in other company
+    changed = moved or bool(gone or new)
+    if changed:  # what measurements allowed below the need, they allowed in other company
         tracks = {name: replace(one, correction=_not_below(one.correction)) for name, one in tracks.items()}
     tracks = {name: _tried_again(one, observation.time_s) for name, one in tracks.items()}
     missed = [name for name, track in tracks.items() if really_missed(track, services[name], settings)]
     set_aside = [name for name in before.set_aside if name in cells]
     way = _way(cells, services, set_aside)
     age = before.age + 1
-    changed = bool(gone or new or moved)
     scores = {} if changed else dict(before.scores)
     if not changed and age > (settings.patience if way == SHARED else settings.settle):
         _score(scores, way, observation, slacks)
@@ -159,7 +162,6 @@ def facts_of(
         {name: _want(node, name, track, observation, settings) for name, track in tracks.items()},
         set_aside,
         new,
-        moved,
         missed,
         [n for n in missed if n not in set_aside and _alarming(n, tracks[n], before, services[n], settings)],
         way,
@@ -227,10 +229,7 @@ def _score(scores: dict[str, float], way: str, observation: Observation, slacks:
     ratios = [1.0 - slack for slack in slacks.values() if slack is not None]
     if not ratios:
         return
-    slow = [service.slowdown for service in observation.services if service.kind == "be"]
-    known = [slowdown for slowdown in slow if slowdown is not None]
-    e_lc = lc_entropy([intolerable(ratio, 1.0) for ratio in ratios])
-    e_s = combine(e_lc, be_entropy(known) if known else None)
+    e_s = combine(lc_entropy([intolerable(ratio, 1.0) for ratio in ratios]), jobs_entropy(observation))
     if e_s is not None:
         old = scores.get(way)
         scores[way] = e_s if old is None else 0.5 * (old + e_s)

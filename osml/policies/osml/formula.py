@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import math
-
+from osml.allocation.staffing import staffed_cpus
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
 from osml.policies.osml.node import Cell, Node, cpus_in_use
 
 
 def staffed(node: Node, service: Service, held: Cell | None, quantum: float) -> Answer:
-    """A need of `u + sqrt(u) + 1` logical CPUs for `u` in use (square-root staffing), and an equal part of the ways.
+    """A need of cores by square-root staffing for the CPUs in use, and of an equal part of the ways.
 
     Where CPU time is not measured: what it has, else an equal part of the cores.
     """
     used, count = cpus_in_use(service), len(node.lc)
     ways = float(max(node.for_lc.ways // count, 1)) if node.has_ways else 0.0
     if used is not None:
-        cores = used + math.sqrt(used) + 1.0
+        cores = staffed_cpus(used)
     else:
         units = held.cores if held is not None else max(1, node.for_lc.cores // count)
         cores = units * quantum

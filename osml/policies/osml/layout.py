@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from osml.allocation.apart import JOB_WAYS
 from osml.domain import Observation, Partition, Region
-from osml.policies.osml.node import JOB_WAYS, NOTHING, Cell, Node
+from osml.policies.osml.node import NOTHING, Cell, Node
 
 
 def cells_of(partition: Partition | None, node: Node) -> dict[str, Cell]:

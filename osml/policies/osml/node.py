@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from operator import attrgetter
 from typing import NamedTuple
 
+from osml.allocation.apart import JOB_WAYS
 from osml.allocation.limits import Budget, Limits, budgets, can_isolate
 from osml.domain import Observation, Service
 
@@ -22,10 +23,6 @@ class Cell(NamedTuple):
 
 
 NOTHING = Cell(0, 0)
-
-JOB_WAYS = 2
-"""Ways of the BE jobs at least: enough for a stream, little of what services need."""
-
 
 NO_SERVICE = "there is no LC service"
 """Why a node with jobs alone has no cells: nobody lacks anything."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from osml.domain import Infeasible, Reason
-from osml.entropy import be_entropy, combine
+from osml.entropy import combine
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
-from osml.policies.osml.facts import Facts
+from osml.policies.osml.facts import Facts, jobs_entropy
 from osml.policies.osml.guard import least_for_use
 from osml.policies.osml.node import Cell
 from osml.policies.osml.place import share
@@ -83,9 +83,7 @@ def setting_aside_may_be_better(facts: Facts) -> bool:
     if not facts.missed or not untried(facts, SOME):
         return False
     aside = max(1, len(facts.services) - len(_served(facts)))
-    slow = [service.slowdown for service in facts.observation.services if service.kind == "be"]
-    known = [slowdown for slowdown in slow if slowdown is not None]
-    expected = combine(aside / len(facts.services), be_entropy(known) if known else None)
+    expected = combine(aside / len(facts.services), jobs_entropy(facts.observation))
     return expected is not None and min(facts.scores.values(), default=1.0) > facts.settings.better * expected
 
 

@@ -8,8 +8,8 @@ from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Reason
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.node import NO_SERVICE, Cell
-from osml.policies.osml.rule import Proposal
+from osml.policies.osml.node import NO_SERVICE, NOTHING, Cell
+from osml.policies.osml.rule import Proposal, changes
 from osml.policies.osml.state import CELLS, SHARED
 from osml.policies.osml.trade import best_fit, spare_points
 
@@ -87,7 +87,7 @@ def traded(facts: Facts) -> Proposal | None:
     """Who has come gets its need out of what Model-B says that neighbours can spare."""
     wants = dict(facts.wants)
     lack = missing(facts.node, wants)
-    given = best_fit(lack, spare_points(facts))
+    given = best_fit(lack, spare_points(facts)) if lack != NOTHING else None
     if given is None:
         return None
     reasons: list[Reason] = []
@@ -117,4 +117,5 @@ def placed(facts: Facts, cells: dict[str, Cell]) -> Proposal:
                 f"(OAA {track.oaa[0]:.1f}, {track.oaa[1]:.1f}); {latency_text(facts.services[name])}"
             )
             reasons.append(Reason(text=text, service=name, resource="cores", change=cell.cores))
-    return Proposal(found, reasons, tracks=tracks)
+    reasons += changes(facts, found)
+    return Proposal(found, reasons or [Reason(text="all needs fit: the cells stay as they are")], tracks=tracks)

@@ -6,14 +6,12 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from osml.allocation.policy import latency_text
-from osml.domain import Reason
 from osml.policies.osml.answers.correct import Action, upsize
 from osml.policies.osml.divide import cut_down, spread_out
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import may_have
 from osml.policies.osml.node import Cell
-from osml.policies.osml.rule import Proposal
+from osml.policies.osml.rule import Proposal, changes
 from osml.policies.osml.state import Correction, Track
 
 
@@ -59,7 +57,7 @@ def _more(facts: Facts, names: Sequence[str]) -> Proposal | None:
         cells = _given(facts, more)
         if cells is not None and any(facts.cells[name].below(cells[name]) for name in names):
             cells = _lent(facts, names, cells)
-            return Proposal(cells, _changes(facts, cells, actions), facts.set_aside, tracks, actions=actions)
+            return Proposal(cells, changes(facts, cells, actions), facts.set_aside, tracks, actions=actions)
     return None
 
 
@@ -121,19 +119,3 @@ def _lent(facts: Facts, names: Sequence[str], cells: dict[str, Cell]) -> dict[st
     """The cells, with all that is idle for those who are far behind: a queue drains the faster the more it has."""
     behind = [name for name in names if facts.far(name)]
     return spread_out(facts.node, cells, behind) if behind and not facts.node.be else cells
-
-
-def _changes(facts: Facts, cells: dict[str, Cell], actions: dict[str, Action]) -> list[Reason]:
-    """The reason of each change."""
-    found: list[Reason] = []
-    for name, cell in cells.items():
-        old, track = facts.cells.get(name), facts.tracks[name]
-        if old is None or cell == old:
-            continue
-        by = f"; {actions[name]}" if name in actions else ""
-        text = (
-            f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
-            f"{latency_text(facts.services[name])}; OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways{by}"
-        )
-        found.append(Reason(text=text, service=name, resource="cores", change=cell.cores - old.cores))
-    return found

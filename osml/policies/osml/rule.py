@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
+from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Partition, Reason
 from osml.policies.osml.answers.correct import Action
 from osml.policies.osml.facts import Facts
@@ -47,3 +48,19 @@ class Rule(NamedTuple):
     propose: Callable[[Facts], Proposal | None]
     source: str
     settings: Sequence[str] = ()
+
+
+def changes(facts: Facts, cells: Mapping[str, Cell], actions: Mapping[str, Action] = _NO_ACTIONS) -> list[Reason]:
+    """The reason of each change of a cell, with Model-C's action where it was its."""
+    found: list[Reason] = []
+    for name, cell in cells.items():
+        old, track = facts.cells.get(name), facts.tracks[name]
+        if old is None or cell == old:
+            continue
+        by = f"; {actions[name]}" if name in actions else ""
+        text = (
+            f"{name} changes by {cell.cores - old.cores:+d} cores and {cell.ways - old.ways:+d} ways: "
+            f"{latency_text(facts.services[name])}; OAA {track.oaa[0]:.1f} cores, {track.oaa[1]:.1f} ways{by}"
+        )
+        found.append(Reason(text=text, service=name, resource="cores", change=cell.cores - old.cores))
+    return found

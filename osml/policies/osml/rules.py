@@ -10,21 +10,30 @@ from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import objection
 from osml.policies.osml.rule import Proposal, Rule
 
+_MORE = ("slight", "hovers", "step", "far", "far_step", "withdraw", "retry_s", "retry_times", "retry_most_s")
+_SCARCE = ("scarce_ways",)
+
 RULES = (
     Rule("no-cells-possible", place.no_cells_possible, place.share_for_want_of_cells, "ours"),
     Rule("queues-drain", place.shared_queues_drain, place.wait_for_queues, "ours", ("settle", "patience", "drain")),
     Rule("sharing-is-enough", place.shared_is_enough, place.stay_shared, "ours", ("to_save", "to_save_each")),
-    Rule("place", place.unplaced, place.cells_for_all, "OSML, algorithm 1, lines 1 to 8"),
-    Rule("trade", place.unplaced, place.traded, "OSML, algorithm 1, lines 13 to 16 (Model-B)"),
-    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2 (Model-C)", ("step", "far")),
-    Rule("more-for-close", relieve.close_in_cells, relieve.more_for_close, "ours", ("near",)),
+    Rule("place", place.unplaced, place.cells_for_all, "OSML, algorithm 1, lines 1 to 6", _SCARCE),
+    Rule("trade", place.unplaced, place.traded, "OSML, algorithm 1, lines 7 to 18 (Model-B)"),
+    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2 (Model-C)", _MORE),
+    Rule("more-for-close", relieve.close_in_cells, relieve.more_for_close, "ours", ("near", "settle")),
     Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours"),
     Rule("one-apart", overcommit.pool_untried, overcommit.one_apart, "ours", ("apart",)),
-    Rule("cells-at-rcliff", overcommit.rcliff_untried, overcommit.cells_at_rcliff, "OSML, algorithm 1, line 17"),
+    Rule(
+        "cells-at-rcliff",
+        overcommit.rcliff_untried,
+        overcommit.cells_at_rcliff,
+        "OSML, algorithm 1, line 18",
+        ("scarce_ways",),
+    ),
     Rule("set-aside", overcommit.setting_aside_may_be_better, overcommit.set_some_aside, "ours", ("better",)),
     Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours"),
-    Rule("take-surplus", reclaim.calm, reclaim.take_surplus, "OSML, algorithm 3", ("calm", "close")),
-    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("later", "probe")),
+    Rule("take-surplus", reclaim.calm, reclaim.take_surplus, "OSML, algorithm 3", ("calm", "close", "little", "full")),
+    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("calm", "later", "probe", "full")),
 )
 """After them comes `hold`, and where that is not legal any more `squeeze`, which always is."""
 

@@ -39,7 +39,7 @@ class Track(Struct, frozen=True, array_like=True):
     - `cell`: what it had in the last interval, for `settled` intervals since the change; `before`: the cell before the
       last step down.
     - `streak`: intervals in a row with the target met (above 0) or missed (below 0).
-    - `latency_ms`: of the last interval; `level`: mean latency over target; `used`: mean of the logical CPUs in use.
+    - `latency_ms`: of the last interval; `level`: mean latency over target.
     """
 
     oaa: tuple[float, float]
@@ -54,7 +54,6 @@ class Track(Struct, frozen=True, array_like=True):
     streak: int = 0
     latency_ms: float | None = None
     level: float | None = None
-    used: float | None = None
     before: tuple[int, int] | None = None
     correction: Correction = Correction()
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import Answer
-from osml.policies.osml.node import Cell, cpus_in_use
+from osml.policies.osml.node import Cell
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.state import Correction, Track
 
@@ -73,7 +73,6 @@ def _measured(track: Track, service: Service, cell: Cell | None, correction: Cor
         streak=streak,
         latency_ms=latency_ms if latency_ms is not None else track.latency_ms,
         level=level,
-        used=_faded(track.used if settled else None, cpus_in_use(service)),
         correction=correction,
     )
 

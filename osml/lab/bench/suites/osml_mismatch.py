@@ -9,7 +9,7 @@ from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
 from osml.simulator.mix import Mix
 from osml.simulator.variation.conditions import CONDITIONS
-from osml.simulator.variation.draw import Variant, drawn
+from osml.simulator.variation.draw import drawn
 
 _EACH = 6
 """Mixes of a condition without a job, and as many beside one."""
@@ -21,10 +21,6 @@ _LIMIT_S, _SETTLE_S = 180.0, 60.0
 def scenario(condition: str, seed: int, *, beside_job: bool) -> Scenario:
     """The mix of a seed under a condition."""
     variant = drawn(CONDITIONS[condition], seed, beside_job=beside_job)
-    return _scenario(condition, variant)
-
-
-def _scenario(condition: str, variant: Variant) -> Scenario:
     return Scenario(
         "osml-mismatch",
         condition,
