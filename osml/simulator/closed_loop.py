@@ -24,7 +24,7 @@ from osml.simulator.engine import advance
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
 from osml.simulator.models import PlatformModel
-from osml.simulator.node_platform import REALTIME, Lever, domain_platform
+from osml.simulator.node_platform import NO_LEVERS, Lever, domain_platform
 from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
 from osml.simulator.variation.drift import Drift
@@ -64,10 +64,10 @@ class ClosedLoop:
 
     `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
-    so that two policies are compared under the same noise. `levers`: what the node can set besides CPUs, ways and MBA;
-    `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a policy that
-    raises. `drift` changes the work per request over time, `sensors` what the policy sees. Jobs in `hidden` it does
-    not see at all: they use all CPUs and ways.
+    so that two policies are compared under the same noise. `levers`: what the node can set though the agent can't (by
+    default nothing); `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a
+    policy that raises. `drift` changes the work per request over time, `sensors` what the policy sees. Jobs in `hidden`
+    it does not see at all: they use all CPUs and ways.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class ClosedLoop:
         interval_s: float = 1.0,
         seed: int = 0,
         delay_s: float = 0.0,
-        levers: frozenset[Lever] = REALTIME,
+        levers: frozenset[Lever] = NO_LEVERS,
         regulator: bool = False,
         tolerant: bool = False,
         drift: Drift | None = None,

@@ -29,7 +29,7 @@ KNOBS: frozenset[Lever] = frozenset(LEVERS) - REALTIME
 
 
 @cache
-def domain_platform(model: PlatformModel, *, levers: frozenset[Lever] = REALTIME, regulator: bool = False) -> Platform:
+def domain_platform(model: PlatformModel, *, levers: frozenset[Lever] = NO_LEVERS, regulator: bool = False) -> Platform:
     """Cores, ways, siblings, memory, MBA where the platform has it, and these `levers`.
 
     With a `regulator`, a platform without MBA has the agent's software regulator in its place, in MB/s.

@@ -40,7 +40,7 @@ def test_convergence_can_be_asked_for_a_longer_time_without_a_miss() -> None:
 def test_a_miss_counts_whatever_its_size_and_whoever_missed() -> None:
     scenario = Scenario("test", "test", parse_mix("moses=0.4,xapian=0.3"), "e5-2697v4", limit_s=20.0, whole=True)
     row = run_episode(scenario, "unmanaged", 1, Answers()).row
-    loop = ClosedLoop(scenario.node, scenario.loads, "unmanaged", seed=1, delay_s=0.1, levers=frozenset())
+    loop = ClosedLoop(scenario.node, scenario.loads, "unmanaged", seed=1, delay_s=0.1)
     over = [
         interval.tail_ms(i, service.percentile) / service.target_ms
         for interval in loop.run(20)

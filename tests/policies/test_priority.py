@@ -10,6 +10,7 @@ from osml.decide.registry import load_policy
 from osml.domain import Knobs, Observation, Partition, Platform, Region, Service
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.mix import node_of, parse_mix
+from osml.simulator.node_platform import REALTIME
 
 PLATFORM = Platform(id="p", cores=12, cpus="0-11", ways=12, realtime=True)
 SERVICES = [Service(name="a", kind="lc", target_ms=1.0), Service(name="b", kind="lc", target_ms=1.0)]
@@ -45,7 +46,7 @@ def test_without_real_time_scheduling_everything_is_shared_and_the_reason_says_s
 def tails_ms(policy: str) -> list[float]:
     mix = parse_mix("xapian=0.3,moses=0.3,img-dnn=0.3,be:fluidanimate")
     node = node_of(mix, "e5-2630v4")
-    intervals = ClosedLoop(node, mix.loads, policy, interval_s=0.5).run(5)[4:]
+    intervals = ClosedLoop(node, mix.loads, policy, interval_s=0.5, levers=REALTIME).run(5)[4:]
     return [statistics.median(i.tail_ms(k, s.percentile) for i in intervals) for k, s in enumerate(node.services)]
 
 

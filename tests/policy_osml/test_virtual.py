@@ -9,7 +9,6 @@ from osml.lab.bench.scenario import Scenario
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.load_traces import Steps
 from osml.simulator.mix import Mix, parse_mix
-from osml.simulator.node_platform import NO_LEVERS
 from osml.simulator.surface import solo_speed
 from tests.kit.virtual_runs import PLATFORM, run_mix
 
@@ -81,7 +80,7 @@ def test_a_load_that_rises_is_followed_without_a_fall() -> None:
 @pytest.mark.parametrize("mix", ["moses=0.3,img-dnn=0.4,xapian=0.2", "masstree=0.3,nginx=0.06,xapian=0.12"])
 def test_no_service_falls_when_a_job_without_priorities_gets_what_it_gave(mix: str) -> None:
     scenario = Scenario("t", "t", parse_mix(f"{mix},be:stream"), PLATFORM)
-    loop = ClosedLoop(scenario.node, scenario.loads, "osml", seed=5, delay_s=0.1, levers=NO_LEVERS)
+    loop = ClosedLoop(scenario.node, scenario.loads, "osml", seed=5, delay_s=0.1)
     judge = Judge(scenario.node, [solo_speed(scenario.node.platform, job) for job in scenario.node.jobs])
     judged = [judge(loop.step(), loop.loads_now()) for _ in range(40)]
     downward, fallen = falls(scenario.node, judged)

@@ -7,7 +7,7 @@ from osml.domain import Assignment, Decision, KnobRange, Knobs, Partition, Platf
 from osml.layout import LayoutError, assign
 from osml.simulator import catalogs
 from osml.simulator.closed_loop import grant_of
-from osml.simulator.node_platform import LEVERS, domain_platform
+from osml.simulator.node_platform import LEVERS, REALTIME, domain_platform
 
 MODEL = catalogs.platform("e5-2699v4")
 PLATFORM = domain_platform(MODEL, levers=frozenset(LEVERS))
@@ -53,7 +53,7 @@ def test_what_is_divided_adds_up_to_the_platform_at_most() -> None:
 
 
 def test_a_platform_without_a_knob_refuses_it() -> None:
-    plain = domain_platform(MODEL)
+    plain = domain_platform(MODEL, levers=REALTIME)
     assert "can't set it" in why_not(plain, a=Knobs(frequency_mhz=1800))
     assert why_not(plain, a=Knobs(realtime_priority=1)) == "legal"
     bare = msgspec.structs.replace(plain, realtime=False)

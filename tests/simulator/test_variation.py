@@ -12,7 +12,7 @@ from osml.base.failure import InputError
 from osml.domain import Counters, Latency, Service
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.models import ServiceModel
-from osml.simulator.node_platform import NO_LEVERS, domain_platform
+from osml.simulator.node_platform import domain_platform
 from osml.simulator.programs import HARDLY_MISSES, measured_programs
 from osml.simulator.variation.conditions import CONDITIONS, Condition
 from osml.simulator.variation.draw import UNSEEN, Variant, drawn
@@ -67,8 +67,8 @@ def test_a_changed_node_stays_within_its_range_and_looks_the_same_to_a_policy(na
             )
             assert new.cv2 != old.cv2
             assert new.memory.apki != old.memory.apki
-        shown = domain_platform(changed.node.platform, levers=NO_LEVERS)
-        assert shown == domain_platform(nominal.node.platform, levers=NO_LEVERS)
+        shown = domain_platform(changed.node.platform)
+        assert shown == domain_platform(nominal.node.platform)
     assert 1.0 - spread <= min(ratios) < 1.0 - 0.7 * spread
     assert 1.0 + 0.7 * spread < max(ratios) <= 1.0 + spread
 
@@ -135,7 +135,7 @@ def test_a_drift_changes_the_cpu_time_of_the_closed_loop() -> None:
     variant = drawn(NOMINAL, 3, beside_job=False)
 
     def used(drift: Drift | None) -> list[float]:
-        loop = ClosedLoop(variant.node, variant.loads, "unmanaged", levers=NO_LEVERS, drift=drift)
+        loop = ClosedLoop(variant.node, variant.loads, "unmanaged", drift=drift)
         return [sum(flow.cpu_s for flow in interval.flows) for interval in loop.run(90)[10:]]
 
     steady, moving = used(None), used(Drift(0.3, (120.0,) * 3, (0.0,) * 3))
@@ -195,9 +195,7 @@ def test_fewer_requests_make_a_worse_percentile_and_the_truth_stays_the_same() -
     variant = drawn(NOMINAL, 3, beside_job=False)
 
     def tails(seen: float) -> tuple[list[float], list[float]]:
-        loop = ClosedLoop(
-            variant.node, variant.loads, "unmanaged", levers=NO_LEVERS, sensors=Sensors(seen=seen), seed=4
-        )
+        loop = ClosedLoop(variant.node, variant.loads, "unmanaged", sensors=Sensors(seen=seen), seed=4)
         intervals = loop.run(60)[20:]
         return [one.observed[0].latency_ms or 0.0 for one in intervals], [one.tail_ms(0, "p99") for one in intervals]
 
@@ -212,7 +210,7 @@ def test_a_hidden_job_is_not_observed_uses_the_whole_node_and_harms() -> None:
     assert UNSEEN not in variant.jobs
 
     def run(hidden: frozenset[str]) -> ClosedLoop:
-        return ClosedLoop(variant.node, variant.loads, "even", levers=NO_LEVERS, hidden=hidden)
+        return ClosedLoop(variant.node, variant.loads, "even", hidden=hidden)
 
     last = run(variant.hidden).run(10)[-1]
     assert [service.name for service in last.observed] == [*variant.loads, *variant.jobs]

@@ -18,7 +18,7 @@ from osml.lab.bench.scenario import Scenario
 from osml.layout import assign
 from osml.policies.staffing import Staffing
 from osml.simulator.closed_loop import describe, grant_of
-from osml.simulator.node_platform import NO_LEVERS, domain_platform
+from osml.simulator.node_platform import domain_platform
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.steady import steady
 from osml.simulator.surface import tail_ms, whole_node
@@ -84,7 +84,7 @@ def _shown(node: Node, loads: Mapping[str, float], hidden: frozenset[str], best:
 def _staffed(node: Node, seen: list[Service], shared: list[Flow]) -> Iterator[Partition]:
     """What `staffing` plans for the CPU use that services have when all share everything, and for more."""
     usage = {name: flow.cpu_s / flow.dt for name, flow in zip(node.names, shared, strict=True)}
-    platform = domain_platform(node.platform, levers=NO_LEVERS)
+    platform = domain_platform(node.platform)
     for times in _STAFFED:
         services = [
             replace(one, counters=replace(one.counters, cpu_usage_cores=times * usage[one.name])) for one in seen
@@ -96,7 +96,7 @@ def _staffed(node: Node, seen: list[Service], shared: list[Flow]) -> Iterator[Pa
 
 def _grants(node: Node, seen: list[Service], partition: Partition) -> list[Grant]:
     """The partition on the node; who is not in it uses everything."""
-    platform = domain_platform(node.platform, levers=NO_LEVERS)
+    platform = domain_platform(node.platform)
     given = {one.service: grant_of(one, node.platform) for one in assign(partition, platform, seen)}
     return [given.get(name, all_of_it) for name, all_of_it in zip(node.names, whole_node(node), strict=True)]
 

@@ -57,9 +57,7 @@ def _missed(scenario: Scenario, judged: Judged) -> float:
 def run(without: tuple[str, ...], scenario: Scenario) -> Worth:
     """One mix without some rules."""
     node = scenario.node
-    loop = ClosedLoop(
-        node, scenario.loads, Osml(without=without), seed=_SEED, delay_s=scenario.delay_s, levers=frozenset()
-    )
+    loop = ClosedLoop(node, scenario.loads, Osml(without=without), seed=_SEED, delay_s=scenario.delay_s)
     judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
     judged: list[Judged] = []
     for _ in range(round(min(scenario.limit_s, _LIMIT_S) / scenario.interval_s)):
