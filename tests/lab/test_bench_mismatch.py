@@ -16,6 +16,7 @@ from osml.lab.bench.oracle_policy import Answers
 from osml.lab.bench.report import build as reports
 from osml.lab.bench.run import Settings, run
 from osml.lab.bench.scenario import Scenario
+from osml.lab.bench.suites import osml_arrivals
 from osml.lab.bench.suites.osml_mismatch import SUITE, scenario
 from osml.lab.bench.workers import in_this_process
 from osml.simulator import catalogs
@@ -124,3 +125,10 @@ def test_the_report_has_policies_by_condition_with_and_without_jobs(tmp_path: Pa
     assert "## Mixes beside a job, " in text
     assert "| condition | mixes | unmanaged | staffing |" in text
     assert sum(summary["mixes"].values()) == 4
+
+
+def test_each_script_of_arrivals_is_a_scenario_of_its_own_and_the_same_each_time() -> None:
+    first, again = (osml_arrivals.scenarios() for _ in range(2))
+    assert [scenario.key for scenario in first] == [scenario.key for scenario in again]
+    assert len({scenario.key for scenario in first}) == len(first) == 40
+    assert {scenario.part for scenario in first} == {"services alone", "beside a job"}

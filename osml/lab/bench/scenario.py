@@ -9,7 +9,7 @@ from functools import cached_property
 from osml.lab.trials.summary import CONVERGED_WITHIN_S
 from osml.simulator import catalogs
 from osml.simulator.cut_down import cut_down, resized_service
-from osml.simulator.load_traces import Churn, Trace
+from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.mix import Mix
 from osml.simulator.models import JobModel, on_platform
 from osml.simulator.node_platform import NO_LEVERS, Lever
@@ -23,6 +23,13 @@ class Search:
 
     service: str
     steps: tuple[float, ...] = tuple(round(0.1 * step, 1) for step in range(1, 11))
+
+
+def _script_in_words(script: Churn, jobs: Sequence[str]) -> str:
+    """Who comes, with the load at first, in the order of arrival."""
+    stays = sorted(script.stays, key=lambda stay: stay.start_s)
+    first = [f"{stay.service}={loads_at(stay.trace, 0.0):g}" for stay in stays]
+    return ",".join([*first, *(f"be:{job}" for job in jobs)])
 
 
 @dataclass(frozen=True)
@@ -68,7 +75,7 @@ class Scenario:
     @property
     def name(self) -> str:
         """The mix in one line, `?` where its load is searched, with the cut of the platform."""
-        text = str(self.mix)
+        text = str(self.mix) if not isinstance(self.traces, Churn) else _script_in_words(self.traces, self.mix.jobs)
         if self.search is not None:
             text = ",".join([f"{self.search.service}=?", *([text] if text else [])])
         if self.cut is not None:

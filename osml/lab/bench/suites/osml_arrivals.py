@@ -42,11 +42,10 @@ def scenarios() -> list[Scenario]:
     found: list[Scenario] = []
     for number in range(_COUNT):
         jobs = (JOBS[number // 2 % len(JOBS)],) if number % 2 else ()
-        part = "beside a job" if jobs else "services alone"
         found.append(
             Scenario(
                 "osml-arrivals",
-                f"{part} {number + 1}",
+                "beside a job" if jobs else "services alone",
                 Mix({}, jobs),
                 PLATFORM,
                 limit_s=_LIMIT_S,
@@ -67,7 +66,7 @@ SUITE = Suite(
     "Services come to a node that is nearly full",
     "no paper",
     "osml",
-    ("unmanaged", "parties", "arq", "osml"),
+    ("unmanaged", "staffing", "staffing:climb", "parties", "arq", "osml"),
     scenarios,
     sections,
 )
