@@ -6,6 +6,9 @@ import errno
 import time
 from pathlib import Path
 
+GROUP_WENT = (errno.ENOENT, errno.ENODEV, errno.ESTALE)
+"""What a look answers when a group goes meanwhile: its path, a file of it that is open, its directory on FUSE."""
+
 
 def kernel_state(directory: Path) -> dict[str, str]:
     """What the node's kernel files say of CPUs, masks and who is in which group."""
@@ -21,9 +24,9 @@ def steady_state(directory: Path) -> dict[str, str]:
         try:
             now = kernel_state(directory)
         except OSError as error:
-            if error.errno not in (errno.ENOENT, errno.ENODEV):
+            if error.errno not in GROUP_WENT:
                 raise
-            now = None  # a group went while we looked: its files, or, of those that were open, what they say
+            now = None
         if now is not None and now == before:
             return now
         before = now
