@@ -149,6 +149,8 @@ def _few(ratio: float | None) -> Service:
 def test_a_small_miss_that_lasts_leads_to_a_step() -> None:
     run = placed()
     run(_few(1.03), service("b"), times=15)
+    assert run.cores()["a"] == 4  # few requests make the tail: it may be chance
+    run(_few(1.03), service("b"), times=25)
     assert run.cores()["a"] > 4
 
 
@@ -176,7 +178,7 @@ def test_only_from_a_service_that_meets_its_target_something_goes_to_a_neighbour
 def test_a_neighbour_gives_nothing_of_one_resource_where_the_guard_calls_that_unsafe() -> None:
     """It has fewer cores than its need and lives on its ways, which look like a surplus."""
     fake: Any = Fake(lambda row: [15.0, 10.0, 16.0, 4.0, 1.0])
-    run = Run(Osml(Models(a=fake, a2=fake)))
+    run = Run(Osml(Models(a=fake, a2=fake), without=["balance"]))
     parts = Partition([Region(["a"], 14, 16), Region(["b"], 22, 4)])
     run(service("a"), service("b"), partition=parts)
     for _ in range(4):
@@ -197,14 +199,14 @@ def test_a_service_that_hovers_at_its_target_gets_a_unit_more() -> None:
 
 def test_model_c_corrects_a_missed_target_and_the_decision_says_so() -> None:
     known = needs(rate_10=4.0)
-    with_c: Any = Values(2, 0)
+    with_c: Any = Values(1, 0)
     run = Run(Osml(Models(a=known.a, a2=known.a2, c=with_c), without=["probe"]))
     run(service("a"), service("b"), times=9)
     decision = run(service("a", 1.5), service("b"))
-    assert run.cores()["a"] == 6
-    assert "Model-C <+2, +0> Q=5.00" in run.words()
+    assert run.cores()["a"] == 5
+    assert "Model-C <+1, +0> Q=5.00" in run.words()
     forecast = next(f for f in decision.forecasts if f.service == "a")
-    assert forecast.action == (2, 0)
+    assert forecast.action == (1, 0)
     assert forecast.q == 5.0
 
 

@@ -141,6 +141,18 @@ def test_a_miss_is_real_beyond_the_noise_of_its_tail_or_in_the_mean() -> None:
     assert not missed(replace(track, streak=1), 0.9, 400)
 
 
+def test_a_tail_of_few_requests_moves_the_mean_latency_less() -> None:
+    def level(samples: int | None) -> float:
+        one = replace(service("a"), latency=Latency(p99_ms=15.0, samples=samples))
+        found = learned(_track(cell=CELL, level=0.5, settled=5), _answer(), one).level
+        assert found is not None
+        return found
+
+    assert level(None) == level(100_000) == pytest.approx(0.5 + 0.3 * 0.8)  # 1.5 counts as 1.3
+    assert level(400) == pytest.approx(0.5 + 0.15 * 0.8)
+    assert level(10) == pytest.approx(0.5 + 0.1 * 0.8)
+
+
 def test_a_queue_drains_where_its_end_is_in_sight() -> None:
     track = _track(latency_ms=200.0)
     assert drains(track, service("a", 19.0), DEFAULT)

@@ -47,7 +47,7 @@ def test_a_mix_that_fits_on_shared_resources_only_is_shared() -> None:
 def test_who_alone_misses_its_target_while_all_share_has_a_cell(mix: str) -> None:
     judged, loop = run_mix(mix, "osml", 40)
     assert converged_at(judged) is not None
-    assert all(one.met for one in judged[20:])
+    assert sum(one.missed for one in judged[20:]) <= 1
     assert _owners(loop) in ([1, 2], [1, 1, 1])
 
 

@@ -82,6 +82,10 @@ class Facts:
         """The need without the bound of the prediction."""
         return self._least(name, self.tracks[name].oaa[0])
 
+    def cliff(self, name: str) -> Cell:
+        """RCliff as it is predicted, without its bound, where that is less than the need."""
+        return self._least(name, self.answers[name].cliff[0])
+
     def _least(self, name: str, cpus: float) -> Cell:
         """The need with so many logical CPUs where that is less, and without the last ways: cores stand for them."""
         want = self.wants[name]
@@ -141,6 +145,8 @@ def facts_of(
         tracks = {name: replace(one, correction=_not_below(one.correction)) for name, one in tracks.items()}
     tracks = {name: _tried_again(one, observation.time_s) for name, one in tracks.items()}
     missed = [name for name, track in tracks.items() if really_missed(track, services[name], settings)]
+    too_small = [name for name in missed if name in cells and tracks[name].settled >= settings.settle]
+    tracks |= {name: replace(tracks[name], missed_with=cells[name]) for name in too_small}
     set_aside = [name for name in before.set_aside if name in cells]
     way = _way(cells, services, set_aside)
     age = before.age + 1

@@ -57,11 +57,13 @@ def rcliff_untried(facts: Facts) -> bool:
 
 
 def cells_at_rcliff(facts: Facts) -> Proposal | None:
-    """Cells between the needs and RCliff's bound, where those fit."""
+    """Cells between the needs and RCliff's bound, else between the needs and RCliff, where those fit."""
     cells = cut_down(facts.node, facts.wants, {name: facts.tight(name) for name in facts.services})
     if cells is None:
+        cells = cut_down(facts.node, facts.wants, {name: facts.cliff(name) for name in facts.services})
+    if cells is None:
         return None
-    cells = spread_out(facts.node, cells, list(cells))
+    cells = spread_out(facts.node, cells, list(cells), list(cells))
     text = "the OAAs do not fit together: cells have the size of RCliff's bound"
     return Proposal(cells, [Reason(text=text)], shortage=lack(facts), past_cliff=True)
 

@@ -13,6 +13,7 @@ from osml.policies.osml.guard import may_have
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
 from osml.policies.osml.state import Correction, Track
+from osml.policies.osml.track import is_close
 
 
 def corrected(facts: Facts) -> dict[str, Track]:
@@ -42,8 +43,7 @@ def more_for_close(facts: Facts) -> Proposal | None:
 
 
 def _is_close(facts: Facts, name: str) -> bool:
-    track, settings = facts.tracks[name], facts.settings
-    return name not in facts.set_aside and track.settled > settings.settle and (track.level or 0.0) > settings.near
+    return name not in facts.set_aside and is_close(facts.tracks[name], facts.settings)
 
 
 def _more(facts: Facts, names: Sequence[str]) -> Proposal | None:
@@ -86,23 +86,28 @@ def _step_up(facts: Facts, name: str, actions: dict[str, Action]) -> tuple[Cell,
 
 
 def _correction(facts: Facts, name: str, cell: Cell, actions: dict[str, Action]) -> Cell:
-    """Model-C's action; without it, or where a queue grows fast, a step in proportion to the cell."""
+    """A step in proportion to the cell, of cores, a way, or both: as Model-C says; both without it, or far behind."""
     settings, way = facts.settings, int(facts.node.has_ways)
     if not facts.tracks[name].missed:
         return Cell(cell.cores + 1, cell.ways)
     if facts.far(name):
         return Cell(cell.cores + max(2, round(settings.far_step * cell.cores)), cell.ways + way)
-    total = facts.node.total
-    action = upsize(facts.observation, name, facts.models, cell, Cell(total.cores - cell.cores, total.ways - cell.ways))
+    step, total = max(1, round(settings.step * cell.cores)), facts.node.total
+    most = Cell(min(step, total.cores - cell.cores), min(way, total.ways - cell.ways))
+    action = upsize(facts.observation, name, facts.models, cell, most)
     if action is None:
-        return Cell(cell.cores + max(1, round(settings.step * cell.cores)), cell.ways + way)
+        return Cell(cell.cores + step, cell.ways + way)
     actions[name] = action
     return Cell(cell.cores + action.cores, cell.ways + action.ways)
 
 
 def _given(facts: Facts, more: dict[str, Cell]) -> dict[str, Cell] | None:
     """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
-    least = {name: cell if name in more else _spared(facts, name, cell) for name, cell in (facts.cells | more).items()}
+    missed = any(facts.tracks[name].missed for name in more)  # who is only close takes nothing from others
+    least = {
+        name: cell if name in more or not missed else _spared(facts, name, cell)
+        for name, cell in (facts.cells | more).items()
+    }
     return cut_down(facts.node, facts.cells | more, least)
 
 

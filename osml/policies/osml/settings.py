@@ -14,7 +14,8 @@ class Settings(Struct, frozen=True):
     - `patience`: the same where all services share everything: queues drain one after the other.
     - `slight`: share of the target; a miss of less than this is acted upon in its second interval, not in its first.
     - `drain`: intervals that a queue may take to drain before its service gets more.
-    - `noise_once`, `noise_mean`: standard errors of a tail of n requests, in 1/sqrt(n), for one interval and the mean.
+    - `noise_once`, `noise_mean`: share of the target by which a tail of n requests counts as missed, in 1/sqrt(n) for
+      one interval and in sqrt(share of it in the mean / n) for the mean. The noise itself is about 0.22 of either.
     - `hovers`: intervals after which a mean latency above the target is a miss, however small.
 
     What a need is:
@@ -43,6 +44,7 @@ class Settings(Struct, frozen=True):
 
     Where not all needs fit:
 
+    - `room`: share of the target by which a giver has to be nearer to it than the taker.
     - `apart`: share of the cores that the cell of one service has at most, while all others share the rest.
     - `scarce_ways`: share of its ways that a service keeps at least.
     - `better`: share of the E_S of services without anything from which setting them aside is tried.
@@ -54,7 +56,7 @@ class Settings(Struct, frozen=True):
     slight: float = 0.1
     drain: int = 40
     noise_once: float = 1.0
-    noise_mean: float = 0.25
+    noise_mean: float = 0.45
     hovers: int = 8
     memory: int = 8
     moved: float = 0.08
@@ -74,6 +76,7 @@ class Settings(Struct, frozen=True):
     close: float = 0.9
     full: float = 0.92
     probe: float = 0.9
+    room: float = 0.02
     apart: float = 0.25
     scarce_ways: float = 0.8
     better: float = 0.9

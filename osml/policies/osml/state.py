@@ -40,6 +40,7 @@ class Track(Struct, frozen=True, array_like=True):
       last step down.
     - `streak`: intervals in a row with the target met (above 0) or missed (below 0).
     - `latency_ms`: of the last interval; `level`: mean latency over target.
+    - `missed_with`: the last cell with which the target was missed at this load.
     """
 
     oaa: tuple[float, float]
@@ -55,6 +56,7 @@ class Track(Struct, frozen=True, array_like=True):
     latency_ms: float | None = None
     level: float | None = None
     before: tuple[int, int] | None = None
+    missed_with: tuple[int, int] | None = None
     correction: Correction = Correction()
 
     @property

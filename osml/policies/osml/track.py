@@ -14,6 +14,8 @@ from osml.policies.osml.state import Correction, Track
 
 _RATE_ERRORS = 4.0  # standard errors of a counted rate
 _FADE = 0.3  # share of the last interval in a mean of measurements
+_FADE_LEAST = 0.1  # the same where few requests make the tail
+_TAIL_FULL = 8.0  # requests beyond the percentile in an interval, from which it has its full share of the mean
 _WORST = 1.3  # latency over target that counts at most in its mean: what a queue was once is forgotten soon
 _EASES = 0.9  # of the latency before: a queue drains, and what the models say of it is no need
 _SHARED_FOR = 15  # intervals among all others after which what a service's own cell has shown is forgotten
@@ -37,7 +39,9 @@ def after_interval(
         old = now.correction
         correction = replace(old, cores=round(old.cores * less), ways=round(old.ways * less))
         fresh = _predicted(now, answer, 1)
-        return replace(fresh, rate=rate, confined=cell is not None, before=None, correction=correction), True
+        return replace(
+            fresh, rate=rate, confined=cell is not None, before=None, missed_with=None, correction=correction
+        ), True
     return _with_prediction(track, now, answer, rate, cell, settings.memory), False
 
 
@@ -65,7 +69,7 @@ def _measured(track: Track, service: Service, cell: Cell | None, correction: Cor
     if latency_ms is not None and service.target_ms is not None:
         ratio = latency_ms / service.target_ms
         streak = min(streak, 0) - 1 if ratio > 1.0 else max(streak, 0) + 1
-        level = _faded(level, min(ratio, _WORST))
+        level = _faded(level, min(ratio, _WORST), _fade(service))
     return replace(
         track,
         cell=cell,
@@ -139,12 +143,19 @@ def really_missed(track: Track, service: Service, settings: Settings) -> bool:
     latency_ms, target_ms, latency = service.latency_ms, service.target_ms, service.latency
     if latency_ms is None or target_ms is None or latency is None:
         return False
-    level = track.level or 0.0
+    level, counted = track.level or 0.0, _tail(service)
     if level > 1.0 and track.settled >= settings.hovers:
         return True
-    tail = max(1.0, _BEYOND.get(service.percentile, 0.5) * latency.samples) if latency.samples is not None else math.inf
+    tail = math.inf if counted is None else max(1.0, counted)
     once = latency_ms > (1.0 + settings.noise_once / math.sqrt(tail)) * target_ms
-    return once or (track.settled >= settings.settle and level > 1.0 + settings.noise_mean / math.sqrt(tail))
+    return once or (
+        track.settled >= settings.settle and level > 1.0 + settings.noise_mean * math.sqrt(_fade(service) / tail)
+    )
+
+
+def is_close(track: Track, settings: Settings) -> bool:
+    """Whether a mean latency is so near to the target that it will be missed by chance."""
+    return track.settled > settings.settle and (track.level or 0.0) > settings.near
 
 
 def drains(before: Track | None, service: Service, settings: Settings) -> bool:
@@ -156,11 +167,21 @@ def drains(before: Track | None, service: Service, settings: Settings) -> bool:
     return fall > 0.01 * before.latency_ms and latency_ms - target_ms <= settings.drain * fall
 
 
-def _faded(before: float | None, now: float | None) -> float | None:
+def _fade(service: Service) -> float:
+    """Share of the last interval in a mean of latencies: the less, the fewer requests made its tail."""
+    tail = _tail(service)
+    return _FADE if tail is None else min(_FADE, max(_FADE_LEAST, _FADE * tail / _TAIL_FULL))
+
+
+def _tail(service: Service) -> float | None:
+    """Requests of the interval that are slower than the percentile; None where nobody counted."""
+    samples = None if service.latency is None else service.latency.samples
+    return None if samples is None else _BEYOND.get(service.percentile, 0.5) * samples
+
+
+def _faded(before: float | None, now: float, share: float) -> float:
     """A mean in which an interval counts less the older it is."""
-    if before is None or now is None:
-        return now if before is None else before
-    return before + _FADE * (now - before)
+    return now if before is None else before + share * (now - before)
 
 
 def _mean(old: tuple[float, float], new: tuple[float, float], share: float) -> tuple[float, float]:

@@ -1,0 +1,63 @@
+"""The rule for services of which one misses its target while others have room that no prediction tells of.
+
+Needs are predicted with bounds, so on a full node nobody seems to have anything to spare. Latencies tell more: a unit
+at a time moves from whoever has most room, as in PARTIES (section 3.4). Nobody returns to a cell that was too small.
+"""
+
+from __future__ import annotations
+
+from osml.domain import Resource
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.guard import least_for_use, level_with
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal, changes
+from osml.policies.osml.state import CELLS
+
+
+def unbalanced(facts: Facts) -> bool:
+    """Whether all have a cell, and somebody misses its target in it."""
+    return facts.way == CELLS and bool(facts.alarmed)
+
+
+def move_a_unit(facts: Facts) -> Proposal | None:
+    """A unit of what it lacks most for the service furthest above its target, from the one with most room."""
+    level, taker = max((facts.tracks[name].level or 0.0, name) for name in facts.alarmed)
+    others = [name for name in facts.cells if name not in facts.missed and facts.meets(name)]
+    with_room = sorted(others, key=lambda name: (facts.tracks[name].level or 1.0, name))
+    for resource in _lacking(facts, taker):
+        got = _changed(facts.cells[taker], resource, 1)
+        for giver in with_room:
+            left = _changed(facts.cells[giver], resource, -1)
+            room = min(level, 1.0) - (facts.tracks[giver].level or 1.0)
+            if room < facts.settings.room or not _may_give(facts, giver, left):
+                continue
+            if got == facts.node.bounded(taker, *got):
+                cells = facts.cells | {giver: left, taker: got}
+                return Proposal(cells, changes(facts, cells), facts.set_aside, past_cliff=True)
+    return None
+
+
+def _lacking(facts: Facts, name: str) -> list[Resource]:
+    """The resources of which a service has less than the bound of its OAA, first that with the smaller part of it."""
+    cell, (cpus, ways) = facts.cells[name], facts.tracks[name].oaa_upper
+    parts: dict[Resource, float] = {"cores": cell.cores * facts.quantum / max(cpus, 1.0)}
+    if facts.node.has_ways:
+        parts["ways"] = cell.ways / max(ways, 1.0)
+    return sorted((resource for resource, part in parts.items() if part < 1.0), key=lambda resource: parts[resource])
+
+
+def _changed(cell: Cell, resource: Resource, units: int) -> Cell:
+    return Cell(cell.cores + units, cell.ways) if resource == "cores" else Cell(cell.cores, cell.ways + units)
+
+
+def _may_give(facts: Facts, name: str, cell: Cell) -> bool:
+    """Whether a cell is legal, enough for the CPU time in use, and more than the one in which the target was missed."""
+    if cell != facts.node.bounded(name, *cell):
+        return False
+    if cell.cores < min(least_for_use(facts, name), facts.cells[name].cores):
+        return False
+    expected = level_with(facts, name, cell.cores)
+    if expected is not None and expected > facts.settings.near:
+        return False
+    small = facts.tracks[name].missed_with
+    return small is None or cell.cores > small[0] or cell.ways > small[1]
