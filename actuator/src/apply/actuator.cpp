@@ -102,6 +102,9 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
   if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs)) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
+  if (const auto why = state_->groups_refusal(decision)) {
+    return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
+  }
   const auto changes = state_->prepare(decision);
   if (!changes) return failed(changes.error());
   std::vector<Change> plain;
@@ -152,7 +155,7 @@ Decision Actuator::even_decision() const {
 }
 
 std::string Actuator::monitor_group(const std::string& service) const {
-  if (!state_->resctrl) return {};
+  if (!state_->resctrl || state_->shares_group(service)) return {};
   const fs::path group = resctrl::group_path(state_->config->roots.resctrl, service, state_->resctrl->allocates());
   return osml::exists(group) ? group.string() : std::string();
 }

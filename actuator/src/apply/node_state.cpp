@@ -7,6 +7,7 @@
 #include "base/trust.h"
 #include "base/units.h"
 #include "config/trusted_file.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -46,13 +47,28 @@ Result<bool> Actuator::State::refresh() {
   if (!cpus) return cpus.error();
   if (topology.cpus != *cpus) topology = read_topology(*config, *cpus);
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
+  set_group_room(now);
   if (const Status read = read_curve(); !read) return read.error();
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
+  for (const ServiceConfig& service : config->services) {
+    if (!resctrl || !resctrl->monitor || !shares_group(service.spec.name)) continue;
+    missing["llc_monitoring." + service.spec.name] = "the service shares a cache group, so nobody counts it alone";
+  }
   const bool changed = now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform);
   platform = std::move(now);
   return changed;
+}
+
+// The root group counts as one for those who ask.
+void Actuator::State::set_group_room(Platform& now) {
+  group_room.reset();
+  if (!resctrl || !resctrl->allocates()) return;
+  std::set<std::string> ours;
+  for (const ServiceConfig& service : config->services) ours.insert(osml::resctrl::group_name(service.spec.name));
+  group_room = osml::resctrl::room_for_groups(config->roots.resctrl, *resctrl, ours);
+  now.max_groups = *group_room + 1;
 }
 
 std::optional<resctrl::Info> Actuator::State::resctrl_info() const {
@@ -95,26 +111,23 @@ Status Actuator::State::heal() {
 
 Result<std::vector<Prepared>> Actuator::State::prepare(const Decision& decision) {
   std::vector<Prepared> changes;
-  for (const Assignment& assignment : decision.assignments) {
-    const auto set = std::find_if(knobs.begin(), knobs.end(),
-                                  [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
-    for (const auto& [aspect, wanted] : wanted_of(assignment)) {
-      Knob* knob = set->find(aspect);
+  const auto wanted_by_service = wanted_of(decision);
+  for (const KnobSet& set : knobs) {
+    for (const auto& [aspect, wanted] : wanted_by_service.at(set.service)) {
+      Knob* knob = set.find(aspect);
       if (knob == nullptr) continue;  // the service is not there at the moment (see validate)
       const auto now = knob->read();
-      if (!now) return now.error().wrap(assignment.service);
+      if (!now) return now.error().wrap(set.service);
       if (knob->same(*now, wanted)) continue;
       const auto snapshot = knob->snapshot();
-      if (!snapshot) return snapshot.error().wrap(assignment.service);
-      changes.push_back({{assignment.service, aspect, *now, wanted}, knob, *snapshot});
+      if (!snapshot) return snapshot.error().wrap(set.service);
+      changes.push_back({{set.service, aspect, *now, wanted}, knob, *snapshot});
     }
   }
   return changes;
 }
 
-void Actuator::State::remember(const Decision& decision) {
-  for (const Assignment& assignment : decision.assignments) applied[assignment.service] = wanted_of(assignment);
-}
+void Actuator::State::remember(const Decision& decision) { applied = wanted_of(decision); }
 
 Status Actuator::State::read_curve() {
   if (curve || !config->bandwidth.curve || !resctrl || !resctrl->mb) return done();

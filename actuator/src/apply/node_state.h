@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ struct Actuator::State {
   std::map<std::string, std::string> missing;
   std::string healed;
   Journal journal;
+  std::optional<unsigned> group_room;     // cache groups that the agent may have; none = it makes none
   std::map<std::string, Wanted> applied;  // service -> what the last decision set
   CrashPoint crash;
   std::optional<MbaCurve> curve;  // decisions are in MB/s, the kernel's settings are not
@@ -44,11 +46,20 @@ struct Actuator::State {
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
   // Reads bandwidth.curve, where one is configured and the kernel's unit is the curve's.
   Status read_curve();
+  void set_group_room(Platform& now);
   // The range of throttles that decisions may use.
   void set_throttle(Platform& now) const;
   // What the knobs get: an assignment in the kernel's units.
   [[nodiscard]] Wanted wanted_of(const Assignment& assignment) const;
 
+  // What each service's knobs get, with groups shared where there are too few.
+  [[nodiscard]] std::map<std::string, Wanted> wanted_of(const Decision& decision) const;
+  // One sentence where the decision needs more cache groups than there are.
+  [[nodiscard]] std::optional<std::string> groups_refusal(const Decision& decision) const;
+  // Services whose traffic the agent itself counts, so that nobody else may be in their group.
+  [[nodiscard]] std::set<std::string> alone() const;
+  // Another service is in the cache group of this one.
+  [[nodiscard]] bool shares_group(const std::string& service) const;
   Result<std::vector<Prepared>> prepare(const Decision& decision);
   // Writes the journal, executes, settles the journal.
   Outcome commit(const Decision& decision, const std::vector<Prepared>& changes, const std::vector<Step>& steps);

@@ -1,13 +1,15 @@
 #include "apply/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/cpuset.h"
 #include "base/mask.h"
 #include "base/number.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -57,22 +59,51 @@ std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) 
   }
 }
 
+bool removes(const Change& change) { return change.aspect == Aspect::Group && change.wanted.empty(); }
+
+// When a step is done. A group that goes makes room for one that comes, so its tasks leave it before, where the group
+// that they move to exists already; else they are in the root group for a moment.
+enum class Stage { Shrink, LeaveGroups, RemoveGroups, MakeGroups, Grow };
+
+class Stages {
+ public:
+  explicit Stages(const std::vector<Change>& changes) {
+    for (const Change& change : changes) {
+      if (removes(change)) removing_ = true;
+      if (change.aspect == Aspect::Group && !removes(change)) made_.insert(resctrl::group_name(change.service));
+    }
+  }
+  [[nodiscard]] Stage of(const Change& change, bool shrinks) const {
+    if (removes(change)) return Stage::RemoveGroups;
+    if (!removing_) return shrinks ? Stage::Shrink : Stage::Grow;
+    const bool new_group = change.now.empty() && change.aspect <= Aspect::Mba;
+    if (new_group) return Stage::MakeGroups;
+    if (change.aspect == Aspect::Tasks && !made_.contains(change.wanted)) return Stage::LeaveGroups;
+    return shrinks ? Stage::Shrink : Stage::Grow;
+  }
+
+ private:
+  bool removing_ = false;
+  std::set<std::string> made_;  // names of groups
+};
+
 }  // namespace
 
 std::vector<Step> plan(const std::vector<Change>& changes, const MaskRules& rules) {
-  std::vector<Step> shrink;
-  std::vector<Step> grow;
+  const Stages stages(changes);
+  std::map<Stage, std::vector<Step>> order;
   for (const Aspect aspect : aspects) {
     for (std::size_t index = 0; index < changes.size(); ++index) {
       const Change& change = changes[index];
       if (change.aspect != aspect) continue;
       const auto first = shrunk(change, rules);
-      if (first) shrink.push_back({index, *first});
-      if (!first || *first != change.wanted) grow.push_back({index, change.wanted});
+      if (first) order[stages.of(change, true)].push_back({index, *first});
+      if (!first || *first != change.wanted) order[stages.of(change, false)].push_back({index, change.wanted});
     }
   }
-  shrink.insert(shrink.end(), grow.begin(), grow.end());
-  return shrink;
+  std::vector<Step> steps;
+  for (const auto& [stage, some] : order) steps.insert(steps.end(), some.begin(), some.end());
+  return steps;
 }
 
 std::string describe(const Change& change, const Step& step) {

@@ -1,5 +1,6 @@
 // What happens between decisions: threads are born, CPUs and cache domains come and go.
 #include "apply/node_state.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -57,7 +58,7 @@ Status Actuator::State::monitor_only_groups() {
     }
     const Status made = now->empty() ? group->write("present") : done();
     note(first, made);
-    if (made) applied[set.service][Aspect::Tasks] = "in";
+    if (made) applied[set.service][Aspect::Tasks] = osml::resctrl::group_name(set.service);
   }
   return first;
 }

@@ -18,6 +18,11 @@ Status restore_all(std::vector<Saved>& saved, const Roots& roots, const std::opt
                 ": " + back.error().message;
     left.push_back(*entry);
   }
+  // Threads whose group came back only behind their own turn.
+  for (const Saved& entry : saved) {
+    const auto knob = entry.name.aspect == Aspect::Tasks ? make_knob(entry.name, roots, info) : nullptr;
+    if (knob) (void)knob->restore(entry.snapshot);
+  }
   std::reverse(left.begin(), left.end());
   saved = std::move(left);
   return problems.empty() ? done() : Status(Error{kind, "could not restore " + problems, 0});

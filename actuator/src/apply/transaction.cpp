@@ -44,6 +44,11 @@ std::string undo(const std::vector<Prepared>& changes, const std::vector<Step>& 
               std::string(name_of(prepared.change.aspect)) + ": " + back.error().message;
     }
   }
+  // Threads whose group came back only behind their own turn.
+  for (const std::size_t index : undone) {
+    const Prepared& prepared = changes[index];
+    if (prepared.change.aspect == Aspect::Tasks) (void)prepared.knob->restore(prepared.snapshot);
+  }
   return left;
 }
 

@@ -9,8 +9,6 @@
 #include <chrono>
 #include <thread>
 
-#include "resctrl/info.h"
-
 namespace osml::resctrl {
 
 namespace {
@@ -74,8 +72,10 @@ std::string comma_list(const std::vector<pid_t>& tids) {
 
 }  // namespace
 
+std::string group_name(const std::string& service) { return std::string(group_prefix) + service; }
+
 fs::path group_path(const fs::path& root, const std::string& service, bool allocates) {
-  const std::string name = std::string(group_prefix) + service;
+  const std::string name = group_name(service);
   return allocates ? root / name : root / "mon_groups" / name;
 }
 
@@ -150,6 +150,27 @@ std::vector<fs::path> all_groups(const fs::path& root) {
     add_monitoring(root / name);
   }
   return groups;
+}
+
+std::optional<unsigned> room_for_groups(const fs::path& root, const Info& info, const std::set<std::string>& ours) {
+  const auto classes = info.max_groups();
+  if (!classes) return std::nullopt;
+  unsigned other_classes = 1;  // the root group
+  unsigned other_rmids = 1;
+  for (const fs::path& group : all_groups(root)) {
+    if (ours.contains(group.lexically_relative(root).string())) continue;
+    ++other_rmids;
+    if (group.parent_path() == root) ++other_classes;
+  }
+  const auto left = [](unsigned all, unsigned taken) { return all > taken ? all - taken : 0; };
+  const unsigned room = left(*classes, other_classes);
+  return info.monitor ? std::min(room, left(info.monitor->num_rmids, other_rmids)) : room;
+}
+
+bool is_ours(const fs::path& root, const fs::path& group) {
+  const fs::path below = group.lexically_relative(root);
+  return std::any_of(below.begin(), below.end(),
+                     [](const fs::path& part) { return part.native().starts_with(group_prefix); });
 }
 
 }  // namespace osml::resctrl

@@ -24,13 +24,29 @@ Status GroupKnob::write(const std::string& value) {
   return done();
 }
 
-Result<std::string> GroupKnob::snapshot() { return std::string(osml::exists(site_.group) ? present : absent); }
+Result<std::string> GroupKnob::snapshot() {
+  if (!osml::exists(site_.group)) return std::string(absent);
+  if (!site_.info.allocates()) return std::string(present);
+  const auto schemata = read_text(site_.group / "schemata");
+  if (!schemata) return schemata.error();
+  return std::string(present) + "\n" + *schemata;
+}
 
 Result<std::string> GroupKnob::origin() { return std::string(absent); }
 
-// A group that was there before us and has gone since is somebody else's decision: it is not made again.
+// A group that the transaction removed is made again; its threads come back with their own setting.
 Status GroupKnob::restore(const std::string& snapshot) {
-  return snapshot == absent ? remove_group(site_.group) : done();
+  if (snapshot == absent) return remove_group(site_.group);
+  if (osml::exists(site_.group)) return done();
+  const auto made = make_group(site_.roots.resctrl, site_.group);
+  if (!made) return made.error();
+  const std::size_t end = snapshot.find('\n');
+  if (end == std::string::npos) return done();
+  const auto schemata = parse_schemata(std::string_view(snapshot).substr(end + 1));
+  if (!schemata) return schemata.error();
+  std::string command;
+  for (const SchemataLine& line : *schemata) command += format_line(line) + "\n";
+  return write_command(site_.group / "schemata", command);
 }
 
 }  // namespace osml::resctrl
