@@ -105,19 +105,20 @@ TEST(SelfMeterTest, MeasuresThisProcess) {
   EXPECT_GT(*usage.rss_mib, 1);
 }
 
-TEST(SameTasks, TargetsMayChangeButTasksMayNot) {
+TEST(SameMachine, AnotherListOfServicesIsNoReasonToRestoreAll) {
   Config a;
   a.services.resize(1);
   a.services[0].spec.name = "moses";
   Config b = a;
   b.services[0].spec.target_ms = 5;
   b.interval_s = 2;
-  EXPECT_TRUE(same_tasks(a, b));
+  EXPECT_TRUE(same_services(a, b));
   b.services[0].match.pids = {1};
-  EXPECT_FALSE(same_tasks(a, b));
+  EXPECT_FALSE(same_services(a, b));
+  EXPECT_TRUE(same_machine(a, b));
   b = a;
   b.roots.cgroup = "/x";
-  EXPECT_FALSE(same_tasks(a, b));
+  EXPECT_FALSE(same_machine(a, b));
 }
 
 }  // namespace

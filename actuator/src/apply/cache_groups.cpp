@@ -40,14 +40,14 @@ std::set<std::string> Actuator::State::alone() const {
 }
 
 bool Actuator::State::shares_group(const std::string& service) const {
-  const auto tasks_of = [](const Wanted& wanted) {
-    const auto found = wanted.find(Aspect::Tasks);
-    return found == wanted.end() ? std::string() : found->second;
+  const auto tasks_of = [](const Applied& applied) {
+    const auto found = applied.values.find(Aspect::Tasks);
+    return found == applied.values.end() ? std::string() : found->second;
   };
-  const auto own = applied.find(service);
-  if (own == applied.end() || tasks_of(own->second).empty()) return false;
-  return std::any_of(applied.begin(), applied.end(), [&](const auto& other) {
-    return other.first != service && tasks_of(other.second) == tasks_of(own->second);
+  const Applied* own = journal.applied_to(service);
+  if (own == nullptr || tasks_of(*own).empty()) return false;
+  return std::any_of(journal.applied.begin(), journal.applied.end(), [&](const Applied& other) {
+    return other.service != service && tasks_of(other) == tasks_of(*own);
   });
 }
 

@@ -2,9 +2,7 @@
 
 #include <algorithm>
 
-#include "apply/restore.h"
 #include "base/lock.h"
-#include "base/trust.h"
 #include "base/units.h"
 #include "config/trusted_file.h"
 #include "resctrl/group.h"
@@ -80,55 +78,6 @@ Result<Fd> Actuator::State::lock_resctrl() const {
   return lock_exclusive(config->roots.resctrl, lock_patience);
 }
 
-Status Actuator::State::take_over() {
-  if (Status prepared = prepare_state_directory(config->state_dir); !prepared) return prepared;
-  auto held = lock_file(config->state_dir / "lock", std::chrono::milliseconds(0));
-  if (!held && held.error().kind == ErrorKind::Busy) {
-    return Error{ErrorKind::Busy,
-                 "another osml-agent uses state_dir " + config->state_dir.string() +
-                     "; stop that agent, or set another state_dir",
-                 0};
-  }
-  if (!held) return held.error();
-  lock = std::move(*held);
-  auto loaded = load_journal(journal_path());
-  if (!loaded) return loaded.error();
-  journal = std::move(*loaded);
-  return heal();
-}
-
-Status Actuator::State::heal() {
-  if (journal.pending.empty()) return done();
-  const auto tree = lock_resctrl();
-  if (!tree) return tree.error();
-  const std::size_t steps = journal.pending.size();
-  const Status undone = restore_all(journal.pending, config->roots, resctrl_info());
-  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
-  if (!undone) return undone.error().wrap("cannot undo the interrupted transaction");
-  healed = "the agent undid " + std::to_string(steps) + " settings of an interrupted transaction";
-  return done();
-}
-
-Result<std::vector<Prepared>> Actuator::State::prepare(const Decision& decision) {
-  std::vector<Prepared> changes;
-  const auto wanted_by_service = wanted_of(decision);
-  for (const KnobSet& set : knobs) {
-    for (const auto& [aspect, wanted] : wanted_by_service.at(set.service)) {
-      Knob* knob = set.find(aspect);
-      if (knob == nullptr) continue;  // the service is not there at the moment (see validate)
-      const auto now = knob->read();
-      if (!now) return now.error().wrap(set.service);
-      if (knob->same(*now, wanted)) continue;
-      const auto snapshot = knob->snapshot();
-      if (!snapshot) return snapshot.error().wrap(set.service);
-      changes.push_back({{set.service, aspect, *now, wanted}, knob, *snapshot});
-    }
-  }
-  return changes;
-}
-
-void Actuator::State::remember(const Decision& decision) { applied = wanted_of(decision); }
-
 Status Actuator::State::read_curve() {
   if (curve || !config->bandwidth.curve || !resctrl || !resctrl->mb) return done();
   const auto text = read_trusted(*config->bandwidth.curve, "bandwidth.curve");
@@ -163,11 +112,15 @@ void Actuator::State::set_throttle(Platform& now) const {
   now.mba = MbaRange{least_mbps, std::max(least_mbps, static_cast<unsigned>(most)), 0, "mbps"};
 }
 
+// A group always has both: what the decision does not say is as in the root group, where the service was found.
 Wanted Actuator::State::wanted_of(const Assignment& assignment) const {
-  if (!curve || !assignment.mba) return wanted_values(assignment);
-  Assignment translated = assignment;
-  translated.mba = curve->setting_for(*assignment.mba / mb_per_gb);
-  return wanted_values(translated);
+  Assignment whole = assignment;
+  if (curve && assignment.mba) whole.mba = curve->setting_for(*assignment.mba / mb_per_gb);
+  if ((whole.way_mask || whole.mba) && resctrl) {
+    if (!whole.way_mask && resctrl->l3) whole.way_mask = resctrl->l3->found;
+    if (!whole.mba && resctrl->mb) whole.mba = resctrl->mb->found;
+  }
+  return wanted_values(whole);
 }
 
 }  // namespace osml

@@ -44,6 +44,7 @@ std::optional<std::string> lower(const Change& change) {
 
 // The value of the shrinking step, where there is one. A knob that was not set let its service use everything.
 std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) {
+  if (change.found) return std::nullopt;
   const bool limits = change.aspect != Aspect::Tasks && change.aspect != Aspect::Weight;
   if (change.now.empty()) return limits ? std::optional(change.wanted) : std::nullopt;
   switch (change.aspect) {
@@ -76,6 +77,7 @@ class Stages {
   [[nodiscard]] Stage of(const Change& change, bool shrinks) const {
     if (removes(change)) return Stage::RemoveGroups;
     if (!removing_) return shrinks ? Stage::Shrink : Stage::Grow;
+    if (change.found && change.aspect == Aspect::Tasks) return Stage::LeaveGroups;
     const bool new_group = change.now.empty() && change.aspect <= Aspect::Mba;
     if (new_group) return Stage::MakeGroups;
     if (change.aspect == Aspect::Tasks && !made_.contains(change.wanted)) return Stage::LeaveGroups;
@@ -108,7 +110,10 @@ std::vector<Step> plan(const std::vector<Change>& changes, const MaskRules& rule
 
 std::string describe(const Change& change, const Step& step) {
   return change.service + ": " + std::string(name_of(change.aspect)) + " " + (change.now.empty() ? "-" : change.now) +
-         " -> " + (step.value.empty() ? "-" : step.value);
+         " -> " +
+         (change.found         ? "as found"
+          : step.value.empty() ? "-"
+                               : step.value);
 }
 
 }  // namespace osml

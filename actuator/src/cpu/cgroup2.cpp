@@ -46,11 +46,15 @@ Status await_effective(const fs::path& directory, const std::string& wanted) {
 
 Cgroup2Knob::Cgroup2Knob(const Roots& roots, const Match& match, std::string file, std::string controller)
     : path_(match.cgroup.value_or("")), file_(std::move(file)), controller_(std::move(controller)) {
-  if (match.cgroup) directory_ = cgroup2_directory(roots, *match.cgroup);
+  if (!match.cgroup) return;
+  const auto directory = find_cgroup2(roots, *match.cgroup);
+  if (directory) directory_ = *directory;
+  if (!directory) found_ = directory.error();
 }
 
 Status Cgroup2Knob::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
+  if (!found_) return found_;
   if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
   if (osml::exists(file())) return done();
   return Error{ErrorKind::Unsupported,
@@ -62,12 +66,11 @@ Status Cgroup2Knob::probe() {
 Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }
 
 Status Cgroup2Knob::restore(const std::string& snapshot) {
-  if (directory_.empty() || !osml::exists(file())) return done();
-  if (Status written = write_command(file(), snapshot + "\n"); !written) {
-    return written.error().code == ENODEV || written.error().code == ENOENT ? done() : written;
-  }
+  if (!found_ || directory_.empty()) return found_;
+  if (Status written = write_command(file(), snapshot + "\n"); !written) return written;
   const auto now = read_text(file());
-  if (!now || *now == snapshot) return done();
+  if (!now) return now.error();
+  if (*now == snapshot) return done();
   return Error{ErrorKind::Io,
                file().string() + ": the agent restored '" + snapshot + "', but the kernel reports '" + *now + "'", 0};
 }

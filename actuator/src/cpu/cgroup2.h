@@ -21,7 +21,8 @@ class Cgroup2Knob : public Knob {
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
 
  private:
-  fs::path directory_;  // empty where the service has no v2 group
+  fs::path directory_;     // empty where the service has no v2 group
+  Status found_ = done();  // why nobody can tell whether it has
   std::string path_, file_, controller_;
 };
 

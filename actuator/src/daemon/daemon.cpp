@@ -180,13 +180,13 @@ Status Daemon::replace_session(Config config) {
   const Config old = session_->config();
   const NodeClock clock = session_->clock();
   Memory memory = session_->loop().memory();
-  if (!same_tasks(old, config)) {
+  if (!same_machine(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
     if (const Status restored = session_->actuator().restore(); !restored) {
       spdlog::error("the restore before the reload failed: {}", restored.error().message);
     }
-    memory.partition.reset();
   }
+  if (!same_machine(old, config) || !same_services(old, config)) memory.partition.reset();
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
   session_.reset();  // gives up the lock

@@ -116,9 +116,11 @@ Status Session::close() {
   return restored;
 }
 
-bool same_tasks(const Config& a, const Config& b) {
-  if (a.roots != b.roots || a.cpu != b.cpu || a.state_dir != b.state_dir) return false;
-  if (a.bandwidth.curve != b.bandwidth.curve) return false;
+bool same_machine(const Config& a, const Config& b) {
+  return a.roots == b.roots && a.cpu == b.cpu && a.state_dir == b.state_dir && a.bandwidth.curve == b.bandwidth.curve;
+}
+
+bool same_services(const Config& a, const Config& b) {
   if (a.services.size() != b.services.size()) return false;
   for (std::size_t i = 0; i < a.services.size(); ++i) {
     if (a.services[i].spec.name != b.services[i].spec.name || a.services[i].match != b.services[i].match) return false;

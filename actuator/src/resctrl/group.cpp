@@ -134,20 +134,24 @@ Status move_tasks(const fs::path& root, const fs::path& group, const std::vector
   return done();
 }
 
-std::vector<fs::path> all_groups(const fs::path& root) {
+Result<std::vector<fs::path>> all_groups(const fs::path& root) {
   std::vector<fs::path> groups;
-  const auto add_monitoring = [&](const fs::path& parent) {
+  const auto add_monitoring = [&](const fs::path& parent) -> Status {
     const auto names = list_directory(parent / "mon_groups");
-    if (!names) return;
+    if (!names) return names.error().kind == ErrorKind::Gone ? done() : Status(names.error());
     for (const std::string& name : *names) groups.push_back(parent / "mon_groups" / name);
+    return done();
   };
-  add_monitoring(root);
+  if (Status added = add_monitoring(root); !added) return added.error();
   const auto names = list_directory(root);
-  if (!names) return groups;
+  if (!names) return names.error();
   for (const std::string& name : *names) {
-    if (name == "info" || name == "mon_groups" || name == "mon_data" || !osml::exists(root / name / "tasks")) continue;
+    if (name == "info" || name == "mon_groups" || name == "mon_data") continue;
+    const auto group = present(root / name / "tasks");
+    if (!group) return group.error();
+    if (!*group) continue;
     groups.push_back(root / name);
-    add_monitoring(root / name);
+    if (Status added = add_monitoring(root / name); !added) return added.error();
   }
   return groups;
 }
@@ -157,7 +161,8 @@ std::optional<unsigned> room_for_groups(const fs::path& root, const Info& info, 
   if (!classes) return std::nullopt;
   unsigned other_classes = 1;  // the root group
   unsigned other_rmids = 1;
-  for (const fs::path& group : all_groups(root)) {
+  const auto groups = all_groups(root);
+  for (const fs::path& group : groups ? *groups : std::vector<fs::path>{}) {
     if (ours.contains(group.lexically_relative(root).string())) continue;
     ++other_rmids;
     if (group.parent_path() == root) ++other_classes;

@@ -36,7 +36,7 @@ Result<std::vector<pid_t>> group_tasks(const fs::path& group);
 Status move_tasks(const fs::path& root, const fs::path& group, const std::vector<pid_t>& tids);
 
 // Every group but the root: <root>/<name> and mon_groups below each, which come behind their parent.
-std::vector<fs::path> all_groups(const fs::path& root);
+Result<std::vector<fs::path>> all_groups(const fs::path& root);
 // How many groups of resources there may be at once, the root and the groups of others left out: `ours` are the names
 // of the agent's own. None where the machine does not allocate. Each needs a class and, where the machine monitors, an
 // RMID.

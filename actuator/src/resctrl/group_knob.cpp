@@ -5,7 +5,7 @@ namespace osml::resctrl {
 
 namespace {
 
-constexpr const char* present = "present";
+constexpr const char* made = "present";
 constexpr const char* absent = "absent";
 
 }  // namespace
@@ -15,21 +15,26 @@ Status GroupKnob::probe() {
   return Error{ErrorKind::Unsupported, site_.roots.resctrl.string() + " offers neither allocation nor monitoring", 0};
 }
 
-Result<std::string> GroupKnob::read() { return std::string(osml::exists(site_.group) ? present : ""); }
+Result<std::string> GroupKnob::read() {
+  const auto there = osml::present(site_.group);
+  if (!there) return there.error();
+  return std::string(*there ? made : "");
+}
 
 Status GroupKnob::write(const std::string& value) {
   if (value.empty()) return remove_group(site_.group);
-  const auto made = make_group(site_.roots.resctrl, site_.group);
-  if (!made) return made.error();
-  return done();
+  const auto fresh = make_group(site_.roots.resctrl, site_.group);
+  return fresh ? done() : Status(fresh.error());
 }
 
 Result<std::string> GroupKnob::snapshot() {
-  if (!osml::exists(site_.group)) return std::string(absent);
-  if (!site_.info.allocates()) return std::string(present);
+  const auto there = osml::present(site_.group);
+  if (!there) return there.error();
+  if (!*there) return std::string(absent);
+  if (!site_.info.allocates()) return std::string(made);
   const auto schemata = read_text(site_.group / "schemata");
   if (!schemata) return schemata.error();
-  return std::string(present) + "\n" + *schemata;
+  return std::string(made) + "\n" + *schemata;
 }
 
 Result<std::string> GroupKnob::origin() { return std::string(absent); }
@@ -37,9 +42,11 @@ Result<std::string> GroupKnob::origin() { return std::string(absent); }
 // A group that the transaction removed is made again; its threads come back with their own setting.
 Status GroupKnob::restore(const std::string& snapshot) {
   if (snapshot == absent) return remove_group(site_.group);
-  if (osml::exists(site_.group)) return done();
-  const auto made = make_group(site_.roots.resctrl, site_.group);
-  if (!made) return made.error();
+  const auto there = osml::present(site_.group);
+  if (!there) return there.error();
+  if (*there) return done();
+  const auto again = make_group(site_.roots.resctrl, site_.group);
+  if (!again) return again.error();
   const std::size_t end = snapshot.find('\n');
   if (end == std::string::npos) return done();
   const auto schemata = parse_schemata(std::string_view(snapshot).substr(end + 1));

@@ -1,6 +1,7 @@
 // What resctrl can set for one service, as knobs (see base/knob.h). All work on the group osml-<service>.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -111,6 +112,8 @@ class TasksKnob : public Knob {
   [[nodiscard]] fs::path sibling(const std::string& name) const;
   static Result<bool> all_in(const fs::path& group, const std::vector<pid_t>& members);
   Result<std::string> groups_of_members(bool ours_too);
+  // Every thread that is in another group than the root, and which.
+  [[nodiscard]] Result<std::map<pid_t, fs::path>> present_groups() const;
 
   Site site_;
 };

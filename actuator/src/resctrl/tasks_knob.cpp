@@ -161,7 +161,9 @@ Result<std::string> TasksKnob::groups_of_members(bool ours_too) {
   if (!members) return members.error();
   std::map<std::string, std::vector<pid_t>> found;
   std::vector<pid_t> elsewhere;
-  for (const fs::path& group : all_groups(site_.roots.resctrl)) {
+  const auto groups = all_groups(site_.roots.resctrl);
+  if (!groups) return groups.error();
+  for (const fs::path& group : *groups) {
     if (!ours_too && is_ours(site_.roots.resctrl, group)) continue;
     const auto inside = group_tasks(group);
     if (!inside && inside.error().kind == ErrorKind::Gone) continue;  // removed by somebody meanwhile
@@ -188,29 +190,48 @@ Result<std::string> TasksKnob::snapshot() { return groups_of_members(true); }
 // What an earlier agent left in a group of ours was in no group before.
 Result<std::string> TasksKnob::origin() { return groups_of_members(false); }
 
-// Threads in a group of ours go back. So do those that a move back left half-way, when the agent was killed between
-// the two moves. Others in an adopted group are not ours to move.
-Status TasksKnob::restore(const std::string& snapshot) {
-  const fs::path& root = site_.roots.resctrl;
-  const Homes homes(site_.roots.proc, parse_origins(snapshot));
-  const auto members = member_tids(site_.roots, site_.match);
-  if (!members) return members.error();
-  std::map<pid_t, fs::path> current;  // a monitoring group comes behind its parent, which has its threads too
-  for (const fs::path& group : all_groups(root)) {
+Result<std::map<pid_t, fs::path>> TasksKnob::present_groups() const {
+  const auto groups = all_groups(site_.roots.resctrl);
+  if (!groups) return groups.error();
+  std::map<pid_t, fs::path> current;
+  for (const fs::path& group : *groups) {
     const auto inside = group_tasks(group);
     if (!inside && inside.error().kind == ErrorKind::Gone) continue;
     if (!inside) return inside.error();
-    for (const pid_t tid : *inside) current[tid] = group;
+    for (const pid_t tid : *inside) current[tid] = group;  // a monitoring group comes behind its parent
   }
+  return current;
+}
+
+// Threads in a group of ours go back. So do threads that are half-way: in the parent of their monitoring group, where
+// the agent was killed between two moves, or in the root group because ours was removed and is there again. Others in
+// an adopted group are not ours to move.
+Status TasksKnob::restore(const std::string& snapshot) {
+  const fs::path& root = site_.roots.resctrl;
+  auto origins = parse_origins(snapshot);
+  for (const auto& [tid, name] : origins) {
+    if (!stays_below(name)) return Error{ErrorKind::Input, "journal: '" + name + "' is no group of resctrl", 0};
+  }
+  const Homes homes(site_.roots.proc, std::move(origins));
+  const auto members = member_tids(site_.roots, site_.match);
+  if (!members) return members.error();
+  auto current = present_groups();
+  if (!current) return current.error();
+  for (const pid_t tid : *members) current->emplace(tid, root);
   std::map<fs::path, std::vector<pid_t>> back;
-  for (const auto& [tid, group] : current) {
+  for (const auto& [tid, group] : *current) {
     const bool member = std::binary_search(members->begin(), members->end(), tid);
     if (!member && !homes.knows(tid) && !homes.knows_process_of(tid)) continue;
     const std::string name = homes.of(tid);
     fs::path home = name == root_group ? root : root / name;
-    const bool half_way = member && homes.knows(tid) && is_monitoring(home) && group == above(home);
+    const bool between_moves = is_monitoring(home) && group == above(home);
+    const bool fell_out = is_ours(root, home) && group == root;
+    const bool half_way = member && homes.knows(tid) && (between_moves || fell_out);
     if (group == home || !(is_ours(root, group) || half_way)) continue;
-    if (!osml::exists(home / "tasks")) home = root;
+    const auto there = osml::present(home / "tasks");
+    if (!there) return there.error();
+    if (!*there && is_ours(root, home)) continue;  // the group comes back behind this, and then its threads
+    if (!*there) home = root;
     back[home].push_back(tid);
   }
   for (const auto& [group, tids] : back) {
