@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
@@ -126,6 +128,60 @@ TEST(MembersTest, DescendantsOfCgroupsAndWorkersOfProcesses) {
   tree.write("x.pid", "30 or so\n");
   match.pid_file = tree / "x.pid";
   EXPECT_FALSE(member_pids(tree.roots(), match));
+}
+
+class PidFileTest : public testing::Test {
+ protected:
+  PidFileTest() {
+    match_.pid_file = tree_ / "x.pid";
+    tree_.write("proc/30/task/30/comm", "").write("proc/30/status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n");
+  }
+  [[nodiscard]] std::string why() const {
+    const auto pids = member_pids(tree_.roots(), match_);
+    return pids ? "accepted" : pids.error().message;
+  }
+  Tree tree_;
+  Match match_;
+};
+
+TEST_F(PidFileTest, ASymbolicLinkIsRefusedAndNothingOfItsTargetIsShown) {
+  tree_.write("secret", "hunter2\n");
+  fs::create_symlink(tree_ / "secret", tree_ / "x.pid");
+  EXPECT_NE(why().find("is a symbolic link"), std::string::npos) << why();
+  fs::remove(tree_ / "x.pid");
+  tree_.write("x.pid", "hunter2\n");
+  EXPECT_NE(why().find("contains no process id"), std::string::npos) << why();
+  EXPECT_EQ(why().find("hunter2"), std::string::npos);
+}
+
+TEST_F(PidFileTest, APipeDoesNotMakeTheAgentWait) {
+  ASSERT_EQ(::mkfifo((tree_ / "x.pid").c_str(), 0600), 0);
+  EXPECT_NE(why().find("no regular file"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, ProcessOneIsNobodysService) {
+  tree_.write("proc/1/task/1/comm", "").write("x.pid", "1\n");
+  EXPECT_NE(why().find("names process 1"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, AFileOfAnotherUserThanTheProcessIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  tree_.write("x.pid", "30\n");
+  EXPECT_EQ(why(), "accepted") << "a file of root";
+  ASSERT_EQ(::chown((tree_ / "x.pid").c_str(), 1000, 1000), 0);
+  EXPECT_EQ(why(), "accepted") << "a file of the process's user";
+  ASSERT_EQ(::chown((tree_ / "x.pid").c_str(), 1001, 1001), 0);
+  EXPECT_NE(why().find("belongs to another user"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, LinksOfRootOnTheWayAreFollowed) {
+  tree_.write("run/x.pid", "30\n");
+  fs::create_directory_symlink("run", tree_ / "var-run");
+  match_.pid_file = tree_ / "var-run/x.pid";
+  EXPECT_EQ(why(), "accepted");
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::lchown((tree_ / "var-run").c_str(), 1000, 1000), 0);
+  EXPECT_NE(why().find("is a symbolic link"), std::string::npos) << why();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <linux/magic.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -10,6 +11,9 @@
 #include <charconv>
 #include <optional>
 #include <set>
+
+#include "base/number.h"
+#include "base/untrusted_file.h"
 
 namespace osml {
 
@@ -71,19 +75,49 @@ void add_children(const fs::path& proc, pid_t pid, Pids& pids) {
   }
 }
 
+// Real user of a process; none where it has gone.
+std::optional<uid_t> user_of(const fs::path& proc, pid_t pid) {
+  const auto text = read_text(proc / std::to_string(pid) / "status");
+  if (!text) return std::nullopt;
+  for (const std::string_view line : split_lines(*text)) {
+    if (!line.starts_with("Uid:")) continue;
+    const std::string_view first = trim(line.substr(4));
+    const auto uid = parse_unsigned(first.substr(0, first.find_first_of(" \t")));
+    if (uid) return static_cast<uid_t>(*uid);
+  }
+  return std::nullopt;
+}
+
+// What a service writes must not name the tasks of others: the file is of root or of the process's user, and never
+// names init or the agent. Nothing of the text goes into a message: it may be any file that only root can read.
+Result<std::optional<pid_t>> pid_of_file(const Roots& roots, const fs::path& path) {
+  constexpr std::size_t longest = 32;
+  const auto read = read_untrusted(path, longest);
+  if (!read && read.error().code == ENOENT) return std::optional<pid_t>();  // not started
+  if (!read) return read.error().wrap("pid_file");
+  const auto refused = [&](const char* why) {
+    return Error{ErrorKind::Permission, "pid_file " + path.string() + why, 0};
+  };
+  const auto pid = number(read->text);
+  if (!pid) return refused(" contains no process id, expected one");
+  if (*pid == 1) return refused(" names process 1, expected a process of the service");
+  if (roots.proc == "/proc" && *pid == ::getpid())
+    return refused(" names the agent, expected a process of the service");
+  const bool trusted = read->owner == 0 || read->owner == ::geteuid();
+  const auto user = user_of(roots.proc, *pid);
+  if (!trusted && user && *user != read->owner) {
+    return refused(" belongs to another user than the process that it names; let root or that user write it");
+  }
+  return trusted || user ? pid : std::nullopt;
+}
+
 Result<Pids> listed_pids(const Roots& roots, const Match& match) {
   Pids pids;
   for (const int pid : match.pids) add_children(roots.proc, pid, pids);
   if (match.pid_file) {
-    const auto text = read_text(*match.pid_file);
-    if (!text && text.error().code == ENOENT) return pids;  // not started
-    if (!text) return text.error();
-    const auto pid = number(*text);
-    if (!pid) {
-      return Error{ErrorKind::Io,
-                   "pid_file " + match.pid_file->string() + " contains '" + *text + "', expected a process id", 0};
-    }
-    add_children(roots.proc, *pid, pids);
+    const auto pid = pid_of_file(roots, *match.pid_file);
+    if (!pid) return pid.error();
+    if (*pid) add_children(roots.proc, **pid, pids);
   }
   return pids;
 }

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "daemon/service_manager.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
 #include "domain/json.h"
@@ -97,11 +98,15 @@ Status Daemon::run() {
   spdlog::info("osml-agent {} manages node {} with {} services, {} core units and {} ways; it asks {} every {} s",
                OSML_VERSION, config.node, config.services.size(), session_->actuator().platform().cores,
                session_->actuator().platform().ways.value_or(0), config.server.url, config.interval_s);
+  if (Status watchdog = wakeups_.start_watchdog(watchdog_interval_s()); !watchdog) return watchdog;
+  tell_service_manager("READY=1");
   while (!options_->ticks || turns_ < *options_->ticks) {
     const auto wakeup = wakeups_.wait();
     if (!wakeup) return wakeup.error();
     if (wakeup->kind == Wakeup::Kind::Stop) break;
-    if (wakeup->kind == Wakeup::Kind::Poll) {
+    if (wakeup->kind == Wakeup::Kind::Watchdog) {
+      tell_service_manager("WATCHDOG=1");
+    } else if (wakeup->kind == Wakeup::Kind::Poll) {
       session_->poll();
     } else if (wakeup->kind == Wakeup::Kind::Courier) {
       session_->carry();
@@ -111,6 +116,7 @@ Status Daemon::run() {
       turn(wakeup->ticks);
     }
   }
+  tell_service_manager("STOPPING=1");
   Status closed = session_->close();
   publish(false);
   return closed;
