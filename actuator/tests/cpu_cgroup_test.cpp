@@ -51,6 +51,35 @@ TEST(Cgroup2Test, SaysHowToEnableTheController) {
   EXPECT_FALSE(Cgroup2Cpuset(tree.roots(), at("../cgroup/x")).probe());
 }
 
+TEST(Cgroup2Test, OfAUnitOfSystemdTheHintIsWhatLasts) {
+  Tree tree;
+  tree.cgroup2("system.slice/web.service", 10).write("cgroup/cpuset.cpus.effective", "0-7\n");
+  fs::remove(tree / "cgroup/system.slice/web.service/cpuset.cpus");
+  fs::remove(tree / "cgroup/system.slice/web.service/cpu.max");
+  const Match unit = at("system.slice/web.service");
+  const Status cpus = Cgroup2Cpuset(tree.roots(), unit).probe();
+  EXPECT_NE(cpus.error().message.find("; run: systemctl set-property web.service AllowedCPUs=0-7"), std::string::npos);
+  const Status quota = Cgroup2Quota(tree.roots(), unit).probe();
+  EXPECT_NE(quota.error().message.find("; run: systemctl set-property web.service CPUWeight=100"), std::string::npos);
+}
+
+TEST(KnobsTest, AffinityForWantOfACpusetIsSaidToBeWeak) {
+  Tree tree;
+  tree.sysfs().cgroup2("a", 10).cgroup2("b", 20);
+  Config config = tree.config();
+  config.roots.proc = "/proc";
+  fs::remove(tree / "cgroup/a/cpuset.cpus");
+  const KnobSet set = choose_knobs(config.services[0], config, Error{ErrorKind::Unsupported, "no resctrl", 0});
+  ASSERT_NE(set.find(Aspect::Cpus), nullptr);
+  EXPECT_EQ(set.find(Aspect::Cpus)->backend(), "affinity");
+  const auto actuator = Actuator::open(config, {.read_only = true});
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_NE(actuator->missing().at("cpuset.lc").find("weak: only their affinity"), std::string::npos);
+  EXPECT_FALSE(actuator->missing().contains("cpuset.be"));
+  EXPECT_NE(actuator->mechanisms()[0].reason.find("weak"), std::string::npos) << actuator->mechanisms()[0].reason;
+  EXPECT_NE(actuator->mechanisms()[0].how_to_enable, "");
+}
+
 TEST(Cgroup2Test, QuotaAndWeight) {
   Tree tree;
   tree.cgroup2("x", 10);

@@ -50,6 +50,11 @@ Result<bool> Actuator::State::refresh() {
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
+  for (const KnobSet& set : knobs) {
+    if (set.weak_cpus.empty()) continue;
+    missing["cpuset." + set.service] =
+        "weak: only their affinity binds the tasks to CPUs, and they can change it; " + set.weak_cpus;
+  }
   for (const ServiceConfig& service : config->services) {
     if (!resctrl || !resctrl->monitor || !shares_group(service.spec.name)) continue;
     missing["llc_monitoring." + service.spec.name] = "the service shares a cache group, so nobody counts it alone";

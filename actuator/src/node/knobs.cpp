@@ -74,6 +74,7 @@ void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backend
     if (!knob) continue;
     const Status usable = knob->probe();
     if (usable) {
+      if (backend == "affinity" && set.match.cgroup && backends.size() > 1) set.weak_cpus = reasons;
       set.knobs[aspect] = std::move(knob);
       return;
     }

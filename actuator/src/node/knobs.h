@@ -34,6 +34,7 @@ struct KnobSet {
   std::optional<std::uint64_t> cgroup_inode;
   std::map<Aspect, std::unique_ptr<Knob>> knobs;
   std::map<Aspect, std::string> missing;  // aspect -> why there is no knob
+  std::string weak_cpus;                  // why only affinity binds a cgroup's tasks, which they can change; else empty
 
   [[nodiscard]] Knob* find(Aspect aspect) const;
   [[nodiscard]] KnobName name(const Knob& knob) const;
