@@ -31,6 +31,9 @@ Status Actuator::State::take_over() {
   }
   if (!held) return held.error();
   lock = std::move(*held);
+  if (osml::exists(journal_path())) {
+    if (Status trusted = refuse_untrusted(journal_path(), "journal"); !trusted) return trusted;
+  }
   auto loaded = load_journal(journal_path());
   if (!loaded) return loaded.error();
   journal = std::move(*loaded);

@@ -67,6 +67,10 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
                                                std::optional<NodeClock> clock) {
   auto token = read_token(config.server);
   if (!token) return token.error();
+  if (Status trusted = check_tls_files(config.server); !trusted) return trusted.error();
+  if (sends_token_in_the_clear(config.server)) {
+    spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
+  }
   auto owned = std::make_unique<Config>(std::move(config));
   auto actuator = Actuator::open(*owned, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
