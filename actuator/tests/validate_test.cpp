@@ -152,6 +152,14 @@ INSTANTIATE_TEST_SUITE_P(
              }}),
     [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
 
+TEST(ValidateTest, AQuotaMayBeLessThanACoreUnlessTheOperatorSaysOne) {
+  Node node;
+  lc(node) = {"lc", {}, 0.5, {}, 0x3ff, 100};
+  EXPECT_EQ(node.why(), "accepted");
+  limits(node).min_cores_given = true;
+  EXPECT_NE(node.why().find("cpu_quota 0.5 is 0.5 cores, below the limit min_cores 1"), std::string::npos);
+}
+
 TEST(ValidateTest, TheFirstDecisionIsNoStep) {
   Node node;
   limits(node).max_core_step = 1;

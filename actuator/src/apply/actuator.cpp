@@ -70,9 +70,9 @@ Result<std::vector<Assignment>> Actuator::read() {
     assignment.service = set.service;
     if (const std::string cpus = value_of(set, Aspect::Cpus); !cpus.empty()) assignment.cpus = cpus;
     assignment.cpu_quota = parse_double(value_of(set, Aspect::Quota));
+    // Every group has a weight; only ours says something.
     const Knob* weighed = set.find(Aspect::Weight);
-    if (weighed != nullptr &&
-        state_->journal.find(set.name(*weighed)) != nullptr) {  // every group has a weight; only ours says something
+    if (weighed != nullptr && state_->journal.find(set.name(*weighed)) != nullptr) {
       if (const auto weight = parse_unsigned(value_of(set, Aspect::Weight))) {
         assignment.cpu_weight = static_cast<unsigned>(*weight);
       }

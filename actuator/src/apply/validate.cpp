@@ -57,7 +57,7 @@ class Check {
       return "cpus " + *assignment_.cpus + " are not all CPUs of this node (" + platform_.cpus + "); remove " +
              format_cpulist(without(*cpus, *usable));
     }
-    return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()));
+    return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()), true);
   }
 
   [[nodiscard]] Refusal quota() const {
@@ -68,13 +68,14 @@ class Check {
       return "cpu_quota " + format_number(quota) + " is outside " + format_number(least_quota) + ".." +
              format_number(all) + " CPUs";
     }
-    return cores("cpu_quota " + format_number(quota), quota);
+    // The default of one core is no wish of the operator.
+    return cores("cpu_quota " + format_number(quota), quota, limits_.min_cores > 1 || others_.min_cores_given);
   }
 
   // Not rounded: a quota of 1.5 CPUs is less than 2 cores.
-  [[nodiscard]] Refusal cores(const std::string& what, double cpus) const {
+  [[nodiscard]] Refusal cores(const std::string& what, double cpus, bool least_wanted) const {
     const double units = cpus / platform_.core_quantum;
-    if (units < limits_.min_cores - tolerance) {
+    if (least_wanted && units < limits_.min_cores - tolerance) {
       return what + " is " + number_of(units) + " cores, below the limit min_cores " +
              std::to_string(limits_.min_cores);
     }

@@ -1,6 +1,7 @@
 #include "base/trust.h"
 
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -29,6 +30,12 @@ bool trusted_owner(const struct stat& facts) {
 }
 bool trusted_group(const struct stat& facts) { return facts.st_gid == 0 || facts.st_gid == ::getegid(); }
 
+// Mounted so: modes mean nothing then. Kubernetes mounts configurations in directories that all may write.
+bool is_read_only(const fs::path& path) {
+  struct statvfs facts {};
+  return ::statvfs(path.c_str(), &facts) == 0 && (facts.f_flag & ST_RDONLY) != 0;
+}
+
 Status refuse_one(const fs::path& path, const std::string& what, bool above) {
   const auto facts = look(path, what);
   if (!facts) return facts.error();
@@ -39,7 +46,7 @@ Status refuse_one(const fs::path& path, const std::string& what, bool above) {
     return refused(" belongs to user " + std::to_string(facts->st_uid) + ", expected root; run: chown root " +
                    path.string());
   }
-  if (above && (facts->st_mode & S_ISVTX) != 0) return done();
+  if ((above && (facts->st_mode & S_ISVTX) != 0) || is_read_only(path)) return done();
   if ((facts->st_mode & S_IWOTH) != 0) return refused(" is writable by all users; run: chmod o-w " + path.string());
   if ((facts->st_mode & S_IWGRP) != 0 && !trusted_group(*facts)) {
     return refused(" is writable by group " + std::to_string(facts->st_gid) + "; run: chmod g-w " + path.string());

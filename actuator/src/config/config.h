@@ -80,8 +80,9 @@ struct LatencySource {
 
 // What decisions may set, beyond cores and ways, which policies know of too (Service).
 struct Limits {
-  std::optional<unsigned> min_mba, max_mba;             // in the platform's unit
-  std::optional<unsigned> min_weight, max_weight;       // cgroup v2 scale
+  bool min_cores_given = false;                    // else a quota may be less than the one core that is the default
+  std::optional<unsigned> min_mba, max_mba;        // in the platform's unit
+  std::optional<unsigned> min_weight, max_weight;  // cgroup v2 scale
   std::optional<unsigned> max_core_step, max_way_step;  // how much one decision may give or take
 };
 

@@ -122,6 +122,7 @@ void check_order(YamlSection& section, const char* least, const char* most, std:
 
 Limits read_other_limits(YamlSection& section) {
   Limits limits;
+  limits.min_cores_given = section.has("min_cores");
   limits.min_mba = section.count("min_mba", 1);
   limits.max_mba = section.count("max_mba", 1);
   limits.min_weight = section.count("min_weight", 1);
