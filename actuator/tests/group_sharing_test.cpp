@@ -1,8 +1,8 @@
-#include "apply/group_sharing.h"
+#include "plan/group_sharing.h"
 
 #include <gtest/gtest.h>
 
-#include "apply/plan.h"
+#include "plan/plan.h"
 #include "tree.h"
 
 namespace osml {

@@ -1,4 +1,4 @@
-#include "apply/validate.h"
+#include "plan/validate.h"
 
 #include <gtest/gtest.h>
 

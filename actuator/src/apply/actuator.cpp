@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cmath>
 
-#include "apply/even.h"
 #include "apply/node_state.h"
-#include "apply/plan.h"
 #include "apply/restore.h"
-#include "apply/validate.h"
 #include "base/number.h"
 #include "base/units.h"
+#include "plan/even.h"
+#include "plan/plan.h"
+#include "plan/validate.h"
 #include "resctrl/group.h"
 
 namespace osml {

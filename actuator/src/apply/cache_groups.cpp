@@ -1,8 +1,8 @@
 // The node's cache groups: how many there may be, and which service is in which.
 #include <algorithm>
 
-#include "apply/group_sharing.h"
 #include "apply/node_state.h"
+#include "plan/group_sharing.h"
 #include "resctrl/group.h"
 
 namespace osml {

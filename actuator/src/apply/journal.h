@@ -5,9 +5,9 @@
 #include <string>
 #include <vector>
 
-#include "apply/wanted.h"
 #include "base/files.h"
 #include "node/knobs.h"
+#include "plan/wanted.h"
 
 namespace osml {
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <string>
 
-#include "apply/wanted.h"
+#include "plan/wanted.h"
 
 namespace osml {
 

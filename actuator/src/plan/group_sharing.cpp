@@ -1,4 +1,4 @@
-#include "apply/group_sharing.h"
+#include "plan/group_sharing.h"
 
 #include <algorithm>
 #include <array>
@@ -10,14 +10,14 @@ namespace osml {
 
 namespace {
 
-using Share = std::array<std::string, 3>;  // ways, throttle, who shares it with nobody
+using Portion = std::array<std::string, 3>;  // ways, throttle, who shares it with nobody
 
 bool has_group(const Wanted& wanted) {
   const auto group = wanted.find(Aspect::Group);
   return group != wanted.end() && !group->second.empty();
 }
 
-Share share_of(const Wanted& wanted) {
+Portion portion_of(const Wanted& wanted) {
   const auto value = [&](Aspect aspect) {
     const auto found = wanted.find(aspect);
     return found == wanted.end() ? std::string() : found->second;
@@ -25,14 +25,14 @@ Share share_of(const Wanted& wanted) {
   return {value(Aspect::Ways), value(Aspect::Mba), {}};
 }
 
-std::map<Share, std::vector<std::string>> equals(const std::map<std::string, Wanted>& services,
-                                                 const std::set<std::string>& alone) {
-  std::map<Share, std::vector<std::string>> found;
+std::map<Portion, std::vector<std::string>> equals(const std::map<std::string, Wanted>& services,
+                                                   const std::set<std::string>& alone) {
+  std::map<Portion, std::vector<std::string>> found;
   for (const auto& [name, wanted] : services) {
     if (!has_group(wanted)) continue;
-    Share share = share_of(wanted);
-    if (alone.contains(name)) share.back() = name;
-    found[share].push_back(name);
+    Portion portion = portion_of(wanted);
+    if (alone.contains(name)) portion.back() = name;
+    found[portion].push_back(name);
   }
   return found;
 }
@@ -48,7 +48,7 @@ void share_groups(std::map<std::string, Wanted>& services, GroupLimit limit, con
   const auto wanting =
       std::count_if(services.begin(), services.end(), [](const auto& one) { return has_group(one.second); });
   if (!limit || static_cast<unsigned>(wanting) <= *limit) return;
-  for (const auto& [share, names] : equals(services, alone)) {
+  for (const auto& [portion, names] : equals(services, alone)) {
     const auto first =
         std::find_if(names.begin(), names.end(), [&](const auto& name) { return existing.contains(name); });
     const std::string host = first == names.end() ? names.front() : *first;

@@ -1,4 +1,4 @@
-#include "apply/even.h"
+#include "plan/even.h"
 
 #include <algorithm>
 #include <numeric>

@@ -1,14 +1,14 @@
-#include "apply/validate.h"
+#include "plan/validate.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <set>
 
-#include "apply/wanted.h"
 #include "base/cpuset.h"
 #include "base/mask.h"
 #include "base/number.h"
+#include "plan/wanted.h"
 
 namespace osml {
 

@@ -1,4 +1,4 @@
-#include "apply/wanted.h"
+#include "plan/wanted.h"
 
 #include "base/mask.h"
 #include "base/number.h"
