@@ -24,6 +24,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("sense", "what the machine reports about a service"),
     ("bandwidth", "the software regulator and the MBA calibration"),
     ("node", "the mechanisms and knobs that this machine has"),
+    ("plan", "what a decision means on this machine, before anything is touched"),
     ("apply", "from a decision to changes of the machine, and back"),
     ("experience", "experiences on their way to the server"),
     ("report", "log, audit, record and metrics"),

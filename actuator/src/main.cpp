@@ -23,6 +23,7 @@ struct Arguments {
   bool once = false;
   osml::cli::Replaying replaying;
   osml::cli::Calibration calibration;
+  bool obey_on_exit = false;
 };
 
 void add_common(CLI::App& command, Options& options) {
@@ -80,8 +81,10 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   CLI::App* apply = subcommand("apply", "Apply one decision from a file",
                                [&] { return osml::cli::apply(arguments.options, arguments.decision, std::cout); });
   apply->add_option("FILE", arguments.decision, "File with the decision, JSON")->required();
-  CLI::App* restore = subcommand("restore", "Restore the settings from before the first change",
-                                 [&] { return osml::cli::restore(arguments.options, std::cout); });
+  CLI::App* restore = subcommand("restore", "Restore the settings from before the first change", [&] {
+    return osml::cli::restore(arguments.options, arguments.obey_on_exit, std::cout);
+  });
+  restore->add_flag("--on-exit", arguments.obey_on_exit, "Restore nothing where on_exit is leave");
   CLI::App* replay = subcommand("replay", "Apply the decisions of a record again and compare the outcomes",
                                 [&] { return osml::cli::replay(arguments.options, arguments.replaying, std::cout); });
   add_replay(*replay, arguments.replaying);

@@ -27,8 +27,16 @@ Observation observation() {
   return observation;
 }
 
+ServerConfig server_at(const std::string& url, double timeout_s, std::optional<fs::path> token_file = {}) {
+  ServerConfig server;
+  server.url = url;
+  server.timeout_s = timeout_s;
+  server.token_file = std::move(token_file);
+  return server;
+}
+
 Answer ask(const std::string& url, double timeout_s = 2.0, const std::string& token = "") {
-  DecisionClient client({url, timeout_s, std::nullopt}, token);
+  DecisionClient client(server_at(url, timeout_s), token);
   return client.ask(observation());
 }
 
@@ -49,7 +57,7 @@ TEST(DecisionClient, AnswerIsTheDecision) {
 
 TEST(DecisionClient, TheConnectionStaysOpen) {
   FakeServer server([](const std::string& /*request*/) { return http(200, "application/json", decision("demo", 7)); });
-  DecisionClient client({server.url(), 2.0, std::nullopt}, "");
+  DecisionClient client(server_at(server.url(), 2.0), "");
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(client.ask(observation()));
   EXPECT_EQ(server.requests(), 3);
   EXPECT_EQ(server.connections(), 1);
@@ -150,15 +158,49 @@ TEST(Token, OneWordOfAFileThatNotEverybodyMayWrite) {
   const fs::path path = fs::path(testing::TempDir()) / "client_token";
   std::ofstream(path) << " abc \n";
   ::chmod(path.c_str(), 0600);
-  EXPECT_EQ(*read_token({"", 1, path}), "abc");
+  fs::permissions(path, fs::perms(0644));
+  EXPECT_FALSE(read_token(server_at("", 1, path))) << "all users can read it";
+  fs::permissions(path, fs::perms(0600));
+  EXPECT_EQ(*read_token(server_at("", 1, path)), "abc");
   ::chmod(path.c_str(), 0606);
-  EXPECT_FALSE(read_token({"", 1, path}));
+  EXPECT_FALSE(read_token(server_at("", 1, path)));
   ::chmod(path.c_str(), 0600);
   std::ofstream(path) << "a\r\nX-Evil: 1";
-  EXPECT_FALSE(read_token({"", 1, path}));
+  EXPECT_FALSE(read_token(server_at("", 1, path)));
   fs::remove(path);
-  EXPECT_FALSE(read_token({"", 1, path}));
-  EXPECT_EQ(*read_token({"", 1, std::nullopt}), "");
+  EXPECT_FALSE(read_token(server_at("", 1, path)));
+  EXPECT_EQ(*read_token(server_at("", 1)), "");
+}
+
+TEST(DecisionClient, ShowsLittleOfAServerThatTalksMuch) {
+  std::string reasons;
+  for (int i = 0; i < 900; ++i)
+    reasons += std::string(i > 0 ? "," : "") + R"({"text": ")" + std::string(1000, 'x') + R"(\n\u001b[2J"})";
+  const FakeServer server([&](const std::string& /*request*/) {
+    return http(200, "application/json",
+                R"({"node": "demo", "seq": 7, "policy": "a\nb", "partition": {"regions": []},
+        "assignments": [], "reasons": [)" +
+                    reasons + "]}");
+  });
+  const Answer answer = ask(server.url());
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->policy, "a?b");
+  ASSERT_EQ(answer->reasons.size(), 25U);
+  EXPECT_EQ(answer->reasons.front().text, std::string(300, 'x') + "...");
+  EXPECT_EQ(answer->reasons.back().text, "and 876 more reasons");
+}
+
+TEST(DecisionClient, ATokenInTheClearIsNoticed) {
+  ServerConfig server;
+  server.token_file = "/etc/osml/token";
+  for (const char* url : {"http://10.0.0.1:8080", "http://decide.example"}) {
+    server.url = url;
+    EXPECT_TRUE(sends_token_in_the_clear(server)) << url;
+  }
+  for (const char* url : {"http://127.0.0.1:8080", "http://localhost", "http://[::1]:80", "https://decide.example"}) {
+    server.url = url;
+    EXPECT_FALSE(sends_token_in_the_clear(server)) << url;
+  }
 }
 
 }  // namespace

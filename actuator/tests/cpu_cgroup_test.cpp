@@ -1,4 +1,6 @@
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
@@ -47,6 +49,35 @@ TEST(Cgroup2Test, SaysHowToEnableTheController) {
   EXPECT_NE(usable.error().message.find("; run: echo +cpuset > "), std::string::npos);
   EXPECT_FALSE(Cgroup2Cpuset(tree.roots(), at("none")).probe());
   EXPECT_FALSE(Cgroup2Cpuset(tree.roots(), at("../cgroup/x")).probe());
+}
+
+TEST(Cgroup2Test, OfAUnitOfSystemdTheHintIsWhatLasts) {
+  Tree tree;
+  tree.cgroup2("system.slice/web.service", 10).write("cgroup/cpuset.cpus.effective", "0-7\n");
+  fs::remove(tree / "cgroup/system.slice/web.service/cpuset.cpus");
+  fs::remove(tree / "cgroup/system.slice/web.service/cpu.max");
+  const Match unit = at("system.slice/web.service");
+  const Status cpus = Cgroup2Cpuset(tree.roots(), unit).probe();
+  EXPECT_NE(cpus.error().message.find("; run: systemctl set-property web.service AllowedCPUs=0-7"), std::string::npos);
+  const Status quota = Cgroup2Quota(tree.roots(), unit).probe();
+  EXPECT_NE(quota.error().message.find("; run: systemctl set-property web.service CPUWeight=100"), std::string::npos);
+}
+
+TEST(KnobsTest, AffinityForWantOfACpusetIsSaidToBeWeak) {
+  Tree tree;
+  tree.sysfs().cgroup2("a", 10).cgroup2("b", 20);
+  Config config = tree.config();
+  config.roots.proc = "/proc";
+  fs::remove(tree / "cgroup/a/cpuset.cpus");
+  const KnobSet set = choose_knobs(config.services[0], config, Error{ErrorKind::Unsupported, "no resctrl", 0});
+  ASSERT_NE(set.find(Aspect::Cpus), nullptr);
+  EXPECT_EQ(set.find(Aspect::Cpus)->backend(), "affinity");
+  const auto actuator = Actuator::open(config, {.read_only = true});
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_NE(actuator->missing().at("cpuset.lc").find("weak: only their affinity"), std::string::npos);
+  EXPECT_FALSE(actuator->missing().contains("cpuset.be"));
+  EXPECT_NE(actuator->mechanisms()[0].reason.find("weak"), std::string::npos) << actuator->mechanisms()[0].reason;
+  EXPECT_NE(actuator->mechanisms()[0].how_to_enable, "");
 }
 
 TEST(Cgroup2Test, QuotaAndWeight) {
@@ -126,6 +157,60 @@ TEST(MembersTest, DescendantsOfCgroupsAndWorkersOfProcesses) {
   tree.write("x.pid", "30 or so\n");
   match.pid_file = tree / "x.pid";
   EXPECT_FALSE(member_pids(tree.roots(), match));
+}
+
+class PidFileTest : public testing::Test {
+ protected:
+  PidFileTest() {
+    match_.pid_file = tree_ / "x.pid";
+    tree_.write("proc/30/task/30/comm", "").write("proc/30/status", "Name:\tx\nUid:\t1000\t1000\t1000\t1000\n");
+  }
+  [[nodiscard]] std::string why() const {
+    const auto pids = member_pids(tree_.roots(), match_);
+    return pids ? "accepted" : pids.error().message;
+  }
+  Tree tree_;
+  Match match_;
+};
+
+TEST_F(PidFileTest, ASymbolicLinkIsRefusedAndNothingOfItsTargetIsShown) {
+  tree_.write("secret", "hunter2\n");
+  fs::create_symlink(tree_ / "secret", tree_ / "x.pid");
+  EXPECT_NE(why().find("is a symbolic link"), std::string::npos) << why();
+  fs::remove(tree_ / "x.pid");
+  tree_.write("x.pid", "hunter2\n");
+  EXPECT_NE(why().find("contains no process id"), std::string::npos) << why();
+  EXPECT_EQ(why().find("hunter2"), std::string::npos);
+}
+
+TEST_F(PidFileTest, APipeDoesNotMakeTheAgentWait) {
+  ASSERT_EQ(::mkfifo((tree_ / "x.pid").c_str(), 0600), 0);
+  EXPECT_NE(why().find("no regular file"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, ProcessOneIsNobodysService) {
+  tree_.write("proc/1/task/1/comm", "").write("x.pid", "1\n");
+  EXPECT_NE(why().find("names process 1"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, AFileOfAnotherUserThanTheProcessIsRefused) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give files away";
+  tree_.write("x.pid", "30\n");
+  EXPECT_EQ(why(), "accepted") << "a file of root";
+  ASSERT_EQ(::chown((tree_ / "x.pid").c_str(), 1000, 1000), 0);
+  EXPECT_EQ(why(), "accepted") << "a file of the process's user";
+  ASSERT_EQ(::chown((tree_ / "x.pid").c_str(), 1001, 1001), 0);
+  EXPECT_NE(why().find("belongs to another user"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, LinksOfRootOnTheWayAreFollowed) {
+  tree_.write("run/x.pid", "30\n");
+  fs::create_directory_symlink("run", tree_ / "var-run");
+  match_.pid_file = tree_ / "var-run/x.pid";
+  EXPECT_EQ(why(), "accepted");
+  if (::geteuid() != 0) return;
+  ASSERT_EQ(::lchown((tree_ / "var-run").c_str(), 1000, 1000), 0);
+  EXPECT_NE(why().find("is a symbolic link"), std::string::npos) << why();
 }
 
 }  // namespace

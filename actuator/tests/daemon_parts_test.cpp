@@ -1,11 +1,16 @@
 // Timer, clock, log files: the parts of the daemon that can be wrong on their own.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 
+#include <array>
 #include <csignal>
+#include <cstdlib>
 #include <set>
 
 #include "base/clock.h"
+#include "daemon/service_manager.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
 #include "report/json_lines.h"
@@ -105,19 +110,49 @@ TEST(SelfMeterTest, MeasuresThisProcess) {
   EXPECT_GT(*usage.rss_mib, 1);
 }
 
-TEST(SameTasks, TargetsMayChangeButTasksMayNot) {
+TEST(SameMachine, AnotherListOfServicesIsNoReasonToRestoreAll) {
   Config a;
   a.services.resize(1);
   a.services[0].spec.name = "moses";
   Config b = a;
   b.services[0].spec.target_ms = 5;
   b.interval_s = 2;
-  EXPECT_TRUE(same_tasks(a, b));
+  EXPECT_TRUE(same_services(a, b));
   b.services[0].match.pids = {1};
-  EXPECT_FALSE(same_tasks(a, b));
+  EXPECT_FALSE(same_services(a, b));
+  EXPECT_TRUE(same_machine(a, b));
   b = a;
   b.roots.cgroup = "/x";
-  EXPECT_FALSE(same_tasks(a, b));
+  EXPECT_FALSE(same_machine(a, b));
+}
+
+TEST(ServiceManagerTest, GetsOneDatagramByTheNameInItsVariable) {
+  const ScratchTree tree;
+  const std::string path = (tree / "notify").string();
+  const Fd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0));
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  std::copy(path.begin(), path.end(), std::begin(address.sun_path));
+  ASSERT_EQ(::bind(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ::setenv("NOTIFY_SOCKET", path.c_str(), 1);
+  ::setenv("WATCHDOG_USEC", "30000000", 1);
+  tell_service_manager("READY=1");
+  EXPECT_EQ(watchdog_interval_s(), 15.0);
+  ::unsetenv("NOTIFY_SOCKET");
+  ::unsetenv("WATCHDOG_USEC");
+  tell_service_manager("STOPPING=1");
+  std::array<char, 64> text{};
+  const auto got = ::recv(socket.get(), text.data(), text.size(), 0);
+  EXPECT_EQ(std::string(text.data(), got > 0 ? static_cast<std::size_t>(got) : 0), "READY=1");
+  EXPECT_LT(::recv(socket.get(), text.data(), text.size(), 0), 0);
+  EXPECT_EQ(watchdog_interval_s(), 0.0);
+}
+
+TEST(WakeupsTest, AWatchdogThatIsWantedWakesUp) {
+  auto wakeups = Wakeups::open();
+  ASSERT_TRUE(wakeups);
+  ASSERT_TRUE(wakeups->start_watchdog(0.01));
+  EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Watchdog);
 }
 
 }  // namespace

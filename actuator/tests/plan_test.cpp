@@ -1,4 +1,4 @@
-#include "apply/plan.h"
+#include "plan/plan.h"
 
 #include <gtest/gtest.h>
 
@@ -29,12 +29,12 @@ TEST(PlanTest, KeepsTheCommonPartFirst) {
 }
 
 TEST(PlanTest, MakesAGroupBeforeItsMasksAndMovesTasksLast) {
-  const std::vector<Change> changes = {{"a", Aspect::Tasks, "", "in"},
+  const std::vector<Change> changes = {{"a", Aspect::Tasks, "", "osml-a"},
                                        {"a", Aspect::Ways, "", "ff"},
                                        {"a", Aspect::Group, "", "present"},
                                        {"b", Aspect::Ways, "f00", "fff00"}};
   EXPECT_EQ(lines(changes), (std::vector<std::string>{"a: group - -> present", "a: way_mask - -> ff",
-                                                      "b: way_mask f00 -> fff00", "a: tasks - -> in"}));
+                                                      "b: way_mask f00 -> fff00", "a: tasks - -> osml-a"}));
 }
 
 TEST(PlanTest, IntermediateMasksAreLegal) {

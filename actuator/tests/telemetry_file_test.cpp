@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
+
+#include <chrono>
 
 #include "scratch_tree.h"
 
@@ -112,6 +115,42 @@ TEST(TelemetryLine, MissingIsNeverZero) {
   EXPECT_FALSE(sample->counters.ipc);
   EXPECT_FALSE(sample->counters.cycles);
   EXPECT_EQ(sample->counters.rss_mib, 0.0);
+}
+
+TEST_F(TelemetryFileTest, ADeviceBehindALinkIsRefused) {
+  fs::create_symlink("/dev/zero", tree_ / "t.jsonl");
+  EXPECT_THAT(next().error().message, HasSubstr("is a symbolic link"));
+}
+
+TEST_F(TelemetryFileTest, ADirectoryOrAPipeIsRefused) {
+  fs::create_directory(tree_ / "t.jsonl");
+  EXPECT_THAT(next().error().message, HasSubstr("no regular file"));
+  fs::remove(tree_ / "t.jsonl");
+  ASSERT_EQ(::mkfifo((tree_ / "t.jsonl").c_str(), 0600), 0);
+  EXPECT_THAT(next().error().message, HasSubstr("no regular file"));
+}
+
+TEST_F(TelemetryFileTest, AFileThatGrowsByGigabytesIsReadAtItsEnd) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  (void)next();
+  fs::resize_file(tree_ / "t.jsonl", std::uintmax_t{5} << 30U);  // sparse
+  tree_.append("t.jsonl", "\n{\"p99_ms\": 7}\n");
+  const auto before = std::chrono::steady_clock::now();
+  const auto& reading = next();
+  EXPECT_LT(std::chrono::steady_clock::now() - before, std::chrono::seconds(2));
+  ASSERT_TRUE(reading) << reading.error().message;
+  EXPECT_EQ(reading->sample.latency.p99_ms, 7.0);
+}
+
+TEST_F(TelemetryFileTest, OfAFloodOfLinesTheNewestCount) {
+  tree_.write("t.jsonl", "{}\n");
+  (void)next();
+  std::string flood;
+  for (int line = 0; line < 5000; ++line) flood += "{\"mean_ms\": 1, \"samples\": 1}\n";
+  tree_.append("t.jsonl", flood);
+  const auto& reading = next();
+  ASSERT_TRUE(reading) << reading.error().message;
+  EXPECT_EQ(reading->sample.latency.samples, 1024U);
 }
 
 }  // namespace

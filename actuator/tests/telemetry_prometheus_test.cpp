@@ -2,7 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cmath>
+#include <memory>
 #include <mutex>
 
 #include "fake_server.h"
@@ -97,7 +99,7 @@ class PrometheusLatencyTest : public testing::Test {
     const std::lock_guard lock(mutex_);
     return answer_;
   }};
-  PrometheusLatency source_{{server_.url() + "/metrics", "rt", {}, 1000.0}, 2.0};
+  PrometheusLatency source_{{server_.url() + "/metrics", "rt", {}, 1000.0}, std::make_shared<MetricsScrape>(2.0)};
 };
 
 TEST_F(PrometheusLatencyTest, PercentilesAreOfTheLastInterval) {
@@ -132,6 +134,21 @@ TEST_F(PrometheusLatencyTest, HtmlIsOneClearErrorAndTheNextReadingIsAFirstOne) {
   EXPECT_THAT(next().error().message, HasSubstr("answered HTTP 404"));
   serve(200, 0, 2);
   EXPECT_THAT(next().error().message, HasSubstr("first reading"));
+}
+
+TEST(MetricsScrapeTest, TenEndpointsThatHangCostAsMuchAsOne) {
+  const FakeServer hung([](const std::string&) { return std::string(); });
+  const FakeServer good([](const std::string&) { return http(200, "text/plain", "x 1\n"); });
+  MetricsScrape scrape(0.3);
+  for (int endpoint = 0; endpoint < 10; ++endpoint) (void)scrape.add(hung.url() + "/" + std::to_string(endpoint));
+  const std::size_t last = scrape.add(good.url() + "/metrics");
+  const auto start = std::chrono::steady_clock::now();
+  const Interval interval{1, 1.0, 1.0};
+  EXPECT_FALSE(scrape.answer(0, interval));
+  const auto answer = scrape.answer(last, interval);
+  ASSERT_TRUE(answer) << answer.error().message;
+  EXPECT_EQ(answer->body, "x 1\n");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(1));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "apply/validate.h"
+#include "plan/validate.h"
 
 #include <gtest/gtest.h>
 
@@ -14,11 +14,13 @@ class AnyKnob : public Knob {
   [[nodiscard]] Aspect aspect() const override { return aspect_; }
   [[nodiscard]] std::string_view backend() const override { return "any"; }
   Status probe() override { return done(); }
-  Result<std::string> read() override { return std::string(); }
+  Result<std::string> read() override { return now; }
   Status write(const std::string& /*value*/) override { return done(); }
   [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override { return read == wanted; }
   Result<std::string> snapshot() override { return std::string(); }
   Status restore(const std::string& /*snapshot*/) override { return done(); }
+
+  std::string now;
 
  private:
   Aspect aspect_;
@@ -44,7 +46,7 @@ struct Node {
       KnobSet set;
       set.service = name;
       for (const Aspect aspect :
-           {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks, Aspect::Cpus, Aspect::Quota}) {
+           {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks, Aspect::Cpus, Aspect::Quota, Aspect::Weight}) {
         set.knobs[aspect] = std::make_unique<AnyKnob>(aspect);
       }
       knobs.push_back(std::move(set));
@@ -74,6 +76,10 @@ TEST_P(RefusedTest, WholeAndWithTheReason) {
 }
 
 Assignment& lc(Node& node) { return node.decision.assignments[0]; }
+Limits& limits(Node& node) { return node.config.services[0].limits; }
+void has_now(Node& node, Aspect aspect, const std::string& value) {
+  dynamic_cast<AnyKnob&>(*node.knobs[0].find(aspect)).now = value;
+}
 
 INSTANTIATE_TEST_SUITE_P(
     Rules, RefusedTest,
@@ -106,12 +112,60 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"MaxCores", "above the limit max_cores 3", [](Node& n) { n.config.services[0].spec.max_cores = 3; }},
         Case{"MinWays", "below the limit min_ways 11", [](Node& n) { n.config.services[0].spec.min_ways = 11; }},
         Case{"MaxWays", "above the limit max_ways 9", [](Node& n) { n.config.services[0].spec.max_ways = 9; }},
+        Case{"QuotaBelowMinCores", "cpu_quota 1.5 is 1.5 cores, below the limit min_cores 2",
+             [](Node& n) {
+               n.config.services[0].spec.min_cores = 2;
+               lc(n).cpu_quota = 1.5;
+             }},
+        Case{"MinMba", "mba 100 is below the limit min_mba 101", [](Node& n) { limits(n).min_mba = 101; }},
+        Case{"MaxMba", "mba 100 is above the limit max_mba 90", [](Node& n) { limits(n).max_mba = 90; }},
+        Case{"MinWeight", "weight 50 is below the limit min_weight 100",
+             [](Node& n) {
+               lc(n).cpu_weight = 50;
+               limits(n).min_weight = 100;
+             }},
+        Case{"MaxWeight", "weight 500 is above the limit max_weight 100",
+             [](Node& n) {
+               lc(n).cpu_weight = 500;
+               limits(n).max_weight = 100;
+             }},
+        Case{"CoreStep", "cpus 0-3 is 2 less than now, above the limit max_core_step 1",
+             [](Node& n) {
+               limits(n).max_core_step = 1;
+               has_now(n, Aspect::Cpus, "0-5");
+             }},
+        Case{"QuotaStep", "cpu_quota 4 is 2.5 more than now, above the limit max_core_step 2",
+             [](Node& n) {
+               limits(n).max_core_step = 2;
+               lc(n).cpu_quota = 4;
+               has_now(n, Aspect::Quota, "1.5");
+             }},
+        Case{"WayStep", "way_mask 3ff is 8 more than now, above the limit max_way_step 7",
+             [](Node& n) {
+               limits(n).max_way_step = 7;
+               has_now(n, Aspect::Ways, "3");
+             }},
         Case{"NoMechanism", "way_mask 3ff cannot be set on this node: no RDT",
              [](Node& n) {
                n.knobs[0].knobs.erase(Aspect::Ways);
                n.knobs[0].missing[Aspect::Ways] = "no RDT";
              }}),
     [](const testing::TestParamInfo<Case>& one) { return one.param.name; });
+
+TEST(ValidateTest, AQuotaMayBeLessThanACoreUnlessTheOperatorSaysOne) {
+  Node node;
+  lc(node) = {"lc", {}, 0.5, {}, 0x3ff, 100};
+  EXPECT_EQ(node.why(), "accepted");
+  limits(node).min_cores_given = true;
+  EXPECT_NE(node.why().find("cpu_quota 0.5 is 0.5 cores, below the limit min_cores 1"), std::string::npos);
+}
+
+TEST(ValidateTest, TheFirstDecisionIsNoStep) {
+  Node node;
+  limits(node).max_core_step = 1;
+  limits(node).max_way_step = 1;
+  EXPECT_EQ(node.why(), "accepted");
+}
 
 TEST(ValidateTest, SparseMasksAreLegalWhereTheCacheTakesThem) {
   Node node;

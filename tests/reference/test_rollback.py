@@ -28,8 +28,12 @@ def test_ways_that_somebody_holds_exclusively_roll_back(boot: Boot) -> None:
 
 
 @on(INTEL_2S)
-def test_too_few_groups_roll_back(boot: Boot) -> None:
-    assert_rolled_back(boot, "crowded", "Out of CLOSIDs")
+def test_too_few_groups_are_refused_before_any_is_made(boot: Boot) -> None:
+    outcome = boot.transcript["crowded"]
+    assert outcome.code == 2
+    assert "the assignments need 3 cache groups, but this node has room for 2" in outcome.sentence
+    before, after = boot.transcript.state("crowded.before"), boot.transcript.state("crowded.after")
+    assert before.differences(after) == []
 
 
 @on(INTEL_20WAY, AMD_2S, OLD_KERNEL)

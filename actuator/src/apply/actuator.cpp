@@ -4,13 +4,13 @@
 #include <chrono>
 #include <cmath>
 
-#include "apply/even.h"
 #include "apply/node_state.h"
-#include "apply/plan.h"
 #include "apply/restore.h"
-#include "apply/validate.h"
 #include "base/number.h"
 #include "base/units.h"
+#include "plan/even.h"
+#include "plan/plan.h"
+#include "plan/validate.h"
 #include "resctrl/group.h"
 
 namespace osml {
@@ -70,7 +70,9 @@ Result<std::vector<Assignment>> Actuator::read() {
     assignment.service = set.service;
     if (const std::string cpus = value_of(set, Aspect::Cpus); !cpus.empty()) assignment.cpus = cpus;
     assignment.cpu_quota = parse_double(value_of(set, Aspect::Quota));
-    if (state_->journal.knows(set.service, Aspect::Weight)) {  // every group has a weight; only ours says something
+    // Every group has a weight; only ours says something.
+    const Knob* weighed = set.find(Aspect::Weight);
+    if (weighed != nullptr && state_->journal.find(set.name(*weighed)) != nullptr) {
       if (const auto weight = parse_unsigned(value_of(set, Aspect::Weight))) {
         assignment.cpu_weight = static_cast<unsigned>(*weight);
       }
@@ -102,17 +104,21 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
   if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs)) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
-  const auto changes = state_->prepare(decision);
+  if (const auto why = state_->groups_refusal(decision)) {
+    return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
+  }
+  const auto wanted = state_->wanted_of(decision);
+  const auto changes = state_->prepare(wanted);
   if (!changes) return failed(changes.error());
   std::vector<Change> plain;
   for (const Prepared& prepared : *changes) plain.push_back(prepared.change);
   const std::vector<Step> steps = plan(plain, {state_->platform.min_way_bits, state_->platform.sparse_masks});
   if (dry_run) return finish({decision.seq, OutcomeStatus::DryRun, lines_of(*changes, steps), std::nullopt});
   if (steps.empty()) {
-    state_->remember(decision);
+    if (const Status settled = state_->settle(wanted); !settled) return failed(settled.error());
     return finish({decision.seq, OutcomeStatus::Unchanged, "", std::nullopt});
   }
-  return finish(state_->commit(decision, *changes, steps));
+  return finish(state_->commit(decision, wanted, *changes, steps));
 }
 
 Status Actuator::reconcile() {
@@ -120,20 +126,22 @@ Status Actuator::reconcile() {
   const auto changed = state_->refresh();
   if (!changed) return changed.error();
   Status again = *changed ? state_->reapply() : done();
+  Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
   if (!again) return again;
+  if (!anew) return anew;
   return monitored ? followed : monitored;
 }
 
 Status Actuator::restore() {
   if (state_->options.read_only) return read_only();
   if (Status whole = state_->heal(); !whole) return whole;
-  state_->applied.clear();
-  if (state_->journal.originals.empty()) return done();
+  if (state_->journal.originals.empty() && state_->journal.applied.empty()) return done();
+  state_->journal.applied.clear();
   const auto tree = state_->lock_resctrl();
   if (!tree) return tree.error();
-  Status back = restore_all(state_->journal.originals, state_->config->roots, state_->resctrl_info());
+  Status back = restore_all(state_->journal.originals, state_->roots_to_restore(), state_->resctrl);
   if (Status saved = save_journal(state_->journal_path(), state_->journal); !saved) return saved;
   return back;
 }
@@ -152,7 +160,7 @@ Decision Actuator::even_decision() const {
 }
 
 std::string Actuator::monitor_group(const std::string& service) const {
-  if (!state_->resctrl) return {};
+  if (!state_->resctrl || state_->shares_group(service)) return {};
   const fs::path group = resctrl::group_path(state_->config->roots.resctrl, service, state_->resctrl->allocates());
   return osml::exists(group) ? group.string() : std::string();
 }

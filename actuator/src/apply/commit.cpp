@@ -24,30 +24,22 @@ std::vector<Saved> pending_of(const std::vector<Prepared>& changes, const std::v
     if (listed[step.change]) continue;
     listed[step.change] = true;
     const Prepared& prepared = changes[step.change];
-    const Change& change = prepared.change;
-    pending.push_back(
-        {{change.service, change.aspect, std::string(prepared.knob->backend()), set_of(knobs, change.service).match},
-         prepared.snapshot});
+    pending.push_back({set_of(knobs, prepared.change.service).name(*prepared.knob), prepared.snapshot});
   }
   return pending;
 }
 
 }  // namespace
 
-Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prepared>& changes,
-                                const std::vector<Step>& steps) {
+Outcome Actuator::State::commit(const Decision& decision, const std::map<std::string, Wanted>& wanted,
+                                const std::vector<Prepared>& changes, const std::vector<Step>& steps) {
   const auto tree = lock_resctrl();
   if (!tree) return nothing_done(decision, tree.error());
   const Journal before = journal;
   journal.pending = pending_of(changes, steps, knobs);
-  for (const Saved& saved : journal.pending) {
-    if (journal.knows(saved.name.service, saved.name.aspect)) continue;
-    const auto origin = set_of(knobs, saved.name.service).find(saved.name.aspect)->origin();
-    if (!origin) {
-      journal = before;
-      return nothing_done(decision, origin.error());
-    }
-    journal.originals.push_back({saved.name, *origin});
+  if (const Status noted = note_originals(wanted); !noted) {
+    journal = before;
+    return nothing_done(decision, noted.error());
   }
   if (const Status saved = save_journal(journal_path(), journal); !saved) {
     journal = before;
@@ -57,6 +49,7 @@ Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prep
   // After a failed undo the transaction stays in the journal: the next call or start tries again to undo it.
   if (execution.ending == Ending::Failed) return {decision.seq, OutcomeStatus::Failed, execution.message, std::nullopt};
   if (execution.ending == Ending::RolledBack) journal = before;
+  if (execution.ending == Ending::Applied) remember(wanted);
   journal.pending.clear();
   std::string message = execution.message;
   if (const Status saved = save_journal(journal_path(), journal); !saved) {
@@ -64,7 +57,6 @@ Outcome Actuator::State::commit(const Decision& decision, const std::vector<Prep
         (message.empty() ? "" : "; ") + saved.error().message + "; a restart of the agent will undo this decision";
   }
   if (execution.ending == Ending::RolledBack) return {decision.seq, OutcomeStatus::RolledBack, message, std::nullopt};
-  remember(decision);
   return {decision.seq, OutcomeStatus::Applied, message, std::nullopt};
 }
 

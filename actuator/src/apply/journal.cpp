@@ -6,13 +6,16 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "domain/forms.h"
+
 namespace osml {
 
 namespace {
 
 using Json = nlohmann::json;
 
-constexpr int version = 1;
+constexpr int version = 2;
+constexpr int former_version = 1;  // without inodes, boot id and what was applied
 
 std::optional<Aspect> aspect_named(const std::string& name) {
   const auto* const found =
@@ -34,29 +37,75 @@ Json to_json(const std::vector<Saved>& list) {
                      {"backend", saved.name.backend},
                      {"match", to_json(saved.name.match)},
                      {"snapshot", saved.snapshot}});
+    if (saved.name.cgroup_inode) array.back()["cgroup_inode"] = *saved.name.cgroup_inode;
   }
   return array;
 }
 
-// Throws nlohmann's exceptions where a key is missing or of another type; load_journal catches them.
-Saved saved_of(const Json& json) {
-  Saved saved;
-  saved.name.service = json.at("service").get<std::string>();
-  const auto aspect = aspect_named(json.at("knob").get<std::string>());
-  if (!aspect) throw Json::other_error::create(0, "unknown knob " + json.at("knob").dump(), &json);
-  saved.name.aspect = *aspect;
-  saved.name.backend = json.at("backend").get<std::string>();
-  const Json& match = json.at("match");
-  if (match.contains("cgroup")) saved.name.match.cgroup = match.at("cgroup").get<std::string>();
-  if (match.contains("pid_file")) saved.name.match.pid_file = match.at("pid_file").get<std::string>();
-  if (match.contains("pids")) saved.name.match.pids = match.at("pids").get<std::vector<int>>();
-  saved.snapshot = json.at("snapshot").get<std::string>();
-  return saved;
+Json to_json(const std::vector<Applied>& list) {
+  Json array = Json::array();
+  for (const Applied& applied : list) {
+    Json values = Json::object();
+    for (const auto& [aspect, value] : applied.values) values[std::string(name_of(aspect))] = value;
+    array.push_back({{"service", applied.service},
+                     {"match", to_json(applied.match)},
+                     {"there", applied.there},
+                     {"values", values}});
+    if (applied.cgroup_inode) array.back()["cgroup_inode"] = *applied.cgroup_inode;
+  }
+  return array;
 }
 
-std::vector<Saved> list_of(const Json& json) {
-  std::vector<Saved> list;
-  for (const Json& entry : json) list.push_back(saved_of(entry));
+// The functions below throw nlohmann's exceptions where a key is missing, of another type or no sense; load_journal
+// catches them.
+Json::other_error nonsense(const std::string& what, const Json& json) {
+  return Json::other_error::create(0, what, &json);
+}
+
+std::string service_of(const Json& json) {
+  std::string service = json.at("service").get<std::string>();
+  if (!is_name(service)) throw nonsense("no name of a service: " + json.at("service").dump(), json);
+  return service;
+}
+
+// Whoever could write the journal must not name files outside of the cgroup tree.
+Match match_of(const Json& json) {
+  Match match;
+  if (json.contains("cgroup")) match.cgroup = json.at("cgroup").get<std::string>();
+  if (match.cgroup && !stays_below(*match.cgroup)) throw nonsense("no path below the cgroup root", json);
+  if (json.contains("pid_file")) match.pid_file = json.at("pid_file").get<std::string>();
+  if (json.contains("pids")) match.pids = json.at("pids").get<std::vector<int>>();
+  return match;
+}
+
+Aspect aspect_of(const std::string& name, const Json& json) {
+  const auto aspect = aspect_named(name);
+  if (!aspect) throw nonsense("unknown knob " + name, json);
+  return *aspect;
+}
+
+std::optional<std::uint64_t> inode_of(const Json& json) {
+  return json.contains("cgroup_inode") ? std::optional(json.at("cgroup_inode").get<std::uint64_t>()) : std::nullopt;
+}
+
+Applied applied_of(const Json& json) {
+  Applied applied{service_of(json), match_of(json.at("match")), json.at("there").get<bool>(), inode_of(json), {}};
+  for (const auto& value : json.at("values").items()) {
+    applied.values[aspect_of(value.key(), json)] = value.value().get<std::string>();
+  }
+  return applied;
+}
+
+Saved saved_of(const Json& json) {
+  return {{service_of(json), aspect_of(json.at("knob").get<std::string>(), json), json.at("backend").get<std::string>(),
+           match_of(json.at("match")), inode_of(json)},
+          json.at("snapshot").get<std::string>()};
+}
+
+template <class T>
+std::vector<T> list_of(const Json& json, T (*read)(const Json&)) {
+  std::vector<T> list;
+  for (const Json& entry : json) list.push_back(read(entry));
   return list;
 }
 
@@ -69,9 +118,16 @@ Error broken(const fs::path& path, const std::string& why) {
 
 }  // namespace
 
-bool Journal::knows(const std::string& service, Aspect aspect) const {
-  return std::any_of(originals.begin(), originals.end(),
-                     [&](const Saved& saved) { return saved.name.service == service && saved.name.aspect == aspect; });
+const Saved* Journal::find(const KnobName& name) const {
+  const auto found =
+      std::find_if(originals.begin(), originals.end(), [&](const Saved& saved) { return same_knob(saved.name, name); });
+  return found == originals.end() ? nullptr : &*found;
+}
+
+const Applied* Journal::applied_to(const std::string& service) const {
+  const auto found =
+      std::find_if(applied.begin(), applied.end(), [&](const Applied& one) { return one.service == service; });
+  return found == applied.end() ? nullptr : &*found;
 }
 
 Result<Journal> load_journal(const fs::path& path) {
@@ -80,16 +136,24 @@ Result<Journal> load_journal(const fs::path& path) {
   if (!text) return text.error();
   try {
     const Json json = Json::parse(*text);
-    if (json.at("version").get<int>() != version) return broken(path, "another version of the format");
-    return Journal{list_of(json.at("originals")), list_of(json.at("pending"))};
+    const int written = json.at("version").get<int>();
+    if (written != version && written != former_version) return broken(path, "another version of the format");
+    Journal journal{list_of(json.at("originals"), saved_of), list_of(json.at("pending"), saved_of), {}, {}};
+    if (written == former_version) return journal;
+    journal.applied = list_of(json.at("applied"), applied_of);
+    journal.boot_id = json.at("boot_id").get<std::string>();
+    return journal;
   } catch (const Json::exception& problem) {
     return broken(path, problem.what());
   }
 }
 
 Status save_journal(const fs::path& path, const Journal& journal) {
-  const Json json = {
-      {"version", version}, {"originals", to_json(journal.originals)}, {"pending", to_json(journal.pending)}};
+  const Json json = {{"version", version},
+                     {"boot_id", journal.boot_id},
+                     {"originals", to_json(journal.originals)},
+                     {"pending", to_json(journal.pending)},
+                     {"applied", to_json(journal.applied)}};
   // Paths of cgroups may hold any byte; a replacement character is better than no journal.
   return write_atomically(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }

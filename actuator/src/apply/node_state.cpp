@@ -2,11 +2,10 @@
 
 #include <algorithm>
 
-#include "apply/restore.h"
 #include "base/lock.h"
-#include "base/trust.h"
 #include "base/units.h"
 #include "config/trusted_file.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -46,13 +45,33 @@ Result<bool> Actuator::State::refresh() {
   if (!cpus) return cpus.error();
   if (topology.cpus != *cpus) topology = read_topology(*config, *cpus);
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
+  set_group_room(now);
   if (const Status read = read_curve(); !read) return read.error();
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
+  for (const KnobSet& set : knobs) {
+    if (set.weak_cpus.empty()) continue;
+    missing["cpuset." + set.service] =
+        "weak: only their affinity binds the tasks to CPUs, and they can change it; " + set.weak_cpus;
+  }
+  for (const ServiceConfig& service : config->services) {
+    if (!resctrl || !resctrl->monitor || !shares_group(service.spec.name)) continue;
+    missing["llc_monitoring." + service.spec.name] = "the service shares a cache group, so nobody counts it alone";
+  }
   const bool changed = now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform);
   platform = std::move(now);
   return changed;
+}
+
+// The root group counts as one for those who ask.
+void Actuator::State::set_group_room(Platform& now) {
+  group_room.reset();
+  if (!resctrl || !resctrl->allocates()) return;
+  std::set<std::string> ours;
+  for (const ServiceConfig& service : config->services) ours.insert(osml::resctrl::group_name(service.spec.name));
+  group_room = osml::resctrl::room_for_groups(config->roots.resctrl, *resctrl, ours);
+  now.max_groups = *group_room + 1;
 }
 
 std::optional<resctrl::Info> Actuator::State::resctrl_info() const {
@@ -62,58 +81,6 @@ std::optional<resctrl::Info> Actuator::State::resctrl_info() const {
 Result<Fd> Actuator::State::lock_resctrl() const {
   if (!resctrl) return Fd();
   return lock_exclusive(config->roots.resctrl, lock_patience);
-}
-
-Status Actuator::State::take_over() {
-  if (Status prepared = prepare_state_directory(config->state_dir); !prepared) return prepared;
-  auto held = lock_file(config->state_dir / "lock", std::chrono::milliseconds(0));
-  if (!held && held.error().kind == ErrorKind::Busy) {
-    return Error{ErrorKind::Busy,
-                 "another osml-agent uses state_dir " + config->state_dir.string() +
-                     "; stop that agent, or set another state_dir",
-                 0};
-  }
-  if (!held) return held.error();
-  lock = std::move(*held);
-  auto loaded = load_journal(journal_path());
-  if (!loaded) return loaded.error();
-  journal = std::move(*loaded);
-  return heal();
-}
-
-Status Actuator::State::heal() {
-  if (journal.pending.empty()) return done();
-  const auto tree = lock_resctrl();
-  if (!tree) return tree.error();
-  const std::size_t steps = journal.pending.size();
-  const Status undone = restore_all(journal.pending, config->roots, resctrl_info());
-  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
-  if (!undone) return undone.error().wrap("cannot undo the interrupted transaction");
-  healed = "the agent undid " + std::to_string(steps) + " settings of an interrupted transaction";
-  return done();
-}
-
-Result<std::vector<Prepared>> Actuator::State::prepare(const Decision& decision) {
-  std::vector<Prepared> changes;
-  for (const Assignment& assignment : decision.assignments) {
-    const auto set = std::find_if(knobs.begin(), knobs.end(),
-                                  [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
-    for (const auto& [aspect, wanted] : wanted_of(assignment)) {
-      Knob* knob = set->find(aspect);
-      if (knob == nullptr) continue;  // the service is not there at the moment (see validate)
-      const auto now = knob->read();
-      if (!now) return now.error().wrap(assignment.service);
-      if (knob->same(*now, wanted)) continue;
-      const auto snapshot = knob->snapshot();
-      if (!snapshot) return snapshot.error().wrap(assignment.service);
-      changes.push_back({{assignment.service, aspect, *now, wanted}, knob, *snapshot});
-    }
-  }
-  return changes;
-}
-
-void Actuator::State::remember(const Decision& decision) {
-  for (const Assignment& assignment : decision.assignments) applied[assignment.service] = wanted_of(assignment);
 }
 
 Status Actuator::State::read_curve() {
@@ -150,11 +117,15 @@ void Actuator::State::set_throttle(Platform& now) const {
   now.mba = MbaRange{least_mbps, std::max(least_mbps, static_cast<unsigned>(most)), 0, "mbps"};
 }
 
+// A group always has both: what the decision does not say is as in the root group, where the service was found.
 Wanted Actuator::State::wanted_of(const Assignment& assignment) const {
-  if (!curve || !assignment.mba) return wanted_values(assignment);
-  Assignment translated = assignment;
-  translated.mba = curve->setting_for(*assignment.mba / mb_per_gb);
-  return wanted_values(translated);
+  Assignment whole = assignment;
+  if (curve && assignment.mba) whole.mba = curve->setting_for(*assignment.mba / mb_per_gb);
+  if ((whole.way_mask || whole.mba) && resctrl) {
+    if (!whole.way_mask && resctrl->l3) whole.way_mask = resctrl->l3->found;
+    if (!whole.mba && resctrl->mb) whole.mba = resctrl->mb->found;
+  }
+  return wanted_values(whole);
 }
 
 }  // namespace osml

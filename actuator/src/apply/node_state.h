@@ -3,6 +3,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,6 @@
 #include "apply/crash_point.h"
 #include "apply/journal.h"
 #include "apply/transaction.h"
-#include "apply/wanted.h"
 #include "bandwidth/mba_curve.h"
 #include "node/knobs.h"
 #include "node/platform.h"
@@ -28,8 +28,8 @@ struct Actuator::State {
   std::vector<Mechanism> mechanisms;
   std::map<std::string, std::string> missing;
   std::string healed;
-  Journal journal;
-  std::map<std::string, Wanted> applied;  // service -> what the last decision set
+  Journal journal;                     // as it is on the disk, up to the call that is under way
+  std::optional<unsigned> group_room;  // cache groups that the agent may have; none = it makes none
   CrashPoint crash;
   std::optional<MbaCurve> curve;  // decisions are in MB/s, the kernel's settings are not
 
@@ -38,22 +38,48 @@ struct Actuator::State {
   // Lock of state_dir, journal, and undoing what a crash left behind.
   Status take_over();
   Status heal();
+  // Forgets what a reboot has undone, and says so.
+  Status drop_stale();
+  // Restores what was set for services that the configuration no longer has, or has elsewhere or by another backend.
+  Status restore_strays();
+  [[nodiscard]] bool is_stray(const KnobName& name) const;
+  void say(const std::string& sentence);  // into `healed`
+  // Where restoring looks: budgets are also there where the regulator is off by now.
+  [[nodiscard]] Roots roots_to_restore() const;
   [[nodiscard]] fs::path journal_path() const { return config->state_dir / "journal.json"; }
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
   // Reads bandwidth.curve, where one is configured and the kernel's unit is the curve's.
   Status read_curve();
+  void set_group_room(Platform& now);
   // The range of throttles that decisions may use.
   void set_throttle(Platform& now) const;
   // What the knobs get: an assignment in the kernel's units.
   [[nodiscard]] Wanted wanted_of(const Assignment& assignment) const;
 
-  Result<std::vector<Prepared>> prepare(const Decision& decision);
+  // What each service's knobs get, with groups shared where there are too few.
+  [[nodiscard]] std::map<std::string, Wanted> wanted_of(const Decision& decision) const;
+  // One sentence where the decision needs more cache groups than there are.
+  [[nodiscard]] std::optional<std::string> groups_refusal(const Decision& decision) const;
+  // Services whose traffic the agent itself counts, so that nobody else may be in their group.
+  [[nodiscard]] std::set<std::string> alone() const;
+  // Another service is in the cache group of this one.
+  [[nodiscard]] bool shares_group(const std::string& service) const;
+  Result<std::vector<Prepared>> prepare(const std::map<std::string, Wanted>& wanted) const;
+  [[nodiscard]] bool keeps_group(Aspect aspect) const;
+  // Adds what is found to the journal, for every knob that is to be set and was not set before.
+  Status note_originals(const std::map<std::string, Wanted>& wanted);
   // Writes the journal, executes, settles the journal.
-  Outcome commit(const Decision& decision, const std::vector<Prepared>& changes, const std::vector<Step>& steps);
-  void remember(const Decision& decision);
+  Outcome commit(const Decision& decision, const std::map<std::string, Wanted>& wanted,
+                 const std::vector<Prepared>& changes, const std::vector<Step>& steps);
+  // A decision that changes nothing may be the first to name a setting, or the last.
+  Status settle(const std::map<std::string, Wanted>& wanted);
+  void remember(const std::map<std::string, Wanted>& wanted);
   Status reapply();
+  // A service that was started anew has none of what the last decision set.
+  Status follow_cgroups();
+  Status set_again(const KnobSet& set, const Wanted& values);
   Status follow_tasks();
   Status monitor_only_groups();
 };

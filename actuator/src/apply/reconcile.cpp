@@ -1,5 +1,8 @@
 // What happens between decisions: threads are born, CPUs and cache domains come and go.
+#include <algorithm>
+
 #include "apply/node_state.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -18,12 +21,46 @@ Status Actuator::State::reapply() {
   const auto tree = lock_resctrl();
   if (!tree) return tree.error();
   for (const KnobSet& set : knobs) {
-    for (const auto& [aspect, value] : applied[set.service]) {
-      Knob* knob = set.find(aspect);
-      if (knob == nullptr) continue;
-      const auto now = knob->read();
-      if (now && !knob->same(*now, value)) note(first, knob->write(value));
+    if (const Applied* applied = journal.applied_to(set.service)) note(first, set_again(set, applied->values));
+  }
+  return first;
+}
+
+// Everything that differs from what was applied.
+Status Actuator::State::set_again(const KnobSet& set, const Wanted& values) {
+  Status first = done();
+  for (const auto& [aspect, value] : values) {
+    Knob* knob = set.find(aspect);
+    if (knob == nullptr) continue;
+    const auto now = knob->read();
+    if (now && !knob->same(*now, value)) note(first, knob->write(value));
+  }
+  return first;
+}
+
+// The originals of the new cgroup are in the journal before anything is written. Where a write fails, the next interval
+// tries again.
+Status Actuator::State::follow_cgroups() {
+  Status first = done();
+  for (const KnobSet& set : knobs) {
+    const Applied* known = journal.applied_to(set.service);
+    if (known == nullptr || !set.match.cgroup) continue;
+    const bool same = known->there == !set.absent && known->cgroup_inode == set.cgroup_inode;
+    if (same || !set.looked_at) continue;
+    Applied fresh = *known;
+    fresh.there = !set.absent;
+    fresh.cgroup_inode = set.cgroup_inode;
+    if (!set.absent) {
+      const Journal before = journal;
+      Status noted = note_originals({{set.service, fresh.values}});
+      if (noted) noted = save_journal(journal_path(), journal);
+      if (!noted) journal = before;
+      const Status written = noted ? set_again(set, fresh.values) : noted;
+      note(first, written);
+      if (!written) continue;
     }
+    *std::find(journal.applied.begin(), journal.applied.end(), *journal.applied_to(set.service)) = fresh;
+    note(first, save_journal(journal_path(), journal));
   }
   return first;
 }
@@ -31,7 +68,9 @@ Status Actuator::State::reapply() {
 Status Actuator::State::follow_tasks() {
   Status first = done();
   for (const KnobSet& set : knobs) {
-    for (const auto& [aspect, value] : applied[set.service]) {
+    const Applied* applied = journal.applied_to(set.service);
+    if (applied == nullptr) continue;
+    for (const auto& [aspect, value] : applied->values) {
       if (Knob* knob = set.find(aspect)) note(first, knob->reconcile(value));
     }
   }
@@ -45,19 +84,18 @@ Status Actuator::State::monitor_only_groups() {
   Status first = done();
   for (const KnobSet& set : knobs) {
     Knob* group = set.find(Aspect::Group);
+    Knob* tasks = set.find(Aspect::Tasks);
     const auto now = group == nullptr ? Result<std::string>(std::string()) : group->read();
-    if (group == nullptr || !now) continue;
-    if (!journal.knows(set.service, Aspect::Group)) {
-      for (const Aspect aspect : {Aspect::Group, Aspect::Tasks}) {
-        const auto origin = set.find(aspect)->origin();
-        if (!origin) return origin.error();
-        journal.originals.push_back({{set.service, aspect, "resctrl", set.match}, *origin});
-      }
+    if (group == nullptr || tasks == nullptr || !now) continue;
+    const Wanted watched = {{Aspect::Group, "present"}, {Aspect::Tasks, osml::resctrl::group_name(set.service)}};
+    const std::size_t known = journal.originals.size();
+    if (Status noted = note_originals({{set.service, watched}}); !noted) return noted;
+    if (journal.originals.size() != known) {
       if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
     }
     const Status made = now->empty() ? group->write("present") : done();
     note(first, made);
-    if (made) applied[set.service][Aspect::Tasks] = "in";
+    if (made) note(first, tasks->reconcile(watched.at(Aspect::Tasks)));
   }
   return first;
 }

@@ -4,6 +4,8 @@
 #include <set>
 #include <thread>
 
+#include "apply/restore.h"
+
 namespace osml {
 
 namespace {
@@ -28,6 +30,7 @@ Status verify(Knob& knob, const std::string& value) {
 }
 
 Status perform(const Prepared& prepared, const Step& step) {
+  if (prepared.change.found) return put_back(*prepared.knob, *prepared.change.found);
   if (Status written = prepared.knob->write(step.value); !written) return written;
   return verify(*prepared.knob, step.value);
 }
@@ -39,10 +42,15 @@ std::string undo(const std::vector<Prepared>& changes, const std::vector<Step>& 
   for (std::size_t index = touched; index-- > 0;) {
     const Prepared& prepared = changes[steps[index].change];
     if (!undone.insert(steps[index].change).second) continue;
-    if (const Status back = prepared.knob->restore(prepared.snapshot); !back) {
+    if (const Status back = put_back(*prepared.knob, prepared.snapshot); !back) {
       left += (left.empty() ? "" : "; ") + prepared.change.service + ": " +
               std::string(name_of(prepared.change.aspect)) + ": " + back.error().message;
     }
+  }
+  // Threads whose group came back only behind their own turn.
+  for (const std::size_t index : undone) {
+    const Prepared& prepared = changes[index];
+    if (prepared.change.aspect == Aspect::Tasks) (void)put_back(*prepared.knob, prepared.snapshot);
   }
   return left;
 }

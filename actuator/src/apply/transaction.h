@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "apply/crash_point.h"
-#include "apply/plan.h"
 #include "base/knob.h"
+#include "plan/plan.h"
 
 namespace osml {
 

@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -126,6 +127,18 @@ Result<std::vector<std::string>> list_directory(const fs::path& path) {
 bool exists(const fs::path& path) {
   std::error_code code;
   return fs::exists(path, code);
+}
+
+Result<bool> present(const fs::path& path) {
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) == 0) return true;
+  if (errno == ENOENT || errno == ENOTDIR || errno == ENODEV) return false;
+  return errno_error(errno, "cannot look at " + path.string());
+}
+
+bool stays_below(const fs::path& path) {
+  return path.is_relative() &&
+         std::none_of(path.begin(), path.end(), [](const fs::path& part) { return part == ".."; });
 }
 
 std::vector<std::string_view> split_lines(std::string_view text) {

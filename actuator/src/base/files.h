@@ -44,8 +44,12 @@ Status write_atomically(const fs::path& path, std::string_view text);
 Result<unsigned long long> read_number(const fs::path& path);
 // Names in a directory, sorted, without "." and "..".
 Result<std::vector<std::string>> list_directory(const fs::path& path);
-// True where the path exists (any type).
+// True where the path exists (any type); also false where nobody can tell.
 bool exists(const fs::path& path);
+// The same where the difference matters: gone (ENOENT, ENOTDIR, ENODEV) is false, everything else an error.
+Result<bool> present(const fs::path& path);
+// A path that leads to nothing outside of the directory that it is put behind: relative, without "..".
+bool stays_below(const fs::path& path);
 // Lines of a text; the last one needs no newline; empty text has none.
 std::vector<std::string_view> split_lines(std::string_view text);
 // Without white space at both ends.

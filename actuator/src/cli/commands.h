@@ -46,7 +46,8 @@ struct Calibration {
   unsigned points = 20;
 };
 Status calibrate_mba(const Options& options, const Calibration& calibration, std::ostream& out);
-// Back to what was found.
-Status restore(const Options& options, std::ostream& out);
+// Back to what was found. `obey_on_exit`: only where on_exit says so, for a service manager that runs it after every
+// end of the daemon.
+Status restore(const Options& options, bool obey_on_exit, std::ostream& out);
 
 }  // namespace osml::cli

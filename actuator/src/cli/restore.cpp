@@ -8,9 +8,10 @@
 
 namespace osml::cli {
 
-Status restore(const Options& options, std::ostream& out) {
+Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
   const auto config = load(options);
   if (!config) return config.error();
+  if (obey_on_exit && config->on_exit == OnExit::Leave) return done();
   if (options.dry_run) {
     const auto journal = load_journal(config->state_dir / "journal.json");
     if (!journal) return journal.error();

@@ -33,8 +33,8 @@ ErrorKind kind_of(CURLcode code) {
 
 }  // namespace
 
-void bind_connection(CURL* curl, double timeout_s) {
-  const long milliseconds = std::max(1L, std::lround(timeout_s * 1000));
+void bind_connection(CURL* curl, const HttpLimits& limits) {
+  const long milliseconds = std::max(1L, std::lround(limits.timeout_s * 1000));
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, milliseconds);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, milliseconds);
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
@@ -45,6 +45,9 @@ void bind_connection(CURL* curl, double timeout_s) {
   // A proxy of whoever started the daemon must not see what the node reports.
   curl_easy_setopt(curl, CURLOPT_PROXY, "");
   curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+  if (!limits.tls.ca.empty()) curl_easy_setopt(curl, CURLOPT_CAINFO, limits.tls.ca.c_str());
+  if (!limits.tls.client_cert.empty()) curl_easy_setopt(curl, CURLOPT_SSLCERT, limits.tls.client_cert.c_str());
+  if (!limits.tls.client_key.empty()) curl_easy_setopt(curl, CURLOPT_SSLKEY, limits.tls.client_key.c_str());
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "osml-agent/" OSML_VERSION);
 }
 

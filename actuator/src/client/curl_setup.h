@@ -15,8 +15,8 @@ namespace osml {
 using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 using CurlWords = std::array<char, CURL_ERROR_SIZE>;  // where libcurl writes why it failed
 
-// Time, protocols, no redirects, no proxy of the environment.
-void bind_connection(CURL* curl, double timeout_s);
+// Time, protocols, certificates, no redirects, no proxy of the environment.
+void bind_connection(CURL* curl, const HttpLimits& limits);
 // Of a request with a JSON body. `token` empty = no Authorization header.
 HeaderList json_headers(const std::string& token);
 // The body is not copied: it must live until the request is done.

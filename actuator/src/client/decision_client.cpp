@@ -4,6 +4,8 @@
 #include <cerrno>
 
 #include "base/number.h"
+#include "base/printable.h"
+#include "base/trust.h"
 #include "client/server_words.h"
 #include "config/trusted_file.h"
 #include "domain/json.h"
@@ -12,6 +14,7 @@ namespace osml {
 
 namespace {
 
+constexpr std::size_t longest_complaint = 500;
 constexpr const char* is_it_the_server = "check that server.url is the address of the osml server";
 
 // Nothing came back, and what the operator can do about it.
@@ -39,17 +42,60 @@ AskError failed_status(const HttpAnswer& answer, const std::string& url) {
   return error;
 }
 
+// What the server says goes into log and audit log. It may say little and on one line, so that it can neither fill a
+// disk nor push out what stands there, nor write lines that are not its own.
+void tame(Decision& decision) {
+  constexpr std::size_t most_reasons = 24;
+  constexpr std::size_t longest_reason = 300;
+  constexpr std::size_t longest_name = 100;
+  decision.policy = printable(decision.policy, longest_name);
+  if (decision.infeasible) decision.infeasible = printable(*decision.infeasible, longest_reason);
+  if (decision.reasons.size() > most_reasons) {
+    const std::size_t more = decision.reasons.size() - most_reasons;
+    decision.reasons.resize(most_reasons);
+    decision.reasons.push_back({"and " + std::to_string(more) + " more reasons", std::nullopt});
+  }
+  for (Reason& reason : decision.reasons) {
+    reason.text = printable(reason.text, longest_reason);
+    if (reason.service) reason.service = printable(*reason.service, longest_name);
+  }
+}
+
 bool is_json(const HttpAnswer& answer) {
   return answer.content_type.empty() || answer.content_type.find("json") != std::string::npos;
 }
 
 }  // namespace
 
+TlsFiles paths_of(const ServerConfig& server) {
+  const auto text = [](const std::optional<fs::path>& path) { return path ? path->string() : std::string(); };
+  return {text(server.ca_file), text(server.client_cert_file), text(server.client_key_file)};
+}
+
+Status check_tls_files(const ServerConfig& server) {
+  const std::pair<const std::optional<fs::path>&, const char*> files[] = {
+      {server.ca_file, "server.ca_file"},
+      {server.client_cert_file, "server.client_cert_file"},
+      {server.client_key_file, "server.client_key_file"}};
+  for (const auto& [path, name] : files) {
+    if (!path) continue;
+    if (const auto text = read_trusted(*path, name); !text) return text.error();
+  }
+  return server.client_key_file ? refuse_readable(*server.client_key_file, "server.client_key_file") : done();
+}
+
+bool sends_token_in_the_clear(const ServerConfig& server) {
+  if (!server.token_file || !server.url.starts_with("http://")) return false;
+  const std::string_view rest = std::string_view(server.url).substr(std::string_view("http://").size());
+  const std::string_view host = rest.substr(0, rest.find_first_of(":/"));
+  return host != "localhost" && !host.starts_with("127.") && !rest.starts_with("[::1]");
+}
+
 DecisionClient::DecisionClient(const ServerConfig& server, std::string token)
     : url_(server.url + "/v1/decisions"),
       timeout_s_(server.timeout_s),
       token_(std::move(token)),
-      http_({.timeout_s = server.timeout_s}) {}
+      http_({.timeout_s = server.timeout_s, .tls = paths_of(server)}) {}
 
 Answer DecisionClient::ask(const Observation& observation) {
   const auto response = http_.post_json(url_, dump(observation), token_);
@@ -64,7 +110,8 @@ Answer DecisionClient::ask(const Observation& observation) {
   }
   auto decision = parse_decision(answer.body);
   if (!decision) {
-    return AskError{AskFailure::Broken, url_ + " sent an invalid decision: " + decision.error().message, std::nullopt};
+    const std::string why = printable(decision.error().message, longest_complaint);
+    return AskError{AskFailure::Broken, url_ + " sent an invalid decision: " + why, std::nullopt};
   }
   // An answer to another question, from a cache or a mixed-up proxy, must never be applied.
   if (decision->seq != observation.seq || decision->node != observation.node) {
@@ -73,6 +120,7 @@ Answer DecisionClient::ask(const Observation& observation) {
                         ", expected node '" + observation.node + "' seq " + std::to_string(observation.seq),
                     std::nullopt};
   }
+  tame(*decision);
   return {std::move(decision).value(), answer.body};
 }
 
@@ -80,6 +128,7 @@ Result<std::string> read_token(const ServerConfig& server) {
   if (!server.token_file) return std::string();
   const auto text = read_trusted(*server.token_file, "server.token_file");
   if (!text) return text.error();
+  if (Status secret = refuse_readable(*server.token_file, "server.token_file"); !secret) return secret.error();
   std::string token(trim(*text));
   const bool printable = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
   if (token.empty() || !printable) {

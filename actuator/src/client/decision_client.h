@@ -66,8 +66,15 @@ class DecisionClient : public DecisionSource {
   HttpConnection http_;
 };
 
+// Where the operator's certificates and key are.
+TlsFiles paths_of(const ServerConfig& server);
+// Refuses those that others can change, and a key that all users can read.
+Status check_tls_files(const ServerConfig& server);
+// The token would cross a network in the clear.
+bool sends_token_in_the_clear(const ServerConfig& server);
+
 // Text of server.token_file without white space around it; empty where none is configured. Refuses files that
-// everybody can write and tokens that would break the header.
+// others can change or all users can read, and tokens that would break the header.
 Result<std::string> read_token(const ServerConfig& server);
 
 }  // namespace osml

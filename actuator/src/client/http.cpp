@@ -9,7 +9,7 @@ namespace osml {
 HttpConnection::HttpConnection(HttpLimits limits) : limits_(limits), curl_(curl_easy_init(), curl_easy_cleanup) {
   CURL* curl = curl_.get();
   if (curl == nullptr) return;
-  bind_connection(curl, limits.timeout_s);
+  bind_connection(curl, limits);
   curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, &HttpConnection::receive);
   curl_easy_setopt(curl, CURLOPT_WRITEDATA, this);
 }
@@ -23,12 +23,6 @@ std::size_t HttpConnection::receive(char* data, std::size_t size, std::size_t co
   }
   connection.answer_.body.append(data, bytes);
   return bytes;
-}
-
-Result<const HttpAnswer*> HttpConnection::get(const std::string& url) {
-  if (!curl_) return Error{ErrorKind::Capacity, "libcurl could not be initialised"};
-  curl_easy_setopt(curl_.get(), CURLOPT_HTTPGET, 1L);
-  return perform(url);
 }
 
 Result<const HttpAnswer*> HttpConnection::post_json(const std::string& url, const std::string& body,

@@ -12,9 +12,15 @@
 
 namespace osml {
 
+// Whose certificates are believed, and our own; empty = the system's, none.
+struct TlsFiles {
+  std::string ca, client_cert, client_key;
+};
+
 struct HttpLimits {
   double timeout_s = 0.5;  // wall time for everything: name, connection, answer
   std::size_t max_bytes = std::size_t{1} << 20U;
+  TlsFiles tls = {};
 };
 
 struct HttpAnswer {
@@ -35,7 +41,6 @@ class HttpConnection {
 
   // The answer lives until the next call. Errors are about the way there (refused, too slow, too long); any status is
   // an answer.
-  Result<const HttpAnswer*> get(const std::string& url);
   // `token` goes into the Authorization header; empty = none.
   Result<const HttpAnswer*> post_json(const std::string& url, const std::string& body, const std::string& token);
 

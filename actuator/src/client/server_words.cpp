@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/printable.h"
+
 namespace osml {
 
 std::optional<std::string> server_message(const std::string& body) {
@@ -13,7 +15,7 @@ std::optional<std::string> server_message(const std::string& body) {
   std::string text = error["message"].get<std::string>();
   if (error.contains("hint") && error["hint"].is_string()) text += " (" + error["hint"].get<std::string>() + ")";
   constexpr std::size_t longest = 500;
-  return text.substr(0, longest);
+  return printable(text, longest);
 }
 
 }  // namespace osml

@@ -40,7 +40,7 @@ HttpUpload::HttpUpload(HttpLimits limits)
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, &HttpUpload::set_timer);
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERDATA, this);
-  bind_connection(easy_.get(), limits.timeout_s);
+  bind_connection(easy_.get(), limits);
   curl_easy_setopt(easy_.get(), CURLOPT_WRITEFUNCTION, &HttpUpload::receive);
   curl_easy_setopt(easy_.get(), CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy_.get(), CURLOPT_ERRORBUFFER, words_.data());

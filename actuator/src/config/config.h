@@ -17,6 +17,7 @@ struct ServerConfig {
   std::string url;  // http(s)://host[:port][/prefix], no trailing slash
   double timeout_s = 0.5;
   std::optional<fs::path> token_file;
+  std::optional<fs::path> ca_file, client_cert_file, client_key_file;
   bool experiences = true;  // send what came of the decisions, for online learning
 };
 
@@ -77,8 +78,17 @@ struct LatencySource {
   double max_age_s = 3.0;
 };
 
+// What decisions may set, beyond cores and ways, which policies know of too (Service).
+struct Limits {
+  bool min_cores_given = false;                    // else a quota may be less than the one core that is the default
+  std::optional<unsigned> min_mba, max_mba;        // in the platform's unit
+  std::optional<unsigned> min_weight, max_weight;  // cgroup v2 scale
+  std::optional<unsigned> max_core_step, max_way_step;  // how much one decision may give or take
+};
+
 struct ServiceConfig {
   Service spec;  // the operator's part: name, kind, target, limits; nothing measured
+  Limits limits = {};
   Match match;
   std::optional<LatencySource> latency;
   std::optional<fs::path> counters_file;

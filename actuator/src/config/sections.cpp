@@ -15,7 +15,9 @@ constexpr NumberRange hint_range{0, 1e9, true, "a number above 0"};
 }  // namespace
 
 ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems& problems) {
-  YamlSection section(node, "server", problems, {"url", "timeout_s", "token_file", "experiences"});
+  YamlSection section(
+      node, "server", problems,
+      {"url", "timeout_s", "token_file", "ca_file", "client_cert_file", "client_key_file", "experiences"});
   ServerConfig server;
   if (const auto url = section.text("url")) {
     server.url = *url;
@@ -31,6 +33,13 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
   }
   server.timeout_s = section.number("timeout_s", timeout_range).value_or(server.timeout_s);
   server.token_file = section.file("token_file", base);
+  server.ca_file = section.file("ca_file", base);
+  server.client_cert_file = section.file("client_cert_file", base);
+  server.client_key_file = section.file("client_key_file", base);
+  if (server.client_cert_file.has_value() != server.client_key_file.has_value()) {
+    section.problem(server.client_cert_file ? "client_cert_file" : "client_key_file",
+                    "expected client_cert_file and client_key_file together");
+  }
   server.experiences = section.choice("experiences", {"on", "off"}).value_or("on") == "on";
   return server;
 }

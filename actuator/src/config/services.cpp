@@ -114,18 +114,37 @@ LatencySource read_latency(const YAML::Node& node, const std::string& path, cons
   return source;
 }
 
-void read_limits(const YAML::Node& node, const std::string& path, Service& service, Problems& problems) {
-  YamlSection section(node, path, problems, {"min_cores", "max_cores", "min_ways", "max_ways"});
+void check_order(YamlSection& section, const char* least, const char* most, std::optional<unsigned> low,
+                 std::optional<unsigned> high) {
+  if (low && high && *high < *low)
+    section.wrong(most, "at least " + std::string(least) + ", which is " + std::to_string(*low));
+}
+
+Limits read_other_limits(YamlSection& section) {
+  Limits limits;
+  limits.min_cores_given = section.has("min_cores");
+  limits.min_mba = section.count("min_mba", 1);
+  limits.max_mba = section.count("max_mba", 1);
+  limits.min_weight = section.count("min_weight", 1);
+  limits.max_weight = section.count("max_weight", 1);
+  limits.max_core_step = section.count("max_core_step", 1);
+  limits.max_way_step = section.count("max_way_step", 1);
+  check_order(section, "min_mba", "max_mba", limits.min_mba, limits.max_mba);
+  check_order(section, "min_weight", "max_weight", limits.min_weight, limits.max_weight);
+  return limits;
+}
+
+Limits read_limits(const YAML::Node& node, const std::string& path, Service& service, Problems& problems) {
+  YamlSection section(node, path, problems,
+                      {"min_cores", "max_cores", "min_ways", "max_ways", "min_mba", "max_mba", "min_weight",
+                       "max_weight", "max_core_step", "max_way_step"});
   service.min_cores = section.count("min_cores", 1).value_or(1);
   service.max_cores = section.count("max_cores", 1);
   service.min_ways = section.count("min_ways", 1).value_or(1);
   service.max_ways = section.count("max_ways", 1);
-  if (service.max_cores && *service.max_cores < service.min_cores) {
-    section.wrong("max_cores", "at least min_cores, which is " + std::to_string(service.min_cores));
-  }
-  if (service.max_ways && *service.max_ways < service.min_ways) {
-    section.wrong("max_ways", "at least min_ways, which is " + std::to_string(service.min_ways));
-  }
+  check_order(section, "min_cores", "max_cores", service.min_cores, service.max_cores);
+  check_order(section, "min_ways", "max_ways", service.min_ways, service.max_ways);
+  return read_other_limits(section);
 }
 
 void read_goal(YamlSection& section, Service& service) {
@@ -159,7 +178,9 @@ ServiceConfig read_service(const YAML::Node& node, const std::string& path, cons
   if (!section.has("class")) section.missing("class", "lc (latency-critical) or be (best-effort)");
   service.spec.kind = section.choice("class", {"lc", "be"}).value_or("lc");
   read_goal(section, service.spec);
-  if (section.has("limits")) read_limits(section.child("limits"), section.path("limits"), service.spec, problems);
+  if (section.has("limits")) {
+    service.limits = read_limits(section.child("limits"), section.path("limits"), service.spec, problems);
+  }
   if (section.has("match")) {
     service.match = read_match(section.child("match"), section.path("match"), base, problems);
   } else {

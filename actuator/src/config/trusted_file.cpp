@@ -19,7 +19,7 @@ Result<std::string> read_trusted(const fs::path& path, const std::string& what) 
   if (!fs::is_regular_file(path, code)) {
     return Error{ErrorKind::Input, what + " " + path.string() + ": no such file, expected a regular file"};
   }
-  if (Status trusted = refuse_world_writable(path, what); !trusted) return trusted.error();
+  if (Status trusted = refuse_untrusted(path, what); !trusted) return trusted.error();
   auto text = read_text(path);
   if (!text) return as_input(text.error(), what);
   return text;

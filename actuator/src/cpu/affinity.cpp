@@ -164,8 +164,10 @@ Status AffinityKnob::restore(const std::string& snapshot) {
     const bool alive = found != records.end() && found->second.start_time == start_time(roots_.proc, tid);
     return alive ? &found->second : nullptr;
   };
-  std::vector<pid_t> tids;
-  if (auto members = member_tids(roots_, match_)) tids = std::move(*members);
+  if (Status usable = probe(); !usable) return usable;  // threads that nobody can see have not gone
+  auto members = member_tids(roots_, match_);
+  if (!members) return members.error();
+  std::vector<pid_t> tids = std::move(*members);
   for (const auto& [tid, record] : records) {
     if (known(tid) != nullptr) tids.push_back(tid);
   }

@@ -8,6 +8,9 @@
 
 namespace osml {
 
+// The service's directory of a v1 controller; `why` nobody can tell whether there is one.
+fs::path cgroup1_of(const Roots& roots, const char* controller, const Match& match, Status& why);
+
 // cpuset.cpus of the group and of every group below it, which all get the same set. Snapshots: "<path below>=<list>"
 // a line, the group itself as ".".
 class Cgroup1Cpuset : public Knob {
@@ -23,7 +26,8 @@ class Cgroup1Cpuset : public Knob {
   Status restore(const std::string& snapshot) override;
 
  private:
-  fs::path directory_;
+  fs::path directory_;     // empty where the service has no v1 group
+  Status found_ = done();  // why nobody can tell whether it has
   std::string path_;
 };
 
@@ -43,7 +47,8 @@ class Cgroup1Quota : public Knob {
  private:
   Status set(long long quota_us, long long period_us);
 
-  fs::path directory_;
+  fs::path directory_;     // empty where the service has no v1 group
+  Status found_ = done();  // why nobody can tell whether it has
   std::string path_;
 };
 
@@ -61,7 +66,8 @@ class Cgroup1Weight : public Knob {
   Status restore(const std::string& snapshot) override;
 
  private:
-  fs::path directory_;
+  fs::path directory_;     // empty where the service has no v1 group
+  Status found_ = done();  // why nobody can tell whether it has
   std::string path_;
 };
 

@@ -45,12 +45,20 @@ Status set_tree(const std::map<fs::path, CpuSet>& wanted) {
 
 }  // namespace
 
+fs::path cgroup1_of(const Roots& roots, const char* controller, const Match& match, Status& why) {
+  if (!match.cgroup) return {};
+  const auto directory = find_cgroup1(roots, controller, *match.cgroup);
+  if (!directory) why = directory.error();
+  return directory ? *directory : fs::path();
+}
+
 Cgroup1Cpuset::Cgroup1Cpuset(const Roots& roots, const Match& match) : path_(match.cgroup.value_or("")) {
-  if (match.cgroup) directory_ = cgroup1_directory(roots, "cpuset", *match.cgroup);
+  directory_ = cgroup1_of(roots, "cpuset", match, found_);
 }
 
 Status Cgroup1Cpuset::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
+  if (!found_) return found_;
   if (!directory_.empty() && osml::exists(directory_ / cpuset_file)) return done();
   return Error{ErrorKind::Unsupported, "there is no cgroup v1 cpuset directory " + path_, 0};
 }
@@ -83,7 +91,7 @@ Result<std::string> Cgroup1Cpuset::snapshot() {
 }
 
 Status Cgroup1Cpuset::restore(const std::string& snapshot) {
-  if (directory_.empty() || !osml::exists(directory_ / cpuset_file)) return done();
+  if (!found_ || directory_.empty()) return found_;
   std::map<fs::path, CpuSet> wanted;
   for (const std::string_view line : split_lines(snapshot)) {
     const std::size_t equals = line.rfind('=');
@@ -91,8 +99,11 @@ Status Cgroup1Cpuset::restore(const std::string& snapshot) {
     const auto cpus = parse_cpulist(line.substr(equals + 1));
     if (!cpus) return cpus.error();
     const std::string below(line.substr(0, equals));
+    if (!stays_below(below)) return Error{ErrorKind::Input, "journal: '" + below + "' is no path below the cgroup", 0};
     const fs::path group = below == "." ? directory_ : directory_ / below;
-    if (osml::exists(group / cpuset_file)) wanted[group] = *cpus;
+    const auto there = present(group / cpuset_file);
+    if (!there) return there.error();
+    if (*there) wanted[group] = *cpus;
   }
   return set_tree(wanted);
 }

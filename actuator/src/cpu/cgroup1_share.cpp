@@ -39,10 +39,11 @@ unsigned long long shares_of(unsigned long long weight) {
 }  // namespace
 
 Cgroup1Quota::Cgroup1Quota(const Roots& roots, const Match& match) : path_(match.cgroup.value_or("")) {
-  if (match.cgroup) directory_ = cgroup1_directory(roots, "cpu", *match.cgroup);
+  directory_ = cgroup1_of(roots, "cpu", match, found_);
 }
 
 Status Cgroup1Quota::probe() {
+  if (!found_) return found_;
   const bool there = !directory_.empty() && osml::exists(directory_ / quota_file);
   return there ? done() : missing_group(path_, quota_file);
 }
@@ -89,7 +90,7 @@ Result<std::string> Cgroup1Quota::snapshot() {
 }
 
 Status Cgroup1Quota::restore(const std::string& snapshot) {
-  if (directory_.empty() || !osml::exists(directory_ / quota_file)) return done();
+  if (!found_ || directory_.empty()) return found_;
   const std::size_t blank = snapshot.find(' ');
   const auto period = parse_unsigned(snapshot.substr(std::min(blank + 1, snapshot.size())));
   const auto quota = parse_unsigned(snapshot.substr(0, blank));
@@ -100,10 +101,11 @@ Status Cgroup1Quota::restore(const std::string& snapshot) {
 }
 
 Cgroup1Weight::Cgroup1Weight(const Roots& roots, const Match& match) : path_(match.cgroup.value_or("")) {
-  if (match.cgroup) directory_ = cgroup1_directory(roots, "cpu", *match.cgroup);
+  directory_ = cgroup1_of(roots, "cpu", match, found_);
 }
 
 Status Cgroup1Weight::probe() {
+  if (!found_) return found_;
   const bool there = !directory_.empty() && osml::exists(directory_ / shares_file);
   return there ? done() : missing_group(path_, shares_file);
 }
@@ -125,7 +127,7 @@ bool Cgroup1Weight::same(const std::string& read, const std::string& wanted) con
 Result<std::string> Cgroup1Weight::snapshot() { return read_text(directory_ / shares_file); }
 
 Status Cgroup1Weight::restore(const std::string& snapshot) {
-  if (directory_.empty() || !osml::exists(directory_ / shares_file)) return done();
+  if (!found_ || directory_.empty()) return found_;
   return write_command(directory_ / shares_file, snapshot + "\n");
 }
 

@@ -17,6 +17,7 @@ using Clock = std::chrono::steady_clock;
 
 // The kernel answers at once; a tree that user space serves takes some milliseconds.
 constexpr auto effective_patience = std::chrono::milliseconds(300);
+constexpr unsigned last_cpu = 8191;  // systemd takes CPUs that do not exist
 constexpr auto effective_pause = std::chrono::milliseconds(2);
 
 bool same_cpus(const std::string& a, const std::string& b) {
@@ -45,29 +46,45 @@ Status await_effective(const fs::path& directory, const std::string& wanted) {
 }  // namespace
 
 Cgroup2Knob::Cgroup2Knob(const Roots& roots, const Match& match, std::string file, std::string controller)
-    : path_(match.cgroup.value_or("")), file_(std::move(file)), controller_(std::move(controller)) {
-  if (match.cgroup) directory_ = cgroup2_directory(roots, *match.cgroup);
+    : root_(roots.cgroup),
+      path_(match.cgroup.value_or("")),
+      file_(std::move(file)),
+      controller_(std::move(controller)) {
+  if (!match.cgroup) return;
+  const auto directory = find_cgroup2(roots, *match.cgroup);
+  if (directory) directory_ = *directory;
+  if (!directory) found_ = directory.error();
 }
 
 Status Cgroup2Knob::probe() {
   if (path_.empty()) return Error{ErrorKind::Unsupported, "the service is matched by process ids, not by a cgroup", 0};
+  if (!found_) return found_;
   if (directory_.empty()) return Error{ErrorKind::Unsupported, "there is no cgroup v2 directory " + path_, 0};
   if (osml::exists(file())) return done();
-  return Error{ErrorKind::Unsupported,
-               file().string() + " does not exist; run: echo +" + controller_ + " > " +
-                   (directory_.parent_path() / "cgroup.subtree_control").string(),
-               0};
+  return Error{ErrorKind::Unsupported, file().string() + " does not exist; run: " + how_to_enable(), 0};
+}
+
+// systemd takes away what it was not asked for, so that of its units the property is what lasts.
+std::string Cgroup2Knob::how_to_enable() const {
+  const std::string unit = directory_.filename().string();
+  const std::string kind = fs::path(unit).extension().string();
+  if (kind != ".service" && kind != ".scope" && kind != ".slice") {
+    return "echo +" + controller_ + " > " + (directory_.parent_path() / "cgroup.subtree_control").string();
+  }
+  if (controller_ != "cpuset") return "systemctl set-property " + unit + " CPUWeight=100";
+  const auto all = read_text(root_ / "cpuset.cpus.effective");
+  return "systemctl set-property " + unit +
+         " AllowedCPUs=" + (all && !all->empty() ? *all : "0-" + std::to_string(last_cpu));
 }
 
 Result<std::string> Cgroup2Knob::snapshot() { return read_text(file()); }
 
 Status Cgroup2Knob::restore(const std::string& snapshot) {
-  if (directory_.empty() || !osml::exists(file())) return done();
-  if (Status written = write_command(file(), snapshot + "\n"); !written) {
-    return written.error().code == ENODEV || written.error().code == ENOENT ? done() : written;
-  }
+  if (!found_ || directory_.empty()) return found_;
+  if (Status written = write_command(file(), snapshot + "\n"); !written) return written;
   const auto now = read_text(file());
-  if (!now || *now == snapshot) return done();
+  if (!now) return now.error();
+  if (*now == snapshot) return done();
   return Error{ErrorKind::Io,
                file().string() + ": the agent restored '" + snapshot + "', but the kernel reports '" + *now + "'", 0};
 }

@@ -21,7 +21,11 @@ class Cgroup2Knob : public Knob {
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
 
  private:
-  fs::path directory_;  // empty where the service has no v2 group
+  [[nodiscard]] std::string how_to_enable() const;
+
+  fs::path root_;
+  fs::path directory_;     // empty where the service has no v2 group
+  Status found_ = done();  // why nobody can tell whether it has
   std::string path_, file_, controller_;
 };
 

@@ -1,11 +1,19 @@
 #include "cpu/members.h"
 
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <charconv>
 #include <optional>
 #include <set>
+
+#include "base/number.h"
+#include "base/untrusted_file.h"
 
 namespace osml {
 
@@ -24,43 +32,38 @@ std::optional<pid_t> number(std::string_view text) {
   return value;
 }
 
-void add_lines(const fs::path& file, Pids& pids) {
+// What has gone meanwhile has no members; a threaded group lists no processes (EOPNOTSUPP).
+bool has_none(const Error& error) {
+  return error.kind == ErrorKind::Gone || error.code == ENOTDIR || error.kind == ErrorKind::Unsupported;
+}
+
+Status add_lines(const fs::path& file, Pids& pids) {
   const auto text = read_text(file);
-  if (!text) return;
+  if (!text) return has_none(text.error()) ? done() : Status(text.error());
   for (const std::string_view line : split_lines(*text)) {
     if (const auto pid = number(line)) pids.insert(*pid);
   }
+  return done();
 }
 
-void add_numbered(const fs::path& directory, Pids& pids) {
+Status add_numbered(const fs::path& directory, Pids& pids) {
   const auto names = list_directory(directory);
-  if (!names) return;
+  if (!names) return has_none(names.error()) ? done() : Status(names.error());
   for (const std::string& name : *names) {
     if (const auto pid = number(name)) pids.insert(*pid);
   }
+  return done();
 }
 
-bool leaves_root(const std::string& path) {
-  const fs::path parts(path);
-  return std::any_of(parts.begin(), parts.end(), [](const fs::path& part) { return part == ".."; });
-}
+bool leaves_root(const std::string& path) { return !stays_below(fs::path(path).relative_path()); }
 
 fs::path below(const fs::path& root, const std::string& path) { return root / fs::path(path).relative_path(); }
-
-fs::path member_directory(const Roots& roots, const std::string& path) {
-  fs::path directory = cgroup2_directory(roots, path);
-  for (const char* controller : v1_controllers) {
-    if (!directory.empty()) break;
-    directory = cgroup1_directory(roots, controller, path);
-  }
-  return directory;
-}
 
 // Workers that a listed process has started. The file needs CONFIG_PROC_CHILDREN; without it we have the process only.
 void add_children(const fs::path& proc, pid_t pid, Pids& pids) {
   if (!osml::exists(proc / std::to_string(pid)) || !pids.insert(pid).second) return;
   Pids tids;
-  add_numbered(proc / std::to_string(pid) / "task", tids);
+  (void)add_numbered(proc / std::to_string(pid) / "task", tids);
   for (const pid_t tid : tids) {
     const auto text = read_text(proc / std::to_string(pid) / "task" / std::to_string(tid) / "children");
     if (!text) continue;
@@ -72,19 +75,49 @@ void add_children(const fs::path& proc, pid_t pid, Pids& pids) {
   }
 }
 
+// Real user of a process; none where it has gone.
+std::optional<uid_t> user_of(const fs::path& proc, pid_t pid) {
+  const auto text = read_text(proc / std::to_string(pid) / "status");
+  if (!text) return std::nullopt;
+  for (const std::string_view line : split_lines(*text)) {
+    if (!line.starts_with("Uid:")) continue;
+    const std::string_view first = trim(line.substr(4));
+    const auto uid = parse_unsigned(first.substr(0, first.find_first_of(" \t")));
+    if (uid) return static_cast<uid_t>(*uid);
+  }
+  return std::nullopt;
+}
+
+// What a service writes must not name the tasks of others: the file is of root or of the process's user, and never
+// names init or the agent. Nothing of the text goes into a message: it may be any file that only root can read.
+Result<std::optional<pid_t>> pid_of_file(const Roots& roots, const fs::path& path) {
+  constexpr std::size_t longest = 32;
+  const auto read = read_untrusted(path, longest);
+  if (!read && read.error().code == ENOENT) return std::optional<pid_t>();  // not started
+  if (!read) return read.error().wrap("pid_file");
+  const auto refused = [&](const char* why) {
+    return Error{ErrorKind::Permission, "pid_file " + path.string() + why, 0};
+  };
+  const auto pid = number(read->text);
+  if (!pid) return refused(" contains no process id, expected one");
+  if (*pid == 1) return refused(" names process 1, expected a process of the service");
+  if (roots.proc == "/proc" && *pid == ::getpid())
+    return refused(" names the agent, expected a process of the service");
+  const bool trusted = read->owner == 0 || read->owner == ::geteuid();
+  const auto user = user_of(roots.proc, *pid);
+  if (!trusted && user && *user != read->owner) {
+    return refused(" belongs to another user than the process that it names; let root or that user write it");
+  }
+  return trusted || user ? pid : std::nullopt;
+}
+
 Result<Pids> listed_pids(const Roots& roots, const Match& match) {
   Pids pids;
   for (const int pid : match.pids) add_children(roots.proc, pid, pids);
   if (match.pid_file) {
-    const auto text = read_text(*match.pid_file);
-    if (!text && text.error().code == ENOENT) return pids;  // not started
-    if (!text) return text.error();
-    const auto pid = number(*text);
-    if (!pid) {
-      return Error{ErrorKind::Io,
-                   "pid_file " + match.pid_file->string() + " contains '" + *text + "', expected a process id", 0};
-    }
-    add_children(roots.proc, *pid, pids);
+    const auto pid = pid_of_file(roots, *match.pid_file);
+    if (!pid) return pid.error();
+    if (*pid) add_children(roots.proc, **pid, pids);
   }
   return pids;
 }
@@ -92,22 +125,60 @@ Result<Pids> listed_pids(const Roots& roots, const Match& match) {
 }  // namespace
 
 fs::path cgroup2_directory(const Roots& roots, const std::string& path) {
-  const fs::path directory = below(roots.cgroup, path);
-  // A v1 group has a "tasks" file; a plain directory of controllers has neither.
-  const bool is_group = osml::exists(directory / "cgroup.procs") && !osml::exists(directory / "tasks");
-  return is_group && !leaves_root(path) ? directory : fs::path();
+  const auto found = find_cgroup2(roots, path);
+  return found ? *found : fs::path();
 }
 
 fs::path cgroup1_directory(const Roots& roots, const std::string& controller, const std::string& path) {
-  if (leaves_root(path)) return {};
+  const auto found = find_cgroup1(roots, controller, path);
+  return found ? *found : fs::path();
+}
+
+Result<fs::path> find_cgroup2(const Roots& roots, const std::string& path) {
+  if (leaves_root(path)) return fs::path();
+  const fs::path directory = below(roots.cgroup, path);
+  const auto procs = present(directory / "cgroup.procs");
+  if (!procs) return procs.error();
+  // A v1 group has a "tasks" file; a plain directory of controllers has neither.
+  const auto tasks = *procs ? present(directory / "tasks") : Result<bool>(false);
+  if (!tasks) return tasks.error();
+  return *procs && !*tasks ? directory : fs::path();
+}
+
+Result<fs::path> find_cgroup1(const Roots& roots, const std::string& controller, const std::string& path) {
+  if (leaves_root(path)) return fs::path();
   const auto hierarchies = list_directory(roots.cgroup);
-  if (!hierarchies) return {};
+  if (!hierarchies)
+    return hierarchies.error().kind == ErrorKind::Gone ? Result<fs::path>(fs::path()) : hierarchies.error();
   for (const std::string& name : *hierarchies) {
-    const bool holds = ("," + name + ",").find("," + controller + ",") != std::string::npos;
+    if (("," + name + ",").find("," + controller + ",") == std::string::npos) continue;
     fs::path directory = below(roots.cgroup / name, path);
-    if (holds && osml::exists(directory / "tasks")) return directory;
+    const auto tasks = present(directory / "tasks");
+    if (!tasks) return tasks.error();
+    if (*tasks) return directory;
   }
-  return {};
+  return fs::path();
+}
+
+Result<fs::path> member_directory(const Roots& roots, const std::string& path) {
+  auto directory = find_cgroup2(roots, path);
+  for (const char* controller : v1_controllers) {
+    if (!directory || !directory->empty()) break;
+    directory = find_cgroup1(roots, controller, path);
+  }
+  return directory;
+}
+
+Result<std::optional<std::uint64_t>> cgroup_inode(const Roots& roots, const std::string& path) {
+  const auto directory = member_directory(roots, path);
+  if (!directory) return directory.error();
+  struct stat facts {};
+  struct statfs system {};
+  if (directory->empty() || ::stat(directory->c_str(), &facts) != 0 || ::statfs(directory->c_str(), &system) != 0 ||
+      system.f_type == FUSE_SUPER_MAGIC) {
+    return std::optional<std::uint64_t>();
+  }
+  return std::optional<std::uint64_t>(facts.st_ino);
 }
 
 std::vector<fs::path> cgroup_tree(const fs::path& directory) {
@@ -123,9 +194,12 @@ std::vector<fs::path> cgroup_tree(const fs::path& directory) {
 Result<std::vector<pid_t>> member_pids(const Roots& roots, const Match& match) {
   Pids pids;
   if (match.cgroup) {
-    const fs::path directory = member_directory(roots, *match.cgroup);
-    if (directory.empty()) return std::vector<pid_t>{};
-    for (const fs::path& group : cgroup_tree(directory)) add_lines(group / "cgroup.procs", pids);
+    const auto directory = member_directory(roots, *match.cgroup);
+    if (!directory) return directory.error();
+    if (directory->empty()) return std::vector<pid_t>{};
+    for (const fs::path& group : cgroup_tree(*directory)) {
+      if (Status added = add_lines(group / "cgroup.procs", pids); !added) return added.error();
+    }
   } else {
     const auto listed = listed_pids(roots, match);
     if (!listed) return listed.error();
@@ -138,10 +212,14 @@ Result<std::vector<pid_t>> member_tids(const Roots& roots, const Match& match) {
   const auto pids = member_pids(roots, match);
   if (!pids) return pids.error();
   Pids tids;
-  for (const pid_t pid : *pids) add_numbered(roots.proc / std::to_string(pid) / "task", tids);
+  for (const pid_t pid : *pids) {
+    if (Status added = add_numbered(roots.proc / std::to_string(pid) / "task", tids); !added) return added.error();
+  }
   if (match.cgroup && pids->empty()) {  // a threaded group does not list processes
-    const fs::path directory = member_directory(roots, *match.cgroup);
-    if (!directory.empty()) add_lines(directory / "cgroup.threads", tids);
+    const auto directory = member_directory(roots, *match.cgroup);
+    if (!directory) return directory.error();
+    const Status added = directory->empty() ? done() : add_lines(*directory / "cgroup.threads", tids);
+    if (!added) return added.error();
   }
   return std::vector<pid_t>(tids.begin(), tids.end());
 }

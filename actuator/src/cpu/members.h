@@ -4,6 +4,8 @@
 
 #include <sys/types.h>
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +18,13 @@ namespace osml {
 // mounted together, "cpu,cpuacct"). Empty where it does not exist.
 fs::path cgroup2_directory(const Roots& roots, const std::string& path);
 fs::path cgroup1_directory(const Roots& roots, const std::string& controller, const std::string& path);
+// The same where "does not exist" and "cannot be told" are two things.
+Result<fs::path> find_cgroup2(const Roots& roots, const std::string& path);
+Result<fs::path> find_cgroup1(const Roots& roots, const std::string& controller, const std::string& path);
+// The directory that says who the members are, of v2 or else of the first v1 controller that has it.
+Result<fs::path> member_directory(const Roots& roots, const std::string& path);
+// Tells a cgroup from a later one at the same path. None where it does not exist, and on FUSE, whose numbers change.
+Result<std::optional<std::uint64_t>> cgroup_inode(const Roots& roots, const std::string& path);
 // The directory and everything below it, parents first.
 std::vector<fs::path> cgroup_tree(const fs::path& directory);
 

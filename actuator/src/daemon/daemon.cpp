@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "daemon/service_manager.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
 #include "domain/json.h"
@@ -97,11 +98,15 @@ Status Daemon::run() {
   spdlog::info("osml-agent {} manages node {} with {} services, {} core units and {} ways; it asks {} every {} s",
                OSML_VERSION, config.node, config.services.size(), session_->actuator().platform().cores,
                session_->actuator().platform().ways.value_or(0), config.server.url, config.interval_s);
+  if (Status watchdog = wakeups_.start_watchdog(watchdog_interval_s()); !watchdog) return watchdog;
+  tell_service_manager("READY=1");
   while (!options_->ticks || turns_ < *options_->ticks) {
     const auto wakeup = wakeups_.wait();
     if (!wakeup) return wakeup.error();
     if (wakeup->kind == Wakeup::Kind::Stop) break;
-    if (wakeup->kind == Wakeup::Kind::Poll) {
+    if (wakeup->kind == Wakeup::Kind::Watchdog) {
+      tell_service_manager("WATCHDOG=1");
+    } else if (wakeup->kind == Wakeup::Kind::Poll) {
       session_->poll();
     } else if (wakeup->kind == Wakeup::Kind::Courier) {
       session_->carry();
@@ -111,6 +116,7 @@ Status Daemon::run() {
       turn(wakeup->ticks);
     }
   }
+  tell_service_manager("STOPPING=1");
   Status closed = session_->close();
   publish(false);
   return closed;
@@ -180,13 +186,13 @@ Status Daemon::replace_session(Config config) {
   const Config old = session_->config();
   const NodeClock clock = session_->clock();
   Memory memory = session_->loop().memory();
-  if (!same_tasks(old, config)) {
+  if (!same_machine(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
     if (const Status restored = session_->actuator().restore(); !restored) {
       spdlog::error("the restore before the reload failed: {}", restored.error().message);
     }
-    memory.partition.reset();
   }
+  if (!same_machine(old, config) || !same_services(old, config)) memory.partition.reset();
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
   session_.reset();  // gives up the lock

@@ -149,14 +149,19 @@ void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vec
                 const std::vector<Assignment>& after) {
   if (outcome.status == OutcomeStatus::Refused || outcome.status == OutcomeStatus::RolledBack ||
       outcome.status == OutcomeStatus::Failed) {
-    spdlog::error("decision {} of policy {} has status {}: {}", decision.seq, decision.policy, text_of(outcome.status),
-                  outcome.message);
+    // The same again every interval is no news.
+    const bool news = outcome.message != undone_;
+    spdlog::log(news ? spdlog::level::err : spdlog::level::debug, "decision {} of policy {} has status {}: {}",
+                decision.seq, decision.policy, text_of(outcome.status), outcome.message);
+    undone_ = outcome.message;
+    if (!news) return;
   } else if (outcome.status == OutcomeStatus::DryRun) {
     spdlog::info("decision {} would change:\n{}", decision.seq, outcome.message);
   } else if (outcome.status == OutcomeStatus::Applied) {
     spdlog::info("decision {} applied in {:.1f} ms: {}", decision.seq, outcome.duration_ms.value_or(0),
                  fmt::join(changes_in_words(before, after), ", "));
   }
+  if (took_effect(outcome)) undone_.clear();
   const auto level = outcome.status == OutcomeStatus::Unchanged ? spdlog::level::debug : spdlog::level::info;
   for (const Reason& reason : decision.reasons) spdlog::log(level, "  reason: {}", reason.text);
   const std::string infeasible = decision.infeasible.value_or("");

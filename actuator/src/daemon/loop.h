@@ -72,6 +72,7 @@ class Loop {
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last
   std::string infeasible_;       // as told last
+  std::string undone_;           // why the last decision was not applied, as told last
   TurnReport report_;
 };
 

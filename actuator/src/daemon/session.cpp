@@ -67,6 +67,10 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
                                                std::optional<NodeClock> clock) {
   auto token = read_token(config.server);
   if (!token) return token.error();
+  if (Status trusted = check_tls_files(config.server); !trusted) return trusted.error();
+  if (sends_token_in_the_clear(config.server)) {
+    spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
+  }
   auto owned = std::make_unique<Config>(std::move(config));
   auto actuator = Actuator::open(*owned, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
@@ -116,9 +120,11 @@ Status Session::close() {
   return restored;
 }
 
-bool same_tasks(const Config& a, const Config& b) {
-  if (a.roots != b.roots || a.cpu != b.cpu || a.state_dir != b.state_dir) return false;
-  if (a.bandwidth.curve != b.bandwidth.curve) return false;
+bool same_machine(const Config& a, const Config& b) {
+  return a.roots == b.roots && a.cpu == b.cpu && a.state_dir == b.state_dir && a.bandwidth.curve == b.bandwidth.curve;
+}
+
+bool same_services(const Config& a, const Config& b) {
   if (a.services.size() != b.services.size()) return false;
   for (std::size_t i = 0; i < a.services.size(); ++i) {
     if (a.services[i].spec.name != b.services[i].spec.name || a.services[i].match != b.services[i].match) return false;

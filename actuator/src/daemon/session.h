@@ -85,8 +85,10 @@ class Session {
   bool dry_run_;
 };
 
-// Whether both configurations are about the same tasks on the same machine, so that what was applied under one may
-// stand under the other.
-bool same_tasks(const Config& a, const Config& b);
+// Whether both configurations set the same files in the same way, so that what was applied under one may stand under
+// the other.
+bool same_machine(const Config& a, const Config& b);
+// Whether both are about the same tasks. The next session restores those that it does not know.
+bool same_services(const Config& a, const Config& b);
 
 }  // namespace osml

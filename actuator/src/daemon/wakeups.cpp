@@ -31,6 +31,13 @@ Status watch(const Fd& epoll, int fd) {
   return done();
 }
 
+Status repeat(const Fd& timer, double interval_s) {
+  itimerspec when{};
+  when.it_value = when.it_interval = to_timespec(interval_s);
+  if (::timerfd_settime(timer.get(), 0, &when, nullptr) != 0) return errno_error(errno, "timerfd");
+  return done();
+}
+
 std::optional<Wakeup> pending_signal(const Fd& signals) {
   std::optional<Wakeup> found;
   signalfd_siginfo info{};
@@ -51,22 +58,20 @@ Result<Wakeups> Wakeups::open() {
   Fd epoll(::epoll_create1(EPOLL_CLOEXEC));
   Fd timer(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   Fd polls(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
+  Fd watchdog(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK));
   Fd signals(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
-  if (!epoll.valid() || !timer.valid() || !polls.valid() || !signals.valid()) {
+  if (!epoll.valid() || !timer.valid() || !polls.valid() || !watchdog.valid() || !signals.valid()) {
     return errno_error(errno, "cannot open epoll, timerfd or signalfd");
   }
-  for (const Fd* fd : {&timer, &polls, &signals}) {
+  for (const Fd* fd : {&timer, &polls, &watchdog, &signals}) {
     if (Status watched = watch(epoll, fd->get()); !watched) return watched.error();
   }
-  return Wakeups(std::move(epoll), std::move(timer), std::move(polls), std::move(signals));
+  return Wakeups(std::move(epoll), std::move(timer), std::move(polls), std::move(watchdog), std::move(signals));
 }
 
-Status Wakeups::start_polls(double interval_s) {
-  itimerspec when{};
-  when.it_value = when.it_interval = to_timespec(interval_s);
-  if (::timerfd_settime(polls_.get(), 0, &when, nullptr) != 0) return errno_error(errno, "timerfd");
-  return done();
-}
+Status Wakeups::start_polls(double interval_s) { return repeat(polls_, interval_s); }
+
+Status Wakeups::start_watchdog(double interval_s) { return repeat(watchdog_, interval_s); }
 
 Status Wakeups::start_timer(double delay_s, double interval_s) {
   // 1 us at least: a time of zero would disarm the timer
@@ -93,10 +98,14 @@ Result<Wakeup> Wakeups::wait() {
     if (::read(polls_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
       return Wakeup{Wakeup::Kind::Poll, expired};
     }
+    if (::read(watchdog_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
+      return Wakeup{Wakeup::Kind::Watchdog, expired};
+    }
     // The descriptors above are read empty by now, so what is left is the courier's.
     for (int i = 0; i < count; ++i) {
       const int fd = events.at(static_cast<std::size_t>(i)).data.fd;
-      if (fd != signals_.get() && fd != timer_.get() && fd != polls_.get()) return Wakeup{Wakeup::Kind::Courier, 1};
+      if (fd != signals_.get() && fd != timer_.get() && fd != polls_.get() && fd != watchdog_.get())
+        return Wakeup{Wakeup::Kind::Courier, 1};
     }
   }
 }

@@ -9,7 +9,7 @@
 namespace osml {
 
 struct Wakeup {
-  enum class Kind { Tick, Poll, Courier, Reload, Stop } kind = Kind::Tick;
+  enum class Kind { Tick, Poll, Courier, Watchdog, Reload, Stop } kind = Kind::Tick;
   std::uint64_t ticks = 1;  // turns that are due; more than one: the last turn took longer than the interval
 };
 
@@ -22,6 +22,8 @@ class Wakeups {
   Status start_timer(double delay_s, double interval_s);
   // A second timer, for the software regulator; 0 stops it.
   Status start_polls(double interval_s);
+  // A third one, for signs of life to the service manager; 0 = none.
+  Status start_watchdog(double interval_s);
   // Another descriptor to wake up for; it leaves by being closed.
   Status watch_courier(int fd);
   // Sleeps until something is due. Signals come before turns, turns before polls, those before the courier, Stop before
@@ -29,12 +31,17 @@ class Wakeups {
   Result<Wakeup> wait();
 
  private:
-  Wakeups(Fd epoll, Fd timer, Fd polls, Fd signals)
-      : epoll_(std::move(epoll)), timer_(std::move(timer)), polls_(std::move(polls)), signals_(std::move(signals)) {}
+  Wakeups(Fd epoll, Fd timer, Fd polls, Fd watchdog, Fd signals)
+      : epoll_(std::move(epoll)),
+        timer_(std::move(timer)),
+        polls_(std::move(polls)),
+        watchdog_(std::move(watchdog)),
+        signals_(std::move(signals)) {}
 
   Fd epoll_;
   Fd timer_;
   Fd polls_;
+  Fd watchdog_;
   Fd signals_;
 };
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/decision_client.h"
 #include "client/server_words.h"
 
 namespace osml {
@@ -29,7 +30,7 @@ ExperienceCourier::ExperienceCourier(const ServerConfig& server, std::string tok
       url_(server.url + "/v1/experiences"),
       token_(std::move(token)),
       buffer_(&buffer),
-      upload_({.timeout_s = limits.timeout_s, .max_bytes = std::size_t{64} << 10U}),
+      upload_({.timeout_s = limits.timeout_s, .max_bytes = std::size_t{64} << 10U, .tls = paths_of(server)}),
       due_s_(now_s + first_s),
       max_count_(limits.max_count) {}
 

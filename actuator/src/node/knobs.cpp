@@ -54,10 +54,15 @@ std::unique_ptr<Knob> make_cgroup1_knob(const KnobName& name, const Roots& roots
   }
 }
 
-bool is_absent(const Roots& roots, const Match& match) {
-  return match.cgroup && cgroup2_directory(roots, *match.cgroup).empty() &&
-         cgroup1_directory(roots, "cpuset", *match.cgroup).empty() &&
-         cgroup1_directory(roots, "cpu", *match.cgroup).empty();
+// An error is not absence: the service may be there, and nothing of it can be set.
+Result<bool> is_absent(const Roots& roots, const Match& match) {
+  if (!match.cgroup) return false;
+  auto directory = find_cgroup2(roots, *match.cgroup);
+  for (const char* controller : {"cpuset", "cpu"}) {
+    if (directory && directory->empty()) directory = find_cgroup1(roots, controller, *match.cgroup);
+  }
+  if (!directory) return directory.error();
+  return directory->empty();
 }
 
 // The first backend that works; the reasons of those before it are kept where none does.
@@ -65,10 +70,11 @@ void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backend
             const std::optional<resctrl::Info>& info) {
   std::string reasons;
   for (const std::string& backend : backends) {
-    auto knob = make_knob({set.service, aspect, backend, set.match}, roots, info);
+    auto knob = make_knob({set.service, aspect, backend, set.match, set.cgroup_inode}, roots, info);
     if (!knob) continue;
     const Status usable = knob->probe();
     if (usable) {
+      if (backend == "affinity" && set.match.cgroup && backends.size() > 1) set.weak_cpus = reasons;
       set.knobs[aspect] = std::move(knob);
       return;
     }
@@ -78,6 +84,16 @@ void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backend
 }
 
 }  // namespace
+
+bool same_knob(const KnobName& a, const KnobName& b) {
+  if (a.service != b.service || a.aspect != b.aspect || a.backend != b.backend) return false;
+  if (a.backend == "resctrl" && a.aspect != Aspect::Tasks) return true;
+  return a.match == b.match && (a.cgroup_inode == b.cgroup_inode || !a.cgroup_inode || !b.cgroup_inode);
+}
+
+KnobName KnobSet::name(const Knob& knob) const {
+  return {service, knob.aspect(), std::string(knob.backend()), match, cgroup_inode};
+}
 
 Knob* KnobSet::find(Aspect aspect) const {
   const auto found = knobs.find(aspect);
@@ -98,7 +114,15 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
 }
 
 KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const Result<resctrl::Info>& resctrl) {
-  KnobSet set{service.spec.name, service.match, is_absent(config.roots, service.match), {}, {}};
+  const auto absent = is_absent(config.roots, service.match);
+  const auto inode = service.match.cgroup ? cgroup_inode(config.roots, *service.match.cgroup)
+                                          : Result<std::optional<std::uint64_t>>(std::nullopt);
+  KnobSet set;
+  set.service = service.spec.name;
+  set.match = service.match;
+  set.absent = absent && *absent;
+  set.looked_at = absent && inode;
+  if (inode) set.cgroup_inode = *inode;
   const std::optional<resctrl::Info> info = resctrl ? std::optional(*resctrl) : std::nullopt;
   if (info) {
     for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Tasks}) {
@@ -109,8 +133,8 @@ KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const R
   } else {
     set.missing[Aspect::Ways] = set.missing[Aspect::Mba] = resctrl.error().message;
   }
-  if (set.absent) {
-    const std::string why = "cgroup " + *service.match.cgroup + " does not exist";
+  if (!absent || set.absent) {
+    const std::string why = absent ? "cgroup " + *service.match.cgroup + " does not exist" : absent.error().message;
     set.missing[Aspect::Cpus] = set.missing[Aspect::Quota] = set.missing[Aspect::Weight] = why;
     return set;
   }

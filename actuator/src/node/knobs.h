@@ -14,24 +14,31 @@
 
 namespace osml {
 
-struct KnobSet {
-  std::string service;
-  Match match;
-  bool absent = false;  // its cgroup does not exist: nothing to set until it is there
-  std::map<Aspect, std::unique_ptr<Knob>> knobs;
-  std::map<Aspect, std::string> missing;  // aspect -> why there is no knob
-
-  [[nodiscard]] Knob* find(Aspect aspect) const;
-};
-
 // What names a knob in the journal.
 struct KnobName {
   std::string service;
   Aspect aspect = Aspect::Cpus;
   std::string backend;  // cgroup2 | cgroup1 | affinity | resctrl | regulator
   Match match;
+  std::optional<std::uint64_t> cgroup_inode;  // of that cgroup; a later one at the same path is another
 };
 
+// Whether both set the same thing. A group of resctrl belongs to a service, whoever its tasks are.
+bool same_knob(const KnobName& a, const KnobName& b);
+
+struct KnobSet {
+  std::string service;
+  Match match;
+  bool absent = false;    // its cgroup does not exist: nothing to set until it is there
+  bool looked_at = true;  // false: nobody can tell whether it exists
+  std::optional<std::uint64_t> cgroup_inode;
+  std::map<Aspect, std::unique_ptr<Knob>> knobs;
+  std::map<Aspect, std::string> missing;  // aspect -> why there is no knob
+  std::string weak_cpus;                  // why only affinity binds a cgroup's tasks, which they can change; else empty
+
+  [[nodiscard]] Knob* find(Aspect aspect) const;
+  [[nodiscard]] KnobName name(const Knob& knob) const;
+};
 // Builds the knob that the name says, whether or not it works now. nullptr where there is no such knob.
 std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const std::optional<resctrl::Info>& info);
 

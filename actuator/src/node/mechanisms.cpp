@@ -38,7 +38,10 @@ Mechanism of_services(const std::string& name, Aspect aspect, const std::vector<
     if (backends.find(backend) == std::string::npos) backends += (backends.empty() ? "" : ", ") + backend;
   }
   if (backends.empty()) return unavailable(name, "no cgroup of a configured service exists at the moment");
-  return {name, true, backends, ""};
+  const auto weak = std::find_if(knobs.begin(), knobs.end(), [](const KnobSet& set) { return !set.weak_cpus.empty(); });
+  if (aspect != Aspect::Cpus || weak == knobs.end()) return {name, true, backends, ""};
+  const Mechanism why = unavailable(name, weak->weak_cpus);
+  return {name, true, backends + " (weak: tasks can change their own affinity; " + why.reason + ")", why.how_to_enable};
 }
 
 Mechanism cpu_mechanism(const std::string& name, const std::string& controller, Aspect aspect, const Config& config,

@@ -64,9 +64,11 @@ Audit::Audit(const fs::path& state_dir) : file_(state_dir / "audit.jsonl", max_b
 
 Status Audit::record(double node_time_s, const Decision& decision, const Outcome& outcome,
                      const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
-  const bool repeated = unchanged_ && outcome.status == OutcomeStatus::Unchanged;
-  unchanged_ = outcome.status == OutcomeStatus::Unchanged;
-  if (repeated) return done();
+  // Also a refusal: it would push out what was really done.
+  const bool nothing_done = outcome.status == OutcomeStatus::Unchanged || outcome.status == OutcomeStatus::Refused;
+  const std::string what = nothing_done ? text_of(outcome.status) + outcome.message : "";
+  if (nothing_done && what == nothing_) return done();
+  nothing_ = what;
   const json line = {{"time", utc_now()},
                      {"node_time_s", node_time_s},
                      {key::seq, outcome.seq},

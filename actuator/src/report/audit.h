@@ -16,13 +16,14 @@ class Audit {
   explicit Audit(const fs::path& state_dir);
 
   // One line {"time","node_time_s","seq","policy","status","message","duration_ms","changes","reasons"}; changes are
-  // what differs between `before` and `after`, as read back. A run of outcomes `unchanged` is one line, its first.
+  // what differs between `before` and `after`, as read back. A run of outcomes `unchanged`, or of one
+  // refusal, is one line, its first.
   Status record(double node_time_s, const Decision& decision, const Outcome& outcome,
                 const std::vector<Assignment>& before, const std::vector<Assignment>& after);
 
  private:
   JsonLines file_;
-  bool unchanged_ = false;
+  std::string nothing_;  // the last line, where it says that nothing was done
 };
 
 // "moses cpus 0-3 -> 0-5", one per field that differs.

@@ -9,8 +9,6 @@
 #include <chrono>
 #include <thread>
 
-#include "resctrl/info.h"
-
 namespace osml::resctrl {
 
 namespace {
@@ -74,8 +72,10 @@ std::string comma_list(const std::vector<pid_t>& tids) {
 
 }  // namespace
 
+std::string group_name(const std::string& service) { return std::string(group_prefix) + service; }
+
 fs::path group_path(const fs::path& root, const std::string& service, bool allocates) {
-  const std::string name = std::string(group_prefix) + service;
+  const std::string name = group_name(service);
   return allocates ? root / name : root / "mon_groups" / name;
 }
 
@@ -134,22 +134,48 @@ Status move_tasks(const fs::path& root, const fs::path& group, const std::vector
   return done();
 }
 
-std::vector<fs::path> all_groups(const fs::path& root) {
+Result<std::vector<fs::path>> all_groups(const fs::path& root) {
   std::vector<fs::path> groups;
-  const auto add_monitoring = [&](const fs::path& parent) {
+  const auto add_monitoring = [&](const fs::path& parent) -> Status {
     const auto names = list_directory(parent / "mon_groups");
-    if (!names) return;
+    if (!names) return names.error().kind == ErrorKind::Gone ? done() : Status(names.error());
     for (const std::string& name : *names) groups.push_back(parent / "mon_groups" / name);
+    return done();
   };
-  add_monitoring(root);
+  if (Status added = add_monitoring(root); !added) return added.error();
   const auto names = list_directory(root);
-  if (!names) return groups;
+  if (!names) return names.error();
   for (const std::string& name : *names) {
-    if (name == "info" || name == "mon_groups" || name == "mon_data" || !osml::exists(root / name / "tasks")) continue;
+    if (name == "info" || name == "mon_groups" || name == "mon_data") continue;
+    const auto group = present(root / name / "tasks");
+    if (!group) return group.error();
+    if (!*group) continue;
     groups.push_back(root / name);
-    add_monitoring(root / name);
+    if (Status added = add_monitoring(root / name); !added) return added.error();
   }
   return groups;
+}
+
+std::optional<unsigned> room_for_groups(const fs::path& root, const Info& info, const std::set<std::string>& ours) {
+  const auto classes = info.max_groups();
+  if (!classes) return std::nullopt;
+  unsigned other_classes = 1;  // the root group
+  unsigned other_rmids = 1;
+  const auto groups = all_groups(root);
+  for (const fs::path& group : groups ? *groups : std::vector<fs::path>{}) {
+    if (ours.contains(group.lexically_relative(root).string())) continue;
+    ++other_rmids;
+    if (group.parent_path() == root) ++other_classes;
+  }
+  const auto left = [](unsigned all, unsigned taken) { return all > taken ? all - taken : 0; };
+  const unsigned room = left(*classes, other_classes);
+  return info.monitor ? std::min(room, left(info.monitor->num_rmids, other_rmids)) : room;
+}
+
+bool is_ours(const fs::path& root, const fs::path& group) {
+  const fs::path below = group.lexically_relative(root);
+  return std::any_of(below.begin(), below.end(),
+                     [](const fs::path& part) { return part.native().starts_with(group_prefix); });
 }
 
 }  // namespace osml::resctrl

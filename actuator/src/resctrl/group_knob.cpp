@@ -5,7 +5,7 @@ namespace osml::resctrl {
 
 namespace {
 
-constexpr const char* present = "present";
+constexpr const char* made = "present";
 constexpr const char* absent = "absent";
 
 }  // namespace
@@ -15,22 +15,45 @@ Status GroupKnob::probe() {
   return Error{ErrorKind::Unsupported, site_.roots.resctrl.string() + " offers neither allocation nor monitoring", 0};
 }
 
-Result<std::string> GroupKnob::read() { return std::string(osml::exists(site_.group) ? present : ""); }
+Result<std::string> GroupKnob::read() {
+  const auto there = osml::present(site_.group);
+  if (!there) return there.error();
+  return std::string(*there ? made : "");
+}
 
 Status GroupKnob::write(const std::string& value) {
   if (value.empty()) return remove_group(site_.group);
-  const auto made = make_group(site_.roots.resctrl, site_.group);
-  if (!made) return made.error();
-  return done();
+  const auto fresh = make_group(site_.roots.resctrl, site_.group);
+  return fresh ? done() : Status(fresh.error());
 }
 
-Result<std::string> GroupKnob::snapshot() { return std::string(osml::exists(site_.group) ? present : absent); }
+Result<std::string> GroupKnob::snapshot() {
+  const auto there = osml::present(site_.group);
+  if (!there) return there.error();
+  if (!*there) return std::string(absent);
+  if (!site_.info.allocates()) return std::string(made);
+  const auto schemata = read_text(site_.group / "schemata");
+  if (!schemata) return schemata.error();
+  return std::string(made) + "\n" + *schemata;
+}
 
 Result<std::string> GroupKnob::origin() { return std::string(absent); }
 
-// A group that was there before us and has gone since is somebody else's decision: it is not made again.
+// A group that the transaction removed is made again; its threads come back with their own setting.
 Status GroupKnob::restore(const std::string& snapshot) {
-  return snapshot == absent ? remove_group(site_.group) : done();
+  if (snapshot == absent) return remove_group(site_.group);
+  const auto there = osml::present(site_.group);
+  if (!there) return there.error();
+  if (*there) return done();
+  const auto again = make_group(site_.roots.resctrl, site_.group);
+  if (!again) return again.error();
+  const std::size_t end = snapshot.find('\n');
+  if (end == std::string::npos) return done();
+  const auto schemata = parse_schemata(std::string_view(snapshot).substr(end + 1));
+  if (!schemata) return schemata.error();
+  std::string command;
+  for (const SchemataLine& line : *schemata) command += format_line(line) + "\n";
+  return write_command(site_.group / "schemata", command);
 }
 
 }  // namespace osml::resctrl

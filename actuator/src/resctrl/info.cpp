@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/mask.h"
 #include "base/number.h"
 #include "resctrl/schemata.h"
 
@@ -12,16 +13,39 @@ namespace {
 
 constexpr unsigned amd_unlimited = 2048;  // 1/8 GB/s units; the value that every AMD kernel accepts as "no limit"
 
-std::optional<std::uint64_t> number(const fs::path& path, int base = 10) {
-  const auto text = read_text(path);
-  if (!text) return std::nullopt;
-  return parse_unsigned(trim(*text), base);
-}
+// Reads the info directory. A file that does not exist says what the machine lacks; one that cannot be read says
+// nothing, and then nothing that was read may be believed.
+class InfoReader {
+ public:
+  [[nodiscard]] const std::optional<Error>& error() const { return error_; }
 
-unsigned small_number(const fs::path& path, unsigned otherwise) {
-  const auto value = number(path);
-  return value && *value <= std::numeric_limits<unsigned>::max() ? static_cast<unsigned>(*value) : otherwise;
-}
+  bool exists(const fs::path& path) {
+    const auto there = present(path);
+    if (!there) error_ = there.error();
+    return there && *there;
+  }
+  std::optional<std::string> text(const fs::path& path) {
+    auto text = read_text(path);
+    if (text) return std::move(*text);
+    if (text.error().kind != ErrorKind::Gone) error_ = text.error();
+    return std::nullopt;
+  }
+  std::optional<std::uint64_t> number(const fs::path& path, int base = 10) {
+    const auto read = text(path);
+    return read ? parse_unsigned(trim(*read), base) : std::nullopt;
+  }
+  unsigned small_number(const fs::path& path, unsigned otherwise) {
+    const auto value = number(path);
+    return value && *value <= std::numeric_limits<unsigned>::max() ? static_cast<unsigned>(*value) : otherwise;
+  }
+
+  std::optional<CacheInfo> cache(const fs::path& info, const Schemata& root);
+  std::optional<BandwidthInfo> bandwidth(const fs::path& info, const Schemata& root);
+  std::optional<MonitorInfo> monitor(const fs::path& info);
+
+ private:
+  std::optional<Error> error_;
+};
 
 std::vector<unsigned> domains_of(const Schemata& root, const std::string& resource) {
   std::vector<unsigned> ids;
@@ -31,11 +55,11 @@ std::vector<unsigned> domains_of(const Schemata& root, const std::string& resour
   return ids;
 }
 
-std::optional<CacheInfo> read_cache(const fs::path& info, const Schemata& root) {
+std::optional<CacheInfo> InfoReader::cache(const fs::path& info, const Schemata& root) {
   CacheInfo cache;
-  if (osml::exists(info / "L3CODE")) {
+  if (exists(info / "L3CODE")) {
     cache.resources = {"L3CODE", "L3DATA"};
-  } else if (osml::exists(info / "L3")) {
+  } else if (exists(info / "L3")) {
     cache.resources = {"L3"};
   } else {
     return std::nullopt;
@@ -49,15 +73,18 @@ std::optional<CacheInfo> read_cache(const fs::path& info, const Schemata& root) 
   cache.sparse = small_number(directory / "sparse_masks", 0) != 0;
   cache.shareable_bits = number(directory / "shareable_bits", 16).value_or(0);
   cache.num_closids = small_number(directory / "num_closids", 0);
+  cache.found = cache.cbm_mask;
+  for (const auto& [id, value] : find_line(root, cache.resources.front())->values) cache.found &= value;
+  if (cache.found == 0 || !(cache.sparse || is_contiguous(cache.found))) cache.found = cache.cbm_mask;
   return cache;
 }
 
 // The kernel does not name the unit. mba_MBps shows the largest 32-bit number where nothing is limited; AMD's absolute
 // values start at 0, which no percentage does.
-std::optional<BandwidthInfo> read_bandwidth(const fs::path& info, const Schemata& root) {
+std::optional<BandwidthInfo> InfoReader::bandwidth(const fs::path& info, const Schemata& root) {
   const fs::path directory = info / "MB";
   const SchemataLine* line = find_line(root, "MB");
-  if (!osml::exists(directory) || line == nullptr) return std::nullopt;
+  if (!exists(directory) || line == nullptr) return std::nullopt;
   BandwidthInfo mb;
   mb.min = small_number(directory / "min_bandwidth", 10);
   mb.granularity = small_number(directory / "bandwidth_gran", 10);
@@ -65,7 +92,7 @@ std::optional<BandwidthInfo> read_bandwidth(const fs::path& info, const Schemata
   mb.domains = domains_of(root, "MB");
   std::uint64_t largest = 0;
   for (const auto& [id, value] : line->values) largest = std::max(largest, value);
-  if (largest == std::numeric_limits<std::uint32_t>::max() || osml::exists(info.parent_path() / "mba_MBps_event")) {
+  if (largest == std::numeric_limits<std::uint32_t>::max() || exists(info.parent_path() / "mba_MBps_event")) {
     mb.unit = BandwidthUnit::Mbps;
     mb.min = 1;
     mb.granularity = 0;
@@ -75,11 +102,12 @@ std::optional<BandwidthInfo> read_bandwidth(const fs::path& info, const Schemata
     mb.min = 1;  // 0 would stop the service altogether
     mb.max = std::max(amd_unlimited, static_cast<unsigned>(largest));
   }
+  mb.found = static_cast<unsigned>(largest);
   return mb;
 }
 
-std::optional<MonitorInfo> read_monitor(const fs::path& info) {
-  const auto features = read_text(info / "L3_MON" / "mon_features");
+std::optional<MonitorInfo> InfoReader::monitor(const fs::path& info) {
+  const auto features = text(info / "L3_MON" / "mon_features");
   if (!features) return std::nullopt;
   MonitorInfo monitor{small_number(info / "L3_MON" / "num_rmids", 0), {}};
   for (const std::string_view line : split_lines(*features)) {
@@ -125,15 +153,19 @@ unsigned rounded(const BandwidthInfo& info, unsigned value) {
 
 Result<Info> read_info(const Roots& roots) {
   const fs::path directory = roots.resctrl / "info";
-  if (!osml::exists(directory)) return not_there(roots);
+  const auto mounted = present(directory);
+  if (!mounted) return mounted.error();
+  if (!*mounted) return not_there(roots);
+  InfoReader reader;
   Info info;
-  info.monitor = read_monitor(directory);
+  info.monitor = reader.monitor(directory);
   const auto text = read_text(roots.resctrl / "schemata");
   if (!text) return text.error();
   const auto root = parse_schemata(*text);
   if (!root) return root.error().wrap(roots.resctrl.string());
-  info.l3 = read_cache(directory, *root);
-  info.mb = read_bandwidth(directory, *root);
+  info.l3 = reader.cache(directory, *root);
+  info.mb = reader.bandwidth(directory, *root);
+  if (reader.error()) return *reader.error();
   return info;
 }
 

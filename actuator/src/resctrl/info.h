@@ -20,6 +20,7 @@ struct CacheInfo {
   std::uint64_t shareable_bits = 0;    // ways that other hardware fills too
   unsigned num_closids = 0;            // groups, the root included
   std::vector<unsigned> domains;       // ids as in the root's schemata
+  std::uint64_t found = 0;             // what the root group has in every domain
 };
 
 enum class BandwidthUnit { Percent, Mbps, EighthGbps };
@@ -31,6 +32,7 @@ struct BandwidthInfo {
   BandwidthUnit unit = BandwidthUnit::Percent;
   unsigned num_closids = 0;
   std::vector<unsigned> domains;
+  unsigned found = 100;  // what the root group has
 };
 
 struct MonitorInfo {
@@ -52,7 +54,7 @@ struct Info {
 unsigned rounded(const BandwidthInfo& info, unsigned value);
 
 // Reads the tree below roots.resctrl. Unsupported where the kernel or CPU has none or nothing is mounted; the
-// message says which, and how to mount.
+// message says which, and how to mount. Another error: nobody can tell what there is.
 Result<Info> read_info(const Roots& roots);
 
 // Resources in the root group's schemata.

@@ -1,6 +1,7 @@
 // What resctrl can set for one service, as knobs (see base/knob.h). All work on the group osml-<service>.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct Site {
   Info info;
 };
 
-// Group: values "present" and "" (absent).
+// Group: values "present" and "" (absent). Snapshots: "absent", or "present" and the lines of its schemata.
 class GroupKnob : public Knob {
  public:
   explicit GroupKnob(Site site) : site_(std::move(site)) {}
@@ -91,8 +92,8 @@ class MbaKnob : public SchemataKnob {
   [[nodiscard]] bool same_value(std::uint64_t read, std::uint64_t wanted) const override;
 };
 
-// Tasks: "in" = every thread of the service is in the group, "" = not yet. A snapshot says which of the threads were
-// in which other group; the root group is where they go otherwise.
+// Tasks: the name of the group of ours that every thread of the service is in, "" = there is none. It is the service's
+// own group, or one that services share. A snapshot says which of the threads were in which group.
 class TasksKnob : public Knob {
  public:
   explicit TasksKnob(Site site) : site_(std::move(site)) {}
@@ -101,13 +102,18 @@ class TasksKnob : public Knob {
   Status probe() override;
   Result<std::string> read() override;
   Status write(const std::string& value) override;
-  [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override { return read == wanted; }
+  [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override;
   Result<std::string> snapshot() override;
+  Result<std::string> origin() override;
   Status restore(const std::string& snapshot) override;
   Status reconcile(const std::string& value) override { return write(value); }
 
  private:
-  [[nodiscard]] Result<std::vector<pid_t>> outside() const;
+  [[nodiscard]] fs::path sibling(const std::string& name) const;
+  static Result<bool> all_in(const fs::path& group, const std::vector<pid_t>& members);
+  Result<std::string> groups_of_members(bool ours_too);
+  // Every thread that is in another group than the root, and which.
+  [[nodiscard]] Result<std::map<pid_t, fs::path>> present_groups() const;
 
   Site site_;
 };

@@ -21,7 +21,9 @@ std::string values_text(const SchemataLine& line) { return format_line(line).sub
 }  // namespace
 
 Result<std::string> SchemataKnob::read() {
-  if (!osml::exists(site_.group / "schemata")) return std::string();
+  const auto there = osml::present(site_.group / "schemata");
+  if (!there) return there.error();
+  if (!*there) return std::string();
   const auto schemata = read_schemata(site_.group, resources());
   if (!schemata) return schemata.error();
   const std::vector<std::string> names = resources();
@@ -77,7 +79,9 @@ Status SchemataKnob::command(const std::vector<SchemataLine>& lines) {
 }
 
 Result<std::string> SchemataKnob::snapshot() {
-  if (!osml::exists(site_.group / "schemata")) return std::string(no_group);
+  const auto there = osml::present(site_.group / "schemata");
+  if (!there) return there.error();
+  if (!*there) return std::string(no_group);
   const auto schemata = read_schemata(site_.group, resources());
   if (!schemata) return schemata.error();
   std::string text;
@@ -86,7 +90,10 @@ Result<std::string> SchemataKnob::snapshot() {
 }
 
 Status SchemataKnob::restore(const std::string& snapshot) {
-  if (snapshot == no_group || !osml::exists(site_.group / "schemata")) return done();
+  if (snapshot == no_group) return done();
+  const auto there = osml::present(site_.group / "schemata");
+  if (!there) return there.error();
+  if (!*there) return done();
   auto lines = parse_schemata(snapshot);
   if (!lines) return lines.error();
   const auto now = read_schemata(site_.group, resources());

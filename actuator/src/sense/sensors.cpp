@@ -9,7 +9,7 @@ namespace osml {
 
 namespace {
 
-// A metrics endpoint may take this share of the interval; the decision needs the rest.
+// All metrics endpoints together may take this share of the interval; the decision needs the rest.
 constexpr double endpoint_share = 0.25;
 constexpr double longest_endpoint_wait_s = 0.5;
 
@@ -43,7 +43,9 @@ Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_
       cpus_(cpus),
       monitor_group_(std::move(monitor_group)),
       sockets_(sockets),
-      frequency_(config.roots.sysfs, cpus) {
+      frequency_(config.roots.sysfs, cpus),
+      scrape_(std::make_shared<MetricsScrape>(
+          std::min(longest_endpoint_wait_s, endpoint_share * config.interval_s / config.time_scale))) {
   probe_machine();
   for (const ServiceConfig& service : config.services) watched_.push_back(watch(service));
 }
@@ -78,9 +80,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
   } else if (service.latency && service.latency->prometheus) {
-    const double wall_interval_s = config_->interval_s / config_->time_scale;
-    const double timeout_s = std::min(longest_endpoint_wait_s, endpoint_share * wall_interval_s);
-    watched.latency = std::make_unique<PrometheusLatency>(*service.latency->prometheus, timeout_s);
+    watched.latency = std::make_unique<PrometheusLatency>(*service.latency->prometheus, scrape_);
   }
   if (service.latency && service.latency->datagram) watched.latency = datagrams(*service.latency);
   if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);

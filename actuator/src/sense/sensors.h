@@ -21,6 +21,8 @@
 
 namespace osml {
 
+class MetricsScrape;
+
 class Sensors {
  public:
   // Service -> directory of its resctrl group, empty where it has none (yet).
@@ -60,6 +62,7 @@ class Sensors {
   MonitorGroup monitor_group_;
   TelemetrySockets* sockets_;
   FrequencySensor frequency_;
+  std::shared_ptr<MetricsScrape> scrape_;
   std::map<std::string, std::string> missing_here_;  // what the whole machine does not have
   std::map<fs::path, std::shared_ptr<TelemetryFile>> telemetry_;
   std::vector<Watched> watched_;

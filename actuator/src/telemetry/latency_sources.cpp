@@ -56,13 +56,21 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
   return latency;
 }
 
-PrometheusLatency::PrometheusLatency(PrometheusSource source, double timeout_s)
-    : source_(std::move(source)), http_({.timeout_s = timeout_s, .max_bytes = longest_exposition}) {}
+MetricsScrape::MetricsScrape(double timeout_s) : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition}) {}
 
-Result<Histogram> PrometheusLatency::fetch() {
-  const auto response = http_.get(source_.url);
+Result<HttpAnswer> MetricsScrape::answer(std::size_t place, const Interval& interval) {
+  if (interval.number != interval_) gets_.run();
+  interval_ = interval.number;
+  return gets_.take(place);
+}
+
+PrometheusLatency::PrometheusLatency(PrometheusSource source, std::shared_ptr<MetricsScrape> scrape)
+    : source_(std::move(source)), scrape_(std::move(scrape)), place_(scrape_->add(source_.url)) {}
+
+Result<Histogram> PrometheusLatency::fetch(const Interval& interval) {
+  const auto response = scrape_->answer(place_, interval);
   if (!response) return response.error();
-  const HttpAnswer& answer = **response;
+  const HttpAnswer& answer = *response;
   if (answer.status != 200) {
     return Error{ErrorKind::Io, source_.url + " answered HTTP " + std::to_string(answer.status) + ", expected 200"};
   }
@@ -75,7 +83,7 @@ Result<Histogram> PrometheusLatency::fetch() {
 }
 
 Result<Latency> PrometheusLatency::read(const Interval& interval) {
-  auto now = fetch();
+  auto now = fetch(interval);
   if (!now) {
     last_.reset();  // a gap: what is gained over it is not this interval's
     return now.error();

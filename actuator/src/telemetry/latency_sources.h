@@ -1,9 +1,10 @@
 // The latency sources: a telemetry file, a Prometheus endpoint and a Unix socket that the service sends to.
 #pragma once
 
+#include <memory>
 #include <optional>
 
-#include "client/http.h"
+#include "client/parallel_get.h"
 #include "telemetry/histogram.h"
 #include "telemetry/latency_sensor.h"
 #include "telemetry/telemetry_file.h"
@@ -36,18 +37,32 @@ class DatagramLatency : public LatencySensor {
   bool complained_ = false;  // about datagrams that make no sense, until there are none
 };
 
+// All metrics endpoints of the node, asked side by side once an interval.
+class MetricsScrape {
+ public:
+  // `timeout_s` is wall time, of all together: endpoints must not delay the decision.
+  explicit MetricsScrape(double timeout_s);
+  std::size_t add(const std::string& url) { return gets_.add(url); }
+  // The first call of an interval asks all of them.
+  Result<HttpAnswer> answer(std::size_t place, const Interval& interval);
+
+ private:
+  ParallelGet gets_;
+  std::uint64_t interval_ = 0;
+};
+
 class PrometheusLatency : public LatencySensor {
  public:
-  // `timeout_s` is wall time: the endpoint must not delay the decision.
-  PrometheusLatency(PrometheusSource source, double timeout_s);
+  PrometheusLatency(PrometheusSource source, std::shared_ptr<MetricsScrape> scrape);
   // Of what the histogram gained since the last interval; an interval without requests has no latency.
   Result<Latency> read(const Interval& interval) override;
 
  private:
-  Result<Histogram> fetch();
+  Result<Histogram> fetch(const Interval& interval);
 
   PrometheusSource source_;
-  HttpConnection http_;
+  std::shared_ptr<MetricsScrape> scrape_;
+  std::size_t place_;
   std::optional<Histogram> last_;
 };
 

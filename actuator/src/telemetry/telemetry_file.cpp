@@ -1,12 +1,14 @@
 #include "telemetry/telemetry_file.h"
 
-#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
+
+#include "base/untrusted_file.h"
 
 namespace osml {
 
@@ -15,6 +17,9 @@ namespace {
 // A first look at a file that has grown for days reads its end only.
 constexpr std::uint64_t longest_backlog = 65536;
 constexpr std::size_t longest_line = 65536;
+// One interval's work: a service that writes more has the oldest of it skipped.
+constexpr std::uint64_t most_bytes = 262144;
+constexpr std::size_t most_lines = 1024;
 
 double seconds(const timespec& time) {
   return static_cast<double>(time.tv_sec) + static_cast<double>(time.tv_nsec) * 1e-9;
@@ -49,65 +54,78 @@ const Result<TelemetryReading>& TelemetryFile::read(const Interval& interval) {
 
 Status TelemetryFile::open_current() {
   struct stat there {};
-  if (::stat(path_.c_str(), &there) != 0) {
+  if (::lstat(path_.c_str(), &there) != 0) {
     fd_.reset();
     Error error = errno_error(errno, "telemetry " + path_.string());
     error.message += ", expected JSON lines; check the path, and that the service writes there";
     return error;
   }
-  const bool same = fd_.valid() && there.st_ino == inode_ && there.st_dev == device_;
+  if (!fd_.valid() || there.st_ino != inode_ || there.st_dev != device_) return open_new();
   const auto size = static_cast<std::uint64_t>(there.st_size);
-  if (same && size >= offset_) return done();
-  pending_.clear();
-  skip_to_newline_ = false;
-  if (!same) {
-    const bool first = inode_ == 0;
-    fd_ = Fd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-    if (!fd_.valid()) return errno_error(errno, "telemetry " + path_.string());
-    inode_ = there.st_ino;
-    device_ = there.st_dev;
-    offset_ = first && size > longest_backlog ? size - longest_backlog : 0;
-    skip_to_newline_ = offset_ > 0;
-  } else {
-    offset_ = 0;
-  }
+  if (size < offset_) start_at(0);
+  if (size - offset_ > most_bytes) start_at(size - most_bytes);
   return done();
 }
 
+Status TelemetryFile::open_new() {
+  const bool first = inode_ == 0;
+  auto file = open_untrusted(path_);
+  if (!file) return file.error().wrap("telemetry");
+  fd_ = std::move(file->fd);
+  inode_ = file->facts.st_ino;
+  device_ = file->facts.st_dev;
+  const auto size = static_cast<std::uint64_t>(file->facts.st_size);
+  const std::uint64_t most = first ? longest_backlog : most_bytes;
+  start_at(size > most ? size - most : 0);
+  return done();
+}
+
+void TelemetryFile::start_at(std::uint64_t offset) {
+  offset_ = offset;
+  pending_.clear();
+  skip_to_newline_ = offset > 0;
+}
+
+// What is written while this reads waits for the next interval.
 Status TelemetryFile::take_appended() {
   std::array<char, 8192> chunk{};
-  while (true) {
+  for (std::size_t taken = 0; taken < most_bytes;) {
     const ssize_t got = ::pread(fd_.get(), chunk.data(), chunk.size(), static_cast<off_t>(offset_));
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return errno_error(errno, "telemetry " + path_.string());
-    if (got == 0) return done();
+    if (got == 0) break;
+    taken += static_cast<std::size_t>(got);
     offset_ += static_cast<std::uint64_t>(got);
     pending_.append(chunk.data(), static_cast<std::size_t>(got));
-    take_lines();
   }
+  take_lines();
+  return done();
 }
 
+// Complete lines, the newest `most_lines` of them.
 void TelemetryFile::take_lines() {
-  std::size_t start = 0;
-  for (std::size_t end = pending_.find('\n'); end != std::string::npos; end = pending_.find('\n', start)) {
-    const std::string_view line = trim(std::string_view(pending_).substr(start, end - start));
-    start = end + 1;
-    if (skip_to_newline_) {
-      skip_to_newline_ = false;
-      continue;
-    }
-    if (line.empty()) continue;
-    if (auto sample = parse_telemetry_line(line)) {
-      fresh_.push_back(*sample);
-    } else {
-      ++broken_lines_;
-    }
+  const std::size_t end = pending_.rfind('\n');
+  if (end != std::string::npos) {
+    std::vector<std::string_view> lines = split_lines(std::string_view(pending_).substr(0, end + 1));
+    const std::size_t skipped = skip_to_newline_ ? 1 : 0;
+    skip_to_newline_ = false;
+    const std::size_t first = std::max(skipped, lines.size() > most_lines ? lines.size() - most_lines : 0);
+    for (std::size_t index = first; index < lines.size(); ++index) take_line(trim(lines[index]));
+    pending_.erase(0, end + 1);
   }
-  pending_.erase(0, start);
   if (pending_.size() <= longest_line) return;
-  pending_.clear();
+  pending_ = std::string();
   skip_to_newline_ = true;
   ++broken_lines_;
+}
+
+void TelemetryFile::take_line(std::string_view line) {
+  if (line.empty()) return;
+  if (auto sample = parse_telemetry_line(line)) {
+    fresh_.push_back(*sample);
+  } else {
+    ++broken_lines_;
+  }
 }
 
 Result<TelemetryReading> TelemetryFile::refresh() {

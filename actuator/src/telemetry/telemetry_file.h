@@ -28,8 +28,11 @@ class TelemetryFile {
  private:
   Result<TelemetryReading> refresh();
   Status open_current();
+  Status open_new();
+  void start_at(std::uint64_t offset);
   Status take_appended();
   void take_lines();
+  void take_line(std::string_view line);
 
   fs::path path_;
   double max_age_s_;

@@ -66,7 +66,7 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& p
   if (std::error_code code; !fs::is_directory(directory, code)) {
     return at(path, ErrorKind::Input, "the directory " + directory.string() + " does not exist; create it first");
   }
-  if (Status trusted = refuse_world_writable(directory, "the directory of the datagram socket"); !trusted) {
+  if (Status trusted = refuse_untrusted(directory, "the directory of the datagram socket"); !trusted) {
     return trusted.error();
   }
   if (Status cleared = clear_away(path); !cleared) return cleared.error();

@@ -1,13 +1,15 @@
-#include "apply/plan.h"
+#include "plan/plan.h"
 
 #include <algorithm>
-#include <array>
 #include <bit>
+#include <map>
 #include <optional>
+#include <set>
 
 #include "base/cpuset.h"
 #include "base/mask.h"
 #include "base/number.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -42,6 +44,7 @@ std::optional<std::string> lower(const Change& change) {
 
 // The value of the shrinking step, where there is one. A knob that was not set let its service use everything.
 std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) {
+  if (change.found) return std::nullopt;
   const bool limits = change.aspect != Aspect::Tasks && change.aspect != Aspect::Weight;
   if (change.now.empty()) return limits ? std::optional(change.wanted) : std::nullopt;
   switch (change.aspect) {
@@ -57,27 +60,60 @@ std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) 
   }
 }
 
+bool removes(const Change& change) { return change.aspect == Aspect::Group && change.wanted.empty(); }
+
+// When a step is done. A group that goes makes room for one that comes, so its tasks leave it before, where the group
+// that they move to exists already; else they are in the root group for a moment.
+enum class Stage { Shrink, LeaveGroups, RemoveGroups, MakeGroups, Grow };
+
+class Stages {
+ public:
+  explicit Stages(const std::vector<Change>& changes) {
+    for (const Change& change : changes) {
+      if (removes(change)) removing_ = true;
+      if (change.aspect == Aspect::Group && !removes(change)) made_.insert(resctrl::group_name(change.service));
+    }
+  }
+  [[nodiscard]] Stage of(const Change& change, bool shrinks) const {
+    if (removes(change)) return Stage::RemoveGroups;
+    if (!removing_) return shrinks ? Stage::Shrink : Stage::Grow;
+    if (change.found && change.aspect == Aspect::Tasks) return Stage::LeaveGroups;
+    const bool new_group = change.now.empty() && change.aspect <= Aspect::Mba;
+    if (new_group) return Stage::MakeGroups;
+    if (change.aspect == Aspect::Tasks && !made_.contains(change.wanted)) return Stage::LeaveGroups;
+    return shrinks ? Stage::Shrink : Stage::Grow;
+  }
+
+ private:
+  bool removing_ = false;
+  std::set<std::string> made_;  // names of groups
+};
+
 }  // namespace
 
 std::vector<Step> plan(const std::vector<Change>& changes, const MaskRules& rules) {
-  std::vector<Step> shrink;
-  std::vector<Step> grow;
+  const Stages stages(changes);
+  std::map<Stage, std::vector<Step>> order;
   for (const Aspect aspect : aspects) {
     for (std::size_t index = 0; index < changes.size(); ++index) {
       const Change& change = changes[index];
       if (change.aspect != aspect) continue;
       const auto first = shrunk(change, rules);
-      if (first) shrink.push_back({index, *first});
-      if (!first || *first != change.wanted) grow.push_back({index, change.wanted});
+      if (first) order[stages.of(change, true)].push_back({index, *first});
+      if (!first || *first != change.wanted) order[stages.of(change, false)].push_back({index, change.wanted});
     }
   }
-  shrink.insert(shrink.end(), grow.begin(), grow.end());
-  return shrink;
+  std::vector<Step> steps;
+  for (const auto& [stage, some] : order) steps.insert(steps.end(), some.begin(), some.end());
+  return steps;
 }
 
 std::string describe(const Change& change, const Step& step) {
   return change.service + ": " + std::string(name_of(change.aspect)) + " " + (change.now.empty() ? "-" : change.now) +
-         " -> " + (step.value.empty() ? "-" : step.value);
+         " -> " +
+         (change.found         ? "as found"
+          : step.value.empty() ? "-"
+                               : step.value);
 }
 
 }  // namespace osml

@@ -3,6 +3,7 @@
 // then everybody grows and tasks move in. Pure.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace osml {
 struct Change {
   std::string service;
   Aspect aspect = Aspect::Cpus;
-  std::string now;     // Knob::read(); empty = not set
-  std::string wanted;  // differs from now in meaning
+  std::string now;                        // Knob::read(); empty = not set
+  std::string wanted;                     // differs from now in meaning
+  std::optional<std::string> found = {};  // the snapshot to go back to, where the decision says nothing of the knob
 };
 
 struct Step {

@@ -1,4 +1,4 @@
-#include "apply/even.h"
+#include "plan/even.h"
 
 #include <algorithm>
 #include <numeric>
@@ -67,7 +67,9 @@ Decision even_decision(const Config& config, const Platform& platform) {
   const CpuSet cpus = parse_cpulist(platform.cpus) ? *parse_cpulist(platform.cpus) : CpuSet{};
   const auto cores = even_shares(platform.cores, core_bounds(config, platform.cores));
   const unsigned total_ways = platform.ways.value_or(0);
-  const auto ways = even_shares(total_ways, way_bounds(config, platform, total_ways));
+  // Without a cache group for each of them, all share all ways.
+  const bool apart = !platform.max_groups || config.services.size() < *platform.max_groups;
+  const auto ways = apart ? even_shares(total_ways, way_bounds(config, platform, total_ways)) : std::vector<unsigned>{};
   Region everything;
   unsigned first_core = 0;
   unsigned first_way = 0;

@@ -1,14 +1,14 @@
-#include "apply/validate.h"
+#include "plan/validate.h"
 
 #include <algorithm>
 #include <bit>
 #include <cmath>
 #include <set>
 
-#include "apply/wanted.h"
 #include "base/cpuset.h"
 #include "base/mask.h"
 #include "base/number.h"
+#include "plan/wanted.h"
 
 namespace osml {
 
@@ -17,15 +17,17 @@ namespace {
 using Refusal = std::optional<std::string>;
 
 constexpr double least_quota = 0.01;
+constexpr double tolerance = 1e-6;  // of a core unit: quotas are decimal fractions
 
 // One assignment against the machine and the operator's limits.
 class Check {
  public:
-  Check(const Assignment& assignment, const Service& limits, const Platform& platform, const KnobSet& knobs)
-      : assignment_(assignment), limits_(limits), platform_(platform), knobs_(knobs) {}
+  Check(const Assignment& assignment, const ServiceConfig& service, const Platform& platform, const KnobSet& knobs)
+      : assignment_(assignment), limits_(service.spec), others_(service.limits), platform_(platform), knobs_(knobs) {}
 
   [[nodiscard]] Refusal run() const {
-    for (const auto rule : {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth}) {
+    for (const auto rule : {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth,
+                            &Check::weight, &Check::steps}) {
       if (Refusal refused = (this->*rule)()) return "service '" + assignment_.service + "': " + *refused;
     }
     return {};
@@ -55,7 +57,7 @@ class Check {
       return "cpus " + *assignment_.cpus + " are not all CPUs of this node (" + platform_.cpus + "); remove " +
              format_cpulist(without(*cpus, *usable));
     }
-    return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()));
+    return cores("cpus " + *assignment_.cpus, static_cast<double>(cpus->size()), true);
   }
 
   [[nodiscard]] Refusal quota() const {
@@ -66,21 +68,79 @@ class Check {
       return "cpu_quota " + format_number(quota) + " is outside " + format_number(least_quota) + ".." +
              format_number(all) + " CPUs";
     }
-    return cores("cpu_quota " + format_number(quota), quota);
+    // The default of one core is no wish of the operator.
+    return cores("cpu_quota " + format_number(quota), quota, limits_.min_cores > 1 || others_.min_cores_given);
   }
 
-  [[nodiscard]] Refusal cores(const std::string& what, double cpus) const {
-    const auto units = static_cast<unsigned>(std::llround(cpus / platform_.core_quantum));
-    if (units < limits_.min_cores) {
-      return what + " is " + std::to_string(units) + " cores, below the limit min_cores " +
+  // Not rounded: a quota of 1.5 CPUs is less than 2 cores.
+  [[nodiscard]] Refusal cores(const std::string& what, double cpus, bool least_wanted) const {
+    const double units = cpus / platform_.core_quantum;
+    if (least_wanted && units < limits_.min_cores - tolerance) {
+      return what + " is " + number_of(units) + " cores, below the limit min_cores " +
              std::to_string(limits_.min_cores);
     }
-    if (limits_.max_cores && units > *limits_.max_cores) {
-      return what + " is " + std::to_string(units) + " cores, above the limit max_cores " +
+    if (limits_.max_cores && units > *limits_.max_cores + tolerance) {
+      return what + " is " + number_of(units) + " cores, above the limit max_cores " +
              std::to_string(*limits_.max_cores);
     }
     return {};
   }
+
+  static std::string number_of(double units) { return format_number(std::round(units * 100) / 100); }
+
+  [[nodiscard]] static Refusal within(const std::string& what, unsigned value, std::optional<unsigned> least,
+                                      std::optional<unsigned> most) {
+    const std::string text = what + " " + std::to_string(value);
+    if (least && value < *least) return text + " is below the limit min_" + what + " " + std::to_string(*least);
+    if (most && value > *most) return text + " is above the limit max_" + what + " " + std::to_string(*most);
+    return {};
+  }
+
+  [[nodiscard]] Refusal weight() const {
+    if (!assignment_.cpu_weight) return {};
+    return within("weight", *assignment_.cpu_weight, others_.min_weight, others_.max_weight);
+  }
+
+  // What the knob has now; none where nobody set it.
+  [[nodiscard]] std::string now(Aspect aspect) const {
+    Knob* knob = knobs_.find(aspect);
+    const auto value = knob == nullptr ? Result<std::string>(std::string()) : knob->read();
+    return value ? *value : std::string();
+  }
+
+  [[nodiscard]] static Refusal step(const std::string& what, double before, double after, const char* limit,
+                                    unsigned most) {
+    const double difference = std::abs(after - before);
+    if (difference <= most + tolerance) return {};
+    return what + " is " + number_of(difference) + (after > before ? " more" : " less") +
+           " than now, above the limit " + limit + " " + std::to_string(most);
+  }
+
+  [[nodiscard]] Refusal steps() const {
+    if (others_.max_core_step && assignment_.cpus) {
+      const auto before = parse_cpulist(now(Aspect::Cpus));
+      const auto after = parse_cpulist(*assignment_.cpus);
+      const bool known = before && after && !before->empty();
+      Refusal refused = known ? step("cpus " + *assignment_.cpus, cores_of(before->size()), cores_of(after->size()),
+                                     "max_core_step", *others_.max_core_step)
+                              : Refusal();
+      if (refused) return refused;
+    }
+    if (others_.max_core_step && assignment_.cpu_quota) {
+      const auto before = parse_double(now(Aspect::Quota));
+      Refusal refused = before ? step("cpu_quota " + format_number(*assignment_.cpu_quota), cores_of(*before),
+                                      cores_of(*assignment_.cpu_quota), "max_core_step", *others_.max_core_step)
+                               : Refusal();
+      if (refused) return refused;
+    }
+    const auto before = parse_unsigned(now(Aspect::Ways), 16);
+    if (!others_.max_way_step || !assignment_.way_mask || !before) return {};
+    return step("way_mask " + format_mask(*assignment_.way_mask), std::popcount(*before),
+                std::popcount(*assignment_.way_mask), "max_way_step", *others_.max_way_step);
+  }
+
+  [[nodiscard]] double cores_of(double cpus) const { return cpus / platform_.core_quantum; }
+  [[nodiscard]] double cores_of(std::size_t cpus) const { return cores_of(static_cast<double>(cpus)); }
 
   [[nodiscard]] Refusal mask() const {
     if (!assignment_.way_mask) return {};
@@ -112,13 +172,16 @@ class Check {
   [[nodiscard]] Refusal bandwidth() const {
     if (!assignment_.mba || !platform_.mba) return {};
     const MbaRange& range = *platform_.mba;
-    if (*assignment_.mba >= range.min && *assignment_.mba <= range.max) return {};
+    if (*assignment_.mba >= range.min && *assignment_.mba <= range.max) {
+      return within("mba", *assignment_.mba, others_.min_mba, others_.max_mba);
+    }
     return "mba " + std::to_string(*assignment_.mba) + " is outside " + std::to_string(range.min) + ".." +
            std::to_string(range.max) + " " + range.unit;
   }
 
   const Assignment& assignment_;
   const Service& limits_;
+  const Limits& others_;
   const Platform& platform_;
   const KnobSet& knobs_;
 };
@@ -208,8 +271,8 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
     const auto set = std::find_if(knobs.begin(), knobs.end(),
                                   [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
     if (set == knobs.end()) return "service '" + assignment.service + "' has no known mechanisms yet";
-    const Service& limits = find_service(config, assignment.service)->spec;
-    if (Refusal refused = Check(assignment, limits, platform, *set).run()) return refused;
+    const ServiceConfig& service = *find_service(config, assignment.service);
+    if (Refusal refused = Check(assignment, service, platform, *set).run()) return refused;
   }
   return check_shares(decision);
 }

@@ -1,7 +1,8 @@
-#include "apply/wanted.h"
+#include "plan/wanted.h"
 
 #include "base/mask.h"
 #include "base/number.h"
+#include "resctrl/group.h"
 
 namespace osml {
 
@@ -11,7 +12,7 @@ Wanted wanted_values(const Assignment& assignment) {
   if (assignment.mba) wanted[Aspect::Mba] = std::to_string(*assignment.mba);
   if (!wanted.empty()) {
     wanted[Aspect::Group] = "present";
-    wanted[Aspect::Tasks] = "in";
+    wanted[Aspect::Tasks] = resctrl::group_name(assignment.service);
   }
   if (assignment.cpus) wanted[Aspect::Cpus] = *assignment.cpus;
   if (assignment.cpu_quota) wanted[Aspect::Quota] = format_number(*assignment.cpu_quota);

@@ -1,0 +1,54 @@
+// The node's cache groups: how many there may be, and which service is in which.
+#include <algorithm>
+
+#include "apply/node_state.h"
+#include "plan/group_sharing.h"
+#include "resctrl/group.h"
+
+namespace osml {
+
+std::map<std::string, Wanted> Actuator::State::wanted_of(const Decision& decision) const {
+  std::map<std::string, Wanted> wanted;
+  for (const Assignment& assignment : decision.assignments) wanted[assignment.service] = wanted_of(assignment);
+  std::set<std::string> existing;
+  for (const KnobSet& set : knobs) {
+    const Knob* group = set.find(Aspect::Group);
+    const auto now = group == nullptr ? Result<std::string>(std::string()) : set.find(Aspect::Group)->read();
+    if (now && !now->empty()) existing.insert(set.service);
+  }
+  share_groups(wanted, group_room, alone(), existing);
+  return wanted;
+}
+
+std::optional<std::string> Actuator::State::groups_refusal(const Decision& decision) const {
+  if (!group_room) return std::nullopt;
+  std::map<std::string, Wanted> wanted;
+  for (const Assignment& assignment : decision.assignments) wanted[assignment.service] = wanted_of(assignment);
+  const unsigned needed = needed_groups(wanted, alone());
+  if (needed <= *group_room) return std::nullopt;
+  return "the assignments need " + std::to_string(needed) + " cache groups, but this node has room for " +
+         std::to_string(*group_room) + "; give more services the same way_mask and the same mba";
+}
+
+std::set<std::string> Actuator::State::alone() const {
+  std::set<std::string> services;
+  for (const KnobSet& set : knobs) {
+    const Knob* mba = set.find(Aspect::Mba);
+    if (mba != nullptr && mba->backend() == "regulator") services.insert(set.service);
+  }
+  return services;
+}
+
+bool Actuator::State::shares_group(const std::string& service) const {
+  const auto tasks_of = [](const Applied& applied) {
+    const auto found = applied.values.find(Aspect::Tasks);
+    return found == applied.values.end() ? std::string() : found->second;
+  };
+  const Applied* own = journal.applied_to(service);
+  if (own == nullptr || tasks_of(*own).empty()) return false;
+  return std::any_of(journal.applied.begin(), journal.applied.end(), [&](const Applied& other) {
+    return other.service != service && tasks_of(other) == tasks_of(*own);
+  });
+}
+
+}  // namespace osml

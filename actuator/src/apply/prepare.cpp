@@ -1,0 +1,102 @@
+// From a decision to the changes of the machine: a decision is a complete state, so what it leaves out goes back to
+// what was found.
+#include <algorithm>
+
+#include "apply/node_state.h"
+
+namespace osml {
+
+namespace {
+
+// What a knob has that the decision says nothing of; the snapshot to go back to.
+const std::string* found_of(const Journal& journal, const KnobSet& set, const Knob& knob) {
+  // Ways and throttle go with their group; the software regulator's budgets are files.
+  const bool of_group = knob.backend() == "resctrl" && (knob.aspect() == Aspect::Ways || knob.aspect() == Aspect::Mba);
+  const Saved* saved = of_group ? nullptr : journal.find(set.name(knob));
+  return saved == nullptr ? nullptr : &saved->snapshot;
+}
+
+Result<std::optional<Prepared>> to_set(const std::string& service, Knob& knob, const std::string& wanted) {
+  const auto now = knob.read();
+  if (!now) return now.error();
+  if (knob.same(*now, wanted)) return std::optional<Prepared>();
+  const auto snapshot = knob.snapshot();
+  if (!snapshot) return snapshot.error();
+  return std::optional<Prepared>({{service, knob.aspect(), *now, wanted}, &knob, *snapshot});
+}
+
+Result<std::optional<Prepared>> to_release(const std::string& service, Knob& knob, const std::string& found) {
+  const auto snapshot = knob.snapshot();
+  if (!snapshot) return snapshot.error();
+  if (*snapshot == found) return std::optional<Prepared>();
+  const auto now = knob.read();
+  if (!now) return now.error();
+  return std::optional<Prepared>({{service, knob.aspect(), *now, "", found}, &knob, *snapshot});
+}
+
+}  // namespace
+
+Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::string, Wanted>& wanted) const {
+  std::vector<Prepared> changes;
+  for (const KnobSet& set : knobs) {
+    for (const auto& [aspect, knob] : set.knobs) {
+      const Wanted& values = wanted.at(set.service);
+      const auto value = values.find(aspect);
+      const std::string* found =
+          value == values.end() && !keeps_group(aspect) ? found_of(journal, set, *knob) : nullptr;
+      if (value == values.end() && found == nullptr) continue;
+      auto change =
+          found != nullptr ? to_release(set.service, *knob, *found) : to_set(set.service, *knob, value->second);
+      if (!change) return change.error().wrap(set.service);
+      if (*change) changes.push_back(std::move(**change));
+    }
+  }
+  return changes;
+}
+
+// Without allocation, groups are there to monitor, whatever is decided.
+bool Actuator::State::keeps_group(Aspect aspect) const {
+  return (aspect == Aspect::Group || aspect == Aspect::Tasks) && resctrl && !resctrl->allocates();
+}
+
+// Groups are put in front, so that they are removed last, when the tasks of all have left them.
+Status Actuator::State::note_originals(const std::map<std::string, Wanted>& wanted) {
+  for (const Aspect aspect : aspects) {
+    for (const KnobSet& set : knobs) {
+      Knob* knob = set.find(aspect);
+      const auto values = wanted.find(set.service);
+      if (knob == nullptr || values == wanted.end() || !values->second.contains(aspect)) continue;
+      if (journal.find(set.name(*knob)) != nullptr) continue;
+      const auto origin = knob->origin();
+      if (!origin) return origin.error().wrap(set.service);
+      const auto place = aspect == Aspect::Group ? journal.originals.begin() : journal.originals.end();
+      journal.originals.insert(place, {set.name(*knob), *origin});
+    }
+  }
+  return done();
+}
+
+Status Actuator::State::settle(const std::map<std::string, Wanted>& wanted) {
+  const Journal before = journal;
+  if (Status noted = note_originals(wanted); !noted) return noted;
+  remember(wanted);
+  if (journal.originals.size() == before.originals.size() && journal.applied == before.applied) return done();
+  const Status saved = save_journal(journal_path(), journal);
+  if (!saved) journal = before;
+  return saved;
+}
+
+void Actuator::State::remember(const std::map<std::string, Wanted>& wanted) {
+  journal.applied.clear();
+  for (const KnobSet& set : knobs) {
+    const Wanted& values = wanted.at(set.service);
+    journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values});
+    std::erase_if(journal.originals, [&](const Saved& saved) {  // as found again, so it is nothing of ours any more
+      const Knob* knob = set.find(saved.name.aspect);
+      return knob != nullptr && !values.contains(saved.name.aspect) && !keeps_group(saved.name.aspect) &&
+             same_knob(saved.name, set.name(*knob));
+    });
+  }
+}
+
+}  // namespace osml

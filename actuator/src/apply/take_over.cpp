@@ -1,0 +1,114 @@
+// What an agent does first: take the state directory, and bring order into what the last one left.
+#include <algorithm>
+
+#include "apply/node_state.h"
+#include "apply/restore.h"
+#include "base/lock.h"
+#include "base/trust.h"
+
+namespace osml {
+
+namespace {
+
+// Another one after every boot; empty where the tree has none (a virtual node).
+std::string boot_id(const Roots& roots) {
+  const auto text = read_text(roots.proc / "sys" / "kernel" / "random" / "boot_id");
+  return text ? std::string(trim(*text)) : std::string();
+}
+
+bool is_budget(const Saved& saved) { return saved.name.backend == "regulator"; }
+
+}  // namespace
+
+Status Actuator::State::take_over() {
+  if (Status prepared = prepare_state_directory(config->state_dir); !prepared) return prepared;
+  auto held = lock_file(config->state_dir / "lock", std::chrono::milliseconds(0));
+  if (!held && held.error().kind == ErrorKind::Busy) {
+    return Error{ErrorKind::Busy,
+                 "another osml-agent uses state_dir " + config->state_dir.string() +
+                     "; stop that agent, or set another state_dir",
+                 0};
+  }
+  if (!held) return held.error();
+  lock = std::move(*held);
+  if (osml::exists(journal_path())) {
+    if (Status trusted = refuse_untrusted(journal_path(), "journal"); !trusted) return trusted;
+  }
+  auto loaded = load_journal(journal_path());
+  if (!loaded) return loaded.error();
+  journal = std::move(*loaded);
+  if (Status dropped = drop_stale(); !dropped) return dropped;
+  if (Status whole = heal(); !whole) return whole;
+  return restore_strays();
+}
+
+void Actuator::State::say(const std::string& sentence) { healed += (healed.empty() ? "" : "; ") + sentence; }
+
+// Settings of the kernel end with it. Budgets are in our own files, which do not.
+Status Actuator::State::drop_stale() {
+  const std::string now = boot_id(config->roots);
+  const bool rebooted = !now.empty() && !journal.boot_id.empty() && journal.boot_id != now;
+  journal.boot_id = now;
+  if (!rebooted) return done();
+  const auto stale = [](const Saved& saved) { return !is_budget(saved); };
+  const std::size_t dropped = std::erase_if(journal.originals, stale) + std::erase_if(journal.pending, stale);
+  journal.applied.clear();
+  if (dropped > 0)
+    say("the machine was started anew, so the agent dropped " + std::to_string(dropped) + " saved settings");
+  return save_journal(journal_path(), journal);
+}
+
+Status Actuator::State::heal() {
+  if (journal.pending.empty()) return done();
+  const auto tree = lock_resctrl();
+  if (!tree) return tree.error();
+  const std::size_t steps = journal.pending.size();
+  const Status undone = restore_all(journal.pending, roots_to_restore(), resctrl);
+  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  if (!undone) return undone.error().wrap("cannot undo the interrupted transaction");
+  say("the agent undid " + std::to_string(steps) + " settings of an interrupted transaction");
+  return done();
+}
+
+bool Actuator::State::is_stray(const KnobName& name) const {
+  const auto set =
+      std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& one) { return one.service == name.service; });
+  if (set == knobs.end()) return true;
+  if (const Knob* knob = set->find(name.aspect); knob != nullptr && knob->backend() != name.backend) return true;
+  const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
+  return !group_of_service && name.match != set->match;
+}
+
+// What cannot be restored stays in the journal for the end; it is no reason not to manage the others.
+Status Actuator::State::restore_strays() {
+  std::vector<Saved> strays;
+  std::vector<Saved> others;
+  for (const Saved& saved : journal.originals) (is_stray(saved.name) ? strays : others).push_back(saved);
+  std::erase_if(journal.applied, [&](const Applied& applied) {
+    return std::none_of(knobs.begin(), knobs.end(), [&](const KnobSet& set) {
+      return set.service == applied.service && set.match == applied.match;
+    });
+  });
+  if (strays.empty()) return done();
+  const auto tree = lock_resctrl();
+  if (!tree) return tree.error();
+  const std::size_t count = strays.size();
+  const Status back = restore_all(strays, roots_to_restore(), resctrl);
+  const std::size_t restored = count - strays.size();
+  if (restored > 0) {
+    say("the agent restored " + std::to_string(restored) +
+        " settings of services that the configuration no longer has as they were");
+  }
+  if (!back) say(back.error().message);
+  journal.originals = std::move(strays);
+  journal.originals.insert(journal.originals.end(), others.begin(), others.end());
+  return save_journal(journal_path(), journal);
+}
+
+Roots Actuator::State::roots_to_restore() const {
+  Roots roots = config->roots;
+  roots.budgets = config->state_dir / "budgets";
+  return roots;
+}
+
+}  // namespace osml

@@ -1,0 +1,26 @@
+// Files that an unprivileged service can make and change, opened by an agent that is root: whatever lies there must not
+// make it wait, read a device, or read a file that the service itself may not.
+#pragma once
+
+#include <sys/stat.h>
+
+#include "base/files.h"
+
+namespace osml {
+
+struct UntrustedFile {
+  Fd fd;
+  struct stat facts {};
+};
+
+// Regular files only, without waiting. Symbolic links are refused, but for those of root (or of the agent's own user)
+// on the way to the directory, such as /var/run.
+Result<UntrustedFile> open_untrusted(const fs::path& path);
+// The first `most` bytes of such a file.
+struct UntrustedText {
+  std::string text;
+  uid_t owner = 0;
+};
+Result<UntrustedText> read_untrusted(const fs::path& path, std::size_t most);
+
+}  // namespace osml

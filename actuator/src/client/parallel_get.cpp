@@ -1,0 +1,101 @@
+#include "client/parallel_get.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+
+#include "base/clock.h"
+#include "base/number.h"
+
+namespace osml {
+
+ParallelGet::ParallelGet(HttpLimits limits) : limits_(limits), multi_(curl_multi_init(), curl_multi_cleanup) {}
+
+ParallelGet::~ParallelGet() {
+  for (const auto& request : requests_) curl_multi_remove_handle(multi_.get(), request->easy.get());
+}
+
+std::size_t ParallelGet::add(const std::string& url) {
+  auto request = std::make_unique<Request>();
+  request->owner = this;
+  request->url = url;
+  request->easy.reset(curl_easy_init());
+  if (CURL* easy = request->easy.get(); easy != nullptr) {
+    bind_connection(easy, limits_);
+    curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    curl_easy_setopt(easy, CURLOPT_URL, request->url.c_str());
+    curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &ParallelGet::receive);
+    curl_easy_setopt(easy, CURLOPT_WRITEDATA, request.get());
+    curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->words.data());
+    curl_easy_setopt(easy, CURLOPT_PRIVATE, request.get());
+  }
+  requests_.push_back(std::move(request));
+  return requests_.size() - 1;
+}
+
+std::size_t ParallelGet::receive(char* data, std::size_t size, std::size_t count, void* self) {
+  auto& request = *static_cast<Request*>(self);
+  ParallelGet& owner = *request.owner;
+  const std::size_t bytes = size * count;
+  owner.bytes_ += bytes;
+  if (request.answer.body.size() + bytes > owner.limits_.max_bytes || owner.bytes_ > 2 * owner.limits_.max_bytes) {
+    request.too_long = true;
+    return 0;  // anything but `bytes` makes libcurl give up
+  }
+  request.answer.body.append(data, bytes);
+  return bytes;
+}
+
+void ParallelGet::run() {
+  bytes_ = 0;
+  for (const auto& request : requests_) {
+    request->answer = {};
+    request->words.front() = '\0';
+    request->too_long = false;
+    request->result = Error{ErrorKind::Busy,
+                            request->url + ": no answer within " + format_number(limits_.timeout_s) + " s", ETIMEDOUT};
+    if (multi_ && request->easy) curl_multi_add_handle(multi_.get(), request->easy.get());
+  }
+  if (!multi_) return;
+  wait(monotonic_s() + limits_.timeout_s);
+  collect();
+  for (const auto& request : requests_) curl_multi_remove_handle(multi_.get(), request->easy.get());
+}
+
+void ParallelGet::wait(double deadline_s) {
+  constexpr double ms_per_s = 1000;
+  int running = 0;
+  while (curl_multi_perform(multi_.get(), &running) == CURLM_OK && running > 0) {
+    const double left_ms = (deadline_s - monotonic_s()) * ms_per_s;
+    if (left_ms <= 0) return;
+    (void)curl_multi_poll(multi_.get(), nullptr, 0, static_cast<int>(std::ceil(left_ms)), nullptr);
+  }
+}
+
+void ParallelGet::collect() {
+  int left = 0;
+  while (const CURLMsg* message = curl_multi_info_read(multi_.get(), &left)) {
+    if (message->msg != CURLMSG_DONE) continue;
+    Request* request = nullptr;
+    curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &request);
+    request->result = result_of(*request, message->data.result);
+  }
+}
+
+Result<HttpAnswer> ParallelGet::result_of(Request& request, CURLcode code) const {
+  if (request.too_long) {
+    return Error{ErrorKind::Io,
+                 request.url + ": the answer is longer than " + std::to_string(limits_.max_bytes) +
+                     " bytes, or all answers together are longer than twice as many",
+                 0};
+  }
+  if (code != CURLE_OK) return connection_error(request.url, code, request.words);
+  read_head(request.easy.get(), request.answer);
+  return std::move(request.answer);
+}
+
+Result<HttpAnswer> ParallelGet::take(std::size_t place) {
+  return std::exchange(requests_.at(place)->result, Error{ErrorKind::Busy, "taken already", 0});
+}
+
+}  // namespace osml
