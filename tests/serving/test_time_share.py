@@ -31,7 +31,7 @@ def use(share, clock, scope, seconds):
 
 
 def test_who_took_too_much_waits_until_it_is_worked_off(clock):
-    share = TimeShare(clock)
+    share = TimeShare(clock, clock)
     use(share, clock, ONE, BURST_S + 1.0)
     with pytest.raises(ApiError) as caught:
         use(share, clock, ONE, 0.0)
@@ -44,7 +44,7 @@ def test_who_took_too_much_waits_until_it_is_worked_off(clock):
 
 @pytest.mark.parametrize(("nodes", "refused"), [(500, False), (1, True)])
 def test_a_fleet_behind_one_token_is_served_and_one_node_can_not_take_as_much(clock, nodes, refused):
-    share, asked = TimeShare(clock), 500  # a second, each for what a decision for four services takes
+    share, asked = TimeShare(clock, clock), 500  # a second, each for what a decision for four services takes
     scope = {GRANT: frozenset(f"node-{number}" for number in range(nodes))}
     refusals = 0
     for number in range(60 * asked):
@@ -58,7 +58,7 @@ def test_a_fleet_behind_one_token_is_served_and_one_node_can_not_take_as_much(cl
 
 
 def test_in_the_long_run_a_token_gets_its_share_and_no_more(clock):
-    share, taken = TimeShare(clock), 0.0
+    share, taken = TimeShare(clock, clock), 0.0
     while clock.now_s < 1000:
         try:
             use(share, clock, ONE, 0.05)
@@ -69,7 +69,7 @@ def test_in_the_long_run_a_token_gets_its_share_and_no_more(clock):
 
 
 def test_what_is_refused_is_charged_too(clock):
-    share = TimeShare(clock)
+    share = TimeShare(clock, clock)
     for _ in range(3):
         with pytest.raises(ValueError, match="no JSON"), share.of(ONE):
             clock.now_s += 1.0
@@ -78,15 +78,21 @@ def test_what_is_refused_is_charged_too(clock):
         share.check(ONE)
 
 
+def test_time_in_which_the_server_waits_for_its_core_is_charged_to_nobody(clock):
+    share = TimeShare(clock, lambda: 0.0)
+    for _ in range(10):
+        use(share, clock, ONE, 10.0)
+
+
 def test_a_token_for_all_nodes_and_a_server_without_tokens_have_no_limit(clock):
-    share = TimeShare(clock)
+    share = TimeShare(clock, clock)
     for _ in range(10):
         use(share, clock, ALL, 10.0)
 
 
 def test_a_flood_of_tokens_does_not_fill_the_memory(clock, monkeypatch):
     monkeypatch.setattr(time_share, "MAX_HOLDERS", 10)
-    share = TimeShare(clock)
+    share = TimeShare(clock, clock)
     for number in range(100):
         use(share, clock, {GRANT: frozenset({f"node-{number}"})}, 0.01)
     assert len(share._left) <= 10
