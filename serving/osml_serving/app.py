@@ -45,6 +45,10 @@ def create_app(runtime: Runtime) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         if runtime.shelf is not None:
             runtime.shelf.reload()
+        for process in runtime.slow.values():
+            process.start()
+        if runtime.decider.default_policy in runtime.slow:
+            await runtime.slow[runtime.decider.default_policy].settled.wait()
         runtime.readiness.warm_up(runtime.decider, runtime.log)
         if runtime.experiences is not None:
             runtime.experiences.start()
@@ -62,6 +66,8 @@ def create_app(runtime: Runtime) -> FastAPI:
             watching.cancel()
         if runtime.datasets is not None:
             await runtime.datasets.stop()
+        for process in runtime.slow.values():
+            await process.stop()
         if runtime.experiences is not None:
             await asyncio.to_thread(runtime.experiences.stop)
 
@@ -94,7 +100,9 @@ def create_app(runtime: Runtime) -> FastAPI:
 
 
 def _example_decision(runtime: Runtime) -> Any:
-    """A true answer to the example of the document; None where the policy can't give one (readiness says why)."""
+    """A true answer to the example of the document; None where the policy can't give one at once."""
+    if runtime.decider.default_policy in runtime.slow:
+        return None
     try:
         return msgspec.to_builtins(runtime.decider(EXAMPLE))
     except (ApiError, PolicyFailedError):

@@ -20,7 +20,7 @@ from osml_serving import __version__
 from osml_serving.errors import CODES
 
 UNKNOWN = "unknown"  # label for requests whose policy is not one of ours: names from outside never become series
-STATUSES = ("ok", "refused", "failed")
+STATUSES = ("ok", "refused", "failed", "late")
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 BYTES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from osml.base.failure import InputError
@@ -17,6 +18,7 @@ from osml_serving.metrics import Metrics
 from osml_serving.models.shelf import ModelShelf
 from osml_serving.readiness import Readiness
 from osml_serving.settings import Settings
+from osml_serving.slow.policy_process import PolicyProcess
 from osml_serving.view.broker import Broker
 from osml_serving.view.explain import ModelInUse
 from osml_serving.view.history import History
@@ -35,6 +37,7 @@ class Runtime:
     tokens: Tokens | None
     readiness: Readiness
     experiences: Writer | None
+    slow: Mapping[str, PolicyProcess]
     shelf: ModelShelf | None = None
     datasets: DatasetShelf | None = None
     history: History = field(default_factory=History)
@@ -77,6 +80,10 @@ def make_runtime(
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
         experiences=make_writer(settings, log, metrics),
+        slow={
+            name: PolicyProcess(name, decider.seed, settings.slow_policy_timeout_s, log, decider.withdraw)
+            for name in sorted(decider.slow)
+        },
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
     )

@@ -26,6 +26,13 @@ class Settings(BaseSettings):
     )
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the server; 0 selects a free port.")
     policy: str = Field(DEFAULT_POLICY, min_length=1, description="Policy for observations without a policy.")
+    policies: str | None = Field(
+        None,
+        description="Policies that agents may name, separated by commas; without it, all installed.",
+    )
+    slow_policy_timeout_s: float = Field(
+        2.0, gt=0, le=60, description="Deadline of a decision by a slow policy (clite), s."
+    )
     seed: int = Field(0, ge=0, description="Seed of all random choices of the policies.")
     log_format: LogFormat = Field("text", description="Format of the log lines.")
     log_level: LogLevel = Field("info", description="Lowest level of log lines.")
@@ -54,6 +61,13 @@ class Settings(BaseSettings):
     )
     max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest package of a data set, MiB.")
     drain_s: float = Field(1.0, ge=0, le=60, description="Time between SIGTERM (not ready) and the stop, s.")
+
+    @property
+    def allowed_policies(self) -> list[str] | None:
+        """Names of the policies that agents may name; None: all."""
+        if self.policies is None:
+            return None
+        return [name.strip() for name in self.policies.split(",") if name.strip()]
 
     @model_validator(mode="after")
     def _safe(self) -> Self:

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from osml_serving.api.health import without_paths
 from osml_serving.app import create_app
-from osml_serving.decider import installed_decider
 from osml_serving.example import EXAMPLE
 from osml_serving.models.shelf import ModelShelf
 from starlette.testclient import TestClient
@@ -51,17 +50,6 @@ def test_another_policy_that_fails_its_warm_up_is_unavailable_and_the_server_is_
         assert refused.json()["error"]["message"] == (
             "policy 'broken' is not available on this server: it raised RuntimeError; expected one of turns"
         )
-
-
-def test_a_library_that_one_policy_needs_is_named(server, monkeypatch):
-    monkeypatch.setattr("osml.policies.clite.surrogate.find_spec", lambda _: None)
-    runtime = dataclasses.replace(server.runtime, decider=installed_decider("osml", 0))
-    with TestClient(create_app(runtime)) as client:
-        ready = client.get("/readyz").json()
-    (clite,) = ready["unavailable_policies"]
-    assert clite["name"] == "clite"
-    assert "needs scikit-learn" in clite["reason"]
-    assert "osml" in ready["policies"]
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ STATUS = {
     ),
     429: ("rate_limited",),
     500: ("policy_failed", "internal"),
-    503: ("overloaded", "not_ready", "store_unavailable"),
+    503: ("overloaded", "policy_late", "not_ready", "store_unavailable"),
 }
 CHALLENGE = {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "Bearer"}}
 RETRY = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import sys
@@ -16,27 +15,12 @@ from typing import Any, Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml_serving.child_process import environment_without_secrets
 from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
-WORKER_VARIABLES = frozenset(
-    {
-        "PATH",
-        "HOME",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TMPDIR",
-        "VIRTUAL_ENV",
-        "PYTHONPATH",
-        "PYTHONHOME",
-        "LD_LIBRARY_PATH",
-        "XDG_CACHE_HOME",
-        "CACHE_DIRECTORY",
-    }
-)
 State = Literal["checking", "accepted", "refused", "failed"]
 
 
@@ -194,20 +178,11 @@ class DatasetShelf:
         partial.replace(self.folder / f"{record.id}.json")
 
 
-def worker_environment() -> dict[str, str]:
-    """The environment of a process that reads untrusted files: no passwords, no addresses."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in WORKER_VARIABLES or name.startswith(("LC_", "NUMBA_"))
-    }
-
-
 async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     """The worker's document, or the error."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "osml_serving.datasets.worker", str(package), str(scratch)),
-        env=worker_environment(),
+        env=environment_without_secrets(),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
