@@ -27,7 +27,8 @@ class Writer:
 
     The store is opened there; where that fails, jobs fail, and it is tried again every ten seconds. A store that has
     stopped answering is asked again every two seconds; jobs between fail at once, so that they don't wait for each
-    other's timeouts. `tell` hears from the thread when the store begins to work (None) and when it stops (why).
+    other's timeouts. `tell` hears from the thread when the store begins to work (None) and when it stops (why): a store
+    that takes nothing, because its disk is full, does not work.
     """
 
     def __init__(self, open_store: Callable[[], Store], tell: Callable[[str | None], None], size: int = 64) -> None:
@@ -41,6 +42,7 @@ class Writer:
         self._tried_s = -REOPEN_S
         self._rests_until_s = 0.0
         self._away = False
+        self._takes_nothing = False
 
     def start(self) -> None:
         """Open the store and take jobs."""
@@ -64,7 +66,7 @@ class Writer:
 
     async def add(self, experiences: Sequence[Experience]) -> Added:
         """Store a batch; returns when it is stored. Raises BusyError, StoreError."""
-        return await self.call(lambda store: store.add(experiences))
+        return await self.call(lambda store: self._add(store, experiences))
 
     async def newest(self, node: str, limit: int) -> Newest:
         """A node's newest experiences. Raises BusyError, StoreError."""
@@ -112,6 +114,21 @@ class Writer:
             self._away = False
             self._tell(None)
         return answer
+
+    def _add(self, store: Store, experiences: Sequence[Experience]) -> Added:
+        try:
+            added = store.add(experiences)
+        except StoreAwayError:
+            raise
+        except StoreError as error:
+            if not self._takes_nothing:
+                self._tell(f"the experience store takes nothing: {error}")
+            self._takes_nothing = True
+            raise
+        if self._takes_nothing:
+            self._takes_nothing = False
+            self._tell(None)
+        return added
 
     def _opened(self) -> Store:
         if self._store is None and time.monotonic() - self._tried_s >= REOPEN_S:

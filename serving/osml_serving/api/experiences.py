@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -64,7 +64,7 @@ def router(runtime: Runtime) -> APIRouter:
                 added = await store.add(experiences)
         except (BusyError, StoreError, TimeoutError) as error:
             runtime.metrics.experiences_failed.inc(len(experiences))
-            _raise_unavailable(runtime, error)
+            raise _unavailable(error) from None
         runtime.metrics.experiences_accepted.inc(added.accepted)
         runtime.metrics.experiences_duplicate.inc(added.duplicates)
         return Response(msgspec.json.encode(Receipt(*added)), 202, media_type="application/json")
@@ -82,7 +82,9 @@ def router(runtime: Runtime) -> APIRouter:
             async with asyncio.timeout(STORE_TIMEOUT_S):
                 encoded, damaged, seconds = await store.newest(node, limit)
         except (BusyError, StoreError, TimeoutError) as error:
-            _raise_unavailable(runtime, error)
+            if isinstance(error, StoreError) and not isinstance(error, StoreAwayError):  # all else the writer logs
+                runtime.log.event("error", "experience_store", str(error))
+            raise _unavailable(error) from None
         runtime.share.spend(request.scope, seconds)
         if damaged:
             runtime.metrics.experiences_damaged.inc(damaged)
@@ -102,16 +104,14 @@ def _writer(runtime: Runtime) -> Writer:
     return runtime.experiences
 
 
-def _raise_unavailable(runtime: Runtime, error: Exception) -> NoReturn:
-    """Raise 503: the client may send the batch again."""
+def _unavailable(error: Exception) -> ApiError:
+    """503: the client may send the batch again."""
     if isinstance(error, BusyError):
         message = "the queue of the experience store is full"
-        raise ApiError(503, "overloaded", message, headers={"retry-after": "2"}) from None
+        return ApiError(503, "overloaded", message, headers={"retry-after": "2"})
     if isinstance(error, TimeoutError):
         cause = f"the database did not answer within {STORE_TIMEOUT_S:g} s"
     else:
         cause = str(error)
-        if not isinstance(error, StoreAwayError):  # the writer logs those once
-            runtime.log.event("error", "experience_store", cause)
     message = f"the experience store failed: {cause}"
-    raise ApiError(503, "store_unavailable", message, headers={"retry-after": "30"}) from None
+    return ApiError(503, "store_unavailable", message, headers={"retry-after": "30"})
