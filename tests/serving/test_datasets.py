@@ -355,3 +355,15 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
     state, message, again = asyncio.run(asyncio.wait_for(hand_in(), 10))
     assert (state, again) == ("failed", "checking")
     assert "No space left" in message
+
+
+def test_records_of_refused_packages_do_not_stay_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_shelf, "MAX_KEPT", 2)
+    now_s = time.time()
+    shelf = dataset_shelf.DatasetShelf(tmp_path, Log("json", "error"))
+    ages_s = {"a": ("accepted", 10**9), "b": ("refused", 10**9), "c": ("failed", 1), "d": ("refused", 2)}
+    ages_s |= {"e": ("refused", 3), "f": ("checking", 10**9)}
+    for letter, (state, age_s) in ages_s.items():
+        shelf._write(dataset_shelf.DatasetRecord(letter * 64, state, 1, now_s - age_s))
+    shelf._tidy()
+    assert {record.id[0] for record in shelf.records()} == {"a", "c", "d", "f"}

@@ -20,6 +20,8 @@ from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
+KEEP_S = 14 * 86_400.0  # the record of a package that was not accepted: so long its contributor can ask why
+MAX_KEPT = 1000  # such records
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
 State = Literal["checking", "accepted", "refused", "failed"]
 
@@ -75,6 +77,7 @@ class DatasetShelf:
             leftover.unlink(missing_ok=True)
         for leftover in self.folder.glob(".unpacked-*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        self._forget()
         records = self.records()
         known = {record.id for record in records}
         for package in self.folder.glob("*.tar"):
@@ -83,6 +86,14 @@ class DatasetShelf:
                 records.append(DatasetRecord(package.stem, "checking", status.st_size, round(status.st_mtime, 3)))
                 self._write(records[-1])
         return records
+
+    def _forget(self) -> None:
+        """Remove records of packages that were not accepted: those that are old, and the oldest of too many."""
+        kept = [record for record in self.records() if record.state in ("refused", "failed")]
+        oldest = time.time() - KEEP_S
+        for index, record in enumerate(kept):
+            if index >= MAX_KEPT or record.received < oldest:
+                (self.folder / f"{record.id}.json").unlink(missing_ok=True)
 
     async def stop(self) -> None:
         """Cancel the checks; they begin again at the next start."""
@@ -122,6 +133,7 @@ class DatasetShelf:
         if known is not None and known.state != "failed":
             incoming.unlink()
             return known
+        self._forget()
         record = DatasetRecord(identity, "checking", length, round(time.time(), 3))
         package = self.folder / f"{identity}.tar"
         incoming.replace(package)
