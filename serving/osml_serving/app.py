@@ -29,6 +29,7 @@ from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.guards.access import Access
 from osml_serving.guards.error_boundary import ErrorBoundary
+from osml_serving.guards.host_names import HostNames
 from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.models.watch import watch
 from osml_serving.runtime import Runtime
@@ -81,6 +82,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         metrics=runtime.metrics,
     )
     app.add_middleware(Access, tokens=runtime.tokens)
+    if runtime.tokens is None:
+        app.add_middleware(HostNames, names=settings.host_names)
     app.add_middleware(ErrorBoundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)

@@ -12,7 +12,7 @@ CODES = {
     "bad_json": "The body is not JSON in UTF-8.",
     "bad_request": "A query parameter, a path parameter or an inference request is invalid.",
     "unauthorized": "The bearer token is missing or unknown.",
-    "forbidden": "The token is not valid for this node.",
+    "forbidden": "The token is not valid for this node or path, or the header Host names another server.",
     "not_found": "The path, node, model or data set is unknown.",
     "method_not_allowed": "The path does not support this method.",
     "timeout": "The body did not arrive in time.",

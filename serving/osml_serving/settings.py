@@ -40,6 +40,13 @@ class Settings(BaseSettings):
         None, description="File of bearer tokens, one `node:sha256hex` per line; without it, no token is required."
     )
     insecure: bool = Field(False, description="Allow any address without tokens.")
+    allowed_hosts: str | None = Field(
+        None,
+        description=(
+            "Names of this server in the header Host, separated by commas. Without tokens, it accepts only these, "
+            "localhost and IP addresses."
+        ),
+    )
     max_body_kib: int = Field(256, ge=1, le=65536, description="Longest request body, KiB.")
     max_in_flight: int = Field(256, ge=1, description="Most requests in progress; further requests get 503.")
     body_timeout_s: float = Field(5.0, gt=0, le=60, description="Timeout for the body of a request, s.")
@@ -65,9 +72,12 @@ class Settings(BaseSettings):
     @property
     def allowed_policies(self) -> list[str] | None:
         """Names of the policies that agents may name; None: all."""
-        if self.policies is None:
-            return None
-        return [name.strip() for name in self.policies.split(",") if name.strip()]
+        return None if self.policies is None else _names(self.policies)
+
+    @property
+    def host_names(self) -> list[str]:
+        """Names of this server, as clients know it."""
+        return [self.host, *_names(self.allowed_hosts or "")]
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
@@ -77,6 +87,10 @@ class Settings(BaseSettings):
                 "access with --insecure"
             )
         return self
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def is_loopback(host: str) -> bool:
