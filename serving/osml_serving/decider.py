@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Protocol
+
+import msgspec
 
 from osml.allocation.policy import Policy, TakesModels, is_slow
 from osml.decide.decide import RequestError, decide_by
 from osml.decide.legality import decision_error
 from osml.decide.registry import DEFAULT_POLICY, load_policy, policy_names
-from osml.domain import Decision, Observation
+from osml.domain import Decision, Observation, Reason
 from osml_serving.errors import ApiError
 from osml_serving.models.shelf import ModelShelf
 
@@ -55,10 +57,26 @@ class Decider:
         self.slow = frozenset(slow)
         self.default_policy = default_policy
         self.seed = seed
+        self.discarded: Callable[[str, str], None] = lambda _policy, _detail: None
 
     def __call__(self, observation: Observation) -> Decision:
-        """A legal decision. Raises ApiError (the input's fault) or PolicyFailedError (ours)."""
+        """A legal decision. Raises ApiError (the input's fault) or PolicyFailedError (ours).
+
+        A policy that fails with the state of the observation decides without it: states come from outside, and the
+        types of a policy do not say everything about them. `discarded` then gets the policy and the details.
+        """
         self.refuse_unavailable(observation)
+        try:
+            return self._legal(observation)
+        except PolicyFailedError as error:
+            if observation.policy_state is None:
+                raise
+            decision = self._legal(msgspec.structs.replace(observation, policy_state=None))
+            self.discarded(decision.policy, error.detail)
+            note = Reason(text=f"the policy cannot use its state ({error}): it starts anew")
+            return msgspec.structs.replace(decision, reasons=[note, *decision.reasons])
+
+    def _legal(self, observation: Observation) -> Decision:
         try:
             decision = self._decide(observation, default_policy=self.default_policy, seed=self.seed)
         except self._refusal as error:

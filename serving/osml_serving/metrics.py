@@ -42,6 +42,11 @@ class Metrics:
         self._decisions = {
             (policy, status): decisions.labels(policy, status) for policy in [*policies, UNKNOWN] for status in STATUSES
         }
+        self.states_discarded = Counter(
+            "osml_states_discarded_total",
+            "Times that a policy failed with the state of a node and started anew.",
+            registry=self.registry,
+        )
         errors = Counter("osml_errors_total", "Error answers by code.", ["code"], registry=self.registry)
         self._errors = {code: errors.labels(code) for code in CODES}
         self.decision_seconds = Histogram(

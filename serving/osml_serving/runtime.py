@@ -59,6 +59,12 @@ class Runtime:
         else:
             self.log.event("info", "tokens", f"the token file {self.settings.token_file} was reloaded")
 
+    def state_discarded(self, policy: str, detail: str) -> None:
+        """Count and log that a policy started anew, because it failed with the state that the node sent."""
+        self.metrics.states_discarded.inc()
+        message = f"policy '{policy}' failed with the state that a node sent, and started anew"
+        self.log.fault("state_discarded", message, detail)
+
     def models_of(self, platform: str) -> list[ModelInUse]:
         """Models that decide for a platform."""
         return [] if self.shelf is None else self.shelf.in_use(platform)
@@ -80,13 +86,11 @@ def make_runtime(
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
         experiences=make_writer(settings, log, metrics),
-        slow={
-            name: PolicyProcess(name, decider.seed, settings.slow_policy_timeout_s, log, decider.withdraw)
-            for name in sorted(decider.slow)
-        },
+        slow={name: PolicyProcess(name, settings.slow_policy_timeout_s, decider, log) for name in sorted(decider.slow)},
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
     )
+    decider.discarded = runtime.state_discarded
     metrics.watch_nodes(runtime.history.figures)
     metrics.watch_log(lambda: log.lost)
     return runtime

@@ -12,6 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 from osml_serving import command
+from osml_serving.decider import Decider
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
@@ -21,6 +22,7 @@ from osml_serving.slow.policy_process import PolicyProcess
 
 from osml.base.failure import InputError
 from osml.domain import Decision, Observation
+from tests.kit.server import Refused, decide
 
 JSON = {"content-type": "application/json"}
 AGENT_TIMEOUT_S = 0.5  # server.timeout_s
@@ -104,13 +106,13 @@ def test_an_agent_on_clite_makes_nobody_late(start_process):
 
 
 def test_its_decisions_are_those_of_the_policy_in_this_process(start_process):
-    from osml.decide.decide import decide
+    from osml.decide.decide import decide as decide_here
 
     url = start_process("--slow-policy-timeout-s", "20").url
     wait_for_policy(url, "clite")
     observation = msgspec.structs.replace(EXAMPLE, node="searching", policy="clite")
     for given in play_clite(url, 12):
-        assert given == decide(observation)
+        assert given == decide_here(observation)
         observation = after(observation, given)
 
 
@@ -178,7 +180,8 @@ def stubborn(monkeypatch):
     monkeypatch.setattr(PolicyProcess, "_begin", begin)
 
     def make(deadline_s: float) -> PolicyProcess:
-        return PolicyProcess("stubborn", 0, deadline_s, Log("json", "error"), lambda *_: None)
+        decider = Decider(decide, ["stubborn"], Refused, "stubborn", 0)
+        return PolicyProcess("stubborn", deadline_s, decider, Log("json", "error"))
 
     return make
 

@@ -12,7 +12,7 @@ import msgspec
 
 from osml.domain import Decision, Observation
 from osml_serving.child_process import environment_without_secrets
-from osml_serving.decider import PolicyFailedError
+from osml_serving.decider import Decider, PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.log import Log
 from osml_serving.slow.replies import Reply, Started
@@ -39,19 +39,16 @@ class _GoneError(Exception):
 class PolicyProcess:
     """One policy in a process of its own. Observations wait in a queue; each has `deadline_s` from its arrival.
 
-    A process that ends or hangs is replaced. A policy that cannot start is withdrawn: `withdraw` gets the reason.
+    A process that ends or hangs is replaced. A policy that cannot start is withdrawn from the decider.
     """
 
-    def __init__(
-        self, policy: str, seed: int, deadline_s: float, log: Log, withdraw: Callable[[str, str], None]
-    ) -> None:
+    def __init__(self, policy: str, deadline_s: float, decider: Decider, log: Log) -> None:
         self.policy = policy
         self.deadline_s = deadline_s
         self.ready = asyncio.Event()
         self.settled = asyncio.Event()  # it is ready, or was withdrawn
-        self._seed = seed
+        self._decider = decider
         self._log = log
-        self._withdraw = withdraw
         self._jobs: asyncio.Queue[_Job] = asyncio.Queue(MAX_WAITING)
         self._nodes: set[str] = set()
         self._task: asyncio.Task[None] | None = None
@@ -92,6 +89,8 @@ class PolicyProcess:
             raise ApiError(503, "policy_late", message, hint=hint, headers=RETRY) from None
         finally:
             self._nodes.discard(node)
+        if reply.decision is not None and reply.detail:
+            self._decider.discarded(self.policy, reply.detail)
         return _decision_of(reply)
 
     async def _run(self) -> None:
@@ -116,7 +115,7 @@ class PolicyProcess:
 
     async def _begin(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "osml_serving.slow.worker", self.policy, str(self._seed)),
+            *(sys.executable, "-m", "osml_serving.slow.worker", self.policy, str(self._decider.seed)),
             env=environment_without_secrets() | ONE_THREAD,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
@@ -130,7 +129,7 @@ class PolicyProcess:
             self.settled.set()
             return True
         self._log.fault("warm_up", f"policy '{self.policy}' failed in the warm-up: {started.fault}", started.detail)
-        self._withdraw(self.policy, started.fault)
+        self._decider.withdraw(self.policy, started.fault)
         self.settled.set()
         return False
 

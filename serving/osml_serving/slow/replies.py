@@ -16,7 +16,10 @@ class Started(Struct):
 
 
 class Reply(Struct, omit_defaults=True):
-    """The answer to one observation. `cpu_s` is what it cost; `detail` is for the log."""
+    """The answer to one observation. `cpu_s` is what it cost.
+
+    `detail` is for the log: why the policy failed, or could not use its state.
+    """
 
     cpu_s: float
     decision: Decision | None = None

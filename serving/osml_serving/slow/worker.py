@@ -43,8 +43,11 @@ def warm_up(decider: Decider) -> None:
 def reply_to(decider: Decider, line: bytes) -> Reply:
     """The reply to one observation; what the policy raises is a reply, too."""
     began_s = time.process_time()
+    details: list[str] = []
+    decider.discarded = lambda _policy, detail: details.append(detail)
     try:
         reply = Reply(0.0, decider(msgspec.json.decode(line, type=Observation)))
+        reply.detail = "".join(details)
     except ApiError as error:
         reply = Reply(0.0, status=error.status, refused=error.body)
     except PolicyFailedError as error:
