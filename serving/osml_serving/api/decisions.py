@@ -153,7 +153,14 @@ def _report(runtime: Runtime, observation: Observation, decision: Decision, dura
     )
     encoded = interval.encode(newest)
     now = interval.encode(interval.make_now(observation, decision))
-    if not runtime.history.append(encoded, now, interval.make_summary(decision.node, newest)):
+    summary = interval.make_summary(observation, decision, newest)
+    runtime.metrics.node(
+        summary.interval_s,
+        missed=summary.violations > 0,
+        unmeasured=summary.unmeasured > 0,
+        infeasible=summary.infeasible,
+    )
+    if not runtime.history.append(encoded, now, summary):
         runtime.metrics.nodes_dropped.inc()
     if runtime.broker.watched(decision.node):
         runtime.broker.publish(decision.node, frame("observation", b'{"point":%s,"now":%s}' % (encoded, now)))

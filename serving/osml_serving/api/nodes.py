@@ -18,7 +18,7 @@ from osml_serving.guards.access import is_for_all_nodes, may_see, require
 from osml_serving.runtime import Runtime
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
-from osml_serving.view.explain import explain
+from osml_serving.view.explain import TooLargeError, explain
 from osml_serving.view.history import MAX_INTERVALS, NodeHistory
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
@@ -54,7 +54,11 @@ def router(runtime: Runtime) -> APIRouter:
         """
         require(request.scope, node)
         with runtime.share.of(request.scope):
-            explained = explain(node, _history(runtime, node), points, runtime.models_of)
+            try:
+                explained = explain(node, _history(runtime, node), points, runtime.models_of)
+            except TooLargeError:
+                message = f"node '{node}' is too large for the history of a server with so many nodes"
+                raise ApiError(404, "not_found", message, field="node") from None
         return _json(msgspec.json.encode(explained))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
