@@ -5,6 +5,7 @@ It reads observations and writes replies, one line each. It ends with its standa
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import sys
@@ -79,7 +80,8 @@ def _write(out: BinaryIO, message: Started | Reply) -> None:
 def main() -> None:
     """Keep standard output for replies: what a policy prints goes to the log."""
     policy, seed = sys.argv[1], int(sys.argv[2])
-    os.nice(NICENESS)
+    with contextlib.suppress(OSError):  # a sandbox may forbid it
+        os.nice(NICENESS)
     for number in (signal.SIGINT, signal.SIGTERM):  # for the server, which still needs answers while it drains
         signal.signal(number, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "wb") as out:
