@@ -72,7 +72,15 @@ def create_app(runtime: Runtime) -> FastAPI:
         if runtime.experiences is not None:
             await asyncio.to_thread(runtime.experiences.stop)
 
-    app = FastAPI(title="osml", version=__version__, description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="osml",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,  # the framework's own pages load scripts from a public host, which could read the token
+        redoc_url=None,
+    )
     settings = runtime.settings
     app.add_middleware(
         RequestLimits,
