@@ -16,8 +16,16 @@ PROMTOOL = shutil.which("promtool")
 
 
 @pytest.mark.skipif(PROMTOOL is None, reason="promtool (Debian package prometheus) is not installed")
-@pytest.mark.parametrize("command", [("check", "rules", "osml.rules.yaml"), ("test", "rules", "osml.rules.test.yaml")])
-def test_alerts_ring_when_they_shall_and_only_then(command: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("check", "rules", "osml.rules.yaml"),
+        ("test", "rules", "osml.rules.test.yaml"),
+        ("check", "config", "--syntax-only", "scrape.yaml"),
+    ],
+    ids=lambda command: " ".join(command[:2]),
+)
+def test_prometheus_takes_the_files_and_alerts_ring_when_they_shall(command: tuple[str, ...]) -> None:
     done = subprocess.run(["promtool", *command], cwd=RULES, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
