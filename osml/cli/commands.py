@@ -36,6 +36,7 @@ class Entry(NamedTuple):
 
 COMMANDS = (
     Entry("run", "serve", "osml-serving", "Run the decision server.", "serve"),
+    Entry("run", "tokens", "osml-serving", "Create, list and revoke tokens of the server.", "tokens"),
     Entry("run", "demo", "osml.lab.commands.demo:demo", "The main job on a simulated node.", "demo", "lab"),
     Entry("run", "live", "osml.lab.commands.live:live", "The main job on real services here.", "live", "lab"),
     Entry(

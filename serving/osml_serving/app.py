@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from osml_serving import __version__
+from osml_serving import __version__, renewal
 from osml_serving.api import (
     dashboard,
     datasets,
@@ -55,16 +55,15 @@ def create_app(runtime: Runtime) -> FastAPI:
             runtime.experiences.start()
         if runtime.datasets is not None:
             await runtime.datasets.start()
-        watching = None
+        watching = [asyncio.create_task(renewal.watch(runtime.watched))]
         if runtime.shelf is not None:
-            watching = asyncio.create_task(
-                watch(runtime.shelf, runtime.settings.models_poll_s, runtime.metrics, runtime.log)
-            )
+            models = watch(runtime.shelf, runtime.settings.models_poll_s, runtime.metrics, runtime.log)
+            watching.append(asyncio.create_task(models))
         app.state.example_decision = _example_decision(runtime)
         yield
         runtime.broker.close()
-        if watching is not None:
-            watching.cancel()
+        for task in watching:
+            task.cancel()
         if runtime.datasets is not None:
             await runtime.datasets.stop()
         for process in runtime.slow.values():

@@ -37,9 +37,14 @@ class Settings(BaseSettings):
     log_format: LogFormat = Field("text", description="Format of the log lines.")
     log_level: LogLevel = Field("info", description="Lowest level of log lines.")
     token_file: Path | None = Field(
-        None, description="File of bearer tokens, one `node:sha256hex` per line; without it, no token is required."
+        None, description="File of bearer tokens, made by `osml tokens`; without it, no token is required."
     )
     insecure: bool = Field(False, description="Allow any address without tokens.")
+    tls_cert: Path | None = Field(None, description="Certificate chain of the server, PEM; without it, no TLS.")
+    tls_key: Path | None = Field(None, description="Key of the certificate, PEM, without a password.")
+    tls_client_ca: Path | None = Field(
+        None, description="CA of clients, PEM; with it, each client needs a certificate of this CA."
+    )
     allowed_hosts: str | None = Field(
         None,
         description=(
@@ -86,6 +91,10 @@ class Settings(BaseSettings):
                 f"other machines can reach host {self.host}, but no token file is set: set --token-file, or allow open "
                 "access with --insecure"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("--tls-cert and --tls-key belong together: set both or none")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("--tls-client-ca needs TLS: set --tls-cert and --tls-key")
         return self
 
 

@@ -8,9 +8,15 @@ from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.guards import time_share
 from osml_serving.guards.access import GRANT
-from osml_serving.guards.time_share import BURST_S, SHARE, TimeShare, share_of
+from osml_serving.guards.grants import ADMIN, Grant
+from osml_serving.guards.time_share import BURST_S, LARGEST_SHARE, SHARE, TimeShare, share_of
 
-ONE, TWO, ALL = ({GRANT: frozenset({name})} for name in ("node-1", "node-2", "*"))
+
+def agent_of(*nodes):
+    return {GRANT: Grant("agent", frozenset(nodes))}
+
+
+ONE, TWO, FLEET, ALL = agent_of("node-1"), agent_of("node-2"), agent_of("*"), {GRANT: ADMIN}
 
 
 class Clock:
@@ -45,7 +51,7 @@ def test_who_took_too_much_waits_until_it_is_worked_off(clock):
 @pytest.mark.parametrize(("nodes", "refused"), [(500, False), (1, True)])
 def test_a_fleet_behind_one_token_is_served_and_one_node_can_not_take_as_much(clock, nodes, refused):
     share, asked = TimeShare(clock, clock), 500  # a second, each for what a decision for four services takes
-    scope = {GRANT: frozenset(f"node-{number}" for number in range(nodes))}
+    scope = agent_of(*(f"node-{number}" for number in range(nodes)))
     refusals = 0
     for number in range(60 * asked):
         clock.now_s = max(clock.now_s, number / asked)
@@ -54,7 +60,7 @@ def test_a_fleet_behind_one_token_is_served_and_one_node_can_not_take_as_much(cl
         except ApiError:
             refusals += 1
     assert (refusals > 0) == refused
-    assert share_of(frozenset(map(str, range(10**6)))) < 1, "something is left for the others"
+    assert share_of(agent_of(*map(str, range(10**6)))[GRANT]) < 1, "something is left for the others"
 
 
 def test_in_the_long_run_a_token_gets_its_share_and_no_more(clock):
@@ -84,7 +90,15 @@ def test_time_in_which_the_server_waits_for_its_core_is_charged_to_nobody(clock)
         use(share, clock, ONE, 10.0)
 
 
-def test_a_token_for_all_nodes_and_a_server_without_tokens_have_no_limit(clock):
+def test_a_fleet_behind_one_token_for_all_nodes_leaves_something_for_the_others(clock):
+    share = TimeShare(clock, clock)
+    use(share, clock, FLEET, BURST_S + 10.0)
+    with pytest.raises(ApiError, match=f"{LARGEST_SHARE:.0%}"):
+        use(share, clock, FLEET, 0.0)
+    use(share, clock, ONE, 0.1)
+
+
+def test_an_admin_and_a_server_without_tokens_have_no_limit(clock):
     share = TimeShare(clock, clock)
     for _ in range(10):
         use(share, clock, ALL, 10.0)
@@ -94,7 +108,7 @@ def test_a_flood_of_tokens_does_not_fill_the_memory(clock, monkeypatch):
     monkeypatch.setattr(time_share, "MAX_HOLDERS", 10)
     share = TimeShare(clock, clock)
     for number in range(100):
-        use(share, clock, {GRANT: frozenset({f"node-{number}"})}, 0.01)
+        use(share, clock, agent_of(f"node-{number}"), 0.01)
     assert len(share._left) <= 10
 
 

@@ -1,4 +1,4 @@
-"""The files of the dashboard and of the API documentation: shipped in the package, nothing from other hosts, nothing inline."""
+"""The files of the dashboard and of the API documentation: all from this package, nothing inline."""
 
 # pyright: reportUnusedFunction=false
 # FastAPI calls the routes.

@@ -14,7 +14,7 @@ from osml_serving import __version__
 from osml_serving.api.document import EVENTS, EXPLAIN, NODE, NODES
 from osml_serving.api.messages import NodeList
 from osml_serving.errors import ApiError
-from osml_serving.guards.access import is_for_all_nodes, may_see, require
+from osml_serving.guards.access import grant_of, require
 from osml_serving.runtime import Runtime
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
@@ -37,7 +37,8 @@ def router(runtime: Runtime) -> APIRouter:
     @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
     async def nodes(request: Request) -> Response:
         """List the nodes that sent observations since the server started and for which the token is valid."""
-        visible = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
+        grant = grant_of(request.scope)
+        visible = [line for line in runtime.history.summaries() if grant.is_for(line.node)]
         return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=visible)))
 
     @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
@@ -66,7 +67,7 @@ def router(runtime: Runtime) -> APIRouter:
         """Send the events of one node: `hello`, an `observation` per interval, and `heartbeat`."""
         require(request.scope, node)
         try:
-            most = MAX_VIEWERS if is_for_all_nodes(request.scope) else MAX_OWN_VIEWERS
+            most = MAX_VIEWERS if grant_of(request.scope).all_nodes else MAX_OWN_VIEWERS
             viewer = runtime.broker.subscribe(node, most)
         except TooManyViewersError:
             message = "the limit of open event streams is reached"
