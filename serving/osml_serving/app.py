@@ -79,6 +79,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         redirect_slashes=False,
         docs_url=None,  # the framework's own pages load scripts from a public host, which could read the token
         redoc_url=None,
+        generate_unique_id_function=document.operation_id,
     )
     settings = runtime.settings
     app.add_middleware(

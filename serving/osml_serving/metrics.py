@@ -59,6 +59,11 @@ class Metrics:
         self._decisions = {
             (policy, status): decisions.labels(policy, status) for policy in [*policies, UNKNOWN] for status in STATUSES
         }
+        self.unknown_keys = Counter(
+            "osml_unknown_keys_total",
+            "Keys of requests that this version does not know and left out.",
+            registry=self.registry,
+        )
         self.states_discarded = Counter(
             "osml_states_discarded_total",
             "Times that a policy failed with the state of a node and started anew.",

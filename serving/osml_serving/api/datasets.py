@@ -40,7 +40,7 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
     places = asyncio.Semaphore(AT_ONCE)
 
-    @routes.post(PATH, openapi_extra=NEW_DATASET, response_class=Response, status_code=202)
+    @routes.post(PATH, name="contribute_dataset", openapi_extra=NEW_DATASET, response_class=Response, status_code=202)
     async def contribute(request: Request) -> Response:
         """Take a package of `osml learn data contribute` and check it.
 

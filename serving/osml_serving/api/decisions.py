@@ -18,7 +18,7 @@ from starlette.types import Scope
 from osml.domain import Decision, Observation
 from osml_serving.api.decoding import Body, require_json
 from osml_serving.api.document import BATCH, DECISIONS
-from osml_serving.api.messages import MAX_BATCH
+from osml_serving.api.messages import MAX_BATCH, unknown_keys_header
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError, ErrorBody
 from osml_serving.guards.access import require
@@ -43,10 +43,11 @@ def router(runtime: Runtime) -> APIRouter:
         with the next observation. Any replica can answer.
         """
         require_json(request)
-        answer = await _answer(runtime, request.scope, await request.body())
-        return Response(answer, media_type="application/json")
+        unknown: list[str] = []
+        answer = await _answer(runtime, request.scope, await request.body(), unknown)
+        return Response(answer, headers=unknown_keys_header(unknown), media_type="application/json")
 
-    @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
+    @routes.post("/v1/decisions:batch", name="decide_batch", openapi_extra=BATCH, response_class=Response)
     async def batch(request: Request) -> Response:
         """Decide up to 32 observations. Each observation gets its own decision or error."""
         require_json(request)
@@ -63,11 +64,11 @@ def router(runtime: Runtime) -> APIRouter:
     return routes
 
 
-async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw) -> bytes:
-    """The encoded decision on one observation. Raises ApiError."""
+async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unknown: list[str]) -> bytes:
+    """The encoded decision on one observation; `unknown` gets the keys that it left out. Raises ApiError."""
     started = time.perf_counter()
     with runtime.share.of(scope):
-        observation = _observation(runtime, scope, body)
+        observation = _observation(runtime, scope, body, unknown)
         slow = runtime.slow.get(observation.policy or runtime.decider.default_policy)
         if slow is None:
             with _failures(runtime, observation):
@@ -79,9 +80,10 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw) -> 
     return _finish(runtime, observation, decision, started)
 
 
-def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw) -> Observation:
+def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unknown: list[str]) -> Observation:
     """The observation in a body, if the token is valid for its node and the node is within its rate."""
-    observation = _body.decode(body)
+    observation = _body.decode(body, unknown.extend)
+    runtime.metrics.unknown_keys.inc(len(unknown))
     require(scope, observation.node)
     if not runtime.rate.take(observation.node, time.perf_counter()):
         rate_limit = f"{runtime.settings.max_node_rate:g} observations a second"
@@ -103,7 +105,7 @@ def _finish(runtime: Runtime, observation: Observation, decision: Decision, star
 async def _item(runtime: Runtime, scope: Scope, raw: msgspec.Raw) -> bytes:
     """One item of a batch's answer; a fault of the server affects one item, too."""
     try:
-        return b'{"decision":%s}' % await _answer(runtime, scope, raw)
+        return b'{"decision":%s}' % await _answer(runtime, scope, raw, [])
     except ApiError as error:
         body = error.body
     except Exception as error:
@@ -113,7 +115,7 @@ async def _item(runtime: Runtime, scope: Scope, raw: msgspec.Raw) -> bytes:
     return b'{"error":%s}' % _encoder.encode(body)
 
 
-class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+class _Batch(msgspec.Struct):
     """`wire.BatchRequest` before each observation is looked at by itself."""
 
     observations: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]

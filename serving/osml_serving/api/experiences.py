@@ -17,7 +17,7 @@ from osml.experiences.writer import Writer
 from osml_serving.api.decoding import Body, require_json
 from osml_serving.api.document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.api.experience_checks import check_experience
-from osml_serving.api.messages import DAMAGED, Receipt
+from osml_serving.api.messages import DAMAGED, Receipt, unknown_keys_header
 from osml_serving.api.nodes import WatchedNode
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import require
@@ -35,7 +35,9 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
     rate = NodeRate(runtime.settings.max_node_rate)  # separate from the rate limit of decisions
 
-    @routes.post("/v1/experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202)
+    @routes.post(
+        "/v1/experiences", name="add_experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202
+    )
     async def add(request: Request) -> Response:
         """Store experiences: an observation, its decision and the next observation.
 
@@ -45,8 +47,10 @@ def router(runtime: Runtime) -> APIRouter:
         require_json(request)
         body = await request.body()
         store = _writer(runtime)
+        unknown: list[str] = []
         with runtime.share.of(request.scope):
-            experiences = _body.decode(body).experiences
+            experiences = _body.decode(body, unknown.extend).experiences
+        runtime.metrics.unknown_keys.inc(len(unknown))
         nodes = {experience.before.node for experience in experiences}
         for node in sorted(nodes):
             require(request.scope, node)
@@ -67,9 +71,10 @@ def router(runtime: Runtime) -> APIRouter:
             raise _unavailable(error) from None
         runtime.metrics.experiences_accepted.inc(added.accepted)
         runtime.metrics.experiences_duplicate.inc(added.duplicates)
-        return Response(msgspec.json.encode(Receipt(*added)), 202, media_type="application/json")
+        headers = unknown_keys_header(unknown)
+        return Response(msgspec.json.encode(Receipt(*added)), 202, headers, media_type="application/json")
 
-    @routes.get("/v1/experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
+    @routes.get("/v1/experiences", name="experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
     async def show(request: Request, node: WatchedNode, limit: Limit = 10) -> Response:
         """Show the newest experiences of a node.
 

@@ -44,17 +44,17 @@ def router(runtime: Runtime) -> APIRouter:
     """The routes, bound to one server's parts."""
     routes = APIRouter()
 
-    @routes.get("/v2", openapi_extra=V2, response_class=Response)
+    @routes.get("/v2", name="inference_server", openapi_extra=V2, response_class=Response)
     async def server() -> Response:
         """Name the server and its version."""
         return _json(ServerMetadata("osml", __version__, []))
 
-    @routes.get("/v2/health/live")
+    @routes.get("/v2/health/live", name="inference_live")
     async def live() -> dict[str, bool]:
         """Answer 200 while the process runs."""
         return {"live": True}
 
-    @routes.get("/v2/health/ready", openapi_extra=V2_READY)
+    @routes.get("/v2/health/ready", name="inference_ready", openapi_extra=V2_READY)
     async def ready() -> dict[str, bool]:
         """Answer 200 if the server is ready."""
         if runtime.readiness.reason is not None:
@@ -73,8 +73,10 @@ def router(runtime: Runtime) -> APIRouter:
         """Answer 200 if the model is in use."""
         return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
 
-    @routes.post("/v2/models/{name}/infer", openapi_extra=INFER, response_class=Response)
-    @routes.post("/v2/models/{name}/versions/{version}/infer", openapi_extra=INFER, response_class=Response)
+    @routes.post("/v2/models/{name}/infer", name="run_inference", openapi_extra=INFER, response_class=Response)
+    @routes.post(
+        "/v2/models/{name}/versions/{version}/infer", name="run_inference", openapi_extra=INFER, response_class=Response
+    )
     async def infer(request: Request, name: Name, version: Version | None = None) -> Response:
         """Run a model on one tensor `features`; its rows have the order of the inputs, and null means not measured.
 

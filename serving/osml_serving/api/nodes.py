@@ -47,7 +47,7 @@ def router(runtime: Runtime) -> APIRouter:
         require(request.scope, node)
         return _json(_history(runtime, node).document(node, points))
 
-    @routes.get("/v1/nodes/{node}/explain", openapi_extra=EXPLAIN, response_class=Response)
+    @routes.get("/v1/nodes/{node}/explain", name="explain", openapi_extra=EXPLAIN, response_class=Response)
     async def explain_(request: Request, node: NodeName, points: Steps = 120) -> Response:
         """Explain the last decision of a node.
 
