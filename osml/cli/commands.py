@@ -57,6 +57,10 @@ COMMANDS = (
         "lab", "theory", "osml.lab.commands.theory:app", "The theory of Ah-Q on given or simulated numbers.", "theory",
         "lab",
     ),
+    Entry(
+        "lab", "conformance", "osml.lab.commands.conformance:conformance",
+        "Check a server against the contract of the wire format.", "",
+    ),
     Entry("lab", "ombm", "osml.lab.commands.ombm:app", "Bandwidth profiles and their use.", "ombm", "lab"),
     Entry(
         "lab", "dispatch", "osml.lab.commands.dispatch:app", "Request dispatch as a Markov decision process.",
