@@ -5,6 +5,7 @@ import os
 import re
 import shutil
 import subprocess
+from pathlib import Path
 
 import httpx
 import msgspec
@@ -120,6 +121,13 @@ def test_a_batch_and_experiences_of_a_newer_agent_are_taken(serve, make_experien
     experience["after"]["power_watts"] = 1
     answer = server.client.post("/v1/experiences", json={"experiences": [experience]})
     assert (answer.status_code, answer.headers[UNKNOWN]) == (202, "experiences[0].after.power_watts")
+
+
+def test_the_smallest_observation_of_the_page_gets_a_decision(server):
+    page = (Path(__file__).parents[2] / "docs/how-to/write-an-agent.md").read_text()
+    [body] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
+    answer = server.client.post("/v1/decisions", json=json.loads(body))
+    assert (answer.status_code, UNKNOWN in answer.headers) == (200, False), answer.text
 
 
 @pytest.mark.parametrize(
