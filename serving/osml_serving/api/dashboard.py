@@ -45,6 +45,10 @@ def router() -> APIRouter:
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html", headers=HEADERS)
 
+    @routes.get("/fleet", include_in_schema=False)
+    async def fleet() -> FileResponse:
+        return FileResponse(STATIC / "fleet.html", headers=HEADERS)
+
     @routes.get("/docs", include_in_schema=False)
     async def docs() -> FileResponse:
         return FileResponse(STATIC / "docs.html", headers=HEADERS)

@@ -7,7 +7,7 @@ from osml_serving.api.dashboard import STATIC
 OWN = [path for path in STATIC.rglob("*") if path.is_file() and "vendor" not in path.parts]
 
 
-@pytest.mark.parametrize("path", ["/", "/docs"])
+@pytest.mark.parametrize("path", ["/", "/fleet", "/docs"])
 def test_the_page_runs_nothing_but_its_own_files(server, path):
     answer = server.client.get(path)
     policy = answer.headers["content-security-policy"]
@@ -36,7 +36,7 @@ def test_no_file_reaches_for_another_host_or_builds_html_from_text(path: Path):
 
 
 def test_every_file_that_the_page_and_its_modules_name_exists():
-    for page in ("index.html", "docs.html"):
+    for page in ("index.html", "fleet.html", "docs.html"):
         for name in re.findall(r'(?:src|href)="static/([^"]+)"', (STATIC / page).read_text()):
             assert (STATIC / name).is_file(), name
     for module in (STATIC / "js").glob("*.js"):
