@@ -158,7 +158,7 @@ def _flatten(data: list[Any], into: list[float], most: int, depth: int = 0) -> N
         elif isinstance(value, list) and depth == 0:
             _flatten(cast(list[Any], value), into, most, 1)
         else:
-            shown = _shown(value)
+            shown = _shown(cast(object, value))
             raise wrong(f"input features has the value {shown}, expected {DATATYPE} numbers or null")
         if len(into) > most:
             raise wrong(f"input features has more than {most} values, expected {most} for its shape")

@@ -73,7 +73,7 @@ class Metrics:
         self._errors = {code: errors.labels(code) for code in CODES}
         self.decision_seconds = Histogram(
             "osml_decision_seconds",
-            "Time from the complete request body to the encoded answer.",
+            "Time from the complete request body to the decision; without slow policies.",
             buckets=SECONDS,
             registry=self.registry,
         )

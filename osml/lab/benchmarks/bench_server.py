@@ -38,7 +38,6 @@ class Node:
 
     def __init__(self, name: str) -> None:
         self.observation = self._observe(name, 0)
-        self.before: Observation | None = None
 
     def _observe(self, name: str, seq: int, decision: Decision | None = None) -> Observation:
         lc = [("moses", 15.0, 11.0), ("xapian", 5.0, 3.6), ("img-dnn", 5.0, 4.1)]

@@ -73,6 +73,7 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unk
         if slow is None:
             with _failures(runtime, observation):
                 decision = runtime.decider(observation)
+            runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
             return _finish(runtime, observation, decision, started)
     with _failures(runtime, observation):
         runtime.decider.refuse_unavailable(observation)
@@ -96,9 +97,7 @@ def _finish(runtime: Runtime, observation: Observation, decision: Decision, star
     """The encoded decision, counted and shown."""
     runtime.metrics.decision(decision.policy, "ok")
     answer = _encoder.encode(decision)
-    elapsed_s = time.perf_counter() - started
-    runtime.metrics.decision_seconds.observe(elapsed_s)
-    _report(runtime, observation, decision, elapsed_s * 1000)
+    _report(runtime, observation, decision, (time.perf_counter() - started) * 1000)
     return answer
 
 

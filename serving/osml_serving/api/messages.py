@@ -46,7 +46,7 @@ class NodeDocument(msgspec.Struct):
     """The last intervals of one node, newest last."""
 
     node: str
-    now: Now
+    now: Now | None
     points: list[Interval]
 
 

@@ -124,7 +124,7 @@ def test_a_batch_and_experiences_of_a_newer_agent_are_taken(serve, make_experien
 
 
 def test_the_smallest_observation_of_the_page_gets_a_decision(server):
-    page = (Path(__file__).parents[2] / "docs/how-to/write-an-agent.md").read_text()
+    page = (Path(__file__).parents[3] / "docs/how-to/write-an-agent.md").read_text()
     [body] = re.findall(r"```json\n(.*?)```", page, re.DOTALL)
     answer = server.client.post("/v1/decisions", json=json.loads(body))
     assert (answer.status_code, UNKNOWN in answer.headers) == (200, False), answer.text
