@@ -69,7 +69,7 @@ def list_(file: File, as_json: AsJson = False) -> None:
     rows = [("NAME", "SCOPE", "NODES", "EXPIRES")]
     for line in lines:
         expires = "never" if line.expires is None else f"{line.expires:%Y-%m-%d %H:%M}Z"
-        rows.append((line.id, line.scope, ",".join(line.nodes), "expired" if line.expired else expires))
+        rows.append((line.id, line.scope, ",".join(line.nodes), "expired" if line.grant.expired else expires))
     widths = [max(len(row[column]) for row in rows) for column in range(4)]
     for row in rows:
         print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
@@ -84,6 +84,8 @@ def revoke(
         gone = [line for line in known if line.id == name]
         if not gone:
             raise InputError(f"{file} has no token '{name}'; `osml tokens list` shows the names")
+        if len(gone) == len(known):
+            raise InputError(f"'{name}' is the last token in {file}, and a server needs one: create another one first")
         texts[:] = [text for text in texts if (line := parse_line(text)) is None or line.id != name]
     print(f"token '{name}' is revoked", file=sys.stderr)
 
@@ -115,7 +117,7 @@ def _new_line(scope: str, nodes: list[str], name: str | None, days: float, token
 def _shown(line: TokenLine) -> dict[str, object]:
     shown: dict[str, object] = msgspec.to_builtins(line)
     shown.pop("sha256")
-    return {"expires": None, **shown, "expired": line.expired}
+    return {"expires": None, **shown, "expired": line.grant.expired}
 
 
 @contextmanager

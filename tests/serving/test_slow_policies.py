@@ -226,6 +226,31 @@ def test_a_process_that_hangs_is_replaced(stubborn, monkeypatch):
     asyncio.run(scenario())
 
 
+def test_a_process_that_talks_nonsense_is_replaced(stubborn, monkeypatch):
+    monkeypatch.setattr(policy_process, "RESTART_S", 0.0)
+    begin, begun = PolicyProcess._begin, []
+
+    async def nonsense_first(self):
+        begun.append(True)
+        if len(begun) > 1:
+            return await begin(self)
+        return await asyncio.create_subprocess_exec(
+            *("python3", "-c", "print('hello')"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+
+    monkeypatch.setattr(PolicyProcess, "_begin", nonsense_first)
+
+    async def scenario():
+        process = stubborn(5.0)
+        process.start()
+        async with asyncio.timeout(20):
+            await process.settled.wait()
+        await process.stop()
+
+    asyncio.run(scenario())
+    assert len(begun) == 2
+
+
 @pytest.mark.parametrize(
     ("policies", "words"),
     [

@@ -72,7 +72,8 @@ def router(runtime: Runtime) -> APIRouter:
         except TooManyViewersError:
             message = "the limit of open event streams is reached"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "10"}) from None
-        return EventStream(runtime.broker, viewer, msgspec.json.encode({"version": __version__}))
+        grant, hello = grant_of(request.scope), msgspec.json.encode({"version": __version__})
+        return EventStream(runtime.broker, viewer, hello, is_over=lambda: grant.expired)
 
     return routes
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Literal
 
 ANY_NODE = "*"
@@ -27,11 +28,16 @@ MEANINGS: dict[ScopeName, str] = {
 
 @dataclass(frozen=True)
 class Grant:
-    """The scope and nodes of a token. Tokens with the same ones share their limits; `identity` is for messages."""
+    """The scope and nodes of a token. Tokens with the same ones share their limits. `expires` None: never."""
 
     scope: ScopeName
     nodes: frozenset[str]
-    identity: str = field(default="", compare=False)
+    expires: datetime | None = field(default=None, compare=False)
+
+    @property
+    def expired(self) -> bool:
+        """True where the token is no longer valid."""
+        return self.expires is not None and datetime.now(UTC) >= self.expires
 
     @property
     def all_nodes(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import stat
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -30,14 +30,9 @@ class TokenLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     expires: datetime | None = None
 
     @property
-    def expired(self) -> bool:
-        """True where the token is no longer valid."""
-        return self.expires is not None and datetime.now(UTC) >= self.expires
-
-    @property
     def grant(self) -> Grant:
         """What it allows."""
-        return Grant(self.scope, frozenset(self.nodes), self.id)
+        return Grant(self.scope, frozenset(self.nodes), self.expires)
 
 
 def parse_line(line: str) -> TokenLine | None:

@@ -40,9 +40,10 @@ class Tokens:
         """
         presented = hashlib.sha256(token.encode("latin-1", "replace")).digest()
         line = self._by_prefix.get(presented[:PREFIX])
-        if line is None or not hmac.compare_digest(bytes.fromhex(line.sha256), presented) or line.expired:
+        if line is None or not hmac.compare_digest(bytes.fromhex(line.sha256), presented):
             return None
-        return self._grants[presented[:PREFIX]]
+        grant = self._grants[presented[:PREFIX]]
+        return None if grant.expired else grant
 
 
 def read_tokens(path: Path) -> Tokens:

@@ -123,7 +123,10 @@ class PolicyProcess:
         )
 
     async def _say_whether_it_decides(self, process: asyncio.subprocess.Process) -> bool:
-        started = msgspec.json.decode(await _line_of(process, START_S), type=Started)
+        try:
+            started = msgspec.json.decode(await _line_of(process, START_S), type=Started)
+        except msgspec.MsgspecError as error:
+            raise _GoneError(f"said something else than that it started ({error})") from None
         if started.fault is None:
             self.ready.set()
             self.settled.set()

@@ -34,7 +34,8 @@ def test_a_created_token_is_known_and_only_its_hash_is_in_the_file(tmp_path):
     assert token not in file.read_text()
     assert file.stat().st_mode & 0o777 == 0o600
     grant = read_tokens(file).grant_of(token)
-    assert (grant.scope, grant.nodes, grant.identity) == ("agent", {"node-17", "node-18"}, "rack-3")
+    assert (grant.scope, grant.nodes, grant.expired) == ("agent", {"node-17", "node-18"}, False)
+    assert json.loads(run(file, "list", "--json").stdout)["tokens"][0]["id"] == "rack-3"
     assert read_tokens(file).grant_of(token + "x") is None
 
 
@@ -68,6 +69,13 @@ def test_a_token_expires(tmp_path):
     assert tokens.grant_of(token) is None
     assert tokens.grant_of(for_ever).nodes == {"b"}
     assert "expired" in run(file, "list").stdout
+
+
+def test_the_last_token_is_not_revoked_because_the_server_would_keep_it(tmp_path):
+    file = tmp_path / "tokens"
+    token = create(file, "--node", "a", "--name", "only")
+    assert "is the last token" in str(run(file, "revoke", "only").exception)
+    assert read_tokens(file).grant_of(token) is not None
 
 
 @pytest.mark.parametrize(

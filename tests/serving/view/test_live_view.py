@@ -132,7 +132,7 @@ def test_viewers_are_limited():
         broker.subscribe("a")
 
 
-async def collect(broker, viewer, scenario, heartbeat_s=5.0):
+async def collect(broker, viewer, scenario, heartbeat_s=5.0, is_over=lambda: False):
     sent = []
     gone = asyncio.Event()
 
@@ -143,11 +143,23 @@ async def collect(broker, viewer, scenario, heartbeat_s=5.0):
     async def send(message):
         sent.append(message.get("body", b""))
 
-    stream = asyncio.create_task(EventStream(broker, viewer, b"{}", heartbeat_s)({}, receive, send))
+    stream = asyncio.create_task(EventStream(broker, viewer, b"{}", heartbeat_s, is_over)({}, receive, send))
     await asyncio.sleep(0)
     await scenario(gone)
     await asyncio.wait_for(stream, 2)
     return [body.split(b"\n")[0] for body in sent if body]
+
+
+def test_a_stream_ends_with_the_token_that_opened_it():
+    broker, expired = Broker(Metrics([])), []
+
+    async def scenario(gone):
+        await asyncio.sleep(0.08)
+        expired.append(True)
+
+    viewer = broker.subscribe("a")
+    events = asyncio.run(collect(broker, viewer, scenario, heartbeat_s=0.05, is_over=lambda: bool(expired)))
+    assert (events[0], events[-1]) == (b"event: hello", b"event: end")
 
 
 def test_a_stream_greets_tells_beats_and_ends_with_the_server():
