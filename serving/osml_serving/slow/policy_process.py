@@ -105,7 +105,7 @@ class PolicyProcess:
             try:
                 if not await self._say_whether_it_decides(process):
                     return
-                await self._feed(process)
+                await self._feed_until_it_ends(process)
             except _GoneError as error:
                 self._log.event("error", "slow_policy", f"the process of policy '{self.policy}' {error}; it restarts")
             finally:
@@ -136,22 +136,42 @@ class PolicyProcess:
         self.settled.set()
         return False
 
+    async def _feed_until_it_ends(self, process: asyncio.subprocess.Process) -> None:
+        """Raises _GoneError, also when the process ends between two observations."""
+        feeding = asyncio.create_task(self._feed(process))
+        ended = asyncio.create_task(process.wait())
+        try:
+            await asyncio.wait((feeding, ended), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            feeding.cancel()
+            ended.cancel()
+            await asyncio.wait((feeding, ended))
+        fault = None if feeding.cancelled() else feeding.exception()
+        raise fault if isinstance(fault, _GoneError) else _GoneError("ended")
+
     async def _feed(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdin is not None  # noqa: S101 - a pipe was asked for
         while True:
-            line, answer, charge = await self._jobs.get()
-            if answer.done():  # its deadline has passed
+            job = await self._jobs.get()
+            if job.answer.done():  # its deadline has passed
                 continue
             try:
-                process.stdin.write(line)
-                reply = msgspec.json.decode(await _line_of(process, STUCK_S), type=Reply)
-            except (_GoneError, OSError, msgspec.MsgspecError) as error:
-                if not answer.done():
-                    answer.set_result(Reply(0.0, failed="its process ended"))
-                raise _GoneError(str(error)) from None
-            charge(reply.cpu_s)
-            if not answer.done():
-                answer.set_result(reply)
+                reply = await _ask(process, job.line)
+            except (_GoneError, asyncio.CancelledError):
+                if not job.answer.done():
+                    job.answer.set_result(Reply(0.0, failed="its process ended"))
+                raise
+            job.charge(reply.cpu_s)
+            if not job.answer.done():
+                job.answer.set_result(reply)
+
+
+async def _ask(process: asyncio.subprocess.Process, line: bytes) -> Reply:
+    assert process.stdin is not None  # noqa: S101 - a pipe was asked for
+    try:
+        process.stdin.write(line)
+        return msgspec.json.decode(await _line_of(process, STUCK_S), type=Reply)
+    except (OSError, RuntimeError, msgspec.MsgspecError) as error:  # RuntimeError: a closed pipe of uvloop
+        raise _GoneError(f"took no observation: {error}") from None
 
 
 async def _line_of(process: asyncio.subprocess.Process, within_s: float) -> bytes:
