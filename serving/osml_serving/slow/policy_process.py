@@ -147,7 +147,9 @@ class PolicyProcess:
             ended.cancel()
             await asyncio.wait((feeding, ended))
         fault = None if feeding.cancelled() else feeding.exception()
-        raise fault if isinstance(fault, _GoneError) else _GoneError("ended")
+        if isinstance(fault, _GoneError):
+            raise fault
+        raise _GoneError("ended" if fault is None else f"failed ({fault!r})")
 
     async def _feed(self, process: asyncio.subprocess.Process) -> None:
         while True:
