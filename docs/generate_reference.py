@@ -195,10 +195,9 @@ def closed(values: set[str]) -> list[str]:
 def server_families() -> list[Family]:
     """What the server exports, from a registry as a server fills it at its start."""
     found = metrics.Metrics(policies.policy_names())
-    found.watch_nodes(lambda: [("node", 0.0, 0)])
     found.watch_log(lambda: 0)
     families: list[Family] = []
-    for family in found.registry.collect():
+    for family in found.families():
         values: dict[str, set[str]] = {}
         for sample in family.samples:
             for label, value in sample.labels.items():

@@ -26,6 +26,7 @@ KINDS = {
     "serving": "process",
     "serving/view/test_browser.py": "browser",
     "serving/view/test_browser_space.py": "browser",
+    "serving/view/test_browser_fleet.py": "browser",
     "calibration": "simulation",
     "dispatch": "simulation",
     "lab": "simulation",

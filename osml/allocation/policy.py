@@ -51,6 +51,14 @@ class TakesModels(Protocol):
         ...
 
 
+def is_slow(policy: Policy) -> bool:
+    """True where a policy says of itself (`slow = True`) that a decision may take longer than a few milliseconds.
+
+    The server runs it in a process of its own, with a deadline.
+    """
+    return getattr(policy, "slow", False) is True
+
+
 def latency_text(service: Service) -> str:
     """A service's latency against its target: "p99 12.4 ms is above the target of 10 ms (slack -0.24)"."""
     if service.latency_ms is None or service.target_ms is None or service.slack is None:

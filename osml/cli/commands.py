@@ -36,6 +36,7 @@ class Entry(NamedTuple):
 
 COMMANDS = (
     Entry("run", "serve", "osml-serving", "Run the decision server.", "serve"),
+    Entry("run", "tokens", "osml-serving", "Create, list and revoke tokens of the server.", "tokens"),
     Entry("run", "demo", "osml.lab.commands.demo:demo", "The main job on a simulated node.", "demo", "lab"),
     Entry("run", "live", "osml.lab.commands.live:live", "The main job on real services here.", "live", "lab"),
     Entry(
@@ -55,6 +56,10 @@ COMMANDS = (
     Entry(
         "lab", "theory", "osml.lab.commands.theory:app", "The theory of Ah-Q on given or simulated numbers.", "theory",
         "lab",
+    ),
+    Entry(
+        "lab", "conformance", "osml.lab.commands.conformance:conformance",
+        "Check a server against the contract of the wire format.", "",
     ),
     Entry("lab", "ombm", "osml.lab.commands.ombm:app", "Bandwidth profiles and their use.", "ombm", "lab"),
     Entry(

@@ -52,29 +52,34 @@ class Store:
         self._age_s = days * 86_400
         self._since_pruned = PRUNE_EVERY
         self._began = time.time(), time.monotonic()
-        self._insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+        insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+        once = insert(EXPERIENCES).on_conflict_do_nothing(index_elements=["node", "seq", "time_s"])
+        self._add: Any = once.returning(COLUMNS.id)
 
     def add(self, experiences: Sequence[Experience], now_s: float | None = None) -> Added:
         """Store what is not there yet. The same (node, seq, time of the observation before) is the same experience."""
+        return self.add_all([experiences], now_s)[0]
+
+    def add_all(self, batches: Sequence[Sequence[Experience]], now_s: float | None = None) -> list[Added]:
+        """As `add`, for several batches in one transaction: all are stored, or none."""
         received_s = time.time() if now_s is None else now_s
-        rows = {(row["node"], row["seq"], row["time_s"]): row for row in (_row(e, received_s) for e in experiences)}
-        statement = (
-            self._insert(EXPERIENCES)
-            .values(list(rows.values()))
-            .on_conflict_do_nothing(index_elements=["node", "seq", "time_s"])
-            .returning(COLUMNS.id)
-        )
+        added: list[Added] = []
         try:
             with self._engine.begin() as connection:
-                accepted = len(connection.execute(statement).all())
-            self._since_pruned += accepted
+                for batch in batches:
+                    each = (_row(experience, received_s) for experience in batch)
+                    rows = {(row["node"], row["seq"], row["time_s"]): row for row in each}
+                    # The rows are no part of the statement, which is then compiled once.
+                    accepted = len(connection.execute(self._add, list(rows.values())).all())
+                    added.append(Added(accepted, len(batch) - accepted))
+            self._since_pruned += sum(one.accepted for one in added)
             if self._since_pruned >= PRUNE_EVERY:
                 self.prune(received_s if now_s is not None else min(received_s, self._steady_s()))
                 self._since_pruned = 0
         except SQLAlchemyError as error:
             self._engine.dispose()  # the next call connects anew
             raise self._failed(error) from None
-        return Added(accepted, len(experiences) - accepted)
+        return added
 
     def prune(self, now_s: float) -> int:
         """Delete what is too old and too much; returns how many went. Raises SQLAlchemyError.

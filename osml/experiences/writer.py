@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import Full, Queue
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from osml.base.failure import Failure
 from osml.domain import Experience
@@ -19,21 +19,34 @@ if TYPE_CHECKING:
 
 REOPEN_S = 10.0
 REST_S = 2.0  # after a database did not answer: who waits in the queue is told at once
+GATHER_S = 0.02  # batches of so long are stored together: a transaction costs more than a row
+MOST_TOGETHER = 64  # batches
 Answer = TypeVar("Answer")
 
 
+class _Add(NamedTuple):
+    experiences: Sequence[Experience]
+    future: Future[Added]
+
+
+class _Call(NamedTuple):
+    job: Callable[[Store], Any]
+    future: Future[Any]
+
+
 class Writer:
-    """Runs jobs on a store, one after the other, in a thread of its own.
+    """Runs jobs on a store, one after the other, in a thread of its own. Batches that wait are stored together.
 
     The store is opened there; where that fails, jobs fail, and it is tried again every ten seconds. A store that has
     stopped answering is asked again every two seconds; jobs between fail at once, so that they don't wait for each
-    other's timeouts. `tell` hears from the thread when the store begins to work (None) and when it stops (why).
+    other's timeouts. `tell` hears from the thread when the store begins to work (None) and when it stops (why): a store
+    that takes nothing, because its disk is full, does not work.
     """
 
     def __init__(self, open_store: Callable[[], Store], tell: Callable[[str | None], None], size: int = 64) -> None:
         self._open_store = open_store
         self._tell = tell
-        self._jobs: Queue[tuple[Callable[[Store], Any], Future[Any]] | None] = Queue(size)
+        self._jobs: Queue[_Add | _Call | None] = Queue(size)
         self._thread = threading.Thread(target=self._run, name="experiences", daemon=True)
         self._store: Store | None = None
         self._stopping = False
@@ -41,6 +54,7 @@ class Writer:
         self._tried_s = -REOPEN_S
         self._rests_until_s = 0.0
         self._away = False
+        self._takes_nothing = False
 
     def start(self) -> None:
         """Open the store and take jobs."""
@@ -64,7 +78,7 @@ class Writer:
 
     async def add(self, experiences: Sequence[Experience]) -> Added:
         """Store a batch; returns when it is stored. Raises BusyError, StoreError."""
-        return await self.call(lambda store: store.add(experiences))
+        return await self._answer(_Add(experiences, Future()))
 
     async def newest(self, node: str, limit: int) -> Newest:
         """A node's newest experiences. Raises BusyError, StoreError."""
@@ -72,28 +86,63 @@ class Writer:
 
     async def call(self, job: Callable[[Store], Answer]) -> Answer:
         """Have the thread do something with the store. Raises BusyError, and what the job raises."""
-        future: Future[Answer] = Future()
+        return await self._answer(_Call(job, Future()))
+
+    async def _answer(self, work: _Add | _Call) -> Any:
         try:
-            self._jobs.put_nowait((job, future))
+            self._jobs.put_nowait(work)
         except Full:
             raise BusyError from None
-        return await asyncio.wrap_future(future)
+        return await asyncio.wrap_future(work.future)
 
     def _run(self) -> None:
         self._open()
         while not (self._stopping and self._jobs.empty()):
             work = self._jobs.get()
-            if work is None:
-                continue
-            job, future = work
-            if not future.set_running_or_notify_cancel():
-                continue  # who asked has gone
-            try:
-                future.set_result(self._do(job))
-            except Exception as error:  # it goes to who asked; this thread lives on
-                future.set_exception(error)
+            while work is not None:  # what ends the gathering is the next job
+                work = self._do_together(work) if isinstance(work, _Add) else self._do_alone(work)
         if self._store is not None:
             self._store.close()
+
+    def _do_alone(self, work: _Add | _Call) -> None:
+        if not work.future.set_running_or_notify_cancel():
+            return  # who asked has gone
+        try:
+            if isinstance(work, _Add):
+                work.future.set_result(self._do(lambda store: self._noted(lambda: store.add(work.experiences))))
+            else:
+                work.future.set_result(self._do(work.job))
+        except Exception as error:  # it goes to who asked; this thread lives on
+            work.future.set_exception(error)
+
+    def _do_together(self, first: _Add) -> _Add | _Call | None:
+        """Store the batches that wait, all in one transaction; returns the job that came after them, if one did."""
+        adds, following = self._gather(first)
+        if len(adds) == 1:
+            self._do_alone(first)
+            return following
+        batches = [add.experiences for add in adds]
+        try:
+            stored = self._do(lambda store: self._noted(lambda: store.add_all(batches)))
+        except Exception:  # whose fault it is shows when each is alone
+            for add in adds:
+                self._do_alone(add)
+            return following
+        for add, added in zip(adds, stored, strict=True):
+            if add.future.set_running_or_notify_cancel():
+                add.future.set_result(added)
+        return following
+
+    def _gather(self, first: _Add) -> tuple[list[_Add], _Add | _Call | None]:
+        adds = [first]
+        if not self._stopping:
+            time.sleep(GATHER_S)
+        while len(adds) < MOST_TOGETHER and not self._jobs.empty():
+            work = self._jobs.get()
+            if not isinstance(work, _Add):
+                return adds, work
+            adds.append(work)
+        return adds, None
 
     def _do(self, job: Callable[[Store], Answer]) -> Answer:
         store = self._opened()
@@ -110,6 +159,22 @@ class Writer:
             raise
         if self._away:
             self._away = False
+            self._tell(None)
+        return answer
+
+    def _noted(self, write: Callable[[], Answer]) -> Answer:
+        """Tell when the store begins to take nothing, and when it takes something again."""
+        try:
+            answer = write()
+        except StoreAwayError:
+            raise
+        except StoreError as error:
+            if not self._takes_nothing:
+                self._tell(f"the experience store takes nothing: {error}")
+            self._takes_nothing = True
+            raise
+        if self._takes_nothing:
+            self._takes_nothing = False
             self._tell(None)
         return answer
 

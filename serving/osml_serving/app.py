@@ -13,7 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from starlette.exceptions import HTTPException
 
-from osml_serving import __version__
+from osml_serving import __version__, renewal
 from osml_serving.api import (
     dashboard,
     datasets,
@@ -29,6 +29,7 @@ from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.guards.access import Access
 from osml_serving.guards.error_boundary import ErrorBoundary
+from osml_serving.guards.host_names import HostNames
 from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.models.watch import watch
 from osml_serving.runtime import Runtime
@@ -45,27 +46,41 @@ def create_app(runtime: Runtime) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncGenerator[None]:
         if runtime.shelf is not None:
             runtime.shelf.reload()
+        for process in runtime.slow.values():
+            process.start()
+        if runtime.decider.default_policy in runtime.slow:
+            await runtime.slow[runtime.decider.default_policy].settled.wait()
         runtime.readiness.warm_up(runtime.decider, runtime.log)
         if runtime.experiences is not None:
             runtime.experiences.start()
         if runtime.datasets is not None:
             await runtime.datasets.start()
-        watching = None
+        watching = [asyncio.create_task(renewal.watch(runtime.watched))]
         if runtime.shelf is not None:
-            watching = asyncio.create_task(
-                watch(runtime.shelf, runtime.settings.models_poll_s, runtime.metrics, runtime.log)
-            )
+            models = watch(runtime.shelf, runtime.settings.models_poll_s, runtime.metrics, runtime.log)
+            watching.append(asyncio.create_task(models))
         app.state.example_decision = _example_decision(runtime)
         yield
         runtime.broker.close()
-        if watching is not None:
-            watching.cancel()
+        for task in watching:
+            task.cancel()
         if runtime.datasets is not None:
             await runtime.datasets.stop()
+        for process in runtime.slow.values():
+            await process.stop()
         if runtime.experiences is not None:
             await asyncio.to_thread(runtime.experiences.stop)
 
-    app = FastAPI(title="osml", version=__version__, description=DESCRIPTION, lifespan=lifespan, redirect_slashes=False)
+    app = FastAPI(
+        title="osml",
+        version=__version__,
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        docs_url=None,  # the framework's own pages load scripts from a public host, which could read the token
+        redoc_url=None,
+        generate_unique_id_function=document.operation_id,
+    )
     settings = runtime.settings
     app.add_middleware(
         RequestLimits,
@@ -75,6 +90,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         metrics=runtime.metrics,
     )
     app.add_middleware(Access, tokens=runtime.tokens)
+    if runtime.tokens is None:
+        app.add_middleware(HostNames, names=settings.host_names)
     app.add_middleware(ErrorBoundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
@@ -94,7 +111,9 @@ def create_app(runtime: Runtime) -> FastAPI:
 
 
 def _example_decision(runtime: Runtime) -> Any:
-    """A true answer to the example of the document; None where the policy can't give one (readiness says why)."""
+    """A true answer to the example of the document; None where the policy can't give one at once."""
+    if runtime.decider.default_policy in runtime.slow:
+        return None
     try:
         return msgspec.to_builtins(runtime.decider(EXAMPLE))
     except (ApiError, PolicyFailedError):

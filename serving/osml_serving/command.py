@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -24,11 +25,17 @@ def serve(
     host: Annotated[str | None, _option("host")] = None,
     port: Annotated[int | None, _option("port")] = None,
     policy: Annotated[str | None, _option("policy")] = None,
+    policies: Annotated[str | None, _option("policies")] = None,
+    slow_policy_timeout_s: Annotated[float | None, _option("slow_policy_timeout_s")] = None,
     seed: Annotated[int | None, _option("seed")] = None,
     log_format: Annotated[str | None, _option("log_format")] = None,
     log_level: Annotated[str | None, _option("log_level")] = None,
     token_file: Annotated[Path | None, _option("token_file")] = None,
     insecure: Annotated[bool | None, _option("insecure")] = None,
+    tls_cert: Annotated[Path | None, _option("tls_cert")] = None,
+    tls_key: Annotated[Path | None, _option("tls_key")] = None,
+    tls_client_ca: Annotated[Path | None, _option("tls_client_ca")] = None,
+    allowed_hosts: Annotated[str | None, _option("allowed_hosts")] = None,
     max_body_kib: Annotated[int | None, _option("max_body_kib")] = None,
     max_in_flight: Annotated[int | None, _option("max_in_flight")] = None,
     body_timeout_s: Annotated[float | None, _option("body_timeout_s")] = None,
@@ -51,11 +58,17 @@ def serve(
         "host": host,
         "port": port,
         "policy": policy,
+        "policies": policies,
+        "slow_policy_timeout_s": slow_policy_timeout_s,
         "seed": seed,
         "log_format": log_format,
         "log_level": log_level,
         "token_file": token_file,
         "insecure": insecure,
+        "tls_cert": tls_cert,
+        "tls_key": tls_key,
+        "tls_client_ca": tls_client_ca,
+        "allowed_hosts": allowed_hosts,
         "max_body_kib": max_body_kib,
         "max_in_flight": max_in_flight,
         "body_timeout_s": body_timeout_s,
@@ -80,8 +93,18 @@ def serve(
 
     log = Log(settings.log_format, settings.log_level)
     shelf = make_shelf(settings, log)
-    decider = installed_decider(settings.policy, settings.seed, shelf)
-    if settings.policy not in decider.policies:
-        known = ", ".join(decider.policies)
-        raise InputError(f"--policy (or OSML_POLICY) is '{settings.policy}', expected one of {known}")
+    decider = installed_decider(settings.policy, settings.seed, shelf, settings.allowed_policies)
+    check_policies(settings, decider.policies, decider.unavailable)
     run(make_runtime(settings, decider, log, shelf))
+
+
+def check_policies(settings: Settings, available: Sequence[str], not_allowed: Collection[str]) -> None:
+    """Raise InputError for names of policies that are not installed, and a default policy that is not allowed."""
+    installed = {*available, *not_allowed}
+    for name in settings.allowed_policies or ():
+        if name not in installed:
+            known = ", ".join(sorted(installed))
+            raise InputError(f"--policies (or OSML_POLICIES) has '{name}', expected some of {known}")
+    if settings.policy not in available:
+        known = ", ".join(available) or "the policies of --policies, which has none"
+        raise InputError(f"--policy (or OSML_POLICY) is '{settings.policy}', expected one of {known}")

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Protocol
 
-from osml.allocation.policy import Policy, TakesModels
+import msgspec
+
+from osml.allocation.policy import Policy, TakesModels, is_slow
 from osml.decide.decide import RequestError, decide_by
 from osml.decide.legality import decision_error
 from osml.decide.registry import DEFAULT_POLICY, load_policy, policy_names
-from osml.domain import Decision, Observation
+from osml.domain import Decision, Observation, Reason
 from osml_serving.errors import ApiError
 from osml_serving.models.shelf import ModelShelf
 
@@ -35,29 +37,46 @@ class PolicyFailedError(Exception):
 class Decider:
     """Policies as the server uses them: `policies` are their names, `refusal` what `decide` raises on bad input.
 
-    `unavailable` are installed policies that cannot decide on this machine, and why.
+    `unavailable` are installed policies that may not or cannot decide here, and why. `slow` policies may take long, so
+    they decide in processes of their own.
     """
 
     def __init__(
-        self, decide: Decide, policies: Iterable[str], refusal: type[Exception], default_policy: str, seed: int
+        self,
+        decide: Decide,
+        policies: Iterable[str],
+        refusal: type[Exception],
+        default_policy: str,
+        seed: int,
+        slow: Iterable[str] = (),
     ) -> None:
         self._decide = decide
         self._refusal = refusal
         self.policies = sorted(policies)
         self.unavailable: dict[str, str] = {}
+        self.slow = frozenset(slow)
         self.default_policy = default_policy
         self.seed = seed
+        self.discarded: Callable[[str, str], None] = lambda _policy, _detail: None
 
     def __call__(self, observation: Observation) -> Decision:
-        """A legal decision. Raises ApiError (the input's fault) or PolicyFailedError (ours)."""
-        if observation.policy in self.unavailable:
-            raise ApiError(
-                422,
-                "policy_unavailable",
-                f"policy '{observation.policy}' is not available on this server: "
-                f"{self.unavailable[observation.policy]}; expected one of {', '.join(self.policies)}",
-                field="policy",
-            )
+        """A legal decision. Raises ApiError (the input's fault) or PolicyFailedError (ours).
+
+        A policy that fails with the state of the observation decides without it: states come from outside, and the
+        types of a policy do not say everything about them. `discarded` then gets the policy and the details.
+        """
+        self.refuse_unavailable(observation)
+        try:
+            return self._legal(observation)
+        except PolicyFailedError as error:
+            if observation.policy_state is None:
+                raise
+            decision = self._legal(msgspec.structs.replace(observation, policy_state=None))
+            self.discarded(decision.policy, error.detail)
+            note = Reason(text=f"the policy cannot use its state ({error}): it starts anew")
+            return msgspec.structs.replace(decision, reasons=[note, *decision.reasons])
+
+    def _legal(self, observation: Observation) -> Decision:
         try:
             decision = self._decide(observation, default_policy=self.default_policy, seed=self.seed)
         except self._refusal as error:
@@ -72,14 +91,30 @@ class Decider:
             raise PolicyFailedError("its decision is illegal", f"illegal decision: {fault}")
         return decision
 
+    def refuse_unavailable(self, observation: Observation) -> None:
+        """Raise ApiError where the observation names a policy that is not available."""
+        if observation.policy in self.unavailable:
+            raise ApiError(
+                422,
+                "policy_unavailable",
+                f"policy '{observation.policy}' is not available on this server: "
+                f"{self.unavailable[observation.policy]}; expected one of {', '.join(self.policies)}",
+                field="policy",
+            )
+
     def withdraw(self, policy: str, reason: str) -> None:
         """Take a policy out of use; observations that name it are refused with the reason."""
         self.policies = [name for name in self.policies if name != policy]
         self.unavailable[policy] = reason
 
 
-def installed_decider(default_policy: str, seed: int, shelf: ModelShelf | None = None) -> Decider:
-    """The policies of the installed osml, and of packages that plug into it; with the models of a shelf where given."""
+def installed_decider(
+    default_policy: str, seed: int, shelf: ModelShelf | None = None, allowed: Iterable[str] | None = None
+) -> Decider:
+    """The policies of the installed osml, and of packages that plug into it; with the models of a shelf where given.
+
+    Installed policies that are not `allowed` (None: all are) are unavailable.
+    """
     names = policy_names()
 
     @cache
@@ -92,7 +127,19 @@ def installed_decider(default_policy: str, seed: int, shelf: ModelShelf | None =
             raise RequestError(f"policy '{name}' is unknown, expected one of {', '.join(names)}", "policy")
         return decide_by(policy_of(name), observation, seed)
 
-    return Decider(decide, names, RequestError, default_policy, seed)
+    decides = names if allowed is None else sorted(set(allowed) & set(names))
+    decider = Decider(decide, decides, RequestError, default_policy, seed, filter(_is_slow, decides))
+    for name in sorted(set(names) - set(decides)):
+        decider.withdraw(name, "the operator does not allow it (--policies)")
+    return decider
+
+
+def _is_slow(name: str) -> bool:
+    """Whether a policy may take long; one that cannot be loaded says so in its warm-up."""
+    try:
+        return is_slow(load_policy(name))
+    except Exception:
+        return False
 
 
 def _with_models(policy: Policy, shelf: ModelShelf | None) -> Policy:

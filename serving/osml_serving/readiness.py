@@ -30,6 +30,8 @@ class Readiness:
         """
         blocked: str | None = None
         for policy in list(decider.policies):
+            if policy in decider.slow:  # its own process warms it up
+                continue
             try:
                 decider(msgspec.structs.replace(EXAMPLE, policy=policy))
             except (ApiError, PolicyFailedError) as error:
@@ -40,6 +42,9 @@ class Readiness:
                     blocked = reason
                 else:
                     decider.withdraw(policy, str(error.__cause__ if isinstance(error.__cause__, Failure) else error))
+        if blocked is None and decider.default_policy in decider.unavailable:
+            blocked = f"policy '{decider.default_policy}' failed in the warm-up"
+            blocked += f": {decider.unavailable[decider.default_policy]}"
         if not self.draining:
             self.reason = blocked
 

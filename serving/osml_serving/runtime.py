@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ssl
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from osml.base.failure import InputError
@@ -16,7 +18,10 @@ from osml_serving.log import Log
 from osml_serving.metrics import Metrics
 from osml_serving.models.shelf import ModelShelf
 from osml_serving.readiness import Readiness
+from osml_serving.renewal import Watched
 from osml_serving.settings import Settings
+from osml_serving.slow.policy_process import PolicyProcess
+from osml_serving.tls import load_certificate, make_context
 from osml_serving.view.broker import Broker
 from osml_serving.view.explain import ModelInUse
 from osml_serving.view.history import History
@@ -35,6 +40,8 @@ class Runtime:
     tokens: Tokens | None
     readiness: Readiness
     experiences: Writer | None
+    slow: Mapping[str, PolicyProcess]
+    tls: ssl.SSLContext | None = None
     shelf: ModelShelf | None = None
     datasets: DatasetShelf | None = None
     history: History = field(default_factory=History)
@@ -55,6 +62,31 @@ class Runtime:
             self.log.event("error", "tokens", f"the token file was not reloaded, the old tokens stay valid: {error}")
         else:
             self.log.event("info", "tokens", f"the token file {self.settings.token_file} was reloaded")
+
+    def reload_certificate(self) -> None:
+        """Use the certificate as it is in its files now; where that is none, the old one, and the log says why."""
+        if self.tls is None:
+            return
+        try:
+            load_certificate(self.tls, self.settings)
+        except InputError as error:
+            self.log.event("error", "tls", f"the certificate was not reloaded, the old one stays in use: {error}")
+        else:
+            self.log.event("info", "tls", f"the certificate {self.settings.tls_cert} was reloaded")
+
+    @property
+    def watched(self) -> list[Watched]:
+        """Files that are read again when they change."""
+        settings = self.settings
+        tokens = [settings.token_file] if settings.token_file is not None else []
+        certificate = [file for file in (settings.tls_cert, settings.tls_key) if file is not None]
+        return [Watched(tokens, self.reload_tokens), Watched(certificate, self.reload_certificate)]
+
+    def state_discarded(self, policy: str, detail: str) -> None:
+        """Count and log that a policy started anew, because it failed with the state that the node sent."""
+        self.metrics.states_discarded.inc()
+        message = f"policy '{policy}' failed with the state that a node sent, and started anew"
+        self.log.fault("state_discarded", message, detail)
 
     def models_of(self, platform: str) -> list[ModelInUse]:
         """Models that decide for a platform."""
@@ -77,9 +109,12 @@ def make_runtime(
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
         experiences=make_writer(settings, log, metrics),
+        slow={name: PolicyProcess(name, settings.slow_policy_timeout_s, decider, log) for name in sorted(decider.slow)},
+        tls=make_context(settings),
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
     )
+    decider.discarded = runtime.state_discarded
     metrics.watch_nodes(runtime.history.figures)
     metrics.watch_log(lambda: log.lost)
     return runtime

@@ -49,10 +49,10 @@ def listen(host: str, port: int) -> socket.socket:
     return listener
 
 
-def address_of(listener: socket.socket) -> str:
+def address_of(listener: socket.socket, scheme: str) -> str:
     """The address to put into a browser or an agent's configuration."""
     host, port = listener.getsockname()[:2]
-    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
 
 def raise_file_limit() -> None:
@@ -95,6 +95,7 @@ class DrainingServer(uvicorn.Server):
         if self._reload:
             self._reload = False
             self._runtime.reload_tokens()
+            self._runtime.reload_certificate()
         if self._stop_at is not None and time.monotonic() >= self._stop_at:
             self._runtime.broker.close()  # event streams never end by themselves
             self.should_exit = True
@@ -110,7 +111,7 @@ class DrainingServer(uvicorn.Server):
         self._stop_at = time.monotonic() + wait_s
 
     def handle_reload(self, sig: int, frame: FrameType | None) -> None:
-        """SIGHUP: the tokens again, the next time that the loop looks."""
+        """SIGHUP: tokens and certificate again, the next time that the loop looks."""
         del sig, frame
         self._reload = True
 
@@ -143,9 +144,12 @@ def run(runtime: Runtime) -> None:
         timeout_keep_alive=75,  # longer than any agent's interval
         timeout_graceful_shutdown=10,
     )
+    config.load()
+    config.ssl = runtime.tls
     runtime.log.begin_background()
     try:
-        DrainingServer(config, runtime, address_of(listener)).run(sockets=[listener])
+        address = address_of(listener, "http" if runtime.tls is None else "https")
+        DrainingServer(config, runtime, address).run(sockets=[listener])
         runtime.log.event("info", "stopped", "the server answered all open requests")
     finally:
         runtime.log.end_background()

@@ -26,13 +26,32 @@ class Settings(BaseSettings):
     )
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the server; 0 selects a free port.")
     policy: str = Field(DEFAULT_POLICY, min_length=1, description="Policy for observations without a policy.")
+    policies: str | None = Field(
+        None,
+        description="Policies that agents may name, separated by commas; without it, all installed.",
+    )
+    slow_policy_timeout_s: float = Field(
+        2.0, gt=0, le=60, description="Deadline of a decision by a slow policy (clite), s."
+    )
     seed: int = Field(0, ge=0, description="Seed of all random choices of the policies.")
     log_format: LogFormat = Field("text", description="Format of the log lines.")
     log_level: LogLevel = Field("info", description="Lowest level of log lines.")
     token_file: Path | None = Field(
-        None, description="File of bearer tokens, one `node:sha256hex` per line; without it, no token is required."
+        None, description="File of bearer tokens, made by `osml tokens`; without it, no token is required."
     )
     insecure: bool = Field(False, description="Allow any address without tokens.")
+    tls_cert: Path | None = Field(None, description="Certificate chain of the server, PEM; without it, no TLS.")
+    tls_key: Path | None = Field(None, description="Key of the certificate, PEM, without a password.")
+    tls_client_ca: Path | None = Field(
+        None, description="CA of clients, PEM; with it, each client needs a certificate of this CA."
+    )
+    allowed_hosts: str | None = Field(
+        None,
+        description=(
+            "Names of this server in the header Host, separated by commas. Without tokens, it accepts only these, "
+            "localhost and IP addresses."
+        ),
+    )
     max_body_kib: int = Field(256, ge=1, le=65536, description="Longest request body, KiB.")
     max_in_flight: int = Field(256, ge=1, description="Most requests in progress; further requests get 503.")
     body_timeout_s: float = Field(5.0, gt=0, le=60, description="Timeout for the body of a request, s.")
@@ -55,6 +74,16 @@ class Settings(BaseSettings):
     max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest package of a data set, MiB.")
     drain_s: float = Field(1.0, ge=0, le=60, description="Time between SIGTERM (not ready) and the stop, s.")
 
+    @property
+    def allowed_policies(self) -> list[str] | None:
+        """Names of the policies that agents may name; None: all."""
+        return None if self.policies is None else _names(self.policies)
+
+    @property
+    def host_names(self) -> list[str]:
+        """Names of this server, as clients know it."""
+        return [self.host, *_names(self.allowed_hosts or "")]
+
     @model_validator(mode="after")
     def _safe(self) -> Self:
         if self.token_file is None and not self.insecure and not is_loopback(self.host):
@@ -62,7 +91,15 @@ class Settings(BaseSettings):
                 f"other machines can reach host {self.host}, but no token file is set: set --token-file, or allow open "
                 "access with --insecure"
             )
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("--tls-cert and --tls-key belong together: set both or none")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("--tls-client-ca needs TLS: set --tls-cert and --tls-key")
         return self
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
 
 
 def is_loopback(host: str) -> bool:

@@ -127,6 +127,10 @@ def test_agents_configuration_is_good_and_its_paths_are_mounted() -> None:
     paths += [one["latency"]["datagram"] for one in config["services"] if "datagram" in one.get("latency", {})]
     for path in paths:
         assert any(Path(path).is_relative_to(directory) for directory in mounted), path
+    [token] = [mount for mount in agent["volumeMounts"] if mount["name"] == "tokens"]
+    assert token["subPathExpr"] == "$(NODE_NAME)", "a pod sees the token of its own node alone"
+    assert token["mountPath"] == config["server"]["token_file"]
+    assert [entry["name"] for entry in agent["env"]] == ["NODE_NAME"]
     assert "NODE_NAME" in config["node"]
     [configure] = pod("DaemonSet", "osml-agent")["initContainers"]
     assert configure["env"][0]["name"] == "NODE_NAME"
@@ -150,6 +154,20 @@ def test_agent_and_server_on_one_machine_do_not_share_a_directory() -> None:
     assert not {*places["agent"]} & {*places["server"]}
     purge = (ROOT / "actuator/debian/postrm").read_text()
     assert re.findall(r"rm -rf (\S+)", purge) == [f"/var/lib/{places['agent'][0]}"]
+
+
+def test_prometheus_finds_the_server_with_a_token_under_the_name_of_the_alerts() -> None:
+    monitor = yaml.safe_load((DEPLOY / "prometheus/servicemonitor.yaml").read_text())
+    service = find("Service", "osml-server")
+    labels = service["metadata"]["labels"]
+    assert monitor["spec"]["selector"]["matchLabels"].items() <= labels.items()
+    assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
+    assert monitor["spec"]["endpoints"][0]["authorization"]["credentials"]["key"] == "token"
+    [plain] = yaml.safe_load((DEPLOY / "prometheus/scrape.yaml").read_text())["scrape_configs"]
+    assert "credentials_file" in plain["authorization"]
+    for job in (labels[monitor["spec"]["jobLabel"]], plain["job_name"]):
+        assert f'up{{job="{job}"}}' in (DEPLOY / "prometheus/osml.rules.yaml").read_text()
+    assert "prometheus.io" not in (DEPLOY / "kubernetes/server.yaml").read_text(), "an annotation has no token"
 
 
 def test_alerts_say_what_to_do() -> None:

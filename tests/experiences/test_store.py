@@ -14,7 +14,7 @@ from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import select, text, update
+from sqlalchemy import event, select, text, update
 
 from osml.base.failure import Failure, InputError
 from osml.domain import Experience
@@ -285,6 +285,50 @@ def test_what_waits_is_written_before_the_stop(tmp_path, make_experience):
 
     asyncio.run(play())
     assert Store(open_engine(url, writes=False)).count() == 5
+
+
+def test_batches_that_wait_are_stored_together_and_each_hears_of_its_own(tmp_path, make_experience):
+    engine = open_engine(store_url(f"sqlite:///{tmp_path}/x.db"), writes=True)
+    commits = []
+    event.listen(engine, "commit", commits.append)
+    writer = Writer(lambda: Store(engine), lambda _: None)
+    writer.start()
+
+    async def play():
+        known = await writer.add([make_experience(0)])
+        began = len(commits)
+        batches = [[make_experience(seq)] for seq in range(30)] + [[make_experience(7), make_experience(99)]]
+        answers = await asyncio.gather(*(writer.add(batch) for batch in batches), writer.newest("node-17", 1))
+        return known, answers, len(commits) - began
+
+    known, answers, n_commits = asyncio.run(play())
+    writer.stop()
+    assert known == (1, 0)
+    assert answers[0] == (0, 1), "it was there"
+    assert answers[1:30] == [(1, 0)] * 29
+    assert answers[30] == (1, 1)
+    assert len(answers[31].experiences) == 1
+    assert n_commits <= 5
+
+
+def test_a_batch_that_cannot_be_stored_costs_only_itself(tmp_path, make_experience):
+    class Picky(Store):
+        def add_all(self, batches, now_s=None):
+            if any(batch[0].before.seq == 3 for batch in batches):
+                raise StoreError("not this one")
+            return super().add_all(batches, now_s)
+
+    url = store_url(f"sqlite:///{tmp_path}/x.db")
+    writer = Writer(lambda: Picky(open_engine(url, writes=True)), lambda _: None)
+    writer.start()
+
+    async def play():
+        return await asyncio.gather(*(writer.add([make_experience(seq)]) for seq in range(6)), return_exceptions=True)
+
+    answers = asyncio.run(play())
+    writer.stop()
+    assert [str(answer) for answer in answers if isinstance(answer, Exception)] == ["not this one"]
+    assert sum(answer == (1, 0) for answer in answers) == 5
 
 
 def test_a_store_that_does_not_open_refuses_jobs_and_says_why(make_experience):

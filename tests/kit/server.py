@@ -73,13 +73,14 @@ def free_port() -> int:
 
 
 class Process:
-    """`osml run serve` as an operator starts it."""
+    """`osml run serve` as an operator starts it; `before` is Python that runs first."""
 
-    def __init__(self, directory: Path, port: int, *flags: str) -> None:
+    def __init__(self, directory: Path, port: int, *flags: str, before: str = "") -> None:
         self.url = f"http://127.0.0.1:{port}"
         self.port = port
         self.errors = directory / f"serve-{time.monotonic_ns()}.log"
-        command = [sys.executable, "-c", "from osml.cli.main import main; main()", "serve", "--port", str(port), *flags]
+        program = f"{before}\nfrom osml.cli.main import main; main()"
+        command = [sys.executable, "-c", program, "serve", "--port", str(port), *flags]
         environment = {name: value for name, value in os.environ.items() if not name.startswith("OSML_")}
         with self.errors.open("wb") as stream:
             self.process = subprocess.Popen(command, stderr=stream, stdout=subprocess.DEVNULL, env=environment)

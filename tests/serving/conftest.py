@@ -27,7 +27,9 @@ def serve() -> Iterator[Callable[..., InProcess]]:
             log = io.BytesIO()
             decider = Decider(decide, ["turns"], Refused, "turns", 0)
             runtime = make_runtime(load_settings({"store": "none"} | settings), decider, Log("json", "debug", log))
-            client = stack.enter_context(TestClient(create_app(runtime), raise_server_exceptions=False))
+            client = stack.enter_context(
+                TestClient(create_app(runtime), "http://localhost", raise_server_exceptions=False)
+            )
             return InProcess(client, runtime, log)
 
         yield start

@@ -3,7 +3,10 @@
 import asyncio
 import hashlib
 import io
+import json
 import shutil
+import subprocess
+import sys
 import tarfile
 import threading
 import time
@@ -25,6 +28,7 @@ from osml_training.collect.collect import collect_labelled
 from osml_training.collect.sweep import Sweep
 
 from osml.datasets.contribute import Package, pack, send
+from tests.kit import no_executable_memory
 
 TAR = {"content-type": "application/x-tar"}
 
@@ -79,6 +83,16 @@ def test_a_contribution_is_taken_checked_and_kept(taking, package, tmp_path):
     assert send(package, taking.url, None)["state"] == "accepted"  # the same once more
     assert [one["id"] for one in httpx.get(f"{taking.url}/v1/datasets").json()["datasets"]] == [package.sha256]
     assert sorted(path.suffix for path in (tmp_path / "datasets").iterdir()) == [".json", ".tar"]
+
+
+def test_a_contribution_is_checked_where_no_memory_may_become_executable(package, tmp_path):
+    """MemoryDenyWriteExecute= of the systemd unit: a compiler such as numba can't run there."""
+    program = "from osml_serving.datasets.worker import main; main()"
+    command = [sys.executable, "-c", f"{no_executable_memory.PRELUDE}\n{program}", str(package.file), str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, check=False)
+    if no_executable_memory.UNKNOWN.encode() in done.stderr:
+        pytest.skip(no_executable_memory.UNKNOWN)
+    assert json.loads(done.stdout)["accepted"], done.stderr
 
 
 def test_a_wrong_contribution_is_refused_with_the_findings_of_validate(taking, package, tmp_path):
@@ -355,3 +369,15 @@ def test_a_check_that_can_not_be_made_does_not_hang_for_ever(tmp_path, monkeypat
     state, message, again = asyncio.run(asyncio.wait_for(hand_in(), 10))
     assert (state, again) == ("failed", "checking")
     assert "No space left" in message
+
+
+def test_records_of_refused_packages_do_not_stay_for_ever(tmp_path, monkeypatch):
+    monkeypatch.setattr(dataset_shelf, "MAX_KEPT", 2)
+    now_s = time.time()
+    shelf = dataset_shelf.DatasetShelf(tmp_path, Log("json", "error"))
+    ages_s = {"a": ("accepted", 10**9), "b": ("refused", 10**9), "c": ("failed", 1), "d": ("refused", 2)}
+    ages_s |= {"e": ("refused", 3), "f": ("checking", 10**9)}
+    for letter, (state, age_s) in ages_s.items():
+        shelf._write(dataset_shelf.DatasetRecord(letter * 64, state, 1, now_s - age_s))
+    shelf._tidy()
+    assert {record.id[0] for record in shelf.records()} == {"a", "c", "d", "f"}

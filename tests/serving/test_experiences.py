@@ -270,5 +270,8 @@ def test_on_a_full_disk_decisions_go_on_and_the_store_says_so(start_process, tmp
     assert {(a.status_code, a.json()["error"]["code"]) for a in refused} == {(503, "store_unavailable")}
     decision = httpx.post(f"{process.url}/v1/decisions", content=msgspec.json.encode(observation), headers=JSON)
     assert decision.status_code == 200
+    assert httpx.get(url, params={"node": "node-17"}).status_code == 200, "what is there can be read"
+    assert "osml_experience_store_up 0.0" in httpx.get(f"{process.url}/metrics").text
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert httpx.post(url, content=body(make_experience(999)), headers=JSON).status_code == 202
+    assert "osml_experience_store_up 1.0" in httpx.get(f"{process.url}/metrics").text

@@ -4,7 +4,6 @@ import msgspec
 import pytest
 from osml_serving.api.health import without_paths
 from osml_serving.app import create_app
-from osml_serving.decider import installed_decider
 from osml_serving.example import EXAMPLE
 from osml_serving.models.shelf import ModelShelf
 from starlette.testclient import TestClient
@@ -32,14 +31,14 @@ def test_a_stopping_server_is_alive_and_decides_but_is_not_ready(server, observa
 def test_a_default_policy_that_fails_its_warm_up_keeps_the_server_out_of_the_rotation(server):
     server.runtime.decider.policies = ["broken", "turns"]
     server.runtime.decider.default_policy = "broken"
-    with TestClient(create_app(server.runtime)) as client:
+    with TestClient(create_app(server.runtime), "http://localhost") as client:
         message = client.get("/readyz").json()["error"]["message"]
         assert message == "policy 'broken' failed in the warm-up: it raised RuntimeError"
 
 
 def test_another_policy_that_fails_its_warm_up_is_unavailable_and_the_server_is_ready(server):
     server.runtime.decider.policies = ["broken", "turns"]
-    with TestClient(create_app(server.runtime)) as client:
+    with TestClient(create_app(server.runtime), "http://localhost") as client:
         ready = client.get("/readyz").json()
         assert ready["policies"] == ["turns"]
         assert ready["unavailable_policies"] == [{"name": "broken", "reason": "it raised RuntimeError"}]
@@ -51,17 +50,6 @@ def test_another_policy_that_fails_its_warm_up_is_unavailable_and_the_server_is_
         assert refused.json()["error"]["message"] == (
             "policy 'broken' is not available on this server: it raised RuntimeError; expected one of turns"
         )
-
-
-def test_a_library_that_one_policy_needs_is_named(server, monkeypatch):
-    monkeypatch.setattr("osml.policies.clite.surrogate.find_spec", lambda _: None)
-    runtime = dataclasses.replace(server.runtime, decider=installed_decider("osml", 0))
-    with TestClient(create_app(runtime)) as client:
-        ready = client.get("/readyz").json()
-    (clite,) = ready["unavailable_policies"]
-    assert clite["name"] == "clite"
-    assert "needs scikit-learn" in clite["reason"]
-    assert "osml" in ready["policies"]
 
 
 @pytest.mark.parametrize(
@@ -87,7 +75,7 @@ def test_the_probe_says_which_model_is_refused_and_not_where_it_lies(serve, tmp_
     server = serve()
     shelf = ModelShelf(tmp_path / "secret place")
     shelf.reload()
-    with TestClient(create_app(dataclasses.replace(server.runtime, shelf=shelf))) as client:
+    with TestClient(create_app(dataclasses.replace(server.runtime, shelf=shelf)), "http://localhost") as client:
         answer = client.get("/readyz")
     assert answer.json()["refused_models"] == [
         {"name": "manifest.json", "reason": "manifest.json is missing, expected a model folder with a manifest"}

@@ -103,7 +103,6 @@ def hostile() -> dict[str, bytes]:
         "nul in a name": text.replace("moses", "mo\\u0000ses").encode(),
         "markup in a name": text.replace("moses", "<img src=x>").encode(),
         "two services with one name": msgspec.json.encode(twins),
-        "unknown key": text.replace('"seq":0', '"seq":0,"sequence":0').encode(),
         "unknown policy": text.replace('"policy":null', '"policy":"magic"').encode(),
         "no service": msgspec.json.encode({**plain, "services": []}),
         "65 services": msgspec.json.encode(
@@ -152,7 +151,7 @@ def test_a_body_over_the_limit_is_refused_and_the_server_lives(process):
 def test_a_client_that_never_sends_its_body_is_cut_off(start_process):
     process = start_process("--body-timeout-s", "0.3")
     with socket.create_connection(("127.0.0.1", process.port)) as stuck:
-        stuck.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n{")
+        stuck.sendall(b"POST /v1/decisions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n{")
         stuck.settimeout(5)
         assert stuck.recv(64).startswith(b"HTTP/1.1 408")
         ask(process.url, EXAMPLE)

@@ -82,6 +82,7 @@ class Clite:
     name = "clite"
     version = 1
     State = CliteState
+    slow = True
 
     def initial(self, observation: Observation, seed: int) -> CliteState:
         """Nothing measured yet. Raises MachineError where scikit-learn is missing: better now than in mid-search."""

@@ -1,4 +1,4 @@
-"""The dashboard's files: shipped in the package, nothing from other hosts, nothing inline."""
+"""The files of the dashboard and of the API documentation: all from this package, nothing inline."""
 
 # pyright: reportUnusedFunction=false
 # FastAPI calls the routes.
@@ -44,5 +44,13 @@ def router() -> APIRouter:
     @routes.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(STATIC / "index.html", headers=HEADERS)
+
+    @routes.get("/fleet", include_in_schema=False)
+    async def fleet() -> FileResponse:
+        return FileResponse(STATIC / "fleet.html", headers=HEADERS)
+
+    @routes.get("/docs", include_in_schema=False)
+    async def docs() -> FileResponse:
+        return FileResponse(STATIC / "docs.html", headers=HEADERS)
 
     return routes

@@ -7,15 +7,18 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Request, Response
+from starlette.types import Scope
 
 from osml.domain import Decision, Observation
 from osml_serving.api.decoding import Body, require_json
 from osml_serving.api.document import BATCH, DECISIONS
-from osml_serving.api.messages import MAX_BATCH
+from osml_serving.api.messages import MAX_BATCH, unknown_keys_header
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError, ErrorBody
 from osml_serving.guards.access import require
@@ -40,49 +43,68 @@ def router(runtime: Runtime) -> APIRouter:
         with the next observation. Any replica can answer.
         """
         require_json(request)
-        body = await request.body()
-        with runtime.share.of(request.scope):
-            answer = _answer(runtime, request, body)
-        return Response(answer, media_type="application/json")
+        unknown: list[str] = []
+        answer = await _answer(runtime, request.scope, await request.body(), unknown)
+        return Response(answer, headers=unknown_keys_header(unknown), media_type="application/json")
 
-    @routes.post("/v1/decisions:batch", openapi_extra=BATCH, response_class=Response)
+    @routes.post("/v1/decisions:batch", name="decide_batch", openapi_extra=BATCH, response_class=Response)
     async def batch(request: Request) -> Response:
         """Decide up to 32 observations. Each observation gets its own decision or error."""
         require_json(request)
-        items: list[bytes] = []
         body = await request.body()
         with runtime.share.of(request.scope):
             observations = _batch.decode(body).observations
+        items: list[asyncio.Task[bytes]] = []
         for raw in observations:
-            items.append(_item(runtime, request, raw))
+            items.append(asyncio.create_task(_item(runtime, request.scope, raw)))
             await asyncio.sleep(0)  # other requests run in between
-        return Response(b'{"decisions":[%s]}' % b",".join(items), media_type="application/json")
+        decided = b",".join([await item for item in items])
+        return Response(b'{"decisions":[%s]}' % decided, media_type="application/json")
 
     return routes
 
 
-def _answer(runtime: Runtime, request: Request, body: bytes | msgspec.Raw) -> bytes:
-    """The encoded decision on one observation. Raises ApiError."""
+async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unknown: list[str]) -> bytes:
+    """The encoded decision on one observation; `unknown` gets the keys that it left out. Raises ApiError."""
     started = time.perf_counter()
-    observation = _body.decode(body)
-    require(request.scope, observation.node)
-    if not runtime.rate.take(observation.node, started):
+    with runtime.share.of(scope):
+        observation = _observation(runtime, scope, body, unknown)
+        slow = runtime.slow.get(observation.policy or runtime.decider.default_policy)
+        if slow is None:
+            with _failures(runtime, observation):
+                decision = runtime.decider(observation)
+            runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
+            return _finish(runtime, observation, decision, started)
+    with _failures(runtime, observation):
+        runtime.decider.refuse_unavailable(observation)
+        decision = await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
+    return _finish(runtime, observation, decision, started)
+
+
+def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unknown: list[str]) -> Observation:
+    """The observation in a body, if the token is valid for its node and the node is within its rate."""
+    observation = _body.decode(body, unknown.extend)
+    runtime.metrics.unknown_keys.inc(len(unknown))
+    require(scope, observation.node)
+    if not runtime.rate.take(observation.node, time.perf_counter()):
         rate_limit = f"{runtime.settings.max_node_rate:g} observations a second"
         message = f"node '{observation.node}' exceeds the rate limit of {rate_limit}"
         raise ApiError(429, "rate_limited", message, field="node", headers={"retry-after": "1"})
-    decision = _decide(runtime, observation)
+    return observation
+
+
+def _finish(runtime: Runtime, observation: Observation, decision: Decision, started: float) -> bytes:
+    """The encoded decision, counted and shown."""
+    runtime.metrics.decision(decision.policy, "ok")
     answer = _encoder.encode(decision)
-    elapsed_s = time.perf_counter() - started
-    runtime.metrics.decision_seconds.observe(elapsed_s)
-    _report(runtime, observation, decision, elapsed_s * 1000)
+    _report(runtime, observation, decision, (time.perf_counter() - started) * 1000)
     return answer
 
 
-def _item(runtime: Runtime, request: Request, raw: msgspec.Raw) -> bytes:
+async def _item(runtime: Runtime, scope: Scope, raw: msgspec.Raw) -> bytes:
     """One item of a batch's answer; a fault of the server affects one item, too."""
     try:
-        with runtime.share.of(request.scope):
-            return b'{"decision":%s}' % _answer(runtime, request, raw)
+        return b'{"decision":%s}' % await _answer(runtime, scope, raw, [])
     except ApiError as error:
         body = error.body
     except Exception as error:
@@ -92,7 +114,7 @@ def _item(runtime: Runtime, request: Request, raw: msgspec.Raw) -> bytes:
     return b'{"error":%s}' % _encoder.encode(body)
 
 
-class _Batch(msgspec.Struct, forbid_unknown_fields=True):
+class _Batch(msgspec.Struct):
     """`wire.BatchRequest` before each observation is looked at by itself."""
 
     observations: Annotated[list[msgspec.Raw], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
@@ -101,12 +123,14 @@ class _Batch(msgspec.Struct, forbid_unknown_fields=True):
 _batch = Body(_Batch, "bad_request", "a batch of observations")
 
 
-def _decide(runtime: Runtime, observation: Observation) -> Decision:
+@contextmanager
+def _failures(runtime: Runtime, observation: Observation) -> Generator[None]:
+    """Count what a policy raises; its own fault becomes an ApiError and a line in the log."""
     policy = observation.policy or runtime.decider.default_policy
     try:
-        decision = runtime.decider(observation)
-    except ApiError:
-        runtime.metrics.decision(policy, "refused")
+        yield
+    except ApiError as error:
+        runtime.metrics.decision(policy, "late" if error.body.code == "policy_late" else "refused")
         raise
     except PolicyFailedError as error:
         runtime.metrics.decision(policy, "failed")
@@ -114,8 +138,6 @@ def _decide(runtime: Runtime, observation: Observation) -> Decision:
         runtime.log.fault("policy_failed", message, error.detail, node=observation.node)
         hint = "keep the present allocation; see the server's log"
         raise ApiError(500, "policy_failed", message, hint=hint) from error
-    runtime.metrics.decision(decision.policy, "ok")
-    return decision
 
 
 def _report(runtime: Runtime, observation: Observation, decision: Decision, duration_ms: float) -> None:
@@ -132,7 +154,14 @@ def _report(runtime: Runtime, observation: Observation, decision: Decision, dura
     )
     encoded = interval.encode(newest)
     now = interval.encode(interval.make_now(observation, decision))
-    if not runtime.history.append(encoded, now, interval.make_summary(decision.node, newest)):
+    summary = interval.make_summary(observation, decision, newest)
+    runtime.metrics.node(
+        summary.interval_s,
+        missed=summary.violations > 0,
+        unmeasured=summary.unmeasured > 0,
+        infeasible=summary.infeasible,
+    )
+    if not runtime.history.append(encoded, now, summary):
         runtime.metrics.nodes_dropped.inc()
     if runtime.broker.watched(decision.node):
         runtime.broker.publish(decision.node, frame("observation", b'{"point":%s,"now":%s}' % (encoded, now)))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 import msgspec
 from fastapi import Request
 
+from osml_serving.api.tolerance import known_part
 from osml_serving.errors import ApiError
 
 PATH = re.compile(r" - at `\$\.?(.*)`$")
 STEP = re.compile(r"[^.\[\]]+")
+UNKNOWN = "contains unknown field"  # as msgspec says it
 MAX_VALUE_SHOWN = 60
 T = TypeVar("T")
 
@@ -20,14 +23,18 @@ class Body(Generic[T]):
     """Bodies of one route: JSON of `kind`, called `name` in words, refused with `code`."""
 
     def __init__(self, kind: type[T], code: str, name: str) -> None:
+        self._kind = kind
         self._decoder = msgspec.json.Decoder(kind)
         self._code = code
         self._name = name
 
-    def decode(self, body: bytes | msgspec.Raw) -> T:
-        """The struct in a body. Raises ApiError, which names the field."""
+    def decode(self, body: bytes | msgspec.Raw, note_unknown: Callable[[list[str]], None] | None = None) -> T:
+        """The struct in a body. Raises ApiError, which names the field.
+
+        Unknown keys are left out where `note_unknown` is given, which gets their paths.
+        """
         try:
-            return self._decoder.decode(body)
+            return self._decoder.decode(body) if note_unknown is None else self._tolerant(body, note_unknown)
         except msgspec.ValidationError as error:
             message = str(error)
             path = PATH.search(message)
@@ -39,6 +46,18 @@ class Body(Generic[T]):
             raise ApiError(400, "bad_json", f"the body is not JSON in UTF-8: {error}") from None
         except RecursionError:  # msgspec counts on Python's stack limit, and does not wrap it
             raise ApiError(400, "bad_json", "the JSON of the body has too many levels") from None
+
+    def _tolerant(self, body: bytes | msgspec.Raw, note_unknown: Callable[[list[str]], None]) -> T:
+        """Most bodies have no unknown key, and are decoded once."""
+        try:
+            return self._decoder.decode(body)
+        except msgspec.ValidationError as error:
+            if UNKNOWN not in str(error):
+                raise
+        known, unknown = known_part(msgspec.json.decode(body), self._kind)
+        decoded = msgspec.convert(known, self._kind)
+        note_unknown(unknown)
+        return decoded
 
 
 def _sentence(expected: str, field: str | None, body: bytes) -> str:

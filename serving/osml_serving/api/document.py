@@ -6,8 +6,10 @@ from typing import Any
 
 import msgspec
 from fastapi import FastAPI
+from fastapi.routing import APIRoute
 
 from osml.domain import Decision, Experiences, Observation
+from osml_serving.api.descriptions import describe
 from osml_serving.api.messages import (
     DAMAGED,
     BatchAnswer,
@@ -17,6 +19,7 @@ from osml_serving.api.messages import (
     Receipt,
     StoredExperiences,
 )
+from osml_serving.api.portable import VERSION, portable
 from osml_serving.datasets.shelf import DatasetList, DatasetRecord
 from osml_serving.errors import CODES, ErrorEnvelope
 from osml_serving.example import EXAMPLE
@@ -58,7 +61,7 @@ STATUS = {
     ),
     429: ("rate_limited",),
     500: ("policy_failed", "internal"),
-    503: ("overloaded", "not_ready", "store_unavailable"),
+    503: ("overloaded", "policy_late", "not_ready", "store_unavailable"),
 }
 CHALLENGE = {"WWW-Authenticate": {"schema": {"type": "string"}, "description": "Bearer"}}
 RETRY = {"Retry-After": {"schema": {"type": "integer"}, "description": "Seconds to wait."}}
@@ -108,7 +111,7 @@ BATCH: Json = {
     "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(BatchRequest)}}},
     "responses": {
         **_answer("A decision or an error for each observation.", "application/json", _ref(BatchAnswer)),
-        **_errors(400, 401, 408, 413, 415, 422, 429, 503),
+        **_errors(400, 401, 403, 408, 413, 415, 422, 429, 503),
     },
 }
 EXPERIENCES: Json = {
@@ -162,7 +165,7 @@ DATASET: Json = {
 NODES: Json = {
     "tags": ["live view"],
     "security": BEARER,
-    "responses": {**_answer("The nodes.", "application/json", _ref(NodeList)), **_errors(401)},
+    "responses": {**_answer("The nodes.", "application/json", _ref(NodeList)), **_errors(401, 403)},
 }
 NODE: Json = {
     "tags": ["live view"],
@@ -200,10 +203,10 @@ def _protocol(description: str, schema: type | None, *statuses: int) -> Json:
 
 V2: Json = _protocol("The server.", ServerMetadata)
 V2_READY: Json = _protocol("", None, 503)
-V2_MODEL: Json = _protocol("The model.", ModelDescription, 401, 404, 422)
-V2_MODEL_READY: Json = _protocol("The model is in use.", ModelReady, 401, 404, 422)
+V2_MODEL: Json = _protocol("The model.", ModelDescription, 401, 403, 404, 422)
+V2_MODEL_READY: Json = _protocol("The model is in use.", ModelReady, 401, 403, 404, 422)
 INFER: Json = {
-    **_protocol("The answer.", InferResponse, 400, 401, 404, 408, 413, 422, 429, 500, 503),
+    **_protocol("The answer.", InferResponse, 400, 401, 403, 404, 408, 413, 422, 429, 500, 503),
     "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(InferRequest)}}},
 }
 METRICS: Json = {
@@ -215,28 +218,32 @@ READY: Json = {"tags": ["operation"], "responses": _errors(503)}
 
 
 def complete(app: FastAPI, document: Json) -> Json:
-    """Add the schemas of the structs, a real answer as example, and how to log in."""
+    """Add the schemas of the structs with their meaning, a real answer as example, and how to log in."""
     _, schemas = msgspec.json.schema_components(_ROOTS, ref_template=_REF)
     components: Json = document.setdefault("components", {})
-    components.setdefault("schemas", {}).update(_portable(schemas))
+    known: Json = components.setdefault("schemas", {})
+    known.update(schemas)
     for unused in ("HTTPValidationError", "ValidationError"):
-        components["schemas"].pop(unused, None)
+        known.pop(unused, None)
+    for schema in known.values():
+        for part in schema.get("properties", {}).values():
+            part.pop("title", None)
+    describe(known)
+    components["schemas"] = portable(known)
     components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            named = operation.get("parameters", [])
+            operation["parameters"] = [one for one in named if one["in"] != "path" or f"{{{one['name']}}}" in path]
+    document["paths"] = portable(document["paths"])
     example = getattr(app.state, "example_decision", None)
     if example is not None:
         content = document["paths"]["/v1/decisions"]["post"]["responses"]["200"]["content"]["application/json"]
         content["examples"] = {"first": {"summary": "Answer to the example", "value": example}}
+    document["openapi"] = VERSION
     return document
 
 
-def _portable(schema: Any) -> Any:
-    r"""Patterns as ECMAScript writes them: what Python calls `\Z` is `$` there."""
-    if isinstance(schema, dict):
-        pairs: Json = schema  # pyright: ignore[reportUnknownVariableType]
-        return {
-            key: value.replace("\\Z", "$") if key == "pattern" and isinstance(value, str) else _portable(value)
-            for key, value in pairs.items()
-        }
-    if isinstance(schema, list):
-        return [_portable(item) for item in schema]  # pyright: ignore[reportUnknownVariableType]
-    return schema
+def operation_id(route: APIRoute) -> str:
+    """Name of an operation, from which generators make the names of functions."""
+    return f"{route.name}_of_version" if "{version}" in route.path else route.name

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
@@ -17,7 +17,7 @@ from osml.experiences.writer import Writer
 from osml_serving.api.decoding import Body, require_json
 from osml_serving.api.document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.api.experience_checks import check_experience
-from osml_serving.api.messages import DAMAGED, Receipt
+from osml_serving.api.messages import DAMAGED, Receipt, unknown_keys_header
 from osml_serving.api.nodes import WatchedNode
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import require
@@ -35,7 +35,9 @@ def router(runtime: Runtime) -> APIRouter:
     routes = APIRouter()
     rate = NodeRate(runtime.settings.max_node_rate)  # separate from the rate limit of decisions
 
-    @routes.post("/v1/experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202)
+    @routes.post(
+        "/v1/experiences", name="add_experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202
+    )
     async def add(request: Request) -> Response:
         """Store experiences: an observation, its decision and the next observation.
 
@@ -45,8 +47,10 @@ def router(runtime: Runtime) -> APIRouter:
         require_json(request)
         body = await request.body()
         store = _writer(runtime)
+        unknown: list[str] = []
         with runtime.share.of(request.scope):
-            experiences = _body.decode(body).experiences
+            experiences = _body.decode(body, unknown.extend).experiences
+        runtime.metrics.unknown_keys.inc(len(unknown))
         nodes = {experience.before.node for experience in experiences}
         for node in sorted(nodes):
             require(request.scope, node)
@@ -64,12 +68,13 @@ def router(runtime: Runtime) -> APIRouter:
                 added = await store.add(experiences)
         except (BusyError, StoreError, TimeoutError) as error:
             runtime.metrics.experiences_failed.inc(len(experiences))
-            _raise_unavailable(runtime, error)
+            raise _unavailable(error) from None
         runtime.metrics.experiences_accepted.inc(added.accepted)
         runtime.metrics.experiences_duplicate.inc(added.duplicates)
-        return Response(msgspec.json.encode(Receipt(*added)), 202, media_type="application/json")
+        headers = unknown_keys_header(unknown)
+        return Response(msgspec.json.encode(Receipt(*added)), 202, headers, media_type="application/json")
 
-    @routes.get("/v1/experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
+    @routes.get("/v1/experiences", name="experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
     async def show(request: Request, node: WatchedNode, limit: Limit = 10) -> Response:
         """Show the newest experiences of a node.
 
@@ -82,7 +87,9 @@ def router(runtime: Runtime) -> APIRouter:
             async with asyncio.timeout(STORE_TIMEOUT_S):
                 encoded, damaged, seconds = await store.newest(node, limit)
         except (BusyError, StoreError, TimeoutError) as error:
-            _raise_unavailable(runtime, error)
+            if isinstance(error, StoreError) and not isinstance(error, StoreAwayError):  # all else the writer logs
+                runtime.log.event("error", "experience_store", str(error))
+            raise _unavailable(error) from None
         runtime.share.spend(request.scope, seconds)
         if damaged:
             runtime.metrics.experiences_damaged.inc(damaged)
@@ -102,16 +109,14 @@ def _writer(runtime: Runtime) -> Writer:
     return runtime.experiences
 
 
-def _raise_unavailable(runtime: Runtime, error: Exception) -> NoReturn:
-    """Raise 503: the client may send the batch again."""
+def _unavailable(error: Exception) -> ApiError:
+    """503: the client may send the batch again."""
     if isinstance(error, BusyError):
         message = "the queue of the experience store is full"
-        raise ApiError(503, "overloaded", message, headers={"retry-after": "2"}) from None
+        return ApiError(503, "overloaded", message, headers={"retry-after": "2"})
     if isinstance(error, TimeoutError):
         cause = f"the database did not answer within {STORE_TIMEOUT_S:g} s"
     else:
         cause = str(error)
-        if not isinstance(error, StoreAwayError):  # the writer logs those once
-            runtime.log.event("error", "experience_store", cause)
     message = f"the experience store failed: {cause}"
-    raise ApiError(503, "store_unavailable", message, headers={"retry-after": "30"}) from None
+    return ApiError(503, "store_unavailable", message, headers={"retry-after": "30"})

@@ -7,13 +7,12 @@ from __future__ import annotations
 import re
 
 import msgspec
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel
 
 from osml_serving.api.document import METRICS, READY
 from osml_serving.errors import ApiError
-from osml_serving.guards.access import require_any
 from osml_serving.runtime import Runtime
 
 FOLDERS = re.compile(r"(?<![\w.:/])/(?:[^\s/'\"]+/)*")  # from the root down to the last name
@@ -86,9 +85,8 @@ def router(runtime: Runtime) -> APIRouter:
         )
 
     @routes.get("/metrics", openapi_extra=METRICS, response_class=Response)
-    async def metrics(request: Request) -> Response:
+    async def metrics() -> Response:
         """Metrics in the text format of Prometheus."""
-        require_any(request.scope)
         return Response(runtime.metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
     return routes

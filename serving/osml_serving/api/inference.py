@@ -22,14 +22,18 @@ from osml_serving.api.document import INFER, V2, V2_MODEL, V2_MODEL_READY, V2_RE
 from osml_serving.errors import ApiError
 from osml_serving.inference_protocol import (
     DATATYPE,
+    EXTENSIONS,
+    LENGTH_HEADER,
     InferRequest,
     InferResponse,
     ModelDescription,
     ModelReady,
     ServerMetadata,
     TensorMetadata,
+    decode_request,
     features_of,
     outputs_of,
+    split_body,
     wrong,
 )
 from osml_serving.runtime import Runtime
@@ -44,17 +48,17 @@ def router(runtime: Runtime) -> APIRouter:
     """The routes, bound to one server's parts."""
     routes = APIRouter()
 
-    @routes.get("/v2", openapi_extra=V2, response_class=Response)
+    @routes.get("/v2", name="inference_server", openapi_extra=V2, response_class=Response)
     async def server() -> Response:
         """Name the server and its version."""
-        return _json(ServerMetadata("osml", __version__, []))
+        return _json(ServerMetadata("osml", __version__, EXTENSIONS))
 
-    @routes.get("/v2/health/live")
+    @routes.get("/v2/health/live", name="inference_live")
     async def live() -> dict[str, bool]:
         """Answer 200 while the process runs."""
         return {"live": True}
 
-    @routes.get("/v2/health/ready", openapi_extra=V2_READY)
+    @routes.get("/v2/health/ready", name="inference_ready", openapi_extra=V2_READY)
     async def ready() -> dict[str, bool]:
         """Answer 200 if the server is ready."""
         if runtime.readiness.reason is not None:
@@ -73,19 +77,22 @@ def router(runtime: Runtime) -> APIRouter:
         """Answer 200 if the model is in use."""
         return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
 
-    @routes.post("/v2/models/{name}/infer", openapi_extra=INFER, response_class=Response)
-    @routes.post("/v2/models/{name}/versions/{version}/infer", openapi_extra=INFER, response_class=Response)
+    @routes.post("/v2/models/{name}/infer", name="run_inference", openapi_extra=INFER, response_class=Response)
+    @routes.post(
+        "/v2/models/{name}/versions/{version}/infer", name="run_inference", openapi_extra=INFER, response_class=Response
+    )
     async def infer(request: Request, name: Name, version: Version | None = None) -> Response:
-        """Run a model on one tensor `features`; its rows have the order of the inputs, and null means not measured.
+        """Run a model on one tensor `features`; its rows have the order of the inputs.
 
-        Tensors are JSON; the server has no binary extension.
+        Null (JSON) or NaN (binary) means not measured. The binary tensor extension is supported.
         """
         model = _find(runtime, name, version)
-        if "inference-header-content-length" in request.headers:
-            raise wrong("the server accepts no binary tensors; send JSON (tritonclient: binary_data=False)")
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise wrong("the body is compressed, expected one without Content-Encoding")
+        length = request.headers.get(LENGTH_HEADER)
         # Thousands of rows take tens of milliseconds, in which decisions must not wait.
         runtime.share.check(request.scope)
-        seconds, answer = await asyncio.to_thread(_timed, model, await request.body())
+        seconds, answer = await asyncio.to_thread(_timed, model, await request.body(), length)
         runtime.share.spend(request.scope, seconds)
         if isinstance(answer, Exception):
             raise answer
@@ -104,21 +111,27 @@ def _find(runtime: Runtime, name: str, version: str | None) -> Model:
     return model
 
 
-def _timed(model: Model, body: bytes) -> tuple[float, Response | Exception]:
+def _timed(model: Model, body: bytes, header_length: str | None) -> tuple[float, Response | Exception]:
     """The CPU time that it took, and the answer or what was raised instead: refusals take time, too."""
     began_s = time.thread_time()
     try:
-        answer: Response | Exception = _answer(model, body)
+        answer: Response | Exception = _answer(model, body, header_length)
     except Exception as error:
         answer = error
     return time.thread_time() - began_s, answer
 
 
-def _answer(model: Model, body: bytes) -> Response:
-    request = _body.decode(body)
-    outputs = _run(model, features_of(request, len(model.metadata.inputs)))
-    meta = model.metadata
-    return _json(InferResponse(meta.name, meta.version, outputs_of(request, outputs), request.id))
+def _answer(model: Model, body: bytes, header_length: str | None) -> Response:
+    text, binary = split_body(body, header_length)
+    request = decode_request(text, _body.decode)
+    answers = _run(model, features_of(request, len(model.metadata.inputs), binary))
+    outputs, raw = outputs_of(request, answers)
+    answer = InferResponse(model.metadata.name, model.metadata.version, outputs, request.id)
+    if not raw:
+        return _json(answer)
+    head = msgspec.json.encode(answer)
+    headers = {LENGTH_HEADER: str(len(head))}
+    return Response(b"".join([head, *raw]), headers=headers, media_type="application/octet-stream")
 
 
 def _run(model: Model, features: NDArray[np.float32]) -> dict[str, NDArray[np.float32]]:

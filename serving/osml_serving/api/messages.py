@@ -10,11 +10,13 @@ from osml.domain import Decision, Experience, Observation
 from osml_serving.errors import ErrorBody
 from osml_serving.view.interval import Interval, NodeSummary, Now
 
+UNKNOWN_KEYS = "osml-unknown-keys"  # header: paths of keys that the server does not know
+MAX_UNKNOWN_SHOWN = 8
 DAMAGED = "osml-damaged-rows"  # header of stored experiences
 MAX_BATCH = 32  # beyond that a batch saves nothing more, and only holds up others
 
 
-class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
+class BatchRequest(msgspec.Struct):
     """Observations of several nodes, or of one."""
 
     observations: Annotated[list[Observation], msgspec.Meta(min_length=1, max_length=MAX_BATCH)]
@@ -44,7 +46,7 @@ class NodeDocument(msgspec.Struct):
     """The last intervals of one node, newest last."""
 
     node: str
-    now: Now
+    now: Now | None
     points: list[Interval]
 
 
@@ -59,3 +61,14 @@ class StoredExperiences(msgspec.Struct):
     """Experiences of one node, newest first."""
 
     experiences: list[Experience]
+
+
+def unknown_keys_header(unknown: list[str]) -> dict[str, str]:
+    """The header that names keys which the server left out; none where it knows all. Keys come from outside."""
+    if not unknown:
+        return {}
+    shown = ", ".join(key[:80] for key in unknown[:MAX_UNKNOWN_SHOWN])
+    return {UNKNOWN_KEYS: shown.encode("ascii", "replace").decode().translate(_CONTROL)}
+
+
+_CONTROL = dict.fromkeys([*range(32), 127], "?")

@@ -14,11 +14,11 @@ from osml_serving import __version__
 from osml_serving.api.document import EVENTS, EXPLAIN, NODE, NODES
 from osml_serving.api.messages import NodeList
 from osml_serving.errors import ApiError
-from osml_serving.guards.access import is_for_all_nodes, may_see, require
+from osml_serving.guards.access import grant_of, require
 from osml_serving.runtime import Runtime
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
-from osml_serving.view.explain import explain
+from osml_serving.view.explain import TooLargeError, explain
 from osml_serving.view.history import MAX_INTERVALS, NodeHistory
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
@@ -37,7 +37,8 @@ def router(runtime: Runtime) -> APIRouter:
     @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
     async def nodes(request: Request) -> Response:
         """List the nodes that sent observations since the server started and for which the token is valid."""
-        visible = [line for line in runtime.history.summaries() if may_see(request.scope, line.node)]
+        grant = grant_of(request.scope)
+        visible = [line for line in runtime.history.summaries() if grant.is_for(line.node)]
         return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=visible)))
 
     @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
@@ -46,7 +47,7 @@ def router(runtime: Runtime) -> APIRouter:
         require(request.scope, node)
         return _json(_history(runtime, node).document(node, points))
 
-    @routes.get("/v1/nodes/{node}/explain", openapi_extra=EXPLAIN, response_class=Response)
+    @routes.get("/v1/nodes/{node}/explain", name="explain", openapi_extra=EXPLAIN, response_class=Response)
     async def explain_(request: Request, node: NodeName, points: Steps = 120) -> Response:
         """Explain the last decision of a node.
 
@@ -54,7 +55,11 @@ def router(runtime: Runtime) -> APIRouter:
         """
         require(request.scope, node)
         with runtime.share.of(request.scope):
-            explained = explain(node, _history(runtime, node), points, runtime.models_of)
+            try:
+                explained = explain(node, _history(runtime, node), points, runtime.models_of)
+            except TooLargeError:
+                message = f"node '{node}' is too large for the history of a server with so many nodes"
+                raise ApiError(404, "not_found", message, field="node") from None
         return _json(msgspec.json.encode(explained))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
@@ -62,12 +67,13 @@ def router(runtime: Runtime) -> APIRouter:
         """Send the events of one node: `hello`, an `observation` per interval, and `heartbeat`."""
         require(request.scope, node)
         try:
-            most = MAX_VIEWERS if is_for_all_nodes(request.scope) else MAX_OWN_VIEWERS
+            most = MAX_VIEWERS if grant_of(request.scope).all_nodes else MAX_OWN_VIEWERS
             viewer = runtime.broker.subscribe(node, most)
         except TooManyViewersError:
             message = "the limit of open event streams is reached"
             raise ApiError(503, "overloaded", message, headers={"retry-after": "10"}) from None
-        return EventStream(runtime.broker, viewer, msgspec.json.encode({"version": __version__}))
+        grant, hello = grant_of(request.scope), msgspec.json.encode({"version": __version__})
+        return EventStream(runtime.broker, viewer, hello, is_over=lambda: grant.expired)
 
     return routes
 

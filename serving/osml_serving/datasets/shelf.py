@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import shutil
 import sys
@@ -16,27 +15,14 @@ from typing import Any, Literal
 import msgspec
 
 from osml.base.failure import InputError
+from osml_serving.child_process import environment_without_secrets
 from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
 CHECK_S = 1200.0
+KEEP_S = 14 * 86_400.0  # the record of a package that was not accepted: so long its contributor can ask why
+MAX_KEPT = 1000  # such records
 RESERVE = 2**30  # bytes of the disk that contributions leave alone
-WORKER_VARIABLES = frozenset(
-    {
-        "PATH",
-        "HOME",
-        "LANG",
-        "LANGUAGE",
-        "TZ",
-        "TMPDIR",
-        "VIRTUAL_ENV",
-        "PYTHONPATH",
-        "PYTHONHOME",
-        "LD_LIBRARY_PATH",
-        "XDG_CACHE_HOME",
-        "CACHE_DIRECTORY",
-    }
-)
 State = Literal["checking", "accepted", "refused", "failed"]
 
 
@@ -91,6 +77,7 @@ class DatasetShelf:
             leftover.unlink(missing_ok=True)
         for leftover in self.folder.glob(".unpacked-*"):
             shutil.rmtree(leftover, ignore_errors=True)
+        self._forget()
         records = self.records()
         known = {record.id for record in records}
         for package in self.folder.glob("*.tar"):
@@ -99,6 +86,14 @@ class DatasetShelf:
                 records.append(DatasetRecord(package.stem, "checking", status.st_size, round(status.st_mtime, 3)))
                 self._write(records[-1])
         return records
+
+    def _forget(self) -> None:
+        """Remove records of packages that were not accepted: those that are old, and the oldest of too many."""
+        kept = [record for record in self.records() if record.state in ("refused", "failed")]
+        oldest = time.time() - KEEP_S
+        for index, record in enumerate(kept):
+            if index >= MAX_KEPT or record.received < oldest:
+                (self.folder / f"{record.id}.json").unlink(missing_ok=True)
 
     async def stop(self) -> None:
         """Cancel the checks; they begin again at the next start."""
@@ -138,6 +133,7 @@ class DatasetShelf:
         if known is not None and known.state != "failed":
             incoming.unlink()
             return known
+        self._forget()
         record = DatasetRecord(identity, "checking", length, round(time.time(), 3))
         package = self.folder / f"{identity}.tar"
         incoming.replace(package)
@@ -194,20 +190,11 @@ class DatasetShelf:
         partial.replace(self.folder / f"{record.id}.json")
 
 
-def worker_environment() -> dict[str, str]:
-    """The environment of a process that reads untrusted files: no passwords, no addresses."""
-    return {
-        name: value
-        for name, value in os.environ.items()
-        if name in WORKER_VARIABLES or name.startswith(("LC_", "NUMBA_"))
-    }
-
-
 async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     """The worker's document, or the error."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "osml_serving.datasets.worker", str(package), str(scratch)),
-        env=worker_environment(),
+        env=environment_without_secrets(),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -1,14 +1,14 @@
-"""Checks the bearer token of a request before its body is read."""
+"""Checks the bearer token of a request, and what it allows, before the body is read."""
 
 from __future__ import annotations
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from osml_serving.errors import ApiError
-from osml_serving.guards.tokens import ANY_NODE, Tokens
+from osml_serving.guards.grants import ADMIN, RIGHTS, Grant, Right, right_of
+from osml_serving.guards.tokens import Tokens
 
-GRANT = "osml.nodes"  # scope key: nodes for which the token of the request is valid
-ALL_NODES = frozenset({ANY_NODE})
+GRANT = "osml.grant"  # scope key: what the token of the request allows
 CHALLENGE = {"www-authenticate": 'Bearer realm="osml"'}
 
 
@@ -20,48 +20,37 @@ class Access:
         self.tokens = tokens
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Store the nodes for which the token is valid, or raise 401."""
+        """Store what the token allows; raise 401 where it is unknown, 403 where it lacks the right."""
         if scope["type"] == "http":
-            scope[GRANT] = ALL_NODES if self.tokens is None or not is_guarded(scope["path"]) else self._nodes(scope)
+            right = right_of(scope["method"], scope["path"])
+            scope[GRANT] = ADMIN if self.tokens is None or right is None else _grant(self.tokens, scope, right)
         await self.app(scope, receive, send)
 
-    def _nodes(self, scope: Scope) -> frozenset[str]:
-        assert self.tokens is not None  # noqa: S101 - for the type checker; the caller checks it
-        header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-        scheme, _, token = header.decode("latin-1").partition(" ")
-        if scheme.lower() != "bearer" or not token.strip():
-            hint = "send the header 'Authorization: Bearer TOKEN'; the agent reads the token from server.token_file"
-            raise ApiError(401, "unauthorized", "the server requires a bearer token", hint=hint, headers=CHALLENGE)
-        nodes = self.tokens.nodes_of(token.strip())
-        if nodes is None:
-            raise ApiError(401, "unauthorized", "the server does not know this bearer token", headers=CHALLENGE)
-        return nodes
+
+def _grant(tokens: Tokens, scope: Scope, right: Right) -> Grant:
+    header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, token = header.decode("latin-1").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        hint = "send the header 'Authorization: Bearer TOKEN'; the agent reads the token from server.token_file"
+        raise ApiError(401, "unauthorized", "the server requires a bearer token", hint=hint, headers=CHALLENGE)
+    grant = tokens.grant_of(token.strip())
+    if grant is None:
+        message = "this bearer token is unknown or has expired"
+        raise ApiError(401, "unauthorized", message, headers=CHALLENGE)
+    if not grant.has(right):
+        scopes = " or ".join(name for name, rights in RIGHTS.items() if right in rights)
+        raise ApiError(403, "forbidden", f"the token has scope {grant.scope}, this path requires {scopes}")
+    return grant
 
 
-def is_guarded(path: str) -> bool:
-    """True where a path requires a token; all routes that take a body do."""
-    return path.startswith(("/v1/", "/v2/models")) or path in ("/v1", "/metrics")
-
-
-def may_see(scope: Scope, node: str) -> bool:
-    """True where the request's token is valid for the node."""
-    nodes: frozenset[str] = scope[GRANT]
-    return ANY_NODE in nodes or node in nodes
+def grant_of(scope: Scope) -> Grant:
+    """What the request's token allows."""
+    grant: Grant = scope[GRANT]
+    return grant
 
 
 def require(scope: Scope, node: str) -> None:
     """Raise 403 where the request's token is not valid for the node."""
-    if not may_see(scope, node):
+    if not grant_of(scope).is_for(node):
         message = f"the token is not valid for node '{node}'"
         raise ApiError(403, "forbidden", message, field="node", hint="use the token of this node")
-
-
-def is_for_all_nodes(scope: Scope) -> bool:
-    """True where the request's token is for all nodes."""
-    return ANY_NODE in scope[GRANT]
-
-
-def require_any(scope: Scope) -> None:
-    """Raise 403 where the token is for single nodes and the answer is about all."""
-    if not is_for_all_nodes(scope):
-        raise ApiError(403, "forbidden", "this path requires a token for all nodes ('*' in the token file)")

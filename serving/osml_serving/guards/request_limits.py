@@ -11,8 +11,8 @@ from collections import Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osml_serving.errors import ApiError, ClientGoneError
-from osml_serving.guards.access import ALL_NODES, GRANT, is_guarded
-from osml_serving.guards.tokens import ANY_NODE
+from osml_serving.guards.access import GRANT
+from osml_serving.guards.grants import ADMIN, Grant, right_of
 from osml_serving.metrics import Metrics
 
 BODY_METHODS = ("POST", "PUT", "PATCH")
@@ -23,7 +23,7 @@ CLOSE = {"connection": "close"}  # otherwise the rest of a refused body would be
 class RequestLimits:
     """ASGI layer for requests with a body: at most `limit` bytes, `timeout_s` seconds and `slots` requests at once.
 
-    A token for single nodes gets a share of the requests in progress, so slow bodies of one token block no other token.
+    A token gets a share of the requests in progress, so slow bodies of one token block no other token.
     """
 
     def __init__(self, app: ASGIApp, limit: int, timeout_s: float, slots: int, metrics: Metrics) -> None:
@@ -34,17 +34,18 @@ class RequestLimits:
         self.metrics = metrics
         self.in_flight = 0
         self.share = max(4, slots // 8)
-        self._held: Counter[frozenset[str]] = Counter()
+        self.fleet_share = max(self.share, slots * 3 // 4)
+        self._held: Counter[Grant] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Give the application a complete body; refuse a body that is too long or too slow, or one request too many."""
         if scope["type"] != "http" or scope["method"] not in BODY_METHODS or scope["path"] in STREAMED:
             await self.app(scope, receive, send)
             return
-        if not is_guarded(scope["path"]):  # no route there takes a body, so it needs no slot
+        if right_of(scope["method"], scope["path"]) is None:  # no route there takes a body, so it needs no slot
             await self.app(scope, receive, send)
             return
-        holder: frozenset[str] = scope.get(GRANT, ALL_NODES)
+        holder: Grant = scope.get(GRANT, ADMIN)
         self._admit(holder)
         self.in_flight += 1
         self._held[holder] += 1
@@ -59,10 +60,11 @@ class RequestLimits:
                 del self._held[holder]
             self.metrics.in_flight.set(self.in_flight)
 
-    def _admit(self, holder: frozenset[str]) -> None:
+    def _admit(self, holder: Grant) -> None:
         """Raise ApiError where all slots are in use, or the token has its share already."""
-        if ANY_NODE not in holder and self._held[holder] >= self.share:
-            message = f"this token already has {self.share} requests in progress, which is its limit"
+        share = self.fleet_share if holder.all_nodes else self.share
+        if holder.limited and self._held[holder] >= share:
+            message = f"this token already has {share} requests in progress, which is its limit"
             raise ApiError(429, "rate_limited", message, headers={"retry-after": "1", **CLOSE})
         if self.in_flight >= self.slots:
             message = f"the server already has {self.in_flight} requests in progress; its limit is {self.slots}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
@@ -25,14 +26,22 @@ def frame(event: str, data: bytes) -> bytes:
 
 
 class EventStream(Response):
-    """An ASGI answer that lasts until the reader leaves, falls behind, or the server stops."""
+    """An ASGI answer that lasts until the reader leaves, falls behind, `is_over`, or the server stops."""
 
-    def __init__(self, broker: Broker, viewer: Viewer, hello: bytes, heartbeat_s: float = HEARTBEAT_S) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        viewer: Viewer,
+        hello: bytes,
+        heartbeat_s: float = HEARTBEAT_S,
+        is_over: Callable[[], bool] = lambda: False,
+    ) -> None:
         super().__init__()
         self._broker = broker
         self._viewer = viewer
         self._hello = hello
         self._heartbeat_s = heartbeat_s
+        self._is_over = is_over
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send until the end."""
@@ -43,7 +52,7 @@ class EventStream(Response):
             await self._send(send, frame("hello", self._hello))
             while True:
                 message = await self._next()
-                if message is None:
+                if message is None or self._is_over():
                     break
                 await self._send(send, message)
             await self._send(send, frame("end", b"{}"), more=False)

@@ -89,9 +89,15 @@ _interval = msgspec.json.Decoder(Interval)
 _now = msgspec.json.Decoder(Now)
 
 
+class TooLargeError(Exception):
+    """The history has no interval of the node, because one is larger than a node may be among so many."""
+
+
 def explain(node: str, history: NodeHistory, steps: int, models_of: Callable[[str], list[ModelInUse]]) -> Explanation:
     """The newest decision, with the last `steps` intervals of each LC service and the models of the node's platform."""
     intervals = [_interval.decode(encoded) for encoded in list(history.intervals)[-steps:]]
+    if not intervals:
+        raise TooLargeError
     now, last = _now.decode(history.now), intervals[-1]
     platform = now.platform
     grid = Grid(platform.id, platform.cores, platform.ways, platform.core_quantum)

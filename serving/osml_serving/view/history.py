@@ -1,17 +1,21 @@
-"""The last minutes of every node, in memory, for the page only: no decision reads it, a restart may lose it."""
+"""The last minutes of every node, in memory: no decision reads it, a restart may lose it."""
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 
+from osml_serving.metrics import LONGEST_INTERVAL_S, NodeFigures
 from osml_serving.view.interval import NodeSummary
 
-MAX_NODES = 256
+MAX_NODES = 10_000
 MAX_INTERVALS = 600
-MAX_BYTES = 512 * 1024  # a node; so all of it stays below 128 MiB whatever is posted
+MAX_BYTES = 512 * 1024  # of one node
+BUDGET = 128 * 2**20  # bytes of all nodes, whatever is posted
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
+EXPIRE_S = 30.0  # a node silent for this long, and for EXPIRE_INTERVALS, has no metrics here: another replica has it
+EXPIRE_INTERVALS = 5
 
 
 class NodeHistory:
@@ -19,19 +23,28 @@ class NodeHistory:
 
     def __init__(self) -> None:
         self.intervals: deque[bytes] = deque()
-        self.bytes = 0
         self.now = b"null"
+        self.bytes = len(self.now)
         self.summary: NodeSummary | None = None
         self.seen_s = 0.0  # monotonic: a clock that jumps must not make room, nor keep it
+        self.missed_s = 0.0
 
-    def append(self, interval: bytes, now: bytes, summary: NodeSummary) -> None:
-        """Add the newest interval; the oldest are removed beyond MAX_INTERVALS or MAX_BYTES."""
+    def append(self, interval: bytes, now: bytes, summary: NodeSummary, limit: int = MAX_BYTES) -> None:
+        """Add the newest interval; the oldest are removed beyond MAX_INTERVALS or `limit` bytes."""
         self.intervals.append(interval)
-        self.bytes += len(interval)
-        while len(self.intervals) > 1 and (len(self.intervals) > MAX_INTERVALS or self.bytes > MAX_BYTES):
-            self.bytes -= len(self.intervals.popleft())
+        self.bytes += len(interval) + len(now) - len(self.now)
         self.now = now
         self.summary = summary
+        if summary.violations:
+            self.missed_s += min(summary.interval_s, LONGEST_INTERVAL_S)
+        self.trim(limit)
+
+    def trim(self, limit: int) -> None:
+        """Remove the oldest intervals beyond `limit` bytes; where not even the newest fits, only the summary stays."""
+        while self.intervals and (len(self.intervals) > MAX_INTERVALS or self.bytes > limit):
+            self.bytes -= len(self.intervals.popleft())
+        if not self.intervals:
+            self.now, self.bytes = b"null", len(b"null")
 
     def document(self, node: str, count: int) -> bytes:
         """`{"node", "now", "points"}`, the newest intervals last. The node's name needs no escaping (domain.Name)."""
@@ -40,12 +53,16 @@ class NodeHistory:
 
 
 class History:
-    """Ring buffers by node, at most `max_nodes` of them."""
+    """Ring buffers by node, at most `max_nodes` of them. The more nodes, the fewer intervals each keeps."""
 
-    def __init__(self, max_nodes: int = MAX_NODES, clock: Callable[[], float] = time.monotonic) -> None:
-        self._nodes: dict[str, NodeHistory] = {}
+    def __init__(
+        self, max_nodes: int = MAX_NODES, clock: Callable[[], float] = time.monotonic, budget: int = BUDGET
+    ) -> None:
+        self._nodes: dict[str, NodeHistory] = {}  # the node that has been silent for longest is the first
         self._max_nodes = max_nodes
         self._clock = clock
+        self._budget = budget
+        self._limit = MAX_BYTES
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -60,24 +77,38 @@ class History:
             if node.summary is not None:
                 yield node.summary
 
-    def figures(self) -> Iterable[tuple[str, float | None, int]]:
-        """(node, E_S, violations) for the metrics."""
-        return [(line.node, line.e_s, line.violations) for line in self.summaries()]
+    def figures(self) -> Iterator[NodeFigures]:
+        """The figures of the nodes that still report to this server."""
+        now_s = self._clock()
+        for name, node in self._nodes.items():
+            line = node.summary
+            if line is None or now_s - node.seen_s > max(EXPIRE_S, EXPIRE_INTERVALS * line.interval_s):
+                continue
+            yield NodeFigures(name, line.e_s, line.violations, node.missed_s)
 
     def append(self, interval: bytes, now: bytes, summary: NodeSummary) -> bool:
         """Add an interval to its node. False where the limit of nodes is reached and all of them are active."""
-        node = self._nodes.get(summary.node)
+        node = self._nodes.pop(summary.node, None)
         now_s = self._clock()
         if node is None:
             if len(self._nodes) >= self._max_nodes and not self._make_room(now_s):
                 return False
-            node = self._nodes[summary.node] = NodeHistory()
-        node.append(interval, now, summary)
+            node = NodeHistory()
+            self._share(len(self._nodes) + 1)
+        self._nodes[summary.node] = node
+        node.append(interval, now, summary, self._limit)
         node.seen_s = now_s
         return True
 
+    def _share(self, n_nodes: int) -> None:
+        """Let `n_nodes` fit into the budget; a fifth is for those that come next, so that this is done seldom."""
+        if n_nodes * self._limit > self._budget:
+            self._limit = int(self._budget / (1.25 * n_nodes))
+            for node in self._nodes.values():
+                node.trim(self._limit)
+
     def _make_room(self, now_s: float) -> bool:
-        name, oldest = min(self._nodes.items(), key=lambda item: item[1].seen_s)
+        name, oldest = next(iter(self._nodes.items()))
         if now_s - oldest.seen_s < FORGET_S:
             return False
         del self._nodes[name]

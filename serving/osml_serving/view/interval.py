@@ -81,7 +81,10 @@ class Now(Struct):
 
 
 class NodeSummary(Struct):
-    """A line in the list of nodes."""
+    """A line in the list of nodes. `unmeasured` counts LC services without a latency, `violations` those above target.
+
+    `interval_s` is the time since the observation before.
+    """
 
     node: str
     at: float
@@ -90,6 +93,9 @@ class NodeSummary(Struct):
     e_s: float | None
     violations: int
     services: int
+    unmeasured: int = 0
+    infeasible: bool = False
+    interval_s: float = 1.0
 
 
 def service_interval(service: Service, observation: Observation, decision: Decision) -> ServiceInterval:
@@ -141,11 +147,20 @@ def make_now(observation: Observation, decision: Decision) -> Now:
     return Now(observation.platform, decision.assignments, observation.missing, decision.infeasible, decision.entropy)
 
 
-def make_summary(node: str, interval: Interval) -> NodeSummary:
+def make_summary(observation: Observation, decision: Decision, interval: Interval) -> NodeSummary:
     """The node's line in the list."""
-    violations = sum(service.met is False for service in interval.services)
+    lc = [service for service in interval.services if service.kind == "lc"]
     return NodeSummary(
-        node, interval.at, interval.seq, interval.policy, interval.e_s, violations, len(interval.services)
+        observation.node,
+        interval.at,
+        interval.seq,
+        interval.policy,
+        interval.e_s,
+        violations=sum(service.met is False for service in lc),
+        services=len(interval.services),
+        unmeasured=sum(service.met is None for service in lc),
+        infeasible=decision.infeasible is not None,
+        interval_s=observation.interval_s,
     )
 
 

@@ -84,3 +84,19 @@ def test_text_from_outside_is_shown_and_never_run(browser, start_process):
             assert page.errors == []
 
     asyncio.run(scenario())
+
+
+def test_the_api_documentation_shows_every_operation_and_asks_no_other_host(browser, start_process):
+    server = start_process()
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{server.url}/docs") as page:
+            await page.until("document.querySelectorAll('.opblock').length > 15")
+            assert "/v1/decisions" in await page.ask("document.getElementById('docs').innerText")
+            asked = "performance.getEntriesByType('resource').map(entry => new URL(entry.name).origin)"
+            assert set(await page.ask(asked)) - {"null"} == {server.url}
+            await page.ask("document.querySelector('.opblock-summary-control').click()")
+            await page.until("document.querySelector('.opblock-body') !== null")
+            assert page.errors == []
+
+    asyncio.run(scenario())

@@ -7,13 +7,15 @@ from osml_serving.api.dashboard import STATIC
 OWN = [path for path in STATIC.rglob("*") if path.is_file() and "vendor" not in path.parts]
 
 
-def test_the_page_runs_nothing_but_its_own_files(server):
-    answer = server.client.get("/")
+@pytest.mark.parametrize("path", ["/", "/fleet", "/docs"])
+def test_the_page_runs_nothing_but_its_own_files(server, path):
+    answer = server.client.get(path)
     policy = answer.headers["content-security-policy"]
     assert "default-src 'none'" in policy
     assert "unsafe" not in policy
     assert "<script>" not in answer.text
     assert not re.search(r"\son\w+=|\sstyle=", answer.text)
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', answer.text)
     assert answer.headers["x-content-type-options"] == "nosniff"
 
 
@@ -34,13 +36,19 @@ def test_no_file_reaches_for_another_host_or_builds_html_from_text(path: Path):
 
 
 def test_every_file_that_the_page_and_its_modules_name_exists():
-    index = (STATIC / "index.html").read_text()
-    for name in re.findall(r'(?:src|href)="static/([^"]+)"', index):
-        assert (STATIC / name).is_file(), name
+    for page in ("index.html", "fleet.html", "docs.html"):
+        for name in re.findall(r'(?:src|href)="static/([^"]+)"', (STATIC / page).read_text()):
+            assert (STATIC / name).is_file(), name
     for module in (STATIC / "js").glob("*.js"):
         for name in re.findall(r'from "(\.[^"]+)"', module.read_text()):
             assert (module.parent / name).is_file(), f"{module.name} imports {name}"
 
 
-def test_the_charting_librarys_licence_is_beside_it():
+def test_no_page_of_the_framework_is_left(server):
+    assert server.client.get("/redoc").status_code == 404
+    assert server.client.get("/docs/oauth2-redirect").status_code == 404
+
+
+def test_the_licences_of_others_are_beside_their_files():
     assert "MIT" in (STATIC / "vendor" / "uplot" / "LICENSE").read_text()
+    assert "Apache License" in (STATIC / "vendor" / "swagger-ui" / "LICENSE").read_text()

@@ -93,3 +93,13 @@ def test_the_path_is_as_long_as_asked_for_and_starts_where_the_service_came(fore
 def test_who_may_not_see_a_node_gets_no_explanation(server):
     assert server.client.get("/v1/nodes/nobody/explain").status_code == 404
     assert server.client.get("/v1/nodes/nobody/explain", params={"points": 0}).status_code == 422
+
+
+def test_a_node_too_large_for_the_history_is_listed_and_says_so(server, observation):
+    server.runtime.history._limit = 100  # as where ten thousand nodes share the memory
+    server.post(observation)
+    assert [line["node"] for line in server.client.get("/v1/nodes").json()["nodes"]] == ["node-17"]
+    assert server.client.get("/v1/nodes/node-17").json() == {"node": "node-17", "now": None, "points": []}
+    answer = server.client.get("/v1/nodes/node-17/explain")
+    assert (answer.status_code, answer.json()["error"]["field"]) == (404, "node")
+    assert "too large for the history" in answer.json()["error"]["message"]

@@ -1,5 +1,6 @@
 import asyncio
 import json
+import timeit
 
 import msgspec
 import pytest
@@ -7,7 +8,7 @@ from osml_serving.example import EXAMPLE
 from osml_serving.metrics import Metrics
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
-from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
+from osml_serving.view.history import EXPIRE_S, FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
 from osml_serving.view.interval import NodeSummary
 
 
@@ -52,9 +53,41 @@ def test_a_node_keeps_a_bounded_number_of_intervals_and_bytes():
         node.append(b"%d" % number, b"null", summary())
     assert len(node.intervals) == MAX_INTERVALS
     assert node.intervals[0] == b"5"
-    node.append(b"x" * MAX_BYTES, b"null", summary())
+    node.append(b"x" * (MAX_BYTES - 4), b"null", summary())
     assert len(node.intervals) == 1
-    assert node.bytes == MAX_BYTES
+    assert node.bytes <= MAX_BYTES
+    node.append(b"x" * MAX_BYTES, b"{}", summary())
+    assert (len(node.intervals), node.now, node.summary) == (0, b"null", summary()), "the line in the list stays"
+
+
+def test_all_nodes_together_keep_a_bounded_number_of_bytes():
+    history = History(budget=1_000_000)
+    for number in range(20_000):
+        history.append(b"x" * 1000, b"{}", summary(f"node-{number % 400}"))
+    kept = sum(history.get(line.node).bytes for line in history.summaries())
+    assert 500_000 < kept <= 1_000_000
+    assert all(history.get(line.node).intervals for line in history.summaries())
+
+
+def test_thousands_of_nodes_are_kept_and_scraped_at_once():
+    history, metrics = History(), Metrics([])
+    metrics.watch_nodes(history.figures)
+    for number in range(10_000):
+        assert history.append(b"x" * 2000, b"{}", summary(f"node-{number:05}"))
+    took_s = min(timeit.repeat(metrics.text, number=1, repeat=3))
+    assert metrics.text().count(b"osml_node_violations{") == 10_000
+    assert took_s < 0.2, "a scrape holds the event loop"
+
+
+def test_a_node_that_reports_elsewhere_has_no_metrics_here():
+    now_s = 0.0
+    history = History(clock=lambda: now_s)
+    history.append(b"1", b"{}", summary("moved"))
+    history.append(b"1", b"{}", msgspec.structs.replace(summary("slow"), interval_s=60.0))
+    now_s = EXPIRE_S + 1
+    history.append(b"1", b"{}", summary("here"))
+    assert [figures.node for figures in history.figures()] == ["slow", "here"]
+    assert {line.node for line in history.summaries()} == {"moved", "slow", "here"}, "the page shows its age"
 
 
 def test_more_nodes_than_the_limit_are_counted_and_silent_ones_make_room():
@@ -99,7 +132,7 @@ def test_viewers_are_limited():
         broker.subscribe("a")
 
 
-async def collect(broker, viewer, scenario, heartbeat_s=5.0):
+async def collect(broker, viewer, scenario, heartbeat_s=5.0, is_over=lambda: False):
     sent = []
     gone = asyncio.Event()
 
@@ -110,11 +143,23 @@ async def collect(broker, viewer, scenario, heartbeat_s=5.0):
     async def send(message):
         sent.append(message.get("body", b""))
 
-    stream = asyncio.create_task(EventStream(broker, viewer, b"{}", heartbeat_s)({}, receive, send))
+    stream = asyncio.create_task(EventStream(broker, viewer, b"{}", heartbeat_s, is_over)({}, receive, send))
     await asyncio.sleep(0)
     await scenario(gone)
     await asyncio.wait_for(stream, 2)
     return [body.split(b"\n")[0] for body in sent if body]
+
+
+def test_a_stream_ends_with_the_token_that_opened_it():
+    broker, expired = Broker(Metrics([])), []
+
+    async def scenario(gone):
+        await asyncio.sleep(0.08)
+        expired.append(True)
+
+    viewer = broker.subscribe("a")
+    events = asyncio.run(collect(broker, viewer, scenario, heartbeat_s=0.05, is_over=lambda: bool(expired)))
+    assert (events[0], events[-1]) == (b"event: hello", b"event: end")
 
 
 def test_a_stream_greets_tells_beats_and_ends_with_the_server():

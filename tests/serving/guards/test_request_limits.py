@@ -5,6 +5,7 @@ import pytest
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import GRANT
 from osml_serving.guards.error_boundary import ErrorBoundary
+from osml_serving.guards.grants import ADMIN, Grant
 from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.log import Log
 from osml_serving.metrics import Metrics
@@ -104,8 +105,8 @@ def test_more_requests_than_slots_are_sent_away_and_slots_come_back():
     assert in_flight == 0
 
 
-ONE = {GRANT: frozenset({"node-17"})}
-ALL = {GRANT: frozenset({"*"})}
+ONE = {GRANT: Grant("agent", frozenset({"node-17"}))}
+ALL = {GRANT: ADMIN}
 
 
 def test_a_token_of_one_node_can_not_take_all_places():
@@ -118,7 +119,7 @@ def test_a_token_of_one_node_can_not_take_all_places():
         refused = [task.exception() for task in stuck if task.done()]
         assert {(error.status, error.body.code) for error in refused} == {(429, "rate_limited")}
         assert bodies.in_flight == bodies.share == 8
-        for grant in ({GRANT: frozenset({"node-18"})}, ALL):
+        for grant in ({GRANT: Grant("agent", frozenset({"node-18"}))}, ALL):
             await bodies({**POST, **grant}, receiver(chunks(b"ab")()), ignore)
         for task in stuck:
             task.cancel()

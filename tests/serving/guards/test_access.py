@@ -1,4 +1,5 @@
 import hashlib
+import json
 
 import msgspec
 import pytest
@@ -91,7 +92,7 @@ def test_a_wrong_line_is_named_and_not_repeated(tmp_path, line):
     path = tmp_path / "tokens"
     path.write_text(f"# first\n{line}\n")
     path.chmod(0o600)
-    with pytest.raises(InputError, match="line 2 is invalid, expected 'NODE:SHA256'") as caught:
+    with pytest.raises(InputError, match="line 2 is invalid, expected a line of `osml tokens create`") as caught:
         read_tokens(path)
     assert line not in str(caught.value)
 
@@ -122,3 +123,67 @@ def test_tokens_are_read_again_and_a_broken_file_changes_nothing(guarded, token_
     token_file.write_text(good)
     guarded.runtime.reload_tokens()
     assert viewer.queue.get_nowait() is None, "a stream that was opened with a token of before has ended"
+
+
+SCOPES = ("agent", "viewer", "metrics", "contributor", "admin")
+ALLOWED = {
+    ("POST", "/v1/decisions"): {"agent", "admin"},
+    ("POST", "/v1/decisions:batch"): {"agent", "admin"},
+    ("POST", "/v1/experiences"): {"agent", "admin"},
+    ("GET", "/v1/experiences?node=node-17"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes/node-17"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes/node-17/explain"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/events?node=+"): {"agent", "viewer", "admin"},
+    ("POST", "/v1/datasets"): {"contributor", "admin"},
+    ("GET", "/v1/datasets"): {"viewer", "contributor", "admin"},
+    ("GET", f"/v1/datasets/{'a' * 64}"): {"viewer", "contributor", "admin"},
+    ("GET", "/v2/models/a"): {"agent", "viewer", "admin"},
+    ("POST", "/v2/models/a/infer"): {"agent", "viewer", "admin"},
+    ("GET", "/metrics"): {"metrics", "admin"},
+}
+
+
+@pytest.fixture
+def scoped(serve, tmp_path):
+    path = tmp_path / "scoped"
+    lines = [{"id": scope, "scope": scope, "nodes": ["node-17"], "sha256": digest(scope)} for scope in SCOPES]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    path.chmod(0o600)
+    return serve(token_file=path)
+
+
+@pytest.mark.parametrize(("method", "path"), ALLOWED)
+def test_each_scope_reaches_what_it_is_for_and_nothing_else(scoped, method, path):
+    scoped.post(EXAMPLE, authorization="Bearer agent")
+    for scope in SCOPES:
+        answer = scoped.client.request(method, path, headers={"authorization": f"Bearer {scope}"}, content=b"{}")
+        refused = answer.status_code == 403 and "the token has scope" in answer.text
+        assert refused == (scope not in ALLOWED[method, path]), (scope, answer.status_code, answer.text[:200])
+
+
+def test_every_operation_of_the_document_has_a_scope(server):
+    known = {(method, path.partition("?")[0]) for method, path in ALLOWED}
+    same = {"/v1/nodes/{node}": "/v1/nodes/node-17", "/v1/nodes/{node}/explain": "/v1/nodes/node-17/explain"}
+    same |= {"/v1/datasets/{identity}": f"/v1/datasets/{'a' * 64}"}
+    for path, operations in server.client.get("/openapi.json").json()["paths"].items():
+        for method in operations:
+            if path.startswith(("/v1", "/metrics")):
+                assert (method.upper(), same.get(path, path)) in known, (method, path)
+
+
+def test_a_viewer_of_one_node_sees_that_node(scoped):
+    for node in ("node-17", "node-18"):
+        scoped.post(msgspec.structs.replace(EXAMPLE, node=node), authorization="Bearer agent")
+    headers = {"authorization": "Bearer viewer"}
+    assert [line["node"] for line in scoped.client.get("/v1/nodes", headers=headers).json()["nodes"]] == ["node-17"]
+    assert scoped.client.get("/v1/nodes/node-18", headers=headers).status_code == 403
+
+
+def test_one_token_may_have_a_line_for_each_node_and_one_for_all(tmp_path):
+    path = tmp_path / "tokens"
+    path.write_text(f"a:{digest('t')}\nb:{digest('t')}\n*:{digest('u')}\na:{digest('u')}\n")
+    path.chmod(0o600)
+    tokens = read_tokens(path)
+    assert tokens.grant_of("t").nodes == {"a", "b"}
+    assert tokens.grant_of("u").scope == "admin"

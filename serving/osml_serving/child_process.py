@@ -1,0 +1,29 @@
+"""The environment of the server's own child processes."""
+
+from __future__ import annotations
+
+import os
+
+VARIABLES = frozenset(
+    {
+        "PATH",
+        "HOME",
+        "LANG",
+        "LANGUAGE",
+        "TZ",
+        "TMPDIR",
+        "VIRTUAL_ENV",
+        "PYTHONPATH",
+        "PYTHONHOME",
+        "LD_LIBRARY_PATH",
+        "XDG_CACHE_HOME",
+        "CACHE_DIRECTORY",
+    }
+)
+
+
+def environment_without_secrets() -> dict[str, str]:
+    """What a child needs to find its libraries: no passwords, no addresses of databases."""
+    return {
+        name: value for name, value in os.environ.items() if name in VARIABLES or name.startswith(("LC_", "NUMBA_"))
+    }

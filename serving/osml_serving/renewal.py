@@ -1,0 +1,35 @@
+"""Reads the token file and the certificate again when their files change: no restart, and no signal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from osml_serving.guards.tokens import stamp_of
+
+EVERY_S = 2.0
+
+
+class Watched(NamedTuple):
+    """Files, and what reads them again; it reports its own errors."""
+
+    files: Sequence[Path]
+    reload: Callable[[], None]
+
+
+async def watch(watched: Sequence[Watched], every_s: float = EVERY_S) -> None:
+    """Reload what has changed, until cancelled."""
+    seen = [_stamps(one) for one in watched]
+    while True:
+        await asyncio.sleep(every_s)
+        for index, one in enumerate(watched):
+            now = _stamps(one)
+            if now != seen[index]:
+                seen[index] = now
+                one.reload()
+
+
+def _stamps(one: Watched) -> list[tuple[int, int, int] | None]:
+    return [stamp_of(file) for file in one.files]

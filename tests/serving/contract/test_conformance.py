@@ -1,0 +1,80 @@
+"""Our server keeps its contract, and the checks find a server that does not."""
+
+import hashlib
+import json
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from osml.cli.main import application
+from osml.lab.conformance.checks import CHECKS, Server, run_checks
+
+RUN = ["lab", "conformance"]
+
+
+def test_our_server_keeps_every_promise(start_process, tmp_path):
+    url = start_process("--store", f"sqlite:///{tmp_path}/x.db").url
+    result = CliRunner().invoke(application(), [*RUN, url, "--json"])
+    told = json.loads(result.stdout)
+    assert [check for check in told["checks"] if not check["passed"]] == []
+    assert (result.exit_code, told["passed"]) == (0, len(CHECKS))
+
+
+class Sloppy(BaseHTTPRequestHandler):
+    """A server of somebody who read the page in a hurry: it answers everything with 200 and the same decision."""
+
+    def _answer(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        decision = {"node": "conformance", "seq": 0, "policy": "x", "partition": {"regions": []}, "assignments": []}
+        content = json.dumps(decision).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    do_GET = do_POST = _answer  # noqa: N815
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def sloppy():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Sloppy)
+    Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+
+
+def test_a_server_that_breaks_promises_is_found_out(sloppy):
+    with httpx.Client(base_url=sloppy) as client:
+        faults = [found.fault for found in run_checks(Server(client, "conformance"))]
+    assert sum(fault is not None for fault in faults) >= 8
+    assert any("the partition is illegal" in (fault or "") for fault in faults)
+    result = CliRunner().invoke(application(), [*RUN, sloppy])
+    assert result.exit_code == 1
+    assert "broken" in result.stdout
+
+
+def test_a_server_that_is_not_there_breaks_every_promise():
+    with httpx.Client(base_url="http://127.0.0.1:9") as client:
+        found = run_checks(Server(client, "conformance"))
+    assert all("no usable answer" in one.fault for one in found)
+
+
+def test_with_tokens_the_checks_need_one(serve_url_with_token):
+    url, token = serve_url_with_token
+    for flags, code in (([], 1), (["--token-file", str(token)], 0)):
+        assert CliRunner().invoke(application(), [*RUN, url, *flags]).exit_code == code
+
+
+@pytest.fixture
+def serve_url_with_token(start_process, tmp_path):
+    tokens = tmp_path / "tokens"
+    tokens.write_text(f"conformance:{hashlib.sha256(b'secret').hexdigest()}\n")
+    tokens.chmod(0o600)
+    (tmp_path / "token").write_text("secret\n")
+    return start_process("--token-file", str(tokens)).url, tmp_path / "token"

@@ -1,0 +1,267 @@
+"""A policy that takes long decides in a process of its own: no other node waits for it."""
+
+import asyncio
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import msgspec
+import numpy as np
+import pytest
+from osml_serving import command
+from osml_serving.decider import Decider
+from osml_serving.errors import ApiError
+from osml_serving.example import EXAMPLE
+from osml_serving.log import Log
+from osml_serving.settings import load_settings
+from osml_serving.slow import policy_process
+from osml_serving.slow.policy_process import PolicyProcess
+
+from osml.base.failure import InputError
+from osml.domain import Decision, Observation
+from tests.kit.server import Refused, decide
+
+JSON = {"content-type": "application/json"}
+AGENT_TIMEOUT_S = 0.5  # server.timeout_s
+
+
+def post(client: httpx.Client, url: str, observation: Observation) -> httpx.Response:
+    return client.post(f"{url}/v1/decisions", content=msgspec.json.encode(observation), headers=JSON)
+
+
+def after(observation: Observation, decision: Decision) -> Observation:
+    return msgspec.structs.replace(
+        observation,
+        seq=observation.seq + 1,
+        time_s=observation.time_s + 1,
+        partition=decision.partition,
+        policy_state=decision.policy_state,
+    )
+
+
+def play_clite(url: str, intervals: int) -> list[Decision]:
+    """One agent whose policy begins to search at about its tenth interval."""
+    decisions: list[Decision] = []
+    observation = msgspec.structs.replace(EXAMPLE, node="searching", policy="clite")
+    with httpx.Client(timeout=30) as client:
+        for _ in range(intervals):
+            answer = post(client, url, observation)
+            assert answer.status_code == 200, answer.text
+            decisions.append(msgspec.json.decode(answer.content, type=Decision))
+            observation = after(observation, decisions[-1])
+    return decisions
+
+
+class Others(threading.Thread):
+    """Agents on the default policy, until told to stop: how long each answer took, s."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__()
+        self.url = url
+        self.took_s: list[float] = []
+        self.ends = threading.Event()
+
+    def run(self) -> None:
+        with httpx.Client(timeout=30) as client:
+            while not self.ends.is_set():
+                observation = msgspec.structs.replace(EXAMPLE, node=f"node-{len(self.took_s) % 20}")
+                began_s = time.perf_counter()
+                assert post(client, self.url, observation).status_code == 200
+                self.took_s.append(time.perf_counter() - began_s)
+                time.sleep(0.01)
+
+    def stop(self) -> np.ndarray:
+        self.ends.set()
+        self.join()
+        return np.array(self.took_s)
+
+
+def wait_for_policy(url: str, policy: str) -> None:
+    deadline = time.monotonic() + 90
+    with httpx.Client() as client:
+        while post(client, url, msgspec.structs.replace(EXAMPLE, policy=policy)).status_code == 503:
+            assert time.monotonic() < deadline, f"{policy} never became ready"
+            time.sleep(0.1)
+
+
+def test_an_agent_on_clite_makes_nobody_late(start_process):
+    url = start_process("--slow-policy-timeout-s", "20").url
+    wait_for_policy(url, "clite")
+    alone = Others(url)
+    alone.start()
+    time.sleep(3)
+    quiet_s = alone.stop()
+    beside = Others(url)
+    beside.start()
+    decisions = play_clite(url, 16)
+    searched = [d.seq for d in decisions if any("no better partition is expected" in r.text for r in d.reasons)]
+    busy_s = beside.stop()
+    assert searched, "it never searched, so this test shows nothing"
+    p99_s = float(np.quantile(busy_s, 0.99))
+    assert p99_s < AGENT_TIMEOUT_S / 2
+    assert p99_s < max(5 * float(np.quantile(quiet_s, 0.99)), 0.1), "clite shows in the answers to others"
+
+
+def test_its_decisions_are_those_of_the_policy_in_this_process(start_process):
+    from osml.decide.decide import decide as decide_here
+
+    url = start_process("--slow-policy-timeout-s", "20").url
+    wait_for_policy(url, "clite")
+    observation = msgspec.structs.replace(EXAMPLE, node="searching", policy="clite")
+    for given in play_clite(url, 12):
+        assert given == decide_here(observation)
+        observation = after(observation, given)
+
+
+def test_a_batch_waits_for_slow_policies_together_and_keeps_its_order(start_process):
+    url = start_process("--slow-policy-timeout-s", "20").url
+    wait_for_policy(url, "clite")
+    asked = [("a", "clite"), ("b", "osml"), ("c", "clite")]
+    observations = [msgspec.structs.replace(EXAMPLE, node=node, policy=policy) for node, policy in asked]
+    body = msgspec.json.encode({"observations": observations})
+    answer = httpx.post(f"{url}/v1/decisions:batch", content=body, headers=JSON, timeout=30)
+    found = [(item["decision"]["node"], item["decision"]["policy"]) for item in answer.json()["decisions"]]
+    assert found == asked
+
+
+def worker_of(pid: int) -> int:
+    """The child of the server that runs the policy."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    [found] = [int(c) for c in children if b"osml_serving.slow.worker" in Path(f"/proc/{c}/cmdline").read_bytes()]
+    return found
+
+
+def test_a_process_that_dies_is_replaced_and_the_server_goes_on(start_process):
+    server = start_process("--slow-policy-timeout-s", "20")
+    wait_for_policy(server.url, "clite")
+    first = worker_of(server.process.pid)
+    os.kill(first, signal.SIGKILL)
+    with httpx.Client() as client:
+        assert post(client, server.url, EXAMPLE).status_code == 200
+        deadline = time.monotonic() + 10
+        while post(client, server.url, msgspec.structs.replace(EXAMPLE, policy="clite")).status_code != 503:
+            assert time.monotonic() < deadline, "the server never saw that the process ended"
+    wait_for_policy(server.url, "clite")
+    assert worker_of(server.process.pid) != first
+    assert server.stop() == 0
+
+
+def test_a_policy_that_cannot_start_is_unavailable_and_the_reason_is_said(start_process, tmp_path, monkeypatch):
+    (tmp_path / "sitecustomize.py").write_text("import sys\nsys.modules['sklearn'] = None\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    url = start_process().url
+    wait_for_policy(url, "clite")
+    [clite] = httpx.get(f"{url}/readyz").json()["unavailable_policies"]
+    assert clite["name"] == "clite"
+    assert "needs scikit-learn" in clite["reason"]
+
+
+def test_a_slow_default_policy_decides_before_the_server_is_ready(start_process):
+    url = start_process("--policy", "clite", "--policies", "clite", "--slow-policy-timeout-s", "20").url
+    with httpx.Client(timeout=30) as client:
+        assert post(client, url, EXAMPLE).status_code == 200
+        refused = post(client, url, msgspec.structs.replace(EXAMPLE, policy="osml"))
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, "policy_unavailable")
+    assert "the operator does not allow it (--policies)" in refused.json()["error"]["message"]
+
+
+@pytest.fixture
+def stubborn(monkeypatch):
+    """A policy process whose answers never come."""
+
+    async def begin(self):
+        text = """import sys; print('{"fault":null}', flush=True); [None for line in sys.stdin]"""
+        return await asyncio.create_subprocess_exec(
+            *("python3", "-c", text), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+
+    monkeypatch.setattr(PolicyProcess, "_begin", begin)
+
+    def make(deadline_s: float) -> PolicyProcess:
+        decider = Decider(decide, ["stubborn"], Refused, "stubborn", 0)
+        return PolicyProcess("stubborn", deadline_s, decider, Log("json", "error"))
+
+    return make
+
+
+def test_an_observation_has_a_deadline_and_a_node_one_at_a_time(stubborn, monkeypatch):
+    monkeypatch.setattr(policy_process, "MAX_WAITING", 2)
+
+    async def scenario():
+        process = stubborn(0.5)
+        with pytest.raises(ApiError, match="is starting"):
+            await process.decide(EXAMPLE, lambda _: None)
+        process.start()
+        await process.settled.wait()
+        began_s = time.monotonic()
+        nodes = [msgspec.structs.replace(EXAMPLE, node=f"node-{number}") for number in (0, 0, 1, 2, 3, 4)]
+        answers = await asyncio.gather(*(process.decide(o, lambda _: None) for o in nodes), return_exceptions=True)
+        assert time.monotonic() - began_s < 3
+        await process.stop()
+        return [answer.body.code for answer in answers]
+
+    codes = asyncio.run(scenario())
+    assert codes[0] == "policy_late"
+    assert codes[1] == "rate_limited"
+    assert "overloaded" in codes
+
+
+def test_a_process_that_hangs_is_replaced(stubborn, monkeypatch):
+    monkeypatch.setattr(policy_process, "STUCK_S", 0.2)
+    monkeypatch.setattr(policy_process, "RESTART_S", 0.0)
+
+    async def scenario():
+        process = stubborn(5.0)
+        process.start()
+        await process.settled.wait()
+        with pytest.raises(Exception, match="its process ended"):
+            await process.decide(EXAMPLE, lambda _: None)
+        async with asyncio.timeout(20):
+            while not process.ready.is_set():
+                await asyncio.sleep(0.02)
+        await process.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_process_that_talks_nonsense_is_replaced(stubborn, monkeypatch):
+    monkeypatch.setattr(policy_process, "RESTART_S", 0.0)
+    begin, begun = PolicyProcess._begin, []
+
+    async def nonsense_first(self):
+        begun.append(True)
+        if len(begun) > 1:
+            return await begin(self)
+        return await asyncio.create_subprocess_exec(
+            *("python3", "-c", "print('hello')"), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+        )
+
+    monkeypatch.setattr(PolicyProcess, "_begin", nonsense_first)
+
+    async def scenario():
+        process = stubborn(5.0)
+        process.start()
+        async with asyncio.timeout(20):
+            await process.settled.wait()
+        await process.stop()
+
+    asyncio.run(scenario())
+    assert len(begun) == 2
+
+
+@pytest.mark.parametrize(
+    ("policies", "words"),
+    [
+        ("osml,magic", "--policies (or OSML_POLICIES) has 'magic', expected some of even, osml"),
+        ("even", "--policy (or OSML_POLICY) is 'osml', expected one of even"),
+    ],
+)
+def test_wrong_policies_are_one_sentence(policies, words):
+    settings = load_settings({"policies": policies})
+    allowed = [name for name in ("even", "osml") if name in policies]
+    with pytest.raises(InputError) as caught:
+        command.check_policies(settings, allowed, {"even", "osml"} - {*allowed})
+    assert str(caught.value) == words

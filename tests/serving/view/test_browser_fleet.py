@@ -1,0 +1,114 @@
+"""The page of all nodes in a real Chromium: search, filter, sort, and ten thousand nodes."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+import uvicorn
+from osml_serving.app import create_app
+from osml_serving.decider import Decider
+from osml_serving.log import Log
+from osml_serving.runtime import make_runtime
+from osml_serving.settings import load_settings
+from osml_serving.view.interval import NodeSummary
+
+from tests.kit import chromium
+from tests.kit.server import Refused, decide, free_port
+
+pytestmark = pytest.mark.skipif(chromium.CHROMIUM is None, reason="chromium is not installed")
+ROWS = "[...document.querySelectorAll('#nodes tbody tr')].map(row => row.children[%d].textContent)"
+NAMES, STATES, MISSES, E_S = (ROWS % column for column in (0, 1, 2, 3))
+
+
+@pytest.fixture
+def browser(tmp_path):
+    running = chromium.Browser(tmp_path / "profile")
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def fleet():
+    """A server whose history a test can fill: its address and the history."""
+    decider = Decider(decide, ["turns"], Refused, "turns", 0)
+    runtime = make_runtime(load_settings({"store": "none"}), decider, Log("json", "error"))
+    port = free_port()
+    server = uvicorn.Server(uvicorn.Config(create_app(runtime), port=port, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{port}", runtime.history
+    server.should_exit = True
+    thread.join(20)
+
+
+def add(history, node, at=None, **changes):
+    line = {"seq": 1, "policy": "osml", "e_s": 0.1, "violations": 0, "services": 3} | changes
+    history.append(b"{}", b"{}", NodeSummary(node=node, at=time.time() if at is None else at, **line))
+
+
+def test_nodes_are_searched_filtered_and_sorted(browser, fleet):
+    url, history = fleet
+    add(history, "rack1-good", e_s=0.05)
+    add(history, "rack1-bad", e_s=0.7, violations=2)
+    add(history, "rack2-worse", e_s=0.9, violations=3, policy="parties")
+    add(history, "rack2-full", e_s=0.8, violations=1, infeasible=True)
+    add(history, "rack2-blind", e_s=None, unmeasured=1)
+    add(history, "rack3-gone", at=time.time() - 600)
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{url}/fleet") as page:
+            await page.until("document.querySelectorAll('#nodes tbody tr').length === 6")
+            assert await page.ask(STATES) == [
+                *("✕ above target", "✕ above target", "✕ infeasible", "◔ silent", "◌ not measured", "✓ met")
+            ]
+
+            await page.ask("document.querySelectorAll('#heads button')[2].click()")
+            assert await page.ask(MISSES) == ["3", "2", "1", "0", "0", "0"]
+            await page.ask("document.querySelectorAll('#heads button')[3].click()")
+            assert (await page.ask(NAMES))[0] == "rack2-worse"
+            assert (await page.ask(E_S))[-1] == "\N{EN DASH}", "what was not measured is last"
+            assert await page.ask("document.querySelector('th[aria-sort]').textContent") == "E_S"
+
+            await set_value(page, "search", "rack2", "input")
+            assert sorted(await page.ask(NAMES)) == ["rack2-blind", "rack2-full", "rack2-worse"]
+            await set_value(page, "search", "PARTIES", "input")
+            assert await page.ask(NAMES) == ["rack2-worse"]
+            await set_value(page, "search", "", "input")
+            await set_value(page, "filter", "infeasible", "change")
+            assert await page.ask(NAMES) == ["rack2-full"]
+            assert "✕ infeasible (1)" in await page.ask("document.getElementById('filter').innerText")
+            assert await page.ask("document.querySelector('#nodes a').getAttribute('href')") == "./#rack2-full"
+            assert page.errors == []
+
+    asyncio.run(scenario())
+
+
+async def set_value(page, element, value, event):
+    await page.ask(
+        f"(() => {{ const e = document.getElementById('{element}'); e.value = '{value}';"
+        f" e.dispatchEvent(new Event('{event}')); }})()"
+    )
+
+
+def test_ten_thousand_nodes_are_shown_at_once(browser, fleet):
+    url, history = fleet
+    for number in range(10_000):
+        add(history, f"node-{number:05}", violations=int(number % 7 == 0), e_s=number / 10_000)
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{url}/fleet") as page:
+            await page.until("document.querySelectorAll('#nodes tbody tr').length === 200")
+            assert "10000 of 10000 nodes; the first 200 are shown" in await page.ask(
+                "document.getElementById('shown').textContent"
+            )
+            took_ms = await page.ask(
+                "(() => { const began = performance.now(); const e = document.getElementById('search');"
+                " e.value = 'node-0999'; e.dispatchEvent(new Event('input')); return performance.now() - began; })()"
+            )
+            assert len(await page.ask(NAMES)) == 10
+            assert took_ms < 200
+
+    asyncio.run(scenario())
