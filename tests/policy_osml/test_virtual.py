@@ -108,9 +108,17 @@ def test_on_a_machine_unlike_all_that_the_models_know_needs_are_those_of_the_for
 
 @pytest.mark.parametrize("platform", ["gold-5220r", "gold-6338"])
 def test_on_a_machine_that_no_model_was_trained_on_it_leaves_half_of_it_to_others(platform: str) -> None:
-    judged, loop = run_mix("moses=0.3,xapian=0.3", "osml", 20, platform)
+    judged, loop = run_mix("moses=0.3,xapian=0.3", "osml", 35, platform)  # in half steps, as nobody knows the machine
     assert all(one.met for one in judged[5:])
     assert judged[-1].used[0] <= loop.node.platform.cpus / 2
+    assert "was not trained on a machine like this" in loop._decision.reasons[0].text  # larger than all that it saw
+
+
+@pytest.mark.parametrize(("platform", "cut"), [("gold-5220r", (24, 11)), ("gold-6338", (36, 12))])
+def test_a_machine_without_a_model_of_its_own_has_that_of_any(platform: str, cut: tuple[int, int]) -> None:
+    judged, loop = run_mix("moses=0.3,xapian=0.3", "osml", 35, platform, cut=cut, resized=True)
+    assert all(one.met for one in judged[5:])
+    assert judged[-1].used[0] <= loop.node.platform.cpus * 2 / 3
     assert {forecast.model for forecast in loop._decision.forecasts} == {"a2-masked-any"}
 
 

@@ -71,14 +71,16 @@ def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:
         goal = Cell(cores if cell.cores - cores >= settings.little * cell.cores else cell.cores, ways)
     if goal == cell or not may_have(facts, name, goal):
         return cell
-    return _halfway(cell, goal) if facts.node.be or track.before is not None else goal
+    trusted = facts.answers[name].seen and track.before is None and not facts.node.be
+    return goal if trusted else _halfway(cell, goal)
 
 
 def _halfway(cell: Cell, less: Cell) -> Cell:
     """Half of the way, and all of it where a unit is left.
 
     The models see the neighbours as they are. BE jobs that get these CPUs make clock, hyperthreads and memory traffic
-    worse for all; half of the way down that shows, and the next prediction knows it.
+    worse for all; half of the way down that shows, and the next prediction knows it. The same goes for a service or a
+    machine that the model did not see in its training.
     """
     return Cell(cell.cores - (cell.cores - less.cores + 1) // 2, cell.ways - (cell.ways - less.ways + 1) // 2)
 
