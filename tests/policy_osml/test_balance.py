@@ -14,6 +14,7 @@ from osml.policies.osml.balance import move_a_unit, unbalanced
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import level_with, objection
 from osml.policies.osml.node import Cell
+from osml.policies.osml.state import CELLS, SHARED
 from tests.kit.fake_models import Fake, service
 from tests.kit.osml_facts import facts
 
@@ -53,6 +54,12 @@ def test_one_unit_moves_and_all_that_there_is_stays_in_use() -> None:
     assert proposal is not None
     assert objection(seen, proposal) is None
     assert "a changes by +1 cores" in proposal.reasons[0].text
+
+
+def test_cells_that_are_much_worse_than_sharing_are_given_up() -> None:
+    seen = full()
+    assert unbalanced(replace_facts(seen, scores={CELLS: 0.12, SHARED: 0.1}))
+    assert not unbalanced(replace_facts(seen, scores={CELLS: 0.14, SHARED: 0.1}))
 
 
 def test_ways_move_where_they_are_what_is_lacking() -> None:

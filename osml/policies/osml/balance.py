@@ -11,12 +11,15 @@ from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import least_for_use, level_with
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
-from osml.policies.osml.state import CELLS
+from osml.policies.osml.state import CELLS, SHARED
 
 
 def unbalanced(facts: Facts) -> bool:
-    """Whether all have a cell, and somebody misses its target in it."""
-    return facts.way == CELLS and bool(facts.alarmed)
+    """Whether all have a cell, somebody misses its target in it, and sharing everything was not much better."""
+    if facts.way != CELLS or not facts.alarmed:
+        return False
+    scores = facts.scores
+    return scores.get(CELLS, 0.0) <= scores.get(SHARED, 1.0) + facts.settings.worse
 
 
 def move_a_unit(facts: Facts) -> Proposal | None:

@@ -21,7 +21,7 @@ RULES = (
     Rule("trade", place.unplaced, place.traded, "OSML, algorithm 1, lines 7 to 18 (Model-B)"),
     Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2 (Model-C)", _MORE),
     Rule("more-for-close", relieve.close_in_cells, relieve.more_for_close, "ours", ("near", "settle")),
-    Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room",)),
+    Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse")),
     Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours"),
     Rule("one-apart", overcommit.pool_untried, overcommit.one_apart, "ours", ("apart",)),
     Rule(

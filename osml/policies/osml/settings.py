@@ -45,6 +45,7 @@ class Settings(Struct, frozen=True):
     Where not all needs fit:
 
     - `room`: share of the target by which a giver has to be nearer to it than the taker.
+    - `worse`: E_S by which cells may be worse than sharing everything and are still balanced.
     - `apart`: share of the cores that the cell of one service has at most, while all others share the rest.
     - `scarce_ways`: share of its ways that a service keeps at least.
     - `better`: share of the E_S of services without anything from which setting them aside is tried.
@@ -77,6 +78,7 @@ class Settings(Struct, frozen=True):
     full: float = 0.92
     probe: float = 0.9
     room: float = 0.02
+    worse: float = 0.03
     apart: float = 0.25
     scarce_ways: float = 0.8
     better: float = 0.9
