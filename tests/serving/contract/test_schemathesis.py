@@ -1,5 +1,6 @@
 """Generated requests against the OpenAPI document: no 5xx, and no answer that the document does not list."""
 
+import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
 from schemathesis.checks import not_a_server_error
@@ -15,6 +16,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 EXAMPLES = settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 
 
+@pytest.mark.timeout(600)  # two to three minutes where other programs run
 def test_generated_requests_are_answered_as_documented(process):
     schema = schemathesis.openapi.from_url(f"{process.url}/openapi.json")
     tested = set()
