@@ -10,9 +10,9 @@ from msgspec.structs import replace
 
 from osml.domain import Counters
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.balance import move_a_unit, unbalanced
+from osml.policies.osml.balance import level_with, move_a_unit, unbalanced
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.guard import level_with, objection
+from osml.policies.osml.guard import objection
 from osml.policies.osml.node import Cell
 from osml.policies.osml.state import CELLS, SHARED
 from tests.kit.fake_models import Fake, service

@@ -6,10 +6,12 @@ at a time moves from whoever has most room, as in PARTIES (section 3.4). Nobody 
 
 from __future__ import annotations
 
+import math
+
 from osml.domain import Resource
 from osml.policies.osml.facts import Facts
-from osml.policies.osml.guard import least_for_use, level_with
-from osml.policies.osml.node import Cell
+from osml.policies.osml.guard import least_for_use
+from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.rule import Proposal, changes
 from osml.policies.osml.state import CELLS, SHARED
 
@@ -64,3 +66,17 @@ def _may_give(facts: Facts, name: str, cell: Cell) -> bool:
         return False
     small = facts.tracks[name].missed_with
     return small is None or cell.cores > small[0] or cell.ways > small[1]
+
+
+def level_with(facts: Facts, name: str, cores: int) -> float | None:
+    """Mean latency over target that a service would have with fewer cores; None where its CPU time was not measured.
+
+    The wait behind a queue goes with 1 / (1 - utilisation); what is not wait does not grow, so this is an upper bound.
+    """
+    used, level, quantum = cpus_in_use(facts.services[name]), facts.tracks[name].level, facts.quantum
+    if used is None or level is None:
+        return None
+    idle, left = facts.cells[name].cores * quantum - used, cores * quantum - used
+    if left <= 0.0:
+        return math.inf
+    return level * max(1.0, (idle / (facts.cells[name].cores * quantum)) / (left / (cores * quantum)))

@@ -67,17 +67,3 @@ def least_for_use(facts: Facts, name: str) -> int:
     """Units that a service needs for the CPU time that it was measured to use; 0 where that was not measured."""
     used = cpus_in_use(facts.services[name])
     return 0 if used is None else math.ceil(used / (facts.settings.full * facts.quantum))
-
-
-def level_with(facts: Facts, name: str, cores: int) -> float | None:
-    """Mean latency over target that a service would have with fewer cores; None where its CPU time was not measured.
-
-    The wait behind a queue goes with 1 / (1 - utilisation); what is not wait does not grow, so this is an upper bound.
-    """
-    used, level, quantum = cpus_in_use(facts.services[name]), facts.tracks[name].level, facts.quantum
-    if used is None or level is None:
-        return None
-    idle, left = facts.cells[name].cores * quantum - used, cores * quantum - used
-    if left <= 0.0:
-        return math.inf
-    return level * max(1.0, (idle / (facts.cells[name].cores * quantum)) / (left / (cores * quantum)))

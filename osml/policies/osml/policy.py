@@ -39,7 +39,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 5
+    version = 6
     State = OsmlState
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""

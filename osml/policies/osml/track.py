@@ -148,9 +148,8 @@ def really_missed(track: Track, service: Service, settings: Settings) -> bool:
         return True
     tail = math.inf if counted is None else max(1.0, counted)
     once = latency_ms > (1.0 + settings.noise_once / math.sqrt(tail)) * target_ms
-    return once or (
-        track.settled >= settings.settle and level > 1.0 + settings.noise_mean * math.sqrt(_fade(service) / tail)
-    )
+    noise = settings.noise_mean * math.sqrt(_fade(service) / tail)
+    return once or (track.settled >= settings.settle and level > 1.0 + noise)
 
 
 def is_close(track: Track, settings: Settings) -> bool:
