@@ -23,7 +23,7 @@ class ManifestEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     version: str
-    kind: Literal["a", "a2", "b", "b2", "c"]
+    kind: Literal["a", "a2", "b", "b2", "c", "c2"]
     variant: str
     platform: str
     sha256: dict[str, str]

@@ -13,8 +13,8 @@ from osml.predictors.actions import ACTION_NAMES
 
 METADATA_SCHEMA = "osml/model/v1"
 METADATA, ONNX, CARD = "metadata.json", "model.onnx", "card.md"
-KINDS = ("a", "a2", "b", "b2", "c")
-"""OSML's A, A' (a2), B, B' (b2) and C."""
+KINDS = ("a", "a2", "b", "b2", "c", "c2")
+"""OSML's A, A' (a2), B, B' (b2) and C; C' (c2) is ours."""
 
 ANY_PLATFORM = "any"
 """The platform of a model that learned from many machines: it answers for those that have no model of their own."""
@@ -70,7 +70,7 @@ class ModelMetadata(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     name: str
     version: str
-    kind: Literal["a", "a2", "b", "b2", "c"]
+    kind: Literal["a", "a2", "b", "b2", "c", "c2"]
     variant: str
     platforms: list[str]
     services: list[str]

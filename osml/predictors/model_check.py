@@ -12,6 +12,7 @@ from osml.predictors import FEATURES, PARAMETERS, ManifestEntry, ModelMetadata, 
 from osml.predictors.actions import ACTION_NAMES
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import METADATA, ONNX
+from osml.predictors.outlook import OUTLOOK_INPUTS
 from osml.predictors.q_function import QFunction, load_q_function
 
 PROBES = 64
@@ -35,7 +36,8 @@ def open_checked(folder: Path, entry: ManifestEntry) -> Predictor | QFunction:
     if given != expected:
         names = "(kind, version, platform)"
         raise Failure(f"{home}: metadata.json has {names} = {given}, expected {expected} from the manifest")
-    unknown = [name for name in metadata.inputs if name not in FEATURES and name not in PARAMETERS]
+    known = OUTLOOK_INPUTS if entry.kind == "c2" else (*FEATURES, *PARAMETERS)
+    unknown = [name for name in metadata.inputs if name not in known]
     if unknown:
         raise Failure(f"{home}: input '{unknown[0]}' is unknown, expected a feature of an observation")
     rows = probes(metadata)

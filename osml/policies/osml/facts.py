@@ -12,9 +12,11 @@ from osml.domain import Observation, Reason, Service
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
 from osml.policies.osml.answers.models import Models
+from osml.policies.osml.answers.outlook import LEAST_SHOWN, Levels, Situation, outlook
 from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.node import Cell, Node
+from osml.policies.osml.past import Past, after
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
 from osml.policies.osml.track import after_interval, drains, really_missed
@@ -32,6 +34,7 @@ class Facts:
     - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met;
       0 where somebody was not measured.
     - `notes`: what has changed of limits and services, in words.
+    - `expected`: log(latency over target) that Model-C' is sure of in the present cells; no entry where it can't say.
     """
 
     observation: Observation
@@ -54,6 +57,7 @@ class Facts:
     scores: dict[str, float]
     calm: int
     notes: list[Reason]
+    expected: dict[str, float]
 
     @property
     def quantum(self) -> float:
@@ -91,6 +95,25 @@ class Facts:
         want = self.wants[name]
         cores = units(cpus, self.quantum, self.settings.round_bound) + self.tracks[name].correction.cores
         return self.node.bounded(name, min(cores, want.cores), math.ceil(self.settings.scarce_ways * want.ways))
+
+    def situation(self, name: str) -> Situation:
+        """What Model-C' is told of a service that has a cell."""
+        taken, total = sum([cell.cores for cell in self.cells.values()]), self.node.total.cores
+        jobs = (total - taken) / total if self.node.be else 0.0
+        track = self.tracks[name]
+        return Situation(
+            self.services[name], track.past, track.settled, self.cells[name], self.answers[name], self.quantum, jobs
+        )
+
+    def outlook(self, name: str, cells: Sequence[Cell]) -> Levels | None:
+        """What Model-C' expects of these cells for a service that has one; None without the model, or too early."""
+        model = self.models.c2
+        if model is None or not cells or self.tracks[name].past.latencies < LEAST_SHOWN:
+            return None
+        try:
+            return outlook(model, self.situation(name), cells)
+        except Exception:  # a broken model expects nothing; the plain rules take its place
+            return None
 
     def draining(self) -> bool:
         """Whether the queues behind missed targets get shorter as the node is run now."""
@@ -132,7 +155,8 @@ def facts_of(
         if blind and old is not None:
             tracks[name] = old
             continue
-        tracks[name], other = after_interval(old, answers[name], one, cell, observation.interval_s, settings)
+        track, other = after_interval(old, answers[name], one, cell, observation.interval_s, settings)
+        tracks[name] = _with_past(track, old, one, cell, observation.platform.core_quantum)
         moved = moved or other
     notes: list[Reason] = []
     cells = _within_limits(node, held, notes)
@@ -154,7 +178,7 @@ def facts_of(
     if not changed and age > (settings.patience if way == SHARED else settings.settle):
         _score(scores, way, observation, slacks)
     served = [0 if slacks[name] is None else track.streak for name, track in tracks.items() if name not in set_aside]
-    return Facts(
+    facts = Facts(
         observation,
         node,
         before,
@@ -175,7 +199,24 @@ def facts_of(
         scores,
         max(0, min(served, default=0)),
         notes,
+        {},
     )
+    facts.expected.update(expected_of(facts))
+    return facts
+
+
+def expected_of(facts: Facts) -> dict[str, float]:
+    """Bound of log(latency over target) in the present cells, of services that Model-C' can say it of."""
+    if facts.way != CELLS:
+        return {}
+    found = {name: facts.outlook(name, [cell]) for name, cell in facts.cells.items()}
+    return {name: levels.sure[0] for name, levels in found.items() if levels is not None}
+
+
+def _with_past(track: Track, before: Track | None, service: Service, cell: Cell | None, quantum: float) -> Track:
+    """The track with what the service has shown, which another target makes worthless, and another load does not."""
+    past = Past() if before is None or before.target_ms != service.target_ms else before.past
+    return replace(track, past=past if cell is None else after(past, service, cell.cores * quantum))
 
 
 def _not_below(correction: Correction) -> Correction:

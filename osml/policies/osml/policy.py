@@ -39,7 +39,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 6
+    version = 7
     State = OsmlState
     kinds: tuple[str, ...] | None = None
     """Models that are used; None: all there are."""
@@ -67,7 +67,7 @@ class Osml:
         node = node_of(observation)
         models = self._models(observation.platform.id)
         told, answers, state, said = self._needs(observation, node, state, models)
-        facts = facts_of(observation, node, state, answers, models, self._settings)
+        facts = self._known(facts_of(observation, node, state, answers, models, self._settings))
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
         rule, proposal = repeated(facts) or held_back(facts) or chosen(facts, self._without)
@@ -79,6 +79,10 @@ class Osml:
         late = migration(lc, since_s, observation.time_s)
         plan = Plan(partition, reasons, lack or late, _forecasts(told, state, proposal))
         return plan, _remembered(facts, rule, proposal, partition, lack, since_s)
+
+    def _known(self, facts: Facts) -> Facts:
+        """The facts as they are decided upon: who collects training data looks at them here."""
+        return facts
 
     def _models(self, platform: str) -> Models:
         """Those that decide on a platform."""

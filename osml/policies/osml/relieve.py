@@ -43,7 +43,7 @@ def more_for_close(facts: Facts) -> Proposal | None:
 
 
 def _is_close(facts: Facts, name: str) -> bool:
-    return name not in facts.set_aside and is_close(facts.tracks[name], facts.settings)
+    return name not in (*facts.set_aside, *facts.expected) and is_close(facts.tracks[name], facts.settings)
 
 
 def _more(facts: Facts, names: Sequence[str]) -> Proposal | None:

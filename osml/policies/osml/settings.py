@@ -33,6 +33,10 @@ class Settings(Struct, frozen=True):
     - `retry_s`, `retry_times`, `retry_most_s`: a correction is kept for so long; each miss makes that so many times
       longer, up to the last.
 
+    - `ahead`, `ahead_to`: log(latency over target) that a cell has at most in nineteen of twenty cases: where it is
+      expected to have more, a service gets the first cell with no more than the second.
+    - `helps`: by how much each of these cores has to lower that.
+
     Steps down:
 
     - `calm`: intervals in a row with all targets met before anything is taken.
@@ -40,6 +44,9 @@ class Settings(Struct, frozen=True):
     - `little`: share of a cell; a smaller surplus stays where it is.
     - `close`: mean latency over target above which a service gives nothing.
     - `full`: share of its CPUs that a service may use after a step down.
+    - `safe`, `safe_after`: log(latency over target) that a smaller cell has at most in nineteen of twenty cases, and
+      intervals in the present one with the target met before it is taken.
+    - `reach`: units that Model-C' moves at most, and as many more as this share of the cell.
     - `probe`: mean latency over target below which a service may go below its need, a unit at a time.
 
     Where not all needs fit:
@@ -67,6 +74,9 @@ class Settings(Struct, frozen=True):
     far_step: float = 0.3
     far: float = 2.0
     near: float = 0.98
+    ahead: float = 0.04
+    ahead_to: float = -0.04
+    helps: float = 0.015
     withdraw: int = 3
     retry_s: float = 180.0
     retry_times: float = 4.0
@@ -76,6 +86,9 @@ class Settings(Struct, frozen=True):
     little: float = 0.1
     close: float = 0.9
     full: float = 0.92
+    safe: float = -0.15
+    safe_after: int = 3
+    reach: tuple[int, float] = (4, 0.15)
     probe: float = 0.9
     room: float = 0.02
     worse: float = 0.03

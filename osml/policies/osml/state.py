@@ -9,6 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from osml.domain import Infeasible, Partition
+from osml.policies.osml.past import Past, whole
 
 CELLS, SHARED, POOLED, SOME = "cells", "shared", "pooled", "some"
 """Ways to run a node: a cell for each service; everybody on everything; one in a cell and the others together on the
@@ -41,6 +42,7 @@ class Track(Struct, frozen=True, array_like=True):
     - `streak`: intervals in a row with the target met (above 0) or missed (below 0).
     - `latency_ms`: of the last interval; `level`: mean latency over target.
     - `missed_with`: the last cell with which the target was missed at this load.
+    - `past`: means over the last minutes, in whatever cell.
     """
 
     oaa: tuple[float, float]
@@ -58,6 +60,7 @@ class Track(Struct, frozen=True, array_like=True):
     before: tuple[int, int] | None = None
     missed_with: tuple[int, int] | None = None
     correction: Correction = Correction()
+    past: Past = Past()
 
     @property
     def missed(self) -> int:
@@ -103,11 +106,12 @@ class OsmlState(Struct, frozen=True):
 def sound(state: OsmlState) -> OsmlState:
     """The state without what no decision of this policy can have left in it: it has been in other hands."""
     tracks = {
-        name: one
+        name: one if whole(one.past) else replace(one, past=Past())
         for name, one in state.tracks.items()
         if one.count >= 0 and math.hypot(*one.oaa, *one.oaa_upper, *one.cliff_upper) < _MOST  # NaN is not
     }
-    return state if len(tracks) == len(state.tracks) else replace(state, tracks=tracks)
+    same = len(tracks) == len(state.tracks) and all(tracks[name] is state.tracks[name] for name in tracks)
+    return state if same else replace(state, tracks=tracks)
 
 
 def at_this_time(state: OsmlState, now_s: float, longest_s: float) -> OsmlState:

@@ -13,7 +13,7 @@ from osml.base.failure import Failure, InputError, MachineError
 from osml.predictors import Predictor, find_model, load_predictor, models_folder
 from osml.predictors.q_function import QFunction, load_q_function
 
-KINDS = ("a", "a2", "b", "b2", "c")
+KINDS = ("a", "a2", "b", "b2", "c", "c2")
 _PLATFORMS = 64  # opened at a time; a server may see many
 
 
@@ -21,7 +21,8 @@ _PLATFORMS = 64  # opened at a time; a server may see many
 class Models:
     """Models of one platform; None where one is missing. `faults` say, model by model, why.
 
-    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` B and B', `c` Model-C.
+    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` B and B', `c` Model-C
+    and `c2` its shadow C' (what a cell will bring).
     `profiles` are bandwidth profiles (OMBM); None: the usual ones.
     """
 
@@ -30,6 +31,7 @@ class Models:
     b: Predictor | None = None
     b2: Predictor | None = None
     c: QFunction | None = None
+    c2: Predictor | None = None
     faults: tuple[str, ...] = ()
     profiles: ProfileLibrary | None = None
 

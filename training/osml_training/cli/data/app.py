@@ -9,6 +9,7 @@ from osml_training.cli.data import (
     contribute,
     import_published,
     label,
+    outlooks,
     transitions,
     validate,
 )
@@ -22,5 +23,6 @@ app.command("collect")(collect.collect_command)
 app.command("label")(label.label_command)
 app.command("import-osml")(import_published.import_command)
 app.command("transitions")(transitions.transitions_command)
+app.command("outlooks")(outlooks.outlooks_command)
 app.command("validate")(validate.validate_command)
 app.command("contribute")(contribute.contribute_command)

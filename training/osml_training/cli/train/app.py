@@ -1,4 +1,4 @@
-"""`osml learn train`: models A, A', B, B' and C out of labelled data sets."""
+"""`osml learn train`: models A, A', B, B', C and C' out of labelled data sets."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from osml_training.cli.train import (
     c,
+    c2,
     c_online,
     calibrate,
     evaluate,
@@ -32,13 +33,14 @@ class _Models(TyperGroup):
 
 app = typer.Typer(
     cls=_Models,
-    help="Train, evaluate and transfer the models A, A', B, B' and C.",
+    help="Train, evaluate and transfer the models A, A', B, B', C and C'.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
 for _model in MODELS:
     app.command(_model, help=model.HELP[_model])(model.command_for(_model))
 app.command("c", help=c.HELP)(c.c_command)
+app.command("c2", help=c2.HELP)(c2.c2_command)
 app.command("c-online", help=c_online.HELP)(c_online.c_online_command)
 app.command("evaluate")(evaluate.evaluate_command)
 app.command("calibrate")(calibrate.calibrate_command)

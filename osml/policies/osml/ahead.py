@@ -1,0 +1,100 @@
+"""Rules that follow Model-C': more before a target is missed, less where a smaller cell is known to be enough.
+
+A tail of few requests is noise; CPU time is not. The model has learned on many nodes what both together say.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from osml.allocation.policy import latency_text
+from osml.domain import Reason
+from osml.policies.osml.facts import Facts
+from osml.policies.osml.node import Cell
+from osml.policies.osml.rule import Proposal
+from osml.policies.osml.settings import Settings
+
+
+def foreseen(facts: Facts) -> bool:
+    """Whether all have a cell, and Model-C' says of some what it will bring."""
+    return bool(facts.expected)
+
+
+def more_ahead(facts: Facts) -> Proposal | None:
+    """More out of what is idle or the jobs', for services that Model-C' expects to miss their target."""
+    cells, reasons = dict(facts.cells), list[Reason]()
+    free = facts.node.for_lc.cores - sum([cell.cores for cell in cells.values()])
+    for name, now in facts.expected.items():
+        if free <= 0:
+            break
+        if now <= facts.settings.ahead:
+            continue
+        cell = facts.cells[name]
+        larger = _reach(facts, name, range(1, _most(facts, cell) + 1))
+        found = facts.outlook(name, larger)
+        if found is None:
+            continue
+        more = min(_worth(larger, found.sure, now, facts.settings) - cell.cores, free)
+        if more <= 0:
+            continue
+        cells[name], free = Cell(cell.cores + more, cell.ways), free - more
+        reasons.append(_reason(facts, name, cells[name], now))
+    return Proposal(cells, reasons, facts.set_aside) if reasons else None
+
+
+def less_ahead(facts: Facts) -> Proposal | None:
+    """The smallest cell that Model-C' is sure of, for services that have met their target in the present one."""
+    cells, tracks, reasons = dict(facts.cells), dict(facts.tracks), list[Reason]()
+    for name in facts.expected:
+        cell, track = facts.cells[name], facts.tracks[name]
+        if not facts.meets(name) or min(track.settled, track.met) < facts.settings.safe_after:
+            continue
+        smaller = _reach(facts, name, range(-1, -_most(facts, cell) - 1, -1))
+        found = facts.outlook(name, smaller)
+        if found is None:
+            continue
+        safe, level = cell, math.nan
+        for one, sure in zip(smaller, found.sure, strict=True):
+            if sure > facts.settings.safe:
+                break
+            safe, level = one, sure
+        if safe != cell:
+            cells[name], tracks[name] = safe, replace(track, before=cell)
+            reasons.append(_reason(facts, name, safe, level))
+    return Proposal(cells, reasons, facts.set_aside, tracks, probes=True) if reasons else None
+
+
+def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings) -> int:
+    """Cores of the first cell that is enough, or of the last in which each core still helps."""
+    cores, before = 0, now
+    for cell, level in zip(larger, sure, strict=True):
+        if before - level < settings.helps:
+            break
+        cores, before = cell.cores, level
+        if level <= settings.ahead_to:
+            break
+    return cores
+
+
+def _most(facts: Facts, cell: Cell) -> int:
+    units, share = facts.settings.reach
+    return units + int(share * cell.cores)
+
+
+def _reach(facts: Facts, name: str, steps: Iterable[int]) -> list[Cell]:
+    """Cells that are so many cores larger or smaller, within the operator's limits."""
+    cell = facts.cells[name]
+    cells = [Cell(cell.cores + step, cell.ways) for step in steps]
+    return [one for one in cells if one.cores > 0 and one == facts.node.bounded(name, *one)]
+
+
+def _reason(facts: Facts, name: str, cell: Cell, level: float) -> Reason:
+    old = facts.cells[name]
+    text = (
+        f"{name} changes by {cell.cores - old.cores:+d} cores: Model-C' expects at most {math.exp(level):.2f} of the "
+        f"target with {min(old.cores, cell.cores)} cores; {latency_text(facts.services[name])}"
+    )
+    return Reason(text=text, service=name, resource="cores", change=cell.cores - old.cores)

@@ -1,0 +1,1 @@
+"""Model-C': rows from simulated nodes under the policy `osml`, and the network that learns from them."""
