@@ -64,7 +64,7 @@ class AgentMetrics {
   std::uint64_t reloads_taken_ = 0;
   std::uint64_t reloads_refused_ = 0;
   TurnReport last_;
-  std::size_t services_ = 0;
+  std::vector<std::string> services_;
   Growth sent_, dropped_, refused_;
   std::size_t waiting_ = 0;
   std::map<std::string, Datagrams> datagrams_;  // by service
