@@ -158,7 +158,8 @@ TEST_F(LoopTest, AnAbsentServiceIsNotObservedButNamed) {
   xapian.spec.name = "xapian";
   config_.services.push_back(xapian);
   build();
-  machine_.places_ = {{"moses", {}, false, true, "", {}}, {"xapian", {}, true, true, "cgroup x does not exist", {}}};
+  machine_.places_ = {{"moses", {}, false, true, "", {}, {}},
+                      {"xapian", {}, true, true, "cgroup x does not exist", {}, {}}};
   turn(1);
   turn(2);
   ASSERT_EQ(server_.seen[1].services.size(), 1U);
@@ -180,7 +181,7 @@ TEST_F(LoopTest, AnAbsentServiceIsNotObservedButNamed) {
 
 TEST_F(LoopTest, WithoutAnyServiceTheServerIsNotAskedAndItsSilenceDoesNotCount) {
   config_.fallback = Fallback::Release;
-  machine_.places_ = {{"moses", {}, true, true, "cgroup m does not exist", {}}};
+  machine_.places_ = {{"moses", {}, true, true, "cgroup m does not exist", {}, {}}};
   machine_.state.clear();
   for (int t = 1; t <= 20; ++t) turn(t);
   EXPECT_TRUE(server_.seen.empty());

@@ -45,13 +45,12 @@ Actuator& Actuator::operator=(Actuator&&) noexcept = default;
 Actuator::~Actuator() = default;
 
 Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
-  auto state = std::make_unique<State>();
-  state->config = &config;
-  state->options = options;
+  auto state = std::make_unique<State>(config, options);
   if (options.fault_injection) state->crash = CrashPoint::from_environment();
   if (const auto seen = state->look(); !seen) return seen.error();
   if (options.read_only) {
     if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
+    if (Status remembered = state->remember_places(); !remembered) return remembered.error();
   } else if (Status taken = state->take_over(); !taken) {
     return taken.error();
   }
@@ -63,6 +62,7 @@ const std::map<std::string, std::string>& Actuator::missing() const { return sta
 const std::vector<Mechanism>& Actuator::mechanisms() const { return state_->mechanisms; }
 const std::string& Actuator::healed() const { return state_->healed; }
 const std::vector<Place>& Actuator::places() const { return state_->places; }
+const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubelet(); }
 
 Result<std::vector<Assignment>> Actuator::read() {
   std::vector<Assignment> assignments;

@@ -12,6 +12,7 @@
 #include "config/config.h"
 #include "domain/types.h"
 #include "locate/place.h"
+#include "locate/pod_finder.h"
 #include "node/mechanisms.h"
 
 namespace osml {
@@ -21,6 +22,8 @@ struct ActuatorOptions {
   bool read_only = false;
   // Honour OSML_CRASH_AFTER_STEP (crash tests only).
   bool fault_injection = false;
+  // Who tells the pods of this node, and outlives the actuator; null = the kubelet of the configuration.
+  PodSource* pods = nullptr;
 };
 
 class Actuator {
@@ -45,6 +48,9 @@ class Actuator {
 
   // Where the services are, in the configuration's order, as of open(), look() or reconcile().
   [[nodiscard]] const std::vector<Place>& places() const;
+
+  // How asking the kubelet went; null where no service is a pod.
+  [[nodiscard]] const PodFinder::Calls* kubelet() const;
 
   // The partition as it stands on the machine, one assignment for each service that is there, in the configuration's
   // order.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/units.h"
 #include "config/trusted_file.h"
@@ -37,7 +38,7 @@ std::string domain_ids(const Platform& platform) {
 
 Result<bool> Actuator::State::refresh() {
   resctrl = osml::resctrl::read_info(config->roots);
-  places = Locator::look(*config);
+  places = locator.look(monotonic_s() * config->time_scale);
   knobs.clear();
   for (const Place& place : places) knobs.push_back(choose_knobs(place, *config, resctrl));
   const bool quota = std::all_of(knobs.begin(), knobs.end(),
@@ -73,6 +74,17 @@ Result<bool> Actuator::State::look() {
     if (place.absent) excused.insert(place.service);
   }
   return seen;
+}
+
+Status Actuator::State::remember_places() {
+  bool by_name = false;
+  for (const Applied& applied : journal.applied) {
+    by_name = by_name || !applied.match.found_by.empty();
+    locator.remember(applied.service, applied.match);
+  }
+  if (!by_name) return done();
+  const auto seen = look();
+  return seen ? done() : Status(seen.error());
 }
 
 Decision Actuator::State::about_present(const Decision& decision) const {

@@ -19,8 +19,12 @@
 namespace osml {
 
 struct Actuator::State {
-  const Config* config = nullptr;
+  State(const Config& configuration, ActuatorOptions with)
+      : config(&configuration), options(with), locator(configuration, with.pods) {}
+
+  const Config* config;
   ActuatorOptions options;
+  Locator locator;
   Fd lock;  // state_dir/lock, held as long as this lives
   Result<resctrl::Info> resctrl = Error{ErrorKind::Unsupported, "not probed yet", 0};
   Topology topology;
@@ -40,6 +44,8 @@ struct Actuator::State {
   Result<bool> refresh();
   // refresh(), for an observation: decisions that come of it need not name those who are absent now.
   Result<bool> look();
+  // Looks once more, with what the journal knows of places.
+  Status remember_places();
   // Lock of state_dir, journal, and undoing what a crash left behind.
   Status take_over();
   Status heal();
@@ -89,6 +95,7 @@ struct Actuator::State {
   Status set_again(const KnobSet& set, const Wanted& values);
   // What was set for a service that has gone, and its group, are removed; the last decision is kept for its return.
   Status leave_absent();
+  [[nodiscard]] bool is_left(const KnobName& name) const;
   [[nodiscard]] bool hosts_others(const std::string& service) const;
   Status follow_tasks();
   Status monitor_only_groups();

@@ -77,14 +77,21 @@ bool Actuator::State::hosts_others(const std::string& service) const {
   });
 }
 
-// A group in which other services are as well stays until a decision has moved them.
+// Of a service that has gone, or that is a pod or container at another place by now. A group in which other services
+// are as well stays until a decision has moved them.
+bool Actuator::State::is_left(const KnobName& name) const {
+  const Place* place = place_of(places, name.service);
+  if (place == nullptr) return false;
+  if (place->absent) return !hosts_others(name.service);
+  const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
+  return !group_of_service && !name.match.found_by.empty() && name.match != place->match;
+}
+
 Status Actuator::State::leave_absent() {
   std::vector<Saved> left;
   std::vector<Saved> others;
   for (const Saved& saved : journal.originals) {
-    const Place* place = place_of(places, saved.name.service);
-    const bool gone = place != nullptr && place->absent && !hosts_others(saved.name.service);
-    (gone ? left : others).push_back(saved);
+    (is_left(saved.name) ? left : others).push_back(saved);
   }
   if (left.empty()) return done();
   const auto tree = lock_resctrl();

@@ -138,6 +138,7 @@ void Daemon::turn(std::uint64_t due) {
   record_usage(took_s * ms_per_s);
   metrics_.turn(session_->loop().report(), unix_now_s(), took_s, due > 0 ? due - 1 : 0);
   metrics_.see(session_->config(), *sockets_, session_->outbox());
+  metrics_.see(session_->actuator().kubelet());
   // Nobody reads them more often, and a turn may be a few milliseconds.
   constexpr double shortest_pause_s = 1;
   if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);

@@ -72,6 +72,9 @@ std::vector<Assignment> Loop::read_back() {
 void Loop::note_absent() {
   std::map<std::string, std::string> absent;
   for (const Place& place : machine_->places()) {
+    std::string& told = notes_[place.service];
+    if (!place.note.empty() && place.note != told) spdlog::warn("service '{}': {}", place.service, place.note);
+    told = place.note;
     if (place.absent) absent[place.service] = place.why;
   }
   for (const auto& [service, why] : absent) {

@@ -72,6 +72,7 @@ class Loop {
   Memory memory_;
   std::map<std::string, std::string> missing_;  // as told last
   std::map<std::string, std::string> absent_;   // service -> why, as told last
+  std::map<std::string, std::string> notes_;    // service -> note, as told last
   std::vector<Assignment> assignments_;
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last

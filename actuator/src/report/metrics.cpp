@@ -107,6 +107,13 @@ void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, co
   }
 }
 
+void AgentMetrics::see(const PodFinder::Calls* calls) {
+  kubelet_up_ = calls != nullptr && calls->up;
+  if (calls == nullptr) return;
+  kubelet_good_.see(calls->good);
+  kubelet_failed_.see(calls->failed);
+}
+
 std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) const {
   Writer out(node);
   out.family("info", "gauge", "Version of the agent in the label version; the value is 1.")
@@ -120,6 +127,11 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
     const bool absent = std::find(last_.absent.begin(), last_.absent.end(), service) != last_.absent.end();
     out.sample(absent ? 1 : 0, label("service", service));
   }
+  out.gauge("kubelet_up", "1 if the last request to the kubelet succeeded; 0 if it failed, or no service is a pod.",
+            kubelet_up_ ? 1 : 0);
+  out.family("kubelet_requests_total", "counter", "Requests to the kubelet for its pods.")
+      .sample(number(kubelet_good_.total()), label("status", "good"))
+      .sample(number(kubelet_failed_.total()), label("status", "failed"));
   out.counter("turns_total", "Completed control intervals.", number(turns_));
   out.counter("turns_skipped_total", "Control intervals that were skipped because the previous one took too long.",
               number(skipped_));
