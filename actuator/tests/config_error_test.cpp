@@ -182,7 +182,7 @@ TEST(ConfigError, LimitsThatContradict) {
 }
 
 TEST(ConfigError, AllMistakesInOneMessageInTheOrderOfTheFile) {
-  const std::string message = message_of("interval_s: x\nnode: \"a b\"\nserver: 7\nhold: 3\nservices: []\n");
+  const std::string message = message_of("interval_s: x\nnode: \"a b\"\nserver: 7\nhold: 3\nservices: {}\n");
   EXPECT_THAT(message, HasSubstr("a.yaml:1:13: interval_s: 'x'"));
   EXPECT_THAT(message, HasSubstr("\na.yaml:2:7: node: 'a b'"));
   EXPECT_THAT(message, HasSubstr("server: '7', expected keys such as url"));

@@ -34,7 +34,7 @@ BAD: dict[str, Change] = {
     "no-node": lambda document: document.pop("node"),
     "no-url": lambda document: document["server"].pop("url"),
     "credentials-in-url": lambda document: document["server"].update(url="http://u:p@h"),
-    "no-services": lambda document: document.update(services=[]),
+    "no-list-of-services": lambda document: document.update(services={}),
     "unknown-key": lambda document: document.update(intervall_s=1),
     "unknown-key-below": lambda document: document["roots"].update(procfs="/proc"),
     "word": lambda document: document.update(fallback="panic"),
@@ -68,6 +68,7 @@ BAD: dict[str, Change] = {
 }
 GOOD: dict[str, Change] = {
     "as-it-is": lambda _document: None,
+    "no-services": lambda document: document.update(services=[]),
     "nulls": service(ideal_ms=None, limits=None, percentile=None),
     "null-beside-a-source": service(latency={"file": None, "datagram": "/s", "max_age_s": None}),
     "unit": service(match={"systemd": "getty@tty1.service"}),

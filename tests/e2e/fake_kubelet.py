@@ -19,9 +19,22 @@ Document = dict[str, Any]
 
 def make_certificate(folder: Path) -> None:
     """`kubelet.pem` with its key, signed by itself."""
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"]
+    command = [
+        "openssl",
+        "req",
+        "-x509",
+        "-newkey",
+        "ec",
+        "-pkeyopt",
+        "ec_paramgen_curve:P-256",
+        "-nodes",
+        "-days",
+        "2",
+    ]
     command += ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
-    subprocess.run([*command, "-keyout", "kubelet.key", "-out", "kubelet.pem"], cwd=folder, check=True, capture_output=True)
+    subprocess.run(
+        [*command, "-keyout", "kubelet.key", "-out", "kubelet.pem"], cwd=folder, check=True, capture_output=True
+    )
 
 
 def pod(name: str, uid: str, container_id: str | None, labels: dict[str, str]) -> Document:

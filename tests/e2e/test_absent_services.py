@@ -69,6 +69,15 @@ def test_a_longer_run_without_a_service_ends_well(node: Node) -> None:
     assert ran.stderr.count(f"service '{ABSENT}' is not there") == 1
 
 
+@SERVED
+def test_an_agent_without_services_waits(node: Node) -> None:
+    path = node.config(lambda document: document.update(services=[]))
+    ran = node.run("run", "--ticks", "3", "--dry-run", "--record", node.scratch / "empty.jsonl", "--config", path)
+    assert ran.returncode == 0, ran.stderr
+    assert " warning " not in ran.stderr
+    assert not (node.scratch / "empty.jsonl").exists(), "nobody was asked"
+
+
 @pytest.fixture
 def kernel_like(children: Children, agent: Path, tmp_path: Path) -> Iterator[Node]:
     """A node whose groups can be removed as the kernel's can."""

@@ -173,7 +173,11 @@ def host(children: Children, agent: Path, tmp_path: Path, kubelet: FakeKubelet) 
 def test_a_pod_comes_restarts_and_goes(host: Host, pods: Pods, kubelet: FakeKubelet) -> None:
     first, second = "1" * 64, "2" * 64
     running = host.start()
-    wait_until(lambda: "service 'web' is not there: a pod of namespace shop with app=web" in host.log(), "its absence", [running])
+    wait_until(
+        lambda: "service 'web' is not there: a pod of namespace shop with app=web" in host.log(),
+        "its absence",
+        [running],
+    )
     pods.start(UIDS[0], first)
     kubelet.pods = [pod("web-0", UIDS[0], first, WEB), pod("db-0", UIDS[1], "3" * 64, {"app": "db"})]
     wait_until(lambda: pods.quota(UIDS[0], first) != UNLIMITED, "the quota of the pod", [running])
@@ -200,7 +204,7 @@ FAULTS = {
     "401": "answered HTTP 401; the kubelet does not accept the token of",
     "403": "answered HTTP 403; allow the token's account to get nodes/pods",
     "slow": "timed out",
-    "huge": "the answer is longer than 16777216 bytes",
+    "huge": "the answer is longer than 8388608 bytes",
     "nonsense": "expected a list of pods as JSON, got application/json beginning with '<html>.[31mWelcome</html>'",
     "half": "expected a list of pods as JSON",
 }

@@ -167,9 +167,10 @@ ServiceConfig read_service(const YAML::Node& node, const std::string& path, cons
 
 std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path& base, Problems& problems) {
   std::vector<ServiceConfig> services;
-  if (!node.IsDefined() || !node.IsSequence() || node.size() == 0 || node.size() > max_services) {
+  // An empty list is meant: of an agent that waits for its services.
+  if (!node.IsDefined() || !node.IsSequence() || node.size() > max_services) {
     problems.add(node.IsDefined() ? node.Mark() : YAML::Mark::null_mark(),
-                 "services: expected a list of 1 to " + std::to_string(max_services) + " services");
+                 "services: expected a list of at most " + std::to_string(max_services) + " services");
     return services;
   }
   std::map<std::string, std::string> places;

@@ -9,7 +9,8 @@ namespace osml {
 
 namespace {
 
-constexpr std::size_t longest_list = std::size_t{16} << 20U;
+// Twice what a full node has, and little enough for the memory limit of the DaemonSet.
+constexpr std::size_t longest_list = std::size_t{8} << 20U;
 
 std::string advice(const KubeletConfig& config, long status) {
   if (status == 401) return "the kubelet does not accept the token of " + config.token_file.string();
