@@ -75,7 +75,7 @@ class PodServiceTest : public testing::Test {
   }
   [[nodiscard]] nlohmann::json journal() const { return nlohmann::json::parse(tree_.text("state/journal.json")); }
 
-  Tree tree_;
+  Tree tree_{testing_support::in_memory()};
   Config config_;
   FakeKubelet kubelet_;
 };
@@ -251,10 +251,10 @@ TEST(AskPaceTest, AsksAtOnceWhenSomethingChangedAndSeldomOtherwise) {
 }
 
 // A node's months in seconds: pods come, restart and go, the kubelet stumbles, the agent is restarted.
-// OSML_POD_LIVES=10000 makes years of it, in a minute and a half under sanitizers.
+// OSML_POD_LIVES=10000 makes years of it.
 TEST_F(PodServiceTest, ManyLivesLeaveNothingBehind) {
   const char* wanted = std::getenv("OSML_POD_LIVES");
-  const auto lives = static_cast<unsigned>(wanted == nullptr ? 1000 : std::stoul(wanted));
+  const auto lives = static_cast<unsigned>(wanted == nullptr ? 500 : std::stoul(wanted));
   constexpr unsigned seed = 7;
   unsigned random = seed;
   const auto chance = [&random](unsigned of) {
