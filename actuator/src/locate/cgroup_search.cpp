@@ -148,8 +148,9 @@ std::vector<PodDirectory> pod_directories(const Roots& roots) {
 std::string find_container(const Roots& roots, const std::string& pod_path, const std::string& id) {
   return in_first<std::string>(roots, [&](const fs::path& root) {
     for (const char* prefix : {"", "cri-containerd-", "crio-", "docker-"}) {
-      const std::string name = prefix + id + (*prefix == '\0' ? "" : ".scope");
-      if (osml::exists(root / pod_path / name)) return pod_path + "/" + name;
+      fs::path path = fs::path(pod_path) / (prefix + id);
+      if (*prefix != '\0') path += ".scope";
+      if (osml::exists(root / path)) return path.string();
     }
     return std::string();
   });

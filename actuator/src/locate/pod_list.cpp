@@ -171,7 +171,8 @@ std::string words_of(const PodMatch& match) {
   std::string words = "pod " + match.name_space + "/" + match.name;
   if (match.name.empty()) {
     words = "a pod of namespace " + match.name_space + " with ";
-    for (const auto& [key, text] : match.labels) words.append(words.ends_with(' ') ? "" : ",").append(key + "=" + text);
+    for (const auto& [key, text] : match.labels)
+      words.append(words.ends_with(' ') ? "" : ",").append(key).append("=").append(text);
   }
   return match.container.empty() ? words : words + ", container " + match.container;
 }
