@@ -48,7 +48,7 @@ FUZZ_S ?= 60
 fuzz: setup-fuzz ## What the agent reads from outside under libFuzzer, FUZZ_S=60 seconds each; findings in actuator/build/fuzz
 	@cmake -S actuator/fuzz -B actuator/build/fuzz -G Ninja -DCMAKE_CXX_COMPILER=clang++ >/dev/null
 	@cmake --build actuator/build/fuzz -- --quiet
-	@for target in decision telemetry schemata prometheus; do \
+	@for target in decision telemetry schemata prometheus pods; do \
 	  mkdir -p actuator/build/fuzz/work/$$target; \
 	  actuator/build/fuzz/fuzz-$$target -max_total_time=$(FUZZ_S) -timeout=5 -rss_limit_mb=1024 -print_final_stats=1 \
 	    -artifact_prefix=actuator/build/fuzz/$$target- actuator/build/fuzz/work/$$target actuator/fuzz/corpus/$$target \

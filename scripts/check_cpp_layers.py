@@ -20,6 +20,8 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("cpu", "cgroups, affinity and the processes of a service"),
     ("resctrl", "the kernel's cache and bandwidth control"),
     ("client", "HTTP and the decision server"),
+    ("locate", "where each service is: its cgroup or its processes"),
+    ("locate", "where each service is: its cgroup or its processes"),
     ("telemetry", "what a service reports about itself"),
     ("sense", "what the machine reports about a service"),
     ("bandwidth", "the software regulator and the MBA calibration"),

@@ -6,7 +6,9 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "domain/forms.h"
 #include "domain/json.h"
+#include "locate/pod_list.h"
 #include "resctrl/schemata.h"
 #include "telemetry/histogram.h"
 #include "telemetry/prometheus_text.h"
@@ -74,6 +76,28 @@ void schemata(std::string_view bytes) {
     const auto again = resctrl::parse_schemata(resctrl::format_line(line) + "\n");
     promise(again.ok() && again->size() == 1, "a line that was read can be written and read");
     promise(again->front().values == line.values, "and has the same values then");
+  }
+}
+
+void pods(std::string_view bytes) {
+  const auto read = parse_pods(bytes);
+  if (!read) {
+    promise(!read.error().message.empty(), "an error has words");
+    return;
+  }
+  promise(read->size() <= most_pods, "a list has an end");
+  const auto in_path = [](const std::string& text, const char* allowed) {
+    return text.size() <= 64 && text.find_first_not_of(allowed) == std::string::npos;
+  };
+  for (const Pod& pod : *read) {
+    promise(is_name_in_dns(pod.name) && is_name_in_dns(pod.name_space), "a pod has names");
+    promise(!pod.uid.empty() && in_path(pod.uid, "0123456789abcdef-"), "a uid can stand in a path");
+    promise(in_path(pod.config_hash, "0123456789abcdef-"), "a hash can stand in a path");
+    for (const PodContainer& container : pod.containers) {
+      promise(is_name_in_dns(container.name), "a container has a name");
+      promise(container.id.empty() || container.id.size() == 64, "an id is whole or missing");
+      promise(in_path(container.id, "0123456789abcdef"), "an id can stand in a path");
+    }
   }
 }
 

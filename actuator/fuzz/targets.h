@@ -9,6 +9,7 @@ namespace osml::fuzz {
 void decision(std::string_view bytes);    // the server's answer; file of `apply`
 void telemetry(std::string_view bytes);   // telemetry lines and datagrams
 void schemata(std::string_view bytes);    // resctrl's schemata
+void pods(std::string_view bytes);        // the kubelet's list of pods
 void prometheus(std::string_view bytes);  // a service's metrics
 
 // A promise that was broken ends the process, so that every driver sees it.

@@ -40,6 +40,7 @@ osml::Status run(const Arguments& arguments) {
   osml::RunOptions run;
   run.load = [options = arguments.options] { return osml::cli::load(options); };
   run.dry_run = arguments.options.dry_run;
+  run.once = arguments.once;
   run.ticks = arguments.once ? std::optional<std::uint64_t>(1) : arguments.ticks;
   run.stats = arguments.stats;
   run.record = arguments.record;
@@ -73,7 +74,7 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   CLI::App* daemon = subcommand("run", "Measure, request a decision and apply it, once in each interval",
                                 [&] { return run(arguments); });
   daemon->add_option("--ticks", arguments.ticks, "Stop after this number of intervals");
-  daemon->add_flag("--once", arguments.once, "Stop after one interval");
+  daemon->add_flag("--once", arguments.once, "Stop after one interval; exit code 4 if a service is not there");
   daemon->add_option("--record", arguments.record, "Append every observation and its decision to this file");
   daemon->add_option("--stats", arguments.stats, "Append the CPU and memory use of the agent to this file");
   subcommand("show", "Show the current partition of the machine",

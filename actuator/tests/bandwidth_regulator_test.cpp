@@ -141,6 +141,30 @@ TEST_F(RegulatorTest, LetsGoWhenTheBudgetIsTakenAwayAndWhenItEnds) {
   EXPECT_EQ(frozen("b"), "0");
 }
 
+TEST_F(RegulatorTest, LetsGoOfAJobThatIsNotThereOrSomewhereElse) {
+  Regulator regulator = this->regulator();
+  const auto brake = [&](double now_s) {
+    regulator.poll(now_s);
+    count(static_cast<std::uint64_t>(now_s + 1) * 990'000'000);
+    regulator.poll(now_s + 0.004);
+  };
+  regulator.follow({be_});
+  brake(0);
+  EXPECT_EQ(frozen("b"), "1");
+  regulator.follow({lc_});  // no assignment of the job: it has gone
+  EXPECT_EQ(frozen("b"), "0");
+  EXPECT_FALSE(regulator.busy());
+  Place place{"be", config_.services[1].match, false, true, "", {}, ""};
+  regulator.follow({be_}, {place});
+  brake(2);
+  EXPECT_EQ(frozen("b"), "1");
+  place.match.cgroup = "a";  // started anew as another container
+  regulator.follow({be_}, {place});
+  EXPECT_EQ(frozen("b"), "0");
+  brake(4);
+  EXPECT_EQ(frozen("a"), "1");
+}
+
 TEST_F(RegulatorTest, AJobThatAKilledAgentLeftStandingGoesOn) {
   tree_.write("cgroup/b/cgroup.freeze", "1\n");
   Regulator regulator = this->regulator();

@@ -42,6 +42,42 @@ TEST(ConfigError, TargetOfZeroIsRefused) {
   EXPECT_EQ(message_of(text), "a.yaml:6:16: services[0].target_ms: '0', expected milliseconds above 0");
 }
 
+TEST(ConfigError, WaysToFindTheTasks) {
+  const auto with_match = [](const std::string& match) {
+    return message_of(head + "services:\n  - {name: s, class: be, match: {" + match + "}}\n");
+  };
+  EXPECT_EQ(with_match("systemd: redis.service"), "(accepted)");
+  EXPECT_EQ(with_match("docker: redis"), "(accepted)");
+  EXPECT_EQ(with_match("pod: {namespace: shop, name: web-0, container: app}"), "(accepted)");
+  EXPECT_EQ(with_match("pod: {namespace: shop, labels: {app.kubernetes.io/name: web}}"), "(accepted)");
+  EXPECT_THAT(with_match("system: redis.service"), HasSubstr("match.system: unknown key; did you mean 'systemd'?"));
+  EXPECT_THAT(with_match("pids: []"), HasSubstr("expected a list such as"));
+  EXPECT_THAT(with_match(""), HasSubstr("0 ways to find the tasks, expected exactly one of cgroup, pids, pid_file, "
+                                        "systemd, docker, pod"));
+  EXPECT_THAT(
+      with_match("systemd: redis"),
+      HasSubstr("match.systemd: 'redis', expected the full name of a service, scope or slice, such as redis.service"));
+  EXPECT_THAT(with_match("docker: /redis"), HasSubstr("match.docker: '/redis', expected the name of a container"));
+  EXPECT_THAT(with_match("pod: web"), HasSubstr("services[0].match.pod: 'web', expected keys such as namespace: ..."));
+  EXPECT_THAT(with_match("pod: {name: web-0}"), HasSubstr("match.pod.namespace: missing, expected the namespace"));
+  EXPECT_THAT(with_match("pod: {namespce: shop, name: web-0}"), HasSubstr("did you mean 'namespace'?"));
+  EXPECT_THAT(with_match("pod: {namespace: shop}"),
+              HasSubstr("match.pod: neither name nor labels, expected one of them"));
+  EXPECT_THAT(with_match("pod: {namespace: shop, name: a, labels: {b: c}}"),
+              HasSubstr("name and labels, expected one"));
+  EXPECT_THAT(with_match("pod: {namespace: shop, labels: {a b: c}}"), HasSubstr("expected labels such as app: search"));
+  EXPECT_THAT(with_match("pod: {namespace: shop, name: ../x}"),
+              HasSubstr("'../x', expected lower-case letters, digits"));
+  EXPECT_THAT(with_match("cgroup: a, systemd: a.service"), HasSubstr("2 ways to find the tasks"));
+}
+
+TEST(ConfigError, KubeletOnlyOverTls) {
+  EXPECT_THAT(
+      message_of(head + "kubelet: {url: \"http://127.0.0.1:10255/pods\"}\n" + services),
+      HasSubstr("kubelet.url: 'http://127.0.0.1:10255/pods', expected an https address, since the agent sends"));
+  EXPECT_THAT(message_of(head + "kubelet: {guaranteed: keep}\n" + services), HasSubstr("expected leave or take"));
+}
+
 TEST(ConfigError, LatencyCriticalWithoutTarget) {
   const std::string text = with_service("    class: lc\n    match: {pids: [1]}\n    latency: {file: /t}\n");
   EXPECT_THAT(message_of(text), HasSubstr("a.yaml:4:5: services[0].target_ms: missing"));
@@ -146,7 +182,7 @@ TEST(ConfigError, LimitsThatContradict) {
 }
 
 TEST(ConfigError, AllMistakesInOneMessageInTheOrderOfTheFile) {
-  const std::string message = message_of("interval_s: x\nnode: \"a b\"\nserver: 7\nhold: 3\nservices: []\n");
+  const std::string message = message_of("interval_s: x\nnode: \"a b\"\nserver: 7\nhold: 3\nservices: {}\n");
   EXPECT_THAT(message, HasSubstr("a.yaml:1:13: interval_s: 'x'"));
   EXPECT_THAT(message, HasSubstr("\na.yaml:2:7: node: 'a b'"));
   EXPECT_THAT(message, HasSubstr("server: '7', expected keys such as url"));

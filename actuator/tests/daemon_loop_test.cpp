@@ -28,6 +28,11 @@ class FakeMachine : public Machine {
     ++reconciled;
     return done();
   }
+  const std::vector<Place>& places() const override { return places_; }
+  Status look() override {
+    ++looked;
+    return done();
+  }
   Status restore() override {
     ++restored;
     return done();
@@ -44,6 +49,8 @@ class FakeMachine : public Machine {
   OutcomeStatus status = OutcomeStatus::Applied;
   int reconciled = 0;
   int restored = 0;
+  int looked = 0;
+  std::vector<Place> places_;
 
  private:
   Platform platform_;
@@ -144,6 +151,54 @@ TEST_F(LoopTest, RefusedDecisionKeepsTheLastPartition) {
   turn(4);
   turn(5);
   EXPECT_FALSE(server_.seen[4].partition);
+}
+
+TEST_F(LoopTest, AnAbsentServiceIsNotObservedButNamed) {
+  ServiceConfig xapian = config_.services[0];
+  xapian.spec.name = "xapian";
+  config_.services.push_back(xapian);
+  build();
+  machine_.places_ = {{"moses", {}, false, true, "", {}, {}},
+                      {"xapian", {}, true, true, "cgroup x does not exist", {}, {}}};
+  turn(1);
+  turn(2);
+  ASSERT_EQ(server_.seen[1].services.size(), 1U);
+  EXPECT_EQ(server_.seen[1].services[0].name, "moses");
+  EXPECT_EQ(server_.seen[1].missing.at("service.xapian"), "cgroup x does not exist");
+  EXPECT_TRUE(server_.seen[1].partition);
+  EXPECT_EQ(loop_->report().absent, std::vector<std::string>{"xapian"});
+  EXPECT_THAT(audit_text(), HasSubstr(R"("absent":["xapian"])"));
+  // It comes: a partition among others is of no use, and nobody else changed anything.
+  machine_.places_[1].absent = false;
+  machine_.state.push_back({"xapian", {}, {}, {}, {}, {}});
+  turn(3);
+  EXPECT_EQ(server_.seen[2].services.size(), 2U);
+  EXPECT_FALSE(server_.seen[2].partition);
+  EXPECT_FALSE(server_.seen[2].missing.contains("service.xapian"));
+  EXPECT_FALSE(loop_->report().changed_by_others);
+  EXPECT_TRUE(loop_->report().absent.empty());
+}
+
+TEST_F(LoopTest, WithoutAnyServiceTheServerIsNotAskedAndItsSilenceDoesNotCount) {
+  config_.fallback = Fallback::Release;
+  machine_.places_ = {{"moses", {}, true, true, "cgroup m does not exist", {}, {}}};
+  machine_.state.clear();
+  for (int t = 1; t <= 20; ++t) turn(t);
+  EXPECT_TRUE(server_.seen.empty());
+  EXPECT_EQ(machine_.restored, 0);
+  EXPECT_FALSE(loop_->report().failure);
+  machine_.places_[0].absent = false;
+  machine_.state = {{"moses", {}, {}, {}, {}, {}}};
+  turn(21);
+  EXPECT_EQ(server_.seen.size(), 1U);
+}
+
+TEST_F(LoopTest, ADryRunLooksForServicesAnewAndReconcilesNothing) {
+  build(true);
+  turn(1);
+  turn(2);
+  EXPECT_EQ(machine_.looked, 2);
+  EXPECT_EQ(machine_.reconciled, 0);
 }
 
 TEST_F(LoopTest, SilenceHoldsThenFallsBackOnce) {

@@ -16,6 +16,7 @@ TEST_P(FuzzCorpus, IsReadWithoutACrashAndEveryPromiseIsKept) {
   const std::map<std::string, std::function<void(std::string_view)>> targets = {{"decision", fuzz::decision},
                                                                                 {"telemetry", fuzz::telemetry},
                                                                                 {"schemata", fuzz::schemata},
+                                                                                {"pods", fuzz::pods},
                                                                                 {"prometheus", fuzz::prometheus}};
   const fs::path folder = fs::path(__FILE__).parent_path().parent_path() / "fuzz/corpus" / GetParam();
   const auto names = list_directory(folder);
@@ -29,7 +30,8 @@ TEST_P(FuzzCorpus, IsReadWithoutACrashAndEveryPromiseIsKept) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus, testing::Values("decision", "telemetry", "schemata", "prometheus"),
+INSTANTIATE_TEST_SUITE_P(Targets, FuzzCorpus,
+                         testing::Values("decision", "telemetry", "schemata", "prometheus", "pods"),
                          [](const auto& one) { return std::string(one.param); });
 
 }  // namespace

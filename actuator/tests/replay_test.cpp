@@ -202,6 +202,8 @@ class CountingMachine : public Machine {
     ++reconciled;
     return Error{ErrorKind::Io, "a group has gone", 0};
   }
+  const std::vector<Place>& places() const override { return places_; }
+  Status look() override { return done(); }
   Status restore() override { return done(); }
   Decision even_decision() const override { return {}; }
   int reconciled = 0;
@@ -209,6 +211,7 @@ class CountingMachine : public Machine {
  private:
   Platform platform_;
   std::map<std::string, std::string> missing_;
+  std::vector<Place> places_;
 };
 
 TEST(Replay, TakesInWhatWasBornMeanwhileButNotWhenItOnlyLooks) {

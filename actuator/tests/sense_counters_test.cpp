@@ -186,7 +186,7 @@ TEST(Sensors, WhatIsMissingIsSaidPerService) {
   Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
 
   std::map<std::string, std::string> missing;
-  auto services = sensors.read({1, 1, 1}, {}, missing);
+  auto services = sensors.read({1, 1, 1}, {}, {}, missing);
   EXPECT_EQ(missing.count("latency.moses"), 1U);
   EXPECT_EQ(missing.count("counters.moses"), 1U);
   EXPECT_EQ(missing.count("frequency"), 1U);
@@ -195,7 +195,7 @@ TEST(Sensors, WhatIsMissingIsSaidPerService) {
 
   tree.write("moses.jsonl", "{\"p99_ms\": 8, \"ipc\": 0.5, \"threads\": 8}\n");
   missing.clear();
-  services = sensors.read({2, 2, 1}, {}, missing);
+  services = sensors.read({2, 2, 1}, {}, {}, missing);
   EXPECT_EQ(missing.count("latency.moses"), 0U);
   EXPECT_EQ(services.at(0).latency->p99_ms, 8.0);
   EXPECT_EQ(services.at(0).counters.ipc, 0.5);

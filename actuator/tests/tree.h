@@ -11,6 +11,7 @@ namespace osml::testing_support {
 
 class Tree : public ScratchTree {
  public:
+  using ScratchTree::ScratchTree;
   [[nodiscard]] Roots roots() const { return {root() / "resctrl", root() / "cgroup", root() / "proc", root() / "sys"}; }
 
   // One socket, 8 CPUs in 4 cores, 20 MiB of L3 with cache id 0.

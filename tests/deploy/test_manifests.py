@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -17,6 +19,7 @@ settings = pytest.importorskip("osml_serving.settings", reason="needs osml-servi
 ROOT = Path(__file__).resolve().parents[2]
 DEPLOY = ROOT / "deploy"
 MANIFESTS = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+OLDEST_KUBERNETES = "1.27"
 Document = dict[str, Any]
 
 
@@ -116,24 +119,70 @@ def test_selectors_find_their_pods() -> None:
 
 def test_agents_configuration_is_good_and_its_paths_are_mounted() -> None:
     text = find("ConfigMap", "osml-agent")["data"]["agent.yaml"]
-    config = read_agent_yaml(text)
+    config = read_agent_yaml(as_the_pod_starts(text))
     assert complaints(config) == []
+    assert config["services"] == [], "nobody's services are ours to guess"
+    example = re.sub(r"^# {3}", "", "".join(re.findall(r"^# {3}.*\n", text, re.MULTILINE)), flags=re.MULTILINE)
+    assert complaints(config | {"services": read_agent_yaml(example)}) == []
     service = find("Service", "osml-server")
     assert config["server"]["url"] == f"http://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
     agent = pod("DaemonSet", "osml-agent")["containers"][0]
     mounted = [Path(mount["mountPath"]) for mount in agent["volumeMounts"]]
     paths = [config["server"]["token_file"], config["state_dir"], config["metrics"]["textfile"]]
     paths += [*config["roots"].values(), agent["args"][2]]
-    paths += [one["latency"]["datagram"] for one in config["services"] if "datagram" in one.get("latency", {})]
+    paths += [config["kubelet"]["token_file"], config["kubelet"]["ca_file"]]
     for path in paths:
         assert any(Path(path).is_relative_to(directory) for directory in mounted), path
     [token] = [mount for mount in agent["volumeMounts"] if mount["name"] == "tokens"]
     assert token["subPathExpr"] == "$(NODE_NAME)", "a pod sees the token of its own node alone"
     assert token["mountPath"] == config["server"]["token_file"]
     assert [entry["name"] for entry in agent["env"]] == ["NODE_NAME"]
-    assert "NODE_NAME" in config["node"]
+    assert 'node: "NODE_NAME"' in text
     [configure] = pod("DaemonSet", "osml-agent")["initContainers"]
-    assert configure["env"][0]["name"] == "NODE_NAME"
+    assert [entry["name"] for entry in configure["env"]] == ["NODE_NAME", "NODE_IP"]
+
+
+def as_the_pod_starts(text: str, node_ip: str = "192.0.2.17") -> str:
+    """What the init container's script makes of the configuration."""
+    [configure] = pod("DaemonSet", "osml-agent")["initContainers"]
+    script = configure["command"][-1].replace("/config/agent.yaml", "-").replace("> /etc/osml/agent.yaml", "")
+    environment = {"NODE_NAME": "node-17", "NODE_IP": node_ip, "PATH": "/usr/bin:/bin"}
+    command = [*configure["command"][:-1], script]
+    return subprocess.run(command, input=text, env=environment, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize(("node_ip", "host"), [("192.0.2.17", "192.0.2.17"), ("2001:db8::17", "[2001:db8::17]")])
+def test_the_kubelet_is_asked_at_the_address_of_the_node(node_ip: str, host: str) -> None:
+    text = as_the_pod_starts(find("ConfigMap", "osml-agent")["data"]["agent.yaml"], node_ip)
+    kubelet = read_agent_yaml(text)["kubelet"]
+    assert kubelet["url"] == f"https://{host}:10250/pods"
+    assert kubelet["server_name"] == read_agent_yaml(text)["node"] == "node-17"
+    egress = find("NetworkPolicy", "osml-agent")["spec"]["egress"]
+    assert {"ports": [{"port": 10250, "protocol": "TCP"}]} in egress
+
+
+def test_the_agents_account_may_read_pods_of_kubelets_and_nothing_else() -> None:
+    spec = pod("DaemonSet", "osml-agent")
+    account = find("ServiceAccount", spec["serviceAccountName"])
+    assert account["automountServiceAccountToken"] is False
+    assert spec["automountServiceAccountToken"] is False
+    role = find("ClusterRole", "osml-agent")
+    assert role["rules"] == [{"apiGroups": [""], "resources": ["nodes/pods"], "verbs": ["get"]}]
+    binding = find("ClusterRoleBinding", "osml-agent")
+    assert binding["roleRef"]["name"] == role["metadata"]["name"]
+    kustomization = yaml.safe_load((DEPLOY / "kubernetes/kustomization.yaml").read_text())
+    name, namespace = account["metadata"]["name"], kustomization["namespace"]
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": name, "namespace": namespace}]
+    [volume] = [one for one in spec["volumes"] if one["name"] == "kubelet"]
+    assert volume["projected"]["defaultMode"] == 0o400, "the agent refuses a token that all users can read"
+
+
+@pytest.mark.parametrize("path", MANIFESTS, ids=lambda path: path.stem)
+def test_kubernetes_knows_every_field(path: Path) -> None:
+    for document in documents(path):
+        if not document["apiVersion"].startswith("kustomize."):
+            kubernetes_validate.validate(document, OLDEST_KUBERNETES, strict=True)
+            kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
 
 
 def test_agent_has_the_same_rights_under_systemd_and_kubernetes() -> None:
@@ -164,8 +213,13 @@ def test_prometheus_finds_the_server_with_a_token_under_the_name_of_the_alerts()
     assert monitor["spec"]["endpoints"][0]["port"] == service["spec"]["ports"][0]["name"]
     assert monitor["spec"]["endpoints"][0]["authorization"]["credentials"]["key"] == "token"
     [plain] = yaml.safe_load((DEPLOY / "prometheus/scrape.yaml").read_text())["scrape_configs"]
-    assert "credentials_file" in plain["authorization"]
-    for job in (labels[monitor["spec"]["jobLabel"]], plain["job_name"]):
+    [inside] = yaml.safe_load((DEPLOY / "prometheus/scrape-kubernetes.yaml").read_text())["scrape_configs"]
+    for scrape in (plain, inside):
+        assert "credentials_file" in scrape["authorization"]
+    [kept] = [one for one in inside["relabel_configs"] if one.get("action") == "keep"]
+    port = containers("Deployment")[0]["ports"][0]["name"]
+    assert kept["regex"] == f"{labels['app.kubernetes.io/name']};{port}"
+    for job in (labels[monitor["spec"]["jobLabel"]], plain["job_name"], inside["job_name"]):
         assert f'up{{job="{job}"}}' in (DEPLOY / "prometheus/osml.rules.yaml").read_text()
     assert "prometheus.io" not in (DEPLOY / "kubernetes/server.yaml").read_text(), "an annotation has no token"
 

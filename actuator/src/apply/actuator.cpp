@@ -45,13 +45,12 @@ Actuator& Actuator::operator=(Actuator&&) noexcept = default;
 Actuator::~Actuator() = default;
 
 Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
-  auto state = std::make_unique<State>();
-  state->config = &config;
-  state->options = options;
+  auto state = std::make_unique<State>(config, options);
   if (options.fault_injection) state->crash = CrashPoint::from_environment();
-  if (const auto seen = state->refresh(); !seen) return seen.error();
+  if (const auto seen = state->look(); !seen) return seen.error();
   if (options.read_only) {
     if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
+    if (Status remembered = state->remember_places(); !remembered) return remembered.error();
   } else if (Status taken = state->take_over(); !taken) {
     return taken.error();
   }
@@ -62,10 +61,13 @@ const Platform& Actuator::platform() const { return state_->platform; }
 const std::map<std::string, std::string>& Actuator::missing() const { return state_->missing; }
 const std::vector<Mechanism>& Actuator::mechanisms() const { return state_->mechanisms; }
 const std::string& Actuator::healed() const { return state_->healed; }
+const std::vector<Place>& Actuator::places() const { return state_->places; }
+const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubelet(); }
 
 Result<std::vector<Assignment>> Actuator::read() {
   std::vector<Assignment> assignments;
   for (const KnobSet& set : state_->knobs) {
+    if (set.absent) continue;
     Assignment assignment;
     assignment.service = set.service;
     if (const std::string cpus = value_of(set, Aspect::Cpus); !cpus.empty()) assignment.cpus = cpus;
@@ -101,13 +103,18 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
   if (!dry_run) {
     if (const Status whole = state_->heal(); !whole) return failed(whole.error());
   }
-  if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs)) {
+  std::set<std::string> excused = state_->excused;
+  for (const Place& place : state_->places) {
+    if (place.absent) excused.insert(place.service);
+  }
+  if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs, excused)) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
-  if (const auto why = state_->groups_refusal(decision)) {
+  const Decision present = state_->about_present(decision);
+  if (const auto why = state_->groups_refusal(present)) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
-  const auto wanted = state_->wanted_of(decision);
+  const auto wanted = state_->wanted_of(present);
   const auto changes = state_->prepare(wanted);
   if (!changes) return failed(changes.error());
   std::vector<Change> plain;
@@ -123,15 +130,22 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
 
 Status Actuator::reconcile() {
   if (state_->options.read_only) return read_only();
-  const auto changed = state_->refresh();
+  const auto changed = state_->look();
   if (!changed) return changed.error();
+  Status left = state_->leave_absent();
   Status again = *changed ? state_->reapply() : done();
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
+  if (!left) return left;
   if (!again) return again;
   if (!anew) return anew;
   return monitored ? followed : monitored;
+}
+
+Status Actuator::look() {
+  const auto seen = state_->look();
+  return seen ? done() : Status(seen.error());
 }
 
 Status Actuator::restore() {
@@ -148,10 +162,15 @@ Status Actuator::restore() {
 
 // What this node has no mechanism for is left out, so that the decision can be applied.
 Decision Actuator::even_decision() const {
-  Decision decision = osml::even_decision(*state_->config, state_->platform);
-  for (std::size_t index = 0; index < decision.assignments.size(); ++index) {
-    const KnobSet& set = state_->knobs[index];
-    Assignment& assignment = decision.assignments[index];
+  Config present = *state_->config;
+  std::erase_if(present.services, [&](const ServiceConfig& service) {
+    const Place* place = place_of(state_->places, service.spec.name);
+    return place != nullptr && place->absent;
+  });
+  Decision decision = osml::even_decision(present, state_->platform);
+  for (Assignment& assignment : decision.assignments) {
+    const KnobSet& set = *std::find_if(state_->knobs.begin(), state_->knobs.end(),
+                                       [&](const KnobSet& one) { return one.service == assignment.service; });
     if (set.find(Aspect::Cpus) == nullptr) assignment.cpus.reset();
     if (set.find(Aspect::Quota) == nullptr) assignment.cpu_quota.reset();
     if (set.find(Aspect::Ways) == nullptr) assignment.way_mask.reset();

@@ -11,6 +11,8 @@
 #include "base/result.h"
 #include "config/config.h"
 #include "domain/types.h"
+#include "locate/place.h"
+#include "locate/pod_finder.h"
 #include "node/mechanisms.h"
 
 namespace osml {
@@ -20,6 +22,8 @@ struct ActuatorOptions {
   bool read_only = false;
   // Honour OSML_CRASH_AFTER_STEP (crash tests only).
   bool fault_injection = false;
+  // Who tells the pods of this node, and outlives the actuator; null = the kubelet of the configuration.
+  PodSource* pods = nullptr;
 };
 
 class Actuator {
@@ -42,7 +46,14 @@ class Actuator {
   // What open() found to heal, one sentence; empty where the last run ended cleanly.
   [[nodiscard]] const std::string& healed() const;
 
-  // The partition as it stands on the machine, one assignment per configured service, in the configuration's order.
+  // Where the services are, in the configuration's order, as of open(), look() or reconcile().
+  [[nodiscard]] const std::vector<Place>& places() const;
+
+  // How asking the kubelet went; null where no service is a pod.
+  [[nodiscard]] const PodFinder::Calls* kubelet() const;
+
+  // The partition as it stands on the machine, one assignment for each service that is there, in the configuration's
+  // order.
   // An absent field: not set for this service (it inherits) or not available here.
   Result<std::vector<Assignment>> read();
 
@@ -50,10 +61,16 @@ class Actuator {
   // the outcome says applied, unchanged, refused (the decision is wrong; nothing was touched), rolled_back (a step
   // failed; everything is as before), failed (the undo failed too; the message names what is left) or dry_run
   // (message = the steps, one a line).
+  // Assignments of services that are not there are passed over. Services that were not there at the last look() or
+  // reconcile() need no assignment.
   Outcome apply(const Decision& decision, bool dry_run = false);
 
+  // Once per tick where nothing may be written: looks for services, CPUs and cache domains anew.
+  Status look();
+
   // Once per tick: takes threads born meanwhile into their service's group and affinity mask, re-applies masks after
-  // CPUs or cache domains came back. Bounded work; errors are of the kind "could not", nothing to undo.
+  // CPUs or cache domains came back, removes what was set for services that have gone. Bounded work; errors are of the
+  // kind "could not", nothing to undo.
   Status reconcile();
 
   // Back to what was found before the first change: CPU sets, quota, weights, affinity, resctrl groups. Idempotent;

@@ -47,7 +47,7 @@ bool Actuator::State::shares_group(const std::string& service) const {
   const Applied* own = journal.applied_to(service);
   if (own == nullptr || tasks_of(*own).empty()) return false;
   return std::any_of(journal.applied.begin(), journal.applied.end(), [&](const Applied& other) {
-    return other.service != service && tasks_of(other) == tasks_of(*own);
+    return other.service != service && other.there && tasks_of(other) == tasks_of(*own);
   });
 }
 

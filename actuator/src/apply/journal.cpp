@@ -24,7 +24,8 @@ std::optional<Aspect> aspect_named(const std::string& name) {
 }
 
 Json to_json(const Match& match) {
-  if (match.cgroup) return {{"cgroup", *match.cgroup}};
+  if (match.cgroup && match.found_by.empty()) return {{"cgroup", *match.cgroup}};
+  if (match.cgroup) return {{"cgroup", *match.cgroup}, {"found_by", match.found_by}};
   if (match.pid_file) return {{"pid_file", match.pid_file->string()}};
   return {{"pids", match.pids}};
 }
@@ -73,6 +74,7 @@ Match match_of(const Json& json) {
   Match match;
   if (json.contains("cgroup")) match.cgroup = json.at("cgroup").get<std::string>();
   if (match.cgroup && !stays_below(*match.cgroup)) throw nonsense("no path below the cgroup root", json);
+  if (json.contains("found_by")) match.found_by = json.at("found_by").get<std::string>();
   if (json.contains("pid_file")) match.pid_file = json.at("pid_file").get<std::string>();
   if (json.contains("pids")) match.pids = json.at("pids").get<std::vector<int>>();
   return match;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/clock.h"
 #include "base/lock.h"
 #include "base/units.h"
 #include "config/trusted_file.h"
@@ -37,8 +38,9 @@ std::string domain_ids(const Platform& platform) {
 
 Result<bool> Actuator::State::refresh() {
   resctrl = osml::resctrl::read_info(config->roots);
+  places = locator.look(monotonic_s() * config->time_scale);
   knobs.clear();
-  for (const ServiceConfig& service : config->services) knobs.push_back(choose_knobs(service, *config, resctrl));
+  for (const Place& place : places) knobs.push_back(choose_knobs(place, *config, resctrl));
   const bool quota = std::all_of(knobs.begin(), knobs.end(),
                                  [](const KnobSet& set) { return set.absent || set.find(Aspect::Quota) != nullptr; });
   const auto cpus = usable_cpus(*config);
@@ -56,12 +58,42 @@ Result<bool> Actuator::State::refresh() {
         "weak: only their affinity binds the tasks to CPUs, and they can change it; " + set.weak_cpus;
   }
   for (const ServiceConfig& service : config->services) {
-    if (!resctrl || !resctrl->monitor || !shares_group(service.spec.name)) continue;
+    const Place* place = place_of(places, service.spec.name);
+    if (!resctrl || !resctrl->monitor || place->absent || !shares_group(service.spec.name)) continue;
     missing["llc_monitoring." + service.spec.name] = "the service shares a cache group, so nobody counts it alone";
   }
   const bool changed = now.cpus != platform.cpus || domain_ids(now) != domain_ids(platform);
   platform = std::move(now);
   return changed;
+}
+
+Result<bool> Actuator::State::look() {
+  auto seen = refresh();
+  excused.clear();
+  for (const Place& place : places) {
+    if (place.absent) excused.insert(place.service);
+  }
+  return seen;
+}
+
+Status Actuator::State::remember_places() {
+  bool by_name = false;
+  for (const Applied& applied : journal.applied) {
+    by_name = by_name || !applied.match.found_by.empty();
+    locator.remember(applied.service, applied.match);
+  }
+  if (!by_name) return done();
+  const auto seen = look();
+  return seen ? done() : Status(seen.error());
+}
+
+Decision Actuator::State::about_present(const Decision& decision) const {
+  Decision present = decision;
+  std::erase_if(present.assignments, [&](const Assignment& assignment) {
+    const Place* place = place_of(places, assignment.service);
+    return place != nullptr && place->absent;
+  });
+  return present;
 }
 
 // The root group counts as one for those who ask.

@@ -12,18 +12,25 @@
 #include "apply/journal.h"
 #include "apply/transaction.h"
 #include "bandwidth/mba_curve.h"
+#include "locate/locator.h"
 #include "node/knobs.h"
 #include "node/platform.h"
 
 namespace osml {
 
 struct Actuator::State {
-  const Config* config = nullptr;
+  State(const Config& configuration, ActuatorOptions with)
+      : config(&configuration), options(with), locator(configuration, with.pods) {}
+
+  const Config* config;
   ActuatorOptions options;
+  Locator locator;
   Fd lock;  // state_dir/lock, held as long as this lives
   Result<resctrl::Info> resctrl = Error{ErrorKind::Unsupported, "not probed yet", 0};
   Topology topology;
   Platform platform;
+  std::vector<Place> places;
+  std::set<std::string> excused;  // services that were not there when the last observation was made
   std::vector<KnobSet> knobs;
   std::vector<Mechanism> mechanisms;
   std::map<std::string, std::string> missing;
@@ -35,6 +42,10 @@ struct Actuator::State {
 
   // Looks at the machine again: resctrl, knobs, platform. True where CPUs or cache domains have come or gone.
   Result<bool> refresh();
+  // refresh(), for an observation: decisions that come of it need not name those who are absent now.
+  Result<bool> look();
+  // Looks once more, with what the journal knows of places.
+  Status remember_places();
   // Lock of state_dir, journal, and undoing what a crash left behind.
   Status take_over();
   Status heal();
@@ -55,6 +66,8 @@ struct Actuator::State {
   void set_group_room(Platform& now);
   // The range of throttles that decisions may use.
   void set_throttle(Platform& now) const;
+  // Without the assignments of services that are not there.
+  [[nodiscard]] Decision about_present(const Decision& decision) const;
   // What the knobs get: an assignment in the kernel's units.
   [[nodiscard]] Wanted wanted_of(const Assignment& assignment) const;
 
@@ -80,6 +93,10 @@ struct Actuator::State {
   // A service that was started anew has none of what the last decision set.
   Status follow_cgroups();
   Status set_again(const KnobSet& set, const Wanted& values);
+  // What was set for a service that has gone, and its group, are removed; the last decision is kept for its return.
+  Status leave_absent();
+  [[nodiscard]] bool is_left(const KnobName& name) const;
+  [[nodiscard]] bool hosts_others(const std::string& service) const;
   Status follow_tasks();
   Status monitor_only_groups();
 };

@@ -39,8 +39,10 @@ Result<std::optional<Prepared>> to_release(const std::string& service, Knob& kno
 Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::string, Wanted>& wanted) const {
   std::vector<Prepared> changes;
   for (const KnobSet& set : knobs) {
+    const auto named = wanted.find(set.service);
+    if (named == wanted.end()) continue;
     for (const auto& [aspect, knob] : set.knobs) {
-      const Wanted& values = wanted.at(set.service);
+      const Wanted& values = named->second;
       const auto value = values.find(aspect);
       const std::string* found =
           value == values.end() && !keeps_group(aspect) ? found_of(journal, set, *knob) : nullptr;
@@ -89,7 +91,9 @@ Status Actuator::State::settle(const std::map<std::string, Wanted>& wanted) {
 void Actuator::State::remember(const std::map<std::string, Wanted>& wanted) {
   journal.applied.clear();
   for (const KnobSet& set : knobs) {
-    const Wanted& values = wanted.at(set.service);
+    const auto named = wanted.find(set.service);
+    if (named == wanted.end()) continue;
+    const Wanted& values = named->second;
     journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values});
     std::erase_if(journal.originals, [&](const Saved& saved) {  // as found again, so it is nothing of ours any more
       const Knob* knob = set.find(saved.name.aspect);

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "apply/node_state.h"
+#include "apply/restore.h"
 #include "resctrl/group.h"
 
 namespace osml {
@@ -21,6 +22,7 @@ Status Actuator::State::reapply() {
   const auto tree = lock_resctrl();
   if (!tree) return tree.error();
   for (const KnobSet& set : knobs) {
+    if (set.absent) continue;
     if (const Applied* applied = journal.applied_to(set.service)) note(first, set_again(set, applied->values));
   }
   return first;
@@ -44,10 +46,12 @@ Status Actuator::State::follow_cgroups() {
   Status first = done();
   for (const KnobSet& set : knobs) {
     const Applied* known = journal.applied_to(set.service);
-    if (known == nullptr || !set.match.cgroup) continue;
-    const bool same = known->there == !set.absent && known->cgroup_inode == set.cgroup_inode;
+    if (known == nullptr) continue;
+    const bool moved = !set.absent && known->match != set.match;
+    const bool same = known->there == !set.absent && known->cgroup_inode == set.cgroup_inode && !moved;
     if (same || !set.looked_at) continue;
     Applied fresh = *known;
+    fresh.match = set.match;
     fresh.there = !set.absent;
     fresh.cgroup_inode = set.cgroup_inode;
     if (!set.absent) {
@@ -65,11 +69,45 @@ Status Actuator::State::follow_cgroups() {
   return first;
 }
 
+bool Actuator::State::hosts_others(const std::string& service) const {
+  const std::string group = osml::resctrl::group_name(service);
+  return std::any_of(journal.applied.begin(), journal.applied.end(), [&](const Applied& other) {
+    const auto tasks = other.values.find(Aspect::Tasks);
+    return other.service != service && other.there && tasks != other.values.end() && tasks->second == group;
+  });
+}
+
+// Of a service that has gone, or that is a pod or container at another place by now. A group in which other services
+// are as well stays until a decision has moved them.
+bool Actuator::State::is_left(const KnobName& name) const {
+  const Place* place = place_of(places, name.service);
+  if (place == nullptr) return false;
+  if (place->absent) return !hosts_others(name.service);
+  const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
+  return !group_of_service && !name.match.found_by.empty() && name.match != place->match;
+}
+
+Status Actuator::State::leave_absent() {
+  std::vector<Saved> left;
+  std::vector<Saved> others;
+  for (const Saved& saved : journal.originals) {
+    (is_left(saved.name) ? left : others).push_back(saved);
+  }
+  if (left.empty()) return done();
+  const auto tree = lock_resctrl();
+  if (!tree) return tree.error();
+  Status back = restore_all(left, roots_to_restore(), resctrl);
+  journal.originals = std::move(left);
+  journal.originals.insert(journal.originals.end(), others.begin(), others.end());
+  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  return back;
+}
+
 Status Actuator::State::follow_tasks() {
   Status first = done();
   for (const KnobSet& set : knobs) {
     const Applied* applied = journal.applied_to(set.service);
-    if (applied == nullptr) continue;
+    if (applied == nullptr || set.absent) continue;
     for (const auto& [aspect, value] : applied->values) {
       if (Knob* knob = set.find(aspect)) note(first, knob->reconcile(value));
     }
@@ -83,6 +121,7 @@ Status Actuator::State::monitor_only_groups() {
   if (!resctrl || !resctrl->monitor || resctrl->allocates()) return done();
   Status first = done();
   for (const KnobSet& set : knobs) {
+    if (set.absent) continue;
     Knob* group = set.find(Aspect::Group);
     Knob* tasks = set.find(Aspect::Tasks);
     const auto now = group == nullptr ? Result<std::string>(std::string()) : group->read();

@@ -39,6 +39,7 @@ Status Actuator::State::take_over() {
   journal = std::move(*loaded);
   if (Status dropped = drop_stale(); !dropped) return dropped;
   if (Status whole = heal(); !whole) return whole;
+  if (Status remembered = remember_places(); !remembered) return remembered;
   return restore_strays();
 }
 

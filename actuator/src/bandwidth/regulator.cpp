@@ -24,20 +24,27 @@ const ServiceConfig* best_effort(const Config& config, const std::string& name) 
 Regulator::Regulator(const Config& config, std::function<std::string(const std::string&)> monitor_group)
     : config_(&config), monitor_group_(std::move(monitor_group)) {}
 
-void Regulator::follow(const std::vector<Assignment>& assignments) {
+void Regulator::follow(const std::vector<Assignment>& assignments, const std::vector<Place>& places) {
+  std::map<std::string, Match> wanted;
   for (const Assignment& assignment : assignments) {
-    const auto known = groups_.find(assignment.service);
     const ServiceConfig* service = best_effort(*config_, assignment.service);
-    if (service == nullptr || !assignment.mba) {
-      if (known != groups_.end()) {
-        let_go(assignment.service, *known->second);
-        groups_.erase(known);
-      }
-      continue;
-    }
+    if (service == nullptr || !assignment.mba) continue;
+    const Place* place = place_of(places, assignment.service);
+    wanted[assignment.service] = place == nullptr ? service->match : place->match;
+  }
+  std::erase_if(groups_, [&](auto& known) {
+    const auto stays = wanted.find(known.first);
+    if (stays != wanted.end() && stays->second == known.second->match) return false;
+    let_go(known.first, *known.second);
+    return true;
+  });
+  for (const Assignment& assignment : assignments) {
+    const auto place = wanted.find(assignment.service);
+    if (place == wanted.end()) continue;
     auto& group = groups_[assignment.service];
     if (!group) {
-      group = std::make_unique<Group>(Brake(config_->roots, service->match), config_->bandwidth.period_ms / 1000);
+      const Match& match = place->second;
+      group = std::make_unique<Group>(match, Brake(config_->roots, match), config_->bandwidth.period_ms / 1000);
       // An agent that was killed may have left it standing still.
       if (Status gone_on = group->brake.release(); !gone_on) spdlog::warn("regulator: {}", gone_on.error().message);
     }

@@ -13,6 +13,7 @@
 #include "bandwidth/budget.h"
 #include "base/kept_file.h"
 #include "domain/types.h"
+#include "locate/place.h"
 
 namespace osml {
 
@@ -26,8 +27,9 @@ class Regulator {
   Regulator& operator=(Regulator&&) = delete;
   ~Regulator() { release(); }
 
-  // Budgets in MB/s, as they stand on the machine; a service without one is let go.
-  void follow(const std::vector<Assignment>& assignments);
+  // Budgets in MB/s, as they stand on the machine; a service without one is let go. One that `places` does not name is
+  // where the configuration says.
+  void follow(const std::vector<Assignment>& assignments, const std::vector<Place>& places = {});
   // Node time.
   void poll(double now_s);
   // Everybody goes on: at the end.
@@ -38,7 +40,8 @@ class Regulator {
 
  private:
   struct Group {
-    Group(Brake how, double period_s) : brake(std::move(how)), budget(period_s) {}
+    Group(Match where, Brake how, double period_s) : match(std::move(where)), brake(std::move(how)), budget(period_s) {}
+    Match match;
     Brake brake;
     Budget budget;
     std::vector<KeptFile> counters;

@@ -41,6 +41,8 @@ int exit_code(ErrorKind kind) {
     case ErrorKind::Unsupported:
     case ErrorKind::Permission:
       return 3;
+    case ErrorKind::Absent:
+      return 4;
     default:
       return 1;
   }

@@ -15,6 +15,7 @@ enum class ErrorKind {
   Unsupported,  // this machine cannot do it: exit code 3
   Permission,   // it could, with other rights: exit code 3
   Capacity,     // out of CLOSIDs, RMIDs, disk space: exit code 1
+  Absent,       // a configured service is not there: exit code 4
   Gone,         // the task, group or CPU vanished meanwhile: retry with a fresh view
   Busy,         // try again later
   Io,           // everything else the kernel or network refused: exit code 1
@@ -33,7 +34,7 @@ struct Error {
 ErrorKind kind_of_errno(int code);
 // "<what>: <strerror>", classed by errno.
 Error errno_error(int code, const std::string& what);
-// 0 done, 1 the work failed, 2 the input was wrong, 3 the machine cannot do it.
+// 0 done, 1 the work failed, 2 the input was wrong, 3 the machine cannot do it, 4 a configured service is not there.
 int exit_code(ErrorKind kind);
 
 template <class T>

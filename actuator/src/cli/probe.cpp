@@ -49,6 +49,9 @@ Status probe(const Options& options, std::ostream& out) {
     return done();
   }
   const Platform& platform = actuator->platform();
+  if (const std::string absent = absent_in_words(actuator->places()); !absent.empty()) {
+    out << "not there: " << absent << '\n';
+  }
   out << platform.id << ": " << platform.cores << " cores of " << platform.core_quantum << " CPU (CPUs "
       << platform.cpus << ")\n\n";
   std::vector<std::vector<std::string>> rows{{"mechanism", "available", "reason", "how to enable"}};

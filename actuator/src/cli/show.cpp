@@ -22,6 +22,14 @@ std::vector<std::string> row_of(const Assignment& one) {
           one.mba ? std::to_string(*one.mba) : "-"};
 }
 
+Json absent_json(const std::vector<Place>& places) {
+  Json absent = Json::object();
+  for (const Place& place : places) {
+    if (place.absent) absent[place.service] = place.why;
+  }
+  return absent;
+}
+
 }  // namespace
 
 Status show(const Options& options, std::ostream& out) {
@@ -31,12 +39,15 @@ Status show(const Options& options, std::ostream& out) {
   if (!actuator) return actuator.error();
   const auto assignments = actuator->read();
   if (!assignments) return assignments.error();
+  const std::string absent = absent_in_words(actuator->places());
   if (options.json) {
     Json list = Json::array();
     for (const Assignment& one : *assignments) list.push_back(Json::parse(nlohmann::json(one).dump()));
-    out << Json{{"node", config->node}, {"assignments", list}}.dump(2) << '\n';
+    out << Json{{"node", config->node}, {"absent", absent_json(actuator->places())}, {"assignments", list}}.dump(2)
+        << '\n';
     return done();
   }
+  if (!absent.empty()) out << "not there: " << absent << '\n';
   std::vector<std::vector<std::string>> rows{{"service", "cpus", "quota", "weight", "ways", "mba"}};
   for (const Assignment& one : *assignments) rows.push_back(row_of(one));
   print_table(out, rows);

@@ -124,18 +124,21 @@ Answer DecisionClient::ask(const Observation& observation) {
   return {std::move(decision).value(), answer.body};
 }
 
-Result<std::string> read_token(const ServerConfig& server) {
-  if (!server.token_file) return std::string();
-  const auto text = read_trusted(*server.token_file, "server.token_file");
+Result<std::string> read_token_file(const fs::path& path, const std::string& what) {
+  const auto text = read_trusted(path, what);
   if (!text) return text.error();
-  if (Status secret = refuse_readable(*server.token_file, "server.token_file"); !secret) return secret.error();
+  if (Status secret = refuse_readable(path, what); !secret) return secret.error();
   std::string token(trim(*text));
   const bool printable = std::all_of(token.begin(), token.end(), [](char c) { return c > ' ' && c <= '~'; });
   if (token.empty() || !printable) {
-    return Error{ErrorKind::Input, "server.token_file " + server.token_file->string() +
-                                       ": expected one token of printable characters without spaces"};
+    return Error{ErrorKind::Input,
+                 what + " " + path.string() + ": expected one token of printable characters without spaces"};
   }
   return token;
+}
+
+Result<std::string> read_token(const ServerConfig& server) {
+  return server.token_file ? read_token_file(*server.token_file, "server.token_file") : std::string();
 }
 
 }  // namespace osml

@@ -73,8 +73,10 @@ Status check_tls_files(const ServerConfig& server);
 // The token would cross a network in the clear.
 bool sends_token_in_the_clear(const ServerConfig& server);
 
-// Text of server.token_file without white space around it; empty where none is configured. Refuses files that
+// Text of a token file, whose key in the configuration is `what`, without white space around it. Refuses files that
 // others can change or all users can read, and tokens that would break the header.
+Result<std::string> read_token_file(const fs::path& path, const std::string& what);
+// Text of server.token_file; empty where none is configured.
 Result<std::string> read_token(const ServerConfig& server);
 
 }  // namespace osml

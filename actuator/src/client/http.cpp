@@ -35,6 +35,22 @@ Result<const HttpAnswer*> HttpConnection::post_json(const std::string& url, cons
   return answer;
 }
 
+Result<const HttpAnswer*> HttpConnection::get(const std::string& url, const std::string& token) {
+  if (!curl_) return Error{ErrorKind::Capacity, "libcurl could not be initialised"};
+  const HeaderList headers = json_headers(token);
+  curl_easy_setopt(curl_.get(), CURLOPT_HTTPHEADER, headers.get());
+  curl_easy_setopt(curl_.get(), CURLOPT_HTTPGET, 1L);
+  auto answer = perform(url);
+  curl_easy_setopt(curl_.get(), CURLOPT_HTTPHEADER, nullptr);
+  return answer;
+}
+
+void HttpConnection::connect_to(const std::string& name, const std::string& address) {
+  const std::string entry = name + "::" + address + ":";  // whatever port the URL has
+  addresses_.reset(curl_slist_append(nullptr, entry.c_str()));
+  if (curl_) curl_easy_setopt(curl_.get(), CURLOPT_CONNECT_TO, addresses_.get());
+}
+
 Result<const HttpAnswer*> HttpConnection::perform(const std::string& url) {
   CURL* curl = curl_.get();
   answer_.body.clear();

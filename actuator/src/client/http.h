@@ -39,9 +39,12 @@ class HttpConnection {
   HttpConnection& operator=(HttpConnection&&) = delete;
   ~HttpConnection() = default;
 
+  // Connects to `address` for URLs with the host `name`, whose certificate is expected there.
+  void connect_to(const std::string& name, const std::string& address);
   // The answer lives until the next call. Errors are about the way there (refused, too slow, too long); any status is
   // an answer.
   // `token` goes into the Authorization header; empty = none.
+  Result<const HttpAnswer*> get(const std::string& url, const std::string& token);
   Result<const HttpAnswer*> post_json(const std::string& url, const std::string& body, const std::string& token);
 
  private:
@@ -50,6 +53,7 @@ class HttpConnection {
 
   HttpLimits limits_;
   std::unique_ptr<CURL, void (*)(CURL*)> curl_;
+  std::unique_ptr<curl_slist, void (*)(curl_slist*)> addresses_{nullptr, curl_slist_free_all};
   HttpAnswer answer_;
   bool too_long_ = false;
 };

@@ -26,6 +26,7 @@ struct Roots {
   fs::path cgroup = "/sys/fs/cgroup";
   fs::path proc = "/proc";
   fs::path sysfs = "/sys";
+  fs::path docker = "/var/lib/docker";
   // Where the budgets of the software regulator are kept (below state_dir); empty = it is off.
   fs::path budgets = {};
 
@@ -53,11 +54,26 @@ struct PlatformHints {
   std::optional<double> bandwidth_gbps, memory_gib, frequency_ghz;
 };
 
-// Which tasks are the service; exactly one of the three is set.
+// A pod of this node, by its name or by labels that it has.
+struct PodMatch {
+  std::string name_space;
+  std::string name;  // empty: by labels
+  std::map<std::string, std::string> labels;
+  std::string container;  // empty: the whole pod
+
+  bool operator==(const PodMatch&) const = default;
+};
+
+// Which tasks are the service. In the configuration exactly one is set. Where it is a unit, container or pod, the place
+// of the service (locate/place.h) has the cgroup that was found, and by what.
 struct Match {
   std::optional<std::string> cgroup;  // path below the cgroup root (v2) or below each controller (v1)
   std::vector<int> pids;
   std::optional<fs::path> pid_file;
+  std::optional<std::string> systemd;  // name of a unit
+  std::optional<std::string> docker;   // name or id of a container
+  std::optional<PodMatch> pod;
+  std::string found_by;
 
   bool operator==(const Match&) const = default;
 };
@@ -104,6 +120,19 @@ struct LogConfig {
   std::string format = "text";  // text | json
 };
 
+// Pods with CPUs that the kubelet's static CPU manager gave them alone.
+enum class Guaranteed { Leave, Take };
+
+// Who knows the pods of this node.
+struct KubeletConfig {
+  std::string url = "https://127.0.0.1:10250/pods";
+  double timeout_s = 0.5;
+  fs::path token_file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+  std::optional<fs::path> ca_file;
+  std::optional<std::string> server_name;  // in its certificate, where that is not the address
+  Guaranteed guaranteed = Guaranteed::Leave;
+};
+
 enum class Fallback { Hold, Even, Release };
 enum class OnExit { Restore, Leave };
 
@@ -123,6 +152,7 @@ struct Config {
   BandwidthConfig bandwidth;
   MetricsConfig metrics;
   LogConfig log;
+  KubeletConfig kubelet;
   std::vector<ServiceConfig> services;
 };
 

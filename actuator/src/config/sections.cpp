@@ -8,6 +8,7 @@ namespace osml {
 namespace {
 
 constexpr NumberRange timeout_range{0, 60, true, "seconds above 0 and at most 60"};
+constexpr NumberRange kubelet_timeout_range{0, 10, true, "seconds above 0 and at most 10"};
 constexpr NumberRange quantum_range{0.01, 1, false, "auto, or logical CPUs from 0.01 to 1"};
 constexpr NumberRange period_range{2, 1000, false, "milliseconds from 2 to 1000"};
 constexpr NumberRange hint_range{0, 1e9, true, "a number above 0"};
@@ -45,12 +46,13 @@ ServerConfig read_server(const YAML::Node& node, const fs::path& base, Problems&
 }
 
 Roots read_roots(const YAML::Node& node, const fs::path& base, Problems& problems) {
-  YamlSection section(node, "roots", problems, {"resctrl", "cgroup", "proc", "sysfs"});
+  YamlSection section(node, "roots", problems, {"resctrl", "cgroup", "proc", "sysfs", "docker"});
   Roots roots;
   roots.resctrl = section.file("resctrl", base).value_or(roots.resctrl);
   roots.cgroup = section.file("cgroup", base).value_or(roots.cgroup);
   roots.proc = section.file("proc", base).value_or(roots.proc);
   roots.sysfs = section.file("sysfs", base).value_or(roots.sysfs);
+  roots.docker = section.file("docker", base).value_or(roots.docker);
   return roots;
 }
 
@@ -95,6 +97,30 @@ MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problem
                   "a name that ends in .prom; the textfile collector of node_exporter reads only such files");
   }
   return metrics;
+}
+
+KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problems& problems) {
+  YamlSection section(node, "kubelet", problems,
+                      {"url", "timeout_s", "token_file", "ca_file", "server_name", "guaranteed"});
+  KubeletConfig kubelet;
+  if (const auto url = section.text("url")) {
+    kubelet.url = *url;
+    if (const auto error = url_error(*url)) {
+      section.problem("url", "'" + without_credentials(*url) + "', " + *error);
+    } else if (!url->starts_with("https://")) {
+      section.wrong("url", "an https address, since the agent sends its token there");
+    }
+  }
+  kubelet.timeout_s = section.number("timeout_s", kubelet_timeout_range).value_or(kubelet.timeout_s);
+  kubelet.token_file = section.file("token_file", base).value_or(kubelet.token_file);
+  kubelet.ca_file = section.file("ca_file", base);
+  kubelet.server_name = section.text("server_name");
+  if (kubelet.server_name && !is_name_in_dns(*kubelet.server_name)) {
+    section.wrong("server_name", "the name in the kubelet's certificate, such as node-17");
+  }
+  const bool take = section.choice("guaranteed", {"leave", "take"}).value_or("leave") == "take";
+  kubelet.guaranteed = take ? Guaranteed::Take : Guaranteed::Leave;
+  return kubelet;
 }
 
 LogConfig read_log(const YAML::Node& node, Problems& problems) {

@@ -13,7 +13,9 @@ CpuConfig read_cpu(const YAML::Node& node, Problems& problems);
 PlatformHints read_platform_hints(const YAML::Node& node, Problems& problems);
 BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Problems& problems);
 MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problems& problems);
+KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problems& problems);
 LogConfig read_log(const YAML::Node& node, Problems& problems);
+Match read_match(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems);
 std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path& base, Problems& problems);
 
 }  // namespace osml

@@ -17,40 +17,6 @@ constexpr NumberRange positive_ms{0, 1e9, true, "milliseconds above 0"};
 constexpr NumberRange positive{0, 1e15, true, "a number above 0"};
 constexpr NumberRange age_range{0, 86400, true, "seconds above 0 and at most 86400"};
 
-Match read_match(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems) {
-  YamlSection section(node, path, problems, {"cgroup", "pids", "pid_file"});
-  Match match;
-  match.cgroup = section.text("cgroup");
-  if (match.cgroup && fs::path(*match.cgroup).is_absolute()) {
-    section.wrong("cgroup", "a path below the cgroup root, without leading '/'");
-  }
-  if (match.cgroup) {
-    for (const fs::path& part : fs::path(*match.cgroup)) {
-      if (part == "..") section.wrong("cgroup", "a path below the cgroup root, without '..'");
-    }
-  }
-  match.pid_file = section.file("pid_file", base);
-  const YAML::Node pids = section.child("pids");
-  if (pids.IsDefined() && (!pids.IsSequence() || pids.size() == 0))
-    section.wrong("pids", "a list such as [4711, 4712]");
-  if (pids.IsDefined() && pids.IsSequence()) {
-    for (const YAML::Node& pid : pids) {
-      int value = 0;
-      if (YAML::convert<int>::decode(pid, value) && value > 0) {
-        match.pids.push_back(value);
-      } else {
-        problems.add(pid.Mark(), section.path("pids") + ": expected process ids above 0");
-      }
-    }
-  }
-  const int given = (section.has("cgroup") ? 1 : 0) + (section.has("pids") ? 1 : 0) + (section.has("pid_file") ? 1 : 0);
-  if (given != 1) {
-    problems.add(node.Mark(), path + ": " + std::to_string(given) +
-                                  " ways to find the tasks, expected exactly one of cgroup, pids, pid_file");
-  }
-  return match;
-}
-
 PrometheusSource read_prometheus(const YAML::Node& node, const std::string& path, Problems& problems) {
   YamlSection section(node, path, problems, {"url", "metric", "labels", "unit"});
   PrometheusSource source;
@@ -184,7 +150,7 @@ ServiceConfig read_service(const YAML::Node& node, const std::string& path, cons
   if (section.has("match")) {
     service.match = read_match(section.child("match"), section.path("match"), base, problems);
   } else {
-    section.missing("match", "how to find the tasks: one of cgroup, pids, pid_file");
+    section.missing("match", "how to find the tasks: one of cgroup, pids, pid_file, systemd, docker, pod");
   }
   if (section.has("latency")) {
     service.latency = read_latency(section.child("latency"), section.path("latency"), base, problems);
@@ -201,9 +167,10 @@ ServiceConfig read_service(const YAML::Node& node, const std::string& path, cons
 
 std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path& base, Problems& problems) {
   std::vector<ServiceConfig> services;
-  if (!node.IsDefined() || !node.IsSequence() || node.size() == 0 || node.size() > max_services) {
+  // An empty list is meant: of an agent that waits for its services.
+  if (!node.IsDefined() || !node.IsSequence() || node.size() > max_services) {
     problems.add(node.IsDefined() ? node.Mark() : YAML::Mark::null_mark(),
-                 "services: expected a list of 1 to " + std::to_string(max_services) + " services");
+                 "services: expected a list of at most " + std::to_string(max_services) + " services");
     return services;
   }
   std::map<std::string, std::string> places;

@@ -95,9 +95,11 @@ Status Daemon::run() {
   const bool spread = config.time_scale <= 1 && !options_->ticks;
   const double phase_s = spread ? phase_of(config.node) * wall_interval_s(config) : 0;
   if (Status started = start_timer(phase_s); !started) return started;
-  spdlog::info("osml-agent {} manages node {} with {} services, {} core units and {} ways; it asks {} every {} s",
+  std::string absent = absent_in_words(session_->actuator().places());
+  if (!absent.empty()) absent.insert(0, "; not there: ");
+  spdlog::info("osml-agent {} manages node {} with {} services, {} core units and {} ways; it asks {} every {} s{}",
                OSML_VERSION, config.node, config.services.size(), session_->actuator().platform().cores,
-               session_->actuator().platform().ways.value_or(0), config.server.url, config.interval_s);
+               session_->actuator().platform().ways.value_or(0), config.server.url, config.interval_s, absent);
   if (Status watchdog = wakeups_.start_watchdog(watchdog_interval_s()); !watchdog) return watchdog;
   tell_service_manager("READY=1");
   while (!options_->ticks || turns_ < *options_->ticks) {
@@ -117,9 +119,11 @@ Status Daemon::run() {
     }
   }
   tell_service_manager("STOPPING=1");
+  absent = absent_in_words(session_->actuator().places());
   Status closed = session_->close();
   publish(false);
-  return closed;
+  if (!closed) return closed;
+  return options_->once && !absent.empty() ? absent_error(absent) : done();
 }
 
 void Daemon::turn(std::uint64_t due) {
@@ -134,6 +138,7 @@ void Daemon::turn(std::uint64_t due) {
   record_usage(took_s * ms_per_s);
   metrics_.turn(session_->loop().report(), unix_now_s(), took_s, due > 0 ? due - 1 : 0);
   metrics_.see(session_->config(), *sockets_, session_->outbox());
+  metrics_.see(session_->actuator().kubelet());
   // Nobody reads them more often, and a turn may be a few milliseconds.
   constexpr double shortest_pause_s = 1;
   if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);

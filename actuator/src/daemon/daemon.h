@@ -16,7 +16,8 @@ struct RunOptions {
   // Reads the configuration with the command line's overrides on top. Called at the start and at every SIGHUP.
   std::function<Result<Config>()> load;
   bool dry_run = false;                // decide and check, write nothing
-  std::optional<std::uint64_t> ticks;  // stop after so many intervals; --once is 1
+  std::optional<std::uint64_t> ticks;  // stop after so many intervals
+  bool once = false;                   // a look: ticks is 1, and a configured service that is not there is an error
   bool fault_injection = false;        // crash tests only
   std::optional<fs::path> record;      // append every observation and decision here, see record.h
   std::optional<fs::path> stats;       // append the agent's own use of CPU, memory and time here, one JSON line a tick

@@ -12,6 +12,11 @@ namespace {
 
 constexpr double longest_peace_s = 60;  // of wall time: no Retry-After may switch the agent off
 
+bool same_names(const std::vector<Assignment>& a, const std::vector<Assignment>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end(),
+                    [](const Assignment& one, const Assignment& other) { return one.service == other.service; });
+}
+
 }  // namespace
 
 Loop::Loop(const Config& config, Machine& machine, DecisionSource& server, Sensors& sensors, Audit& audit, bool dry_run,
@@ -28,6 +33,10 @@ void Loop::turn(double now_s) {
   report_ = {};
   reconcile();
   const Observation observation = observe(now_s);
+  if (observation.services.empty()) {
+    idle(now_s);
+    return;
+  }
   if (silence_.in_peace(now_s)) {
     endure({AskFailure::Busy, "the server sent Retry-After; the agent waits before its next request", std::nullopt},
            now_s);
@@ -45,8 +54,7 @@ void Loop::turn(double now_s) {
 }
 
 void Loop::reconcile() {
-  if (dry_run_) return;
-  const Status reconciled = machine_->reconcile();
+  const Status reconciled = dry_run_ ? machine_->look() : machine_->reconcile();
   if (!reconciled) report_.count(KernelWork::Reconcile);
   const std::string error = reconciled ? "" : reconciled.error().message;
   if (!error.empty() && error != reconcile_error_) spdlog::warn("reconcile failed: {}", error);
@@ -61,6 +69,35 @@ std::vector<Assignment> Loop::read_back() {
   return {};
 }
 
+void Loop::note_absent() {
+  std::map<std::string, std::string> absent;
+  for (const Place& place : machine_->places()) {
+    std::string& told = notes_[place.service];
+    if (!place.note.empty() && place.note != told) spdlog::warn("service '{}': {}", place.service, place.note);
+    told = place.note;
+    if (place.absent) absent[place.service] = place.why;
+  }
+  for (const auto& [service, why] : absent) {
+    const auto told = absent_.find(service);
+    if (told == absent_.end()) {
+      spdlog::warn("service '{}' is not there: {}; the agent leaves it out until it comes", service, why);
+    } else if (told->second != why) {
+      spdlog::warn("service '{}' is still not there: {}", service, why);
+    }
+    report_.absent.push_back(service);
+  }
+  for (const auto& [service, why] : absent_) {
+    if (!absent.contains(service)) spdlog::info("service '{}' is there", service);
+  }
+  absent_ = std::move(absent);
+}
+
+void Loop::idle(double now_s) {
+  spdlog::debug("no configured service is there, so the agent asks for no decision");
+  (void)silence_.answered(now_s);
+  memory_.outcome.reset();
+}
+
 Observation Loop::observe(double now_s) {
   Observation observation;
   observation.node = config_->node;
@@ -73,8 +110,11 @@ Observation Loop::observe(double now_s) {
   memory_.last_turn_s = now_s;
   observation.policy = config_->policy;
   observation.platform = machine_->platform();
+  note_absent();
   observation.assignments = read_back();
-  if (memory_.partition && observation.assignments != memory_.applied) {
+  if (!same_names(observation.assignments, memory_.applied)) {
+    memory_.partition.reset();  // it divides the node among others than those who are there now
+  } else if (memory_.partition && observation.assignments != memory_.applied) {
     // The server must not build on an allocation that is no longer there.
     spdlog::warn("another program changed the allocation: {}",
                  fmt::join(changes_in_words(memory_.applied, observation.assignments), ", "));
@@ -86,8 +126,9 @@ Observation Loop::observe(double now_s) {
   observation.policy_state = memory_.policy_state;
   observation.missing = machine_->missing();
   const Interval interval{observation.seq, now_s, observation.interval_s};
-  observation.services = sensors_->read(interval, observation.assignments, observation.missing);
+  observation.services = sensors_->read(interval, observation.assignments, machine_->places(), observation.missing);
   note_missing(observation.missing);
+  for (const auto& [service, why] : absent_) observation.missing["service." + service] = why;
   for (const std::string& excess :
        bandwidth_watch_.look(observation.platform, observation.assignments, observation.services)) {
     spdlog::warn("{}", excess);
@@ -141,7 +182,7 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
 void Loop::record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
                   const std::vector<Assignment>& after, double now_s) {
   if (dry_run_) return;
-  const Status recorded = audit_->record(now_s, decision, outcome, before, after);
+  const Status recorded = audit_->record(now_s, decision, outcome, before, after, report_.absent);
   if (!recorded) spdlog::warn("the audit log cannot be written: {}", recorded.error().message);
 }
 

@@ -48,6 +48,9 @@ class Loop {
  private:
   void reconcile();
   Observation observe(double now_s);
+  void note_absent();
+  // Nobody is there: nothing to ask for. Counts as an answer, so that the silence of the server begins anew.
+  void idle(double now_s);
   void note_missing(const std::map<std::string, std::string>& missing);
   Answer ask(const Observation& observation);
   void obey(const Decision& decision, const std::vector<Assignment>& before, double now_s);
@@ -68,6 +71,8 @@ class Loop {
   Silence silence_;
   Memory memory_;
   std::map<std::string, std::string> missing_;  // as told last
+  std::map<std::string, std::string> absent_;   // service -> why, as told last
+  std::map<std::string, std::string> notes_;    // service -> note, as told last
   std::vector<Assignment> assignments_;
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last

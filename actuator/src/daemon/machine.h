@@ -21,8 +21,10 @@ class Machine {
   // The meaning of each is written at the Actuator's function of the same name.
   [[nodiscard]] virtual const Platform& platform() const = 0;
   [[nodiscard]] virtual const std::map<std::string, std::string>& missing() const = 0;
+  [[nodiscard]] virtual const std::vector<Place>& places() const = 0;
   virtual Result<std::vector<Assignment>> read() = 0;
   virtual Outcome apply(const Decision& decision, bool dry_run) = 0;
+  virtual Status look() = 0;
   virtual Status reconcile() = 0;
   virtual Status restore() = 0;
   [[nodiscard]] virtual Decision even_decision() const = 0;
@@ -33,8 +35,10 @@ class ActuatorMachine : public Machine {
   explicit ActuatorMachine(Actuator& actuator) : actuator_(&actuator) {}
   [[nodiscard]] const Platform& platform() const override { return actuator_->platform(); }
   [[nodiscard]] const std::map<std::string, std::string>& missing() const override { return actuator_->missing(); }
+  [[nodiscard]] const std::vector<Place>& places() const override { return actuator_->places(); }
   Result<std::vector<Assignment>> read() override { return actuator_->read(); }
   Outcome apply(const Decision& decision, bool dry_run) override { return actuator_->apply(decision, dry_run); }
+  Status look() override { return actuator_->look(); }
   Status reconcile() override { return actuator_->reconcile(); }
   Status restore() override { return actuator_->restore(); }
   [[nodiscard]] Decision even_decision() const override { return actuator_->even_decision(); }

@@ -84,7 +84,7 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
 
 void Session::turn() {
   loop_.turn(clock_.now_s());
-  if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments());
+  if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments(), actuator_.places());
   if (outbox_) outbox_->courier().send_due(monotonic_s());
 }
 

@@ -17,6 +17,13 @@ bool is_name(std::string_view text) {
   return std::all_of(text.begin(), text.end(), [](char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; });
 }
 
+bool is_name_in_dns(std::string_view text) {
+  const auto in_dns = [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || c == '-' || c == '.'; };
+  constexpr std::size_t longest = 253;
+  return !text.empty() && text.size() <= longest && is_alnum(text.front()) && is_alnum(text.back()) &&
+         std::all_of(text.begin(), text.end(), in_dns);
+}
+
 bool is_cpu_list(std::string_view text) {
   const auto cpus = parse_cpulist(text);
   return cpus && !cpus->empty();

@@ -7,6 +7,8 @@ namespace osml {
 
 // Letters, digits, '_', '.', '-', at most 63, the first one a letter or digit: names of nodes and services.
 bool is_name(std::string_view text);
+// Lower-case letters, digits, '-' and '.', as names in DNS and in Kubernetes are; at most 253.
+bool is_name_in_dns(std::string_view text);
 // A kernel CPU list that names at least one CPU: "0-3,8". Ascending ranges, ids below 8192.
 bool is_cpu_list(std::string_view text);
 // 1 to 16 lower-case hexadecimal digits, without 0x.

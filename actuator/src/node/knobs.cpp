@@ -4,7 +4,6 @@
 #include "cpu/affinity.h"
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
-#include "cpu/members.h"
 #include "resctrl/group.h"
 #include "resctrl/knobs.h"
 
@@ -52,17 +51,6 @@ std::unique_ptr<Knob> make_cgroup1_knob(const KnobName& name, const Roots& roots
     default:
       return nullptr;
   }
-}
-
-// An error is not absence: the service may be there, and nothing of it can be set.
-Result<bool> is_absent(const Roots& roots, const Match& match) {
-  if (!match.cgroup) return false;
-  auto directory = find_cgroup2(roots, *match.cgroup);
-  for (const char* controller : {"cpuset", "cpu"}) {
-    if (directory && directory->empty()) directory = find_cgroup1(roots, controller, *match.cgroup);
-  }
-  if (!directory) return directory.error();
-  return directory->empty();
 }
 
 // The first backend that works; the reasons of those before it are kept where none does.
@@ -113,16 +101,13 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   return nullptr;
 }
 
-KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const Result<resctrl::Info>& resctrl) {
-  const auto absent = is_absent(config.roots, service.match);
-  const auto inode = service.match.cgroup ? cgroup_inode(config.roots, *service.match.cgroup)
-                                          : Result<std::optional<std::uint64_t>>(std::nullopt);
+KnobSet choose_knobs(const Place& place, const Config& config, const Result<resctrl::Info>& resctrl) {
   KnobSet set;
-  set.service = service.spec.name;
-  set.match = service.match;
-  set.absent = absent && *absent;
-  set.looked_at = absent && inode;
-  if (inode) set.cgroup_inode = *inode;
+  set.service = place.service;
+  set.match = place.match;
+  set.absent = place.absent;
+  set.looked_at = place.looked_at;
+  set.cgroup_inode = place.cgroup_inode;
   const std::optional<resctrl::Info> info = resctrl ? std::optional(*resctrl) : std::nullopt;
   if (info) {
     for (const Aspect aspect : {Aspect::Group, Aspect::Ways, Aspect::Tasks}) {
@@ -133,9 +118,8 @@ KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const R
   } else {
     set.missing[Aspect::Ways] = set.missing[Aspect::Mba] = resctrl.error().message;
   }
-  if (!absent || set.absent) {
-    const std::string why = absent ? "cgroup " + *service.match.cgroup + " does not exist" : absent.error().message;
-    set.missing[Aspect::Cpus] = set.missing[Aspect::Quota] = set.missing[Aspect::Weight] = why;
+  if (set.absent || !set.looked_at) {
+    set.missing[Aspect::Cpus] = set.missing[Aspect::Quota] = set.missing[Aspect::Weight] = place.why;
     return set;
   }
   const bool automatic = config.cpu.backend == "auto";

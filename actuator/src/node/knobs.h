@@ -10,6 +10,7 @@
 
 #include "base/knob.h"
 #include "config/config.h"
+#include "locate/place.h"
 #include "resctrl/info.h"
 
 namespace osml {
@@ -29,7 +30,7 @@ bool same_knob(const KnobName& a, const KnobName& b);
 struct KnobSet {
   std::string service;
   Match match;
-  bool absent = false;    // its cgroup does not exist: nothing to set until it is there
+  bool absent = false;    // see Place
   bool looked_at = true;  // false: nobody can tell whether it exists
   std::optional<std::uint64_t> cgroup_inode;
   std::map<Aspect, std::unique_ptr<Knob>> knobs;
@@ -42,7 +43,7 @@ struct KnobSet {
 // Builds the knob that the name says, whether or not it works now. nullptr where there is no such knob.
 std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const std::optional<resctrl::Info>& info);
 
-// The knobs of a service; `resctrl` is the machine's, or why it has none.
-KnobSet choose_knobs(const ServiceConfig& service, const Config& config, const Result<resctrl::Info>& resctrl);
+// The knobs of a service where it is now; `resctrl` is the machine's, or why it has none.
+KnobSet choose_knobs(const Place& place, const Config& config, const Result<resctrl::Info>& resctrl);
 
 }  // namespace osml

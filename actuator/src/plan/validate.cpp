@@ -198,7 +198,7 @@ const ServiceConfig* find_service(const Config& config, const std::string& name)
   return found == config.services.end() ? nullptr : &*found;
 }
 
-Refusal check_names(const Decision& decision, const Config& config) {
+Refusal check_names(const Decision& decision, const Config& config, const std::set<std::string>& excused) {
   if (decision.node != config.node)
     return "the decision is for node '" + decision.node + "', but this node is '" + config.node + "'";
   std::set<std::string> named;
@@ -212,7 +212,7 @@ Refusal check_names(const Decision& decision, const Config& config) {
       return "service '" + assignment.service + "' has two assignments, expected one";
   }
   for (const ServiceConfig& service : config.services) {
-    if (!named.contains(service.spec.name)) {
+    if (!named.contains(service.spec.name) && !excused.contains(service.spec.name)) {
       return "service '" + service.spec.name + "' has no assignment; a decision needs one for each service of the node";
     }
   }
@@ -264,8 +264,8 @@ Refusal check_shares(const Decision& decision) {
 }  // namespace
 
 std::optional<std::string> refusal(const Decision& decision, const Config& config, const Platform& platform,
-                                   const std::vector<KnobSet>& knobs) {
-  if (Refusal refused = check_names(decision, config)) return refused;
+                                   const std::vector<KnobSet>& knobs, const std::set<std::string>& excused) {
+  if (Refusal refused = check_names(decision, config, excused)) return refused;
   if (Refusal refused = check_partition(decision.partition, config, platform)) return refused;
   for (const Assignment& assignment : decision.assignments) {
     const auto set = std::find_if(knobs.begin(), knobs.end(),

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -12,7 +13,8 @@
 namespace osml {
 
 // One sentence that names the service, the field, the value and what was expected; nothing where the decision is fine.
+// `excused`: services that the decision need not name, since they were not there when it was asked for.
 std::optional<std::string> refusal(const Decision& decision, const Config& config, const Platform& platform,
-                                   const std::vector<KnobSet>& knobs);
+                                   const std::vector<KnobSet>& knobs, const std::set<std::string>& excused = {});
 
 }  // namespace osml

@@ -63,10 +63,11 @@ std::string word(const json& value) {
 Audit::Audit(const fs::path& state_dir) : file_(state_dir / "audit.jsonl", max_bytes) {}
 
 Status Audit::record(double node_time_s, const Decision& decision, const Outcome& outcome,
-                     const std::vector<Assignment>& before, const std::vector<Assignment>& after) {
+                     const std::vector<Assignment>& before, const std::vector<Assignment>& after,
+                     const std::vector<std::string>& absent) {
   // Also a refusal: it would push out what was really done.
   const bool nothing_done = outcome.status == OutcomeStatus::Unchanged || outcome.status == OutcomeStatus::Refused;
-  const std::string what = nothing_done ? text_of(outcome.status) + outcome.message : "";
+  const std::string what = nothing_done ? text_of(outcome.status) + outcome.message + json(absent).dump() : "";
   if (nothing_done && what == nothing_) return done();
   nothing_ = what;
   const json line = {{"time", utc_now()},
@@ -76,6 +77,7 @@ Status Audit::record(double node_time_s, const Decision& decision, const Outcome
                      {key::status, text_of(outcome.status)},
                      {key::message, outcome.message},
                      {key::duration_ms, outcome.duration_ms ? json(*outcome.duration_ms) : json(nullptr)},
+                     {"absent", absent},
                      {"changes", changes_between(before, after)},
                      {key::reasons, decision.reasons}};
   return file_.append(line.dump(-1, ' ', false, json::error_handler_t::replace));

@@ -15,11 +15,13 @@ class Audit {
  public:
   explicit Audit(const fs::path& state_dir);
 
-  // One line {"time","node_time_s","seq","policy","status","message","duration_ms","changes","reasons"}; changes are
-  // what differs between `before` and `after`, as read back. A run of outcomes `unchanged`, or of one
+  // One line {"time","node_time_s","seq","policy","status","message","duration_ms","absent","changes",
+  // "reasons"}; changes are what differs between `before` and `after`, as read back; `absent` are services that are not
+  // there. A run of outcomes `unchanged`, or of one
   // refusal, is one line, its first.
   Status record(double node_time_s, const Decision& decision, const Outcome& outcome,
-                const std::vector<Assignment>& before, const std::vector<Assignment>& after);
+                const std::vector<Assignment>& before, const std::vector<Assignment>& after,
+                const std::vector<std::string>& absent = {});
 
  private:
   JsonLines file_;

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/number.h"
 #include "base/units.h"
 #include "report/self_usage.h"
@@ -87,7 +89,8 @@ void AgentMetrics::turn(const TurnReport& report, double unix_s, double took_s, 
 }
 
 void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, const ExperienceOutbox* outbox) {
-  services_ = config.services.size();
+  services_.clear();
+  for (const ServiceConfig& service : config.services) services_.push_back(service.spec.name);
   waiting_ = outbox == nullptr ? 0 : outbox->buffer().size();
   if (outbox != nullptr) {
     sent_.see(outbox->courier().sent());
@@ -104,6 +107,13 @@ void AgentMetrics::see(const Config& config, const TelemetrySockets& sockets, co
   }
 }
 
+void AgentMetrics::see(const PodFinder::Calls* calls) {
+  kubelet_up_ = calls != nullptr && calls->up;
+  if (calls == nullptr) return;
+  kubelet_good_.see(calls->good);
+  kubelet_failed_.see(calls->failed);
+}
+
 std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) const {
   Writer out(node);
   out.family("info", "gauge", "Version of the agent in the label version; the value is 1.")
@@ -111,7 +121,17 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("up", "1 while the agent runs, 0 after an orderly stop.", up ? 1 : 0);
   out.gauge("dry_run", "1 if the agent only reports what it would change.", dry_run ? 1 : 0);
   out.gauge("start_time_seconds", "Start time of the agent, Unix time.", start_unix_s_);
-  out.gauge("services", "Configured services.", number(services_));
+  out.gauge("services", "Configured services.", number(services_.size()));
+  out.family("service_absent", "gauge", "1 if the service is not there: no cgroup, no process.");
+  for (const std::string& service : services_) {
+    const bool absent = std::find(last_.absent.begin(), last_.absent.end(), service) != last_.absent.end();
+    out.sample(absent ? 1 : 0, label("service", service));
+  }
+  out.gauge("kubelet_up", "1 if the last request to the kubelet succeeded; 0 if it failed, or no service is a pod.",
+            kubelet_up_ ? 1 : 0);
+  out.family("kubelet_requests_total", "counter", "Requests to the kubelet for its pods.")
+      .sample(number(kubelet_good_.total()), label("status", "good"))
+      .sample(number(kubelet_failed_.total()), label("status", "failed"));
   out.counter("turns_total", "Completed control intervals.", number(turns_));
   out.counter("turns_skipped_total", "Control intervals that were skipped because the previous one took too long.",
               number(skipped_));

@@ -9,9 +9,11 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <vector>
 
 #include "config/config.h"
 #include "experience/outbox.h"
+#include "locate/pod_finder.h"
 #include "report/turn_report.h"
 #include "telemetry/telemetry_socket.h"
 
@@ -38,6 +40,8 @@ class AgentMetrics {
   // After every turn. `unix_s`: wall clock; `skipped`: turns that came too late for this one.
   void turn(const TurnReport& report, double unix_s, double took_s, std::uint64_t skipped);
   void reloaded(bool taken) { ++(taken ? reloads_taken_ : reloads_refused_); }
+  // `calls`: of the kubelet; none where no service is a pod.
+  void see(const PodFinder::Calls* calls);
   // What others count. No outbox: no experiences are sent at the moment.
   void see(const Config& config, const TelemetrySockets& sockets, const ExperienceOutbox* outbox);
   // Prometheus' text format. `up` is false in the last text of an agent that stops in order.
@@ -64,9 +68,11 @@ class AgentMetrics {
   std::uint64_t reloads_taken_ = 0;
   std::uint64_t reloads_refused_ = 0;
   TurnReport last_;
-  std::size_t services_ = 0;
+  std::vector<std::string> services_;
   Growth sent_, dropped_, refused_;
   std::size_t waiting_ = 0;
+  Growth kubelet_good_, kubelet_failed_;
+  bool kubelet_up_ = false;
   std::map<std::string, Datagrams> datagrams_;  // by service
 };
 

@@ -26,6 +26,7 @@ struct TurnReport {
   bool infeasible = false;                      // the policy says that this node can't satisfy its services
   std::optional<double> server_ms;              // wall time of the question
   std::vector<std::string> missing;             // keys of Observation.missing
+  std::vector<std::string> absent;              // services that are not there
 
   void count(KernelWork work) { ++kernel.at(static_cast<std::size_t>(work)); }
 };

@@ -75,7 +75,7 @@ std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) c
 }
 
 Sensors::Watched Sensors::watch(const ServiceConfig& service) {
-  Watched watched{&service, UsageSensor(config_->roots, service.match), {}, nullptr, nullptr, nullptr};
+  Watched watched{&service, service.match, {}, UsageSensor(config_->roots, service.match), {}, nullptr, nullptr, {}};
   const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
@@ -90,7 +90,7 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
 
 void Sensors::read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing) {
   if (!watched.perf) return;
-  auto tids = member_tids(config_->roots, watched.config->match);
+  auto tids = member_tids(config_->roots, watched.match);
   const Status read = watched.perf->read(tids ? *tids : std::vector<pid_t>{}, service.counters);
   if (!read) missing["perf_events." + service.name] = read.error().message;
 }
@@ -128,12 +128,26 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   }
 }
 
+void Sensors::follow(Watched& watched, const Place& place) const {
+  if (watched.match == place.match && watched.cgroup_inode == place.cgroup_inode) return;
+  const bool elsewhere = watched.match != place.match || watched.cgroup_inode;
+  watched.match = place.match;
+  watched.cgroup_inode = place.cgroup_inode;
+  if (!elsewhere) return;
+  watched.usage = UsageSensor(config_->roots, place.match);
+  if (watched.perf) watched.perf = std::make_unique<PerfCounters>(hardware_events());
+}
+
 std::vector<Service> Sensors::read(const Interval& interval, const std::vector<Assignment>& assignments,
-                                   std::map<std::string, std::string>& missing) {
+                                   const std::vector<Place>& places, std::map<std::string, std::string>& missing) {
   missing.insert(missing_here_.begin(), missing_here_.end());
   std::vector<Service> services;
   services.reserve(watched_.size());
   for (Watched& watched : watched_) {
+    if (const Place* place = place_of(places, watched.config->spec.name)) {
+      if (place->absent) continue;
+      follow(watched, *place);
+    }
     Service& service = services.emplace_back(watched.config->spec);
     service.counters.frequency_ghz = frequency(service.name, assignments, interval);
     measure(watched, interval, service, missing);

@@ -11,6 +11,7 @@
 #include "base/cpuset.h"
 #include "config/config.h"
 #include "domain/types.h"
+#include "locate/place.h"
 #include "sense/cache_monitor.h"
 #include "sense/frequency.h"
 #include "sense/perf_counters.h"
@@ -32,14 +33,17 @@ class Sensors {
   // `sockets`, which outlives the sensors too, has those of the latencies that are sent; none: they are missing.
   Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets = nullptr);
 
-  // The configured services with what was measured of them. `assignments` as read back (their CPUs have a frequency).
-  // Reasons go into `missing`, keyed "latency.moses", "perf_events", "frequency", ...
+  // The services that are there with what was measured of them; one that `places` does not name is where the
+  // configuration says. `assignments` as read back (their CPUs have a frequency). Reasons go into `missing`, keyed
+  // "latency.moses", "perf_events", "frequency", ...
   std::vector<Service> read(const Interval& interval, const std::vector<Assignment>& assignments,
-                            std::map<std::string, std::string>& missing);
+                            const std::vector<Place>& places, std::map<std::string, std::string>& missing);
 
  private:
   struct Watched {
     const ServiceConfig* config;
+    Match match;
+    std::optional<std::uint64_t> cgroup_inode;
     UsageSensor usage;
     CacheMonitor cache;
     std::unique_ptr<LatencySensor> latency;   // none for most best-effort jobs
@@ -50,6 +54,8 @@ class Sensors {
   std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);
   [[nodiscard]] std::unique_ptr<LatencySensor> datagrams(const LatencySource& source) const;
   Watched watch(const ServiceConfig& service);
+  // Counters of another cgroup or process start anew.
+  void follow(Watched& watched, const Place& place) const;
   void probe_machine();
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);

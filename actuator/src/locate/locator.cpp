@@ -1,0 +1,141 @@
+#include "locate/locator.h"
+
+#include <algorithm>
+
+#include "cpu/members.h"
+#include "locate/cgroup_search.h"
+
+namespace osml {
+
+namespace {
+
+std::string listed(const std::vector<int>& pids) {
+  std::string text;
+  for (const int pid : pids) text += (text.empty() ? "" : ", ") + std::to_string(pid);
+  return text;
+}
+
+std::string found_by(const Match& match) {
+  if (match.systemd) return "systemd " + *match.systemd;
+  if (match.docker) return "docker " + *match.docker;
+  return words_of(*match.pod);
+}
+
+void look_at_cgroup(const Roots& roots, Place& place) {
+  const auto directory = member_directory(roots, *place.match.cgroup);
+  const auto inode = cgroup_inode(roots, *place.match.cgroup);
+  place.looked_at = directory.ok() && inode.ok();
+  if (!directory) place.why = directory.error().message;
+  if (directory && !inode) place.why = inode.error().message;
+  if (inode) place.cgroup_inode = *inode;
+  place.absent = directory && directory->empty();
+  if (place.absent) place.why = "cgroup " + *place.match.cgroup + " does not exist";
+}
+
+void look_at_processes(const Roots& roots, Place& place) {
+  const auto pids = member_pids(roots, place.match);
+  place.absent = pids && pids->empty();  // a pid file that is refused is a mistake, which the sensors report
+  if (!place.absent) return;
+  if (!place.match.pid_file) {
+    place.why = "there is no process " + listed(place.match.pids);
+  } else {
+    const bool there = osml::exists(*place.match.pid_file);
+    place.why = there ? "the process that pid_file " + place.match.pid_file->string() + " names does not exist"
+                      : "pid_file " + place.match.pid_file->string() + " does not exist";
+  }
+}
+
+bool is_within(const std::string& path, const std::string& other) { return (path + "/").starts_with(other + "/"); }
+
+// Two services would set the same cgroup, or one would set that of the other along with its own. What the operator
+// wrote as a path is the operator's to know; what was found is not.
+void refuse_overlaps(std::vector<Place>& places) {
+  for (auto place = places.begin(); place != places.end(); ++place) {
+    if (place->absent || !place->match.cgroup) continue;
+    const std::string& path = *place->match.cgroup;
+    const auto first = std::find_if(places.begin(), place, [&](const Place& other) {
+      if (other.absent || !other.match.cgroup) return false;
+      const bool named = !place->match.found_by.empty() || !other.match.found_by.empty();
+      return named && (is_within(path, *other.match.cgroup) || is_within(*other.match.cgroup, path));
+    });
+    if (first == place) continue;
+    place->absent = true;
+    place->why = "its cgroup " + path + " is " + (path == *first->match.cgroup ? "also that" : "not apart from that") +
+                 " of service '" + first->service + "', which stands before it; expected a cgroup for each service";
+  }
+}
+
+}  // namespace
+
+bool is_found_by_name(const Match& match) { return match.systemd || match.docker || match.pod; }
+
+Locator::Locator(const Config& config, PodSource* pods)
+    : config_(&config),
+      has_pods_(std::any_of(config.services.begin(), config.services.end(),
+                            [](const ServiceConfig& service) { return service.match.pod.has_value(); })),
+      pods_(config, pods) {}
+
+void Locator::remember(const std::string& service, const Match& match) {
+  if (!match.cgroup || match.found_by.empty()) return;
+  for (const ServiceConfig& one : config_->services) {
+    if (one.spec.name != service || !is_found_by_name(one.match) || found_by(one.match) != match.found_by) continue;
+    last_[service] = *match.cgroup;
+    if (one.match.pod) pods_.remember(service, *match.cgroup);
+  }
+}
+
+Finding Locator::find_unit_of(const ServiceConfig& service) {
+  const std::string& unit = *service.match.systemd;
+  const auto last = last_.find(service.spec.name);
+  if (last != last_.end()) {
+    const auto directory = member_directory(config_->roots, last->second);
+    if (!directory || !directory->empty()) return {last->second, "", ""};
+  }
+  std::string path = find_unit(config_->roots, unit);
+  if (path.empty()) return {"", "unit " + unit + " of systemd has no cgroup, so it does not run", ""};
+  return {path, "", ""};
+}
+
+Finding Locator::find(const ServiceConfig& service) {
+  if (service.match.systemd) return find_unit_of(service);
+  if (service.match.docker) return docker_.find(config_->roots, *service.match.docker);
+  return pods_.find(service.spec.name, *service.match.pod);
+}
+
+// An absent service keeps the cgroup that it had last, so that what was set there can be put back.
+void Locator::find_cgroup(const ServiceConfig& service, Place& place) {
+  const Finding found = find(service);
+  place.match = Match{};
+  place.match.found_by = found_by(service.match);
+  place.note = found.note;
+  std::string& last = last_[place.service];
+  if (!found.path.empty()) last = found.path;
+  if (!last.empty()) place.match.cgroup = last;
+  if (!found.path.empty()) {
+    look_at_cgroup(config_->roots, place);
+  } else {
+    place.absent = true;
+    place.why = found.why;
+  }
+}
+
+std::vector<Place> Locator::look(double now_s) {
+  if (has_pods_) pods_.look(now_s);
+  std::vector<Place> places;
+  for (const ServiceConfig& service : config_->services) {
+    Place& place = places.emplace_back();
+    place.service = service.spec.name;
+    place.match = service.match;
+    if (is_found_by_name(service.match)) {
+      find_cgroup(service, place);
+    } else if (place.match.cgroup) {
+      look_at_cgroup(config_->roots, place);
+    } else {
+      look_at_processes(config_->roots, place);
+    }
+  }
+  refuse_overlaps(places);
+  return places;
+}
+
+}  // namespace osml

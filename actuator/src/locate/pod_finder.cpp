@@ -1,0 +1,175 @@
+#include "locate/pod_finder.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+
+#include "base/cpuset.h"
+#include "base/printable.h"
+#include "cpu/members.h"
+
+namespace osml {
+
+namespace {
+
+constexpr std::size_t longest_sentence = 400;
+
+// What a pod says of itself goes into the log: on one line, and not much of it.
+std::string shown(const std::string& text) { return printable(text, longest_sentence); }
+
+bool is_there(const Roots& roots, const std::string& path) {
+  const auto directory = member_directory(roots, path);
+  return !directory || !directory->empty();  // what cannot be looked at has not gone
+}
+
+// CPUs that a cgroup was given; none where it was given none of its own.
+std::optional<CpuSet> given_cpus(const Roots& roots, const std::string& path) {
+  for (const fs::path& directory : {cgroup2_directory(roots, path), cgroup1_directory(roots, "cpuset", path)}) {
+    if (directory.empty()) continue;
+    const auto text = read_text(directory / "cpuset.cpus");
+    const auto cpus = text ? parse_cpulist(*text) : Result<CpuSet>(text.error());
+    if (cpus) return *cpus;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+PodFinder::PodFinder(const Config& config, PodSource* source)
+    : config_(&config), own_(source == nullptr ? std::make_unique<Kubelet>(config.kubelet) : nullptr), source_(source) {
+  if (source_ == nullptr) source_ = own_.get();
+}
+
+bool PodFinder::forget_gone() {
+  return std::erase_if(known_, [this](const auto& known) { return !is_there(config_->roots, known.second.path); }) > 0;
+}
+
+void PodFinder::look(double now_s) {
+  std::vector<PodDirectory> now = pod_directories(config_->roots);
+  const bool changed = now != directories_;
+  directories_ = std::move(now);
+  const bool gone = forget_gone();
+  if (changed || gone) pace_.changed(now_s);
+  if (pace_.due(now_s)) ask(now_s);
+  all_found_ = true;  // until find() says otherwise
+}
+
+void PodFinder::ask(double now_s) {
+  auto pods = source_->pods();
+  calls_.up = pods.ok();
+  ++(pods ? calls_.good : calls_.failed);
+  const std::string error = pods ? "" : pods.error().message;
+  if (!error.empty() && error_.empty()) {
+    spdlog::warn("the kubelet does not tell its pods; those that are known stay managed: {}", shown(error));
+  } else if (error.empty() && !error_.empty()) {
+    spdlog::info("the kubelet tells its pods again");
+  }
+  error_ = error;
+  if (!pods) {
+    pace_.failed(now_s);
+    return;
+  }
+  pace_.answered(now_s, heard_ && all_found_);
+  heard_ = true;
+  pods_ = std::move(*pods);
+}
+
+std::string PodFinder::directory_of(const Pod& pod) const {
+  const auto named = [this](const std::string& uid) {
+    const auto found =
+        std::find_if(directories_.begin(), directories_.end(), [&](const PodDirectory& one) { return one.uid == uid; });
+    return found == directories_.end() ? std::string() : found->path;
+  };
+  if (std::string own = named(pod.uid); !own.empty()) return own;
+  const bool is_anothers = std::any_of(
+      pods_.begin(), pods_.end(), [&](const Pod& other) { return other.uid == pod.config_hash && &other != &pod; });
+  return pod.config_hash.empty() || is_anothers ? std::string() : named(pod.config_hash);
+}
+
+Finding PodFinder::unheard(const std::string& service, const PodMatch& match) {
+  const auto known = known_.find(service);
+  if (known != known_.end()) return {known->second.path, "", ""};
+  all_found_ = false;
+  return {"", "the kubelet has not told its pods yet, so nobody knows where " + words_of(match) + " is", ""};
+}
+
+Finding PodFinder::find(const std::string& service, const PodMatch& match) {
+  if (!heard_) return unheard(service, match);
+  std::vector<const Pod*> there;
+  for (const Pod& pod : pods_) {
+    if (!pod.over && matches(pod, match) && !directory_of(pod).empty()) there.push_back(&pod);
+  }
+  const bool one_stays = std::any_of(there.begin(), there.end(), [](const Pod* pod) { return !pod->deleting; });
+  if (one_stays) std::erase_if(there, [](const Pod* pod) { return pod->deleting; });
+  if (there.empty()) {
+    all_found_ = false;
+    return {"", words_of(match) + " does not run on this node", ""};
+  }
+  const Pod* chosen = there.front();
+  std::string note;
+  if (there.size() > 1) {
+    const std::string both = shown(there[0]->full_name() + " and " + there[1]->full_name());
+    const auto known = known_.find(service);
+    const auto same = std::find_if(there.begin(), there.end(), [&](const Pod* pod) {
+      if (known == known_.end()) return false;
+      return known->second.remembered ? known->second.path.starts_with(directory_of(*pod))
+                                      : known->second.uid == pod->uid;
+    });
+    if (same == there.end()) {
+      return {"",
+              std::to_string(there.size()) + " pods match, such as " + both + "; expected one, make match.pod narrower",
+              ""};
+    }
+    chosen = *same;
+    note = std::to_string(there.size()) + " pods match, such as " + both + "; the agent stays with " +
+           shown(chosen->full_name());
+  }
+  Finding found = find_in(*chosen, service, match);
+  if (!found.path.empty()) found.note = note;
+  return found;
+}
+
+Finding PodFinder::find_in(const Pod& pod, const std::string& service, const PodMatch& match) {
+  const std::string who = "pod " + shown(pod.full_name());
+  std::string path = directory_of(pod);
+  if (!match.container.empty()) {
+    const PodContainer* container = pod.find(match.container);
+    if (container == nullptr) return {"", who + " has no container '" + match.container + "'", ""};
+    const std::string inside =
+        container->id.empty() ? std::string() : find_container(config_->roots, path, container->id);
+    if (inside.empty()) {
+      all_found_ = false;
+      return {"", "container '" + match.container + "' of " + who + " does not run", ""};
+    }
+    path = inside;
+  }
+  Known& known = known_[service];
+  // Judged once, when the kubelet alone has set something: later the CPUs are those that the agent has given.
+  const bool new_here = known.path != path;
+  if (new_here) known = {path, pod.uid, has_own_cpus(pod, directory_of(pod), match), false};
+  known.uid = pod.uid;
+  known.remembered = false;
+  if (known.has_own_cpus && config_->kubelet.guaranteed == Guaranteed::Leave) {
+    return {"",
+            who +
+                " has CPUs of its own from the kubelet's CPU manager, so the agent leaves it alone; "
+                "set kubelet.guaranteed to take to manage it",
+            ""};
+  }
+  return {path, "", ""};
+}
+
+// The kubelet's static CPU manager gives them to containers of Guaranteed pods that ask for whole CPUs. Without it
+// these have the CPUs of all others.
+bool PodFinder::has_own_cpus(const Pod& pod, const std::string& directory, const PodMatch& match) const {
+  if (!pod.guaranteed) return false;
+  return std::any_of(pod.containers.begin(), pod.containers.end(), [&](const PodContainer& container) {
+    const bool meant = match.container.empty() || match.container == container.name;
+    if (!meant || container.whole_cpus == 0 || container.id.empty()) return false;
+    const std::string path = find_container(config_->roots, directory, container.id);
+    const auto cpus = path.empty() ? std::nullopt : given_cpus(config_->roots, path);
+    return !cpus || cpus->size() == container.whole_cpus;
+  });
+}
+
+}  // namespace osml

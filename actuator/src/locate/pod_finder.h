@@ -1,0 +1,70 @@
+// Services that are pods: which of the kubelet's pods each is, and where its cgroup is. The kubelet's word is confirmed
+// in the cgroup tree; while the kubelet is away, what is known stays as long as its cgroup does.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "locate/ask_pace.h"
+#include "locate/cgroup_search.h"
+#include "locate/kubelet.h"
+
+namespace osml {
+
+// Found: path; else why not, one sentence.
+struct Finding {
+  std::string path;
+  std::string why;
+  std::string note;  // something that the operator should know though it was found
+};
+
+class PodFinder {
+ public:
+  // `config` must outlive this. `source`: null = the kubelet of the configuration.
+  PodFinder(const Config& config, PodSource* source);
+
+  // Before the first find() of an interval, where a service is a pod. Node time.
+  void look(double now_s);
+  Finding find(const std::string& service, const PodMatch& match);
+  // What an agent before this one knew.
+  void remember(const std::string& service, const std::string& path) { known_[service] = {path, "", false, true}; }
+
+  struct Calls {
+    bool up = false;  // the last one
+    std::uint64_t good = 0, failed = 0;
+  };
+  [[nodiscard]] const Calls& calls() const { return calls_; }
+
+ private:
+  struct Known {
+    std::string path;
+    std::string uid;
+    bool has_own_cpus = false;
+    bool remembered = false;  // not heard of from the kubelet yet
+  };
+  void ask(double now_s);
+  // Forgets those whose cgroup has gone; true where there were any.
+  bool forget_gone();
+  [[nodiscard]] std::string directory_of(const Pod& pod) const;
+  Finding find_in(const Pod& pod, const std::string& service, const PodMatch& match);
+  Finding unheard(const std::string& service, const PodMatch& match);
+  [[nodiscard]] bool has_own_cpus(const Pod& pod, const std::string& directory, const PodMatch& match) const;
+
+  const Config* config_;
+  std::unique_ptr<PodSource> own_;
+  PodSource* source_;
+  AskPace pace_;
+  Calls calls_;
+  std::string error_;  // as told last
+  bool heard_ = false;
+  bool all_found_ = false;
+  std::vector<Pod> pods_;
+  std::vector<PodDirectory> directories_;
+  std::map<std::string, Known> known_;  // by service
+};
+
+}  // namespace osml

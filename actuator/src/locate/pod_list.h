@@ -1,0 +1,44 @@
+// The kubelet's list of its pods (v1 PodList), reduced to what finds their cgroups. Names, labels and annotations are
+// whatever somebody gave a pod: they are compared and shown, never a part of a path.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "config/config.h"
+
+namespace osml {
+
+struct PodContainer {
+  std::string name;
+  std::string id;           // hexadecimal digits; empty while it does not run
+  unsigned whole_cpus = 0;  // requested; 0 where it asks for none or for a part
+};
+
+struct Pod {
+  std::string name_space, name;
+  std::string uid;
+  std::string
+      config_hash;  // of a static pod, whose cgroup has it in place of the uid; whoever makes a pod can claim one
+  std::map<std::string, std::string> labels;
+  bool guaranteed = false;
+  bool over = false;      // succeeded or failed: nothing runs any more
+  bool deleting = false;  // somebody deleted it; it may still serve
+  std::vector<PodContainer> containers;
+
+  [[nodiscard]] std::string full_name() const { return name_space + "/" + name; }
+  [[nodiscard]] const PodContainer* find(const std::string& container) const;
+};
+
+inline constexpr std::size_t most_pods = 2048;
+
+// A pod that makes no sense is left out. The error: this is no list of pods.
+Result<std::vector<Pod>> parse_pods(std::string_view text);
+bool matches(const Pod& pod, const PodMatch& match);
+// "pod search/web-0, container app", "a pod in search with app=web".
+std::string words_of(const PodMatch& match);
+
+}  // namespace osml

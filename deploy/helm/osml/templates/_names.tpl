@@ -1,0 +1,43 @@
+{{- define "osml.image" -}}
+{{- $root := index . 0 -}}
+{{ $root.Values.images.registry }}osml-{{ index . 1 }}:{{ $root.Values.images.tag }}
+{{- end }}
+
+{{- define "osml.serverUrl" -}}
+{{- if and (not .Values.server.enabled) (not .Values.agent.serverUrl) }}
+{{- fail "agent.serverUrl is empty, expected the address of a server, because server.enabled is false" }}
+{{- end }}
+{{- .Values.agent.serverUrl | default "http://osml-server:8080" }}
+{{- end }}
+
+{{- define "osml.serverPort" -}}
+{{- $url := urlParse .Values.agent.serverUrl }}
+{{- $port := regexFind "[0-9]+$" (regexFind ":[0-9]+$" $url.host) }}
+{{- $port | default (eq $url.scheme "https" | ternary "443" "80") }}
+{{- end }}
+
+{{- /* The agent's configuration: what the chart knows, and on top of it agent.config. NODE_NAME and NODE_IP are put in
+       when the pod starts. */}}
+{{- define "osml.agentConfig" -}}
+{{- $agent := .Values.agent }}
+{{- $roots := dict "cgroup" "/host/cgroup" }}
+{{- if $agent.resctrl }}{{- $_ := set $roots "resctrl" "/host/resctrl" }}{{- end }}
+{{- $config := dict
+      "node" "NODE_NAME"
+      "server" (dict "url" (include "osml.serverUrl" .) "token_file" "/run/secrets/osml/token")
+      "on_exit" "leave"
+      "state_dir" "/var/lib/osml"
+      "roots" $roots
+      "metrics" (dict "textfile" "/var/lib/prometheus/node-exporter/osml.prom")
+      "log" (dict "format" "json")
+      "services" $agent.services }}
+{{- if $agent.kubelet.enabled }}
+{{- $ca := eq $agent.kubelet.certificates "node" | ternary "/run/kubelet.crt" "/run/secrets/kubelet/ca.crt" }}
+{{- $_ := set $config "kubelet" (dict
+      "url" (printf "https://NODE_IP:%d/pods" (int $agent.kubelet.port))
+      "server_name" "NODE_NAME"
+      "token_file" "/run/secrets/kubelet/token"
+      "ca_file" $ca) }}
+{{- end }}
+{{- mergeOverwrite $config (deepCopy $agent.config) | toYaml }}
+{{- end }}

@@ -1,0 +1,150 @@
+"""The chart, rendered by helm: with its default values it makes what `kubectl apply -k` makes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.deploy.agent_yaml import complaints, read_agent_yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+CHART = ROOT / "deploy/helm/osml"
+HELM = shutil.which("helm", path=f"{ROOT / '.tools/bin'}:/usr/local/bin:/usr/bin:/bin")
+Document = dict[str, Any]
+
+pytestmark = pytest.mark.skipif(HELM is None, reason="helm is not installed; with Go, scripts/setup test installs it")
+
+
+def helm(*arguments: str) -> subprocess.CompletedProcess[str]:
+    assert HELM is not None
+    command = [HELM, *arguments, "--kube-version", "1.33.0"]  # what a helm built by hand takes for its own is old
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def render(*settings: str, values: Document | None = None, tmp_path: Path | None = None) -> list[Document]:
+    arguments = [part for setting in settings for part in ("--set", setting)]
+    if values is not None:
+        assert tmp_path is not None
+        (tmp_path / "values.yaml").write_text(yaml.safe_dump(values))
+        arguments += ["--values", str(tmp_path / "values.yaml")]
+    done = helm("template", "osml", str(CHART), "--namespace", "osml", *arguments)
+    assert done.returncode == 0, done.stderr
+    return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def by_name(documents: list[Document]) -> dict[tuple[str, str], Document]:
+    found = {(one["kind"], one["metadata"]["name"]): one for one in documents}
+    assert len(found) == len(documents)
+    return found
+
+
+def kustomized() -> dict[tuple[str, str], Document]:
+    folder = ROOT / "deploy/kubernetes"
+    kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+    tags = {image["name"]: image["newTag"] for image in kustomization["images"]}
+    documents = [one for name in kustomization["resources"] for one in yaml.safe_load_all((folder / name).read_text())]
+    for document in documents:
+        spec = document.get("spec", {}).get("template", {}).get("spec", {})
+        for container in [*spec.get("initContainers", []), *spec.get("containers", [])]:
+            container["image"] += f":{tags[container['image']]}"
+    return by_name([one for one in documents if one["kind"] != "Namespace"])
+
+
+def agent_config(documents: dict[tuple[str, str], Document]) -> Document:
+    text = documents["ConfigMap", "osml-agent"]["data"]["agent.yaml"]
+    return read_agent_yaml(text.replace("NODE_NAME", "node-17").replace("NODE_IP", "192.0.2.17"))
+
+
+def test_default_values_make_the_objects_of_kustomize() -> None:
+    wanted, made = kustomized(), by_name(render())
+    assert made.keys() == wanted.keys()
+    assert agent_config(made) == agent_config(wanted)
+    for name, document in made.items():
+        if name[0] == "ConfigMap":
+            continue
+        if name[0] == "DaemonSet":
+            document["spec"]["template"]["metadata"].pop("annotations")
+        for kind in ("DaemonSet", "Deployment"):
+            if name[0] == kind:
+                spec = document["spec"]["template"]["spec"]
+                for container in [*spec.get("initContainers", []), *spec["containers"]]:
+                    assert container.pop("imagePullPolicy") == "IfNotPresent"
+        assert document == wanted[name], name
+
+
+SETTINGS: dict[str, tuple[str, ...]] = {
+    "default": (),
+    "one-server": ("server.replicas=1", "server.policies=osml\\,parties", "server.storeSecret=osml-database"),
+    "server-elsewhere": ("server.enabled=false", "agent.serverUrl=https://osml.example:8443"),
+    "no-resctrl": ("agent.resctrl=false", "agent.dryRun=true"),
+    "no-pods": ("agent.kubelet.enabled=false",),
+    "certificates-of-nodes": ("agent.kubelet.certificates=node", "agent.kubelet.port=10251"),
+    "registry": ("images.registry=registry.example/osml/", "images.tag=1.2.3"),
+}
+
+
+@pytest.mark.parametrize("case", SETTINGS)
+def test_kubernetes_and_the_agent_take_what_is_rendered(case: str) -> None:
+    documents = by_name(render(*SETTINGS[case]))
+    for document in documents.values():
+        kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+    config = agent_config(documents)
+    assert complaints(config) == []
+    spec = documents["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]
+    mounts = spec["containers"][0]["volumeMounts"]
+    volumes = {volume["name"] for volume in spec["volumes"]}
+    assert {mount["name"] for mount in mounts} | {"config"} == volumes
+    paths = [*config["roots"].values(), config["server"]["token_file"]]
+    paths += [config["kubelet"][key] for key in ("token_file", "ca_file")] if "kubelet" in config else []
+    for path in paths:
+        assert any(Path(path).is_relative_to(mount["mountPath"]) for mount in mounts), path
+
+
+def test_settings_do_what_their_names_say(tmp_path: Path) -> None:
+    one = by_name(render(*SETTINGS["one-server"]))
+    assert ("PodDisruptionBudget", "osml-server") not in one
+    environment = one["Deployment", "osml-server"]["spec"]["template"]["spec"]["containers"][0]["env"]
+    assert {"name": "OSML_POLICIES", "value": "osml,parties"} in environment
+    elsewhere = by_name(render(*SETTINGS["server-elsewhere"]))
+    assert ("Deployment", "osml-server") not in elsewhere
+    assert agent_config(elsewhere)["server"]["url"] == "https://osml.example:8443"
+    assert elsewhere["NetworkPolicy", "osml-agent"]["spec"]["egress"][0]["ports"][0]["port"] == 8443
+    assert ("ClusterRole", "osml-agent") not in by_name(render(*SETTINGS["no-pods"]))
+    service = {
+        "name": "search",
+        "class": "lc",
+        "target_ms": 10,
+        "match": {"pod": {"namespace": "shop", "labels": {"app": "search"}}},
+        "latency": {"datagram": "/run/osml/search.sock"},
+    }
+    values = {"agent": {"services": [service], "config": {"hold_s": 30, "kubelet": {"guaranteed": "take"}}}}
+    own = by_name(render(values=values, tmp_path=tmp_path))
+    config = agent_config(own)
+    assert complaints(config) == []
+    assert config["services"] == [service]
+    assert config["hold_s"] == 30
+    assert config["kubelet"]["guaranteed"] == "take"
+    assert config["kubelet"]["server_name"] == "node-17"
+    annotation = own["DaemonSet", "osml-agent"]["spec"]["template"]["metadata"]["annotations"]
+    default = by_name(render())["DaemonSet", "osml-agent"]["spec"]["template"]["metadata"]["annotations"]
+    assert annotation != default, "a changed configuration starts the agents anew"
+    monitor = by_name(render("monitoring.serviceMonitor=true"))["ServiceMonitor", "osml-server"]
+    plain = yaml.safe_load((ROOT / "deploy/prometheus/servicemonitor.yaml").read_text())
+    assert monitor["spec"] == plain["spec"]
+
+
+def test_an_agent_without_a_server_is_refused_by_name() -> None:
+    done = helm("template", "osml", str(CHART), "--set", "server.enabled=false")
+    assert done.returncode != 0
+    assert "agent.serverUrl is empty, expected the address of a server" in done.stderr
+
+
+def test_helm_finds_nothing_to_complain_about() -> None:
+    done = helm("lint", "--strict", str(CHART))
+    assert done.returncode == 0, done.stdout + done.stderr
