@@ -101,6 +101,7 @@ def test_stress_takes_both_kinds_of_workers(tmp_path: Path) -> None:
     assert command[command.index("--cpu") + 1] == "8"
     assert command[command.index("--stream") + 1] == "2"
 
+
 def test_load_generator_is_looked_for_where_the_agent_is_built() -> None:
-    assert generator.BUILT == agent_binary.BUILT.parent / "loadgen/osml-loadgen"
+    assert agent_binary.BUILT.parent / "loadgen/osml-loadgen" == generator.BUILT
     assert (agent_binary.BUILD.parents[2] / "actuator/loadgen/CMakeLists.txt").is_file()

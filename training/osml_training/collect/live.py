@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from statistics import median_low
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,12 +21,14 @@ from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, wri
 from osml.datasets.store import TRACES, open_parquet, whole_file
 from osml.domain import Assignment, Latency, Observation, Service
 from osml.domain.cpulist import parse_cpulist
+from osml.predictors.cpu_names import folder_name
+from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
 
 Row = dict[str, Any]
 
 _COPIED = (
-    "interval_s", "threads", "target_ms", "percentile", "offered_per_s", "ipc", "bandwidth_gbps", "cpu_usage_cores",
+    "target_ms", "percentile", "offered_per_s", "ipc", "bandwidth_gbps", "cpu_usage_cores",
     "rss_mib", "vms_mib", "frequency_ghz", "llc_occupancy_mib", "mean_ms", "p50_ms", "p95_ms", "p99_ms",
     "requests_per_s",
 )  # fmt: skip
@@ -79,7 +82,8 @@ def _read_record(file: Path) -> LiveFile:
     if platform is None:
         raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
     fingerprint = Fingerprint(
-        id=platform.id,
+        id=folder_name(platform.id),
+        cpu_model=_cpu_model(platform.id),
         logical_cpus=round(platform.cores * platform.core_quantum),
         llc_ways=platform.ways,
         way_mib=platform.way_mib,
@@ -107,13 +111,19 @@ def _read_traces(file: Path) -> LiveFile:
     for row in rows:
         whole.setdefault((row["phase"], row["seq"]), []).append(row)
     fingerprint = Fingerprint(
-        id=first["platform"],
+        id=folder_name(first["platform"]),
+        cpu_model=_cpu_model(first["platform"]),
         logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
         llc_ways=first["platform_ways"],
         kernel=said.get("kernel"),
     )
     provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
     return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
+
+
+def _cpu_model(name: str) -> str | None:
+    """The name of a CPU where the id of the platform is one; a name that a person gave says nothing of the CPU."""
+    return name if folder_name(name) != name else None
 
 
 def read_live(file: Path) -> LiveFile:
@@ -151,13 +161,15 @@ def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
     cores, ways, mib = _cores(row, live), _ways(row, live), live.platform.way_mib
     beside_ways = _total([_ways(other, live) for other in others])
     misses, seconds = row.get("llc_misses"), row["interval_s"]
+    rate, samples = row.get("requests_per_s"), row.get("samples")
     names = sorted(("be:" if other["class"] == "be" else "") + other["service"] for other in others)
     return {name: row.get(name) for name in _COPIED} | {
+        "interval_s": samples / rate if samples and rate else seconds,
         "platform": live.platform.id, "service": row["service"], "cores": cores, "ways": ways,
         "cache_mib": None if ways is None or mib is None else ways * mib,
         "mba_percent": row.get("mba_percent"),
         "llc_misses_per_s": None if misses is None else misses / seconds,
-        "requests": row.get("samples"),
+        "requests": samples,
         "neighbours": len(others), "neighbour_names": ",".join(names) or None,
         "neighbour_cores": _total([_cores(other, live) for other in others]),
         "neighbour_ways": beside_ways,
@@ -166,26 +178,79 @@ def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
     }  # fmt: skip
 
 
-def cases(live: LiveFile, salt: str = "") -> Iterator[Row]:
-    """Rows of TRACE_COLUMNS for every LC service and interval.
+class Cases(NamedTuple):
+    """Rows of TRACE_COLUMNS, what was left out, and whether loads were estimated."""
 
-    A run is what stays the same but the allocation: service, offered load, threads, target, neighbours. The load of a
-    service whose generator is not known is not known; then all its intervals with the same neighbours are one run.
+    rows: list[Row]
+    left: Left
+    estimated: bool
+
+
+def cases(live: LiveFile, salt: str = "", settle: int = 0) -> Cases:
+    """Rows of every LC service and interval, in the order of time.
+
+    A run is what stays the same but the allocation: service, load, target, neighbours. `settle`: intervals after a
+    change of the service's allocation that are left out. Where no generator tells the load, it is estimated from the
+    answers. `interval_s` is the time of the latencies, which the agent's own interval need not be.
     """
-    counts: dict[tuple[str, float, int | None], int] = {}
-    for interval in live.intervals:
+    series: dict[str, list[tuple[int, Row, Row]]] = {}
+    for number, interval in enumerate(live.intervals):
         for k, row in enumerate(interval):
-            if row["class"] != "lc":
-                continue
-            found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
-            keys = [salt, row["phase"], *(found[name] for name in _RUN)]
-            run = hashlib.blake2b(repr(keys).encode(), digest_size=8).hexdigest()
-            cell = (run, found["cores"], found["ways"])
-            counts[cell] = counts.get(cell, -1) + 1
-            yield found | {"run": run, "sample": counts[cell]}
+            if row["class"] == "lc":
+                found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
+                series.setdefault(row["service"], []).append((number, row, found))
+    out: list[tuple[int, Row]] = []
+    left, estimated = Left(), False
+    for members in series.values():
+        kept, gone = _kept(members, settle)
+        left = Left(left.repeated + gone.repeated, left.settling + gone.settling)
+        estimated = _complete(kept, salt) or estimated
+        out += [(number, found) for number, _, found in kept]
+    out.sort(key=lambda one: one[0])
+    return Cases([found for _, found in out], left, estimated)
 
 
-_RUN = ("platform", "service", "offered_per_s", "threads", "target_ms", "percentile", "neighbour_names")
+def _kept(members: list[tuple[int, Row, Row]], settle: int) -> tuple[list[tuple[int, Row, Row]], Left]:
+    """Without intervals in which nothing new was measured, and without those that a change still troubles."""
+    again = repeats([row for _, row, _ in members])
+    early = settling([(found["cores"], found["ways"], found["mba_percent"]) for *_, found in members], settle)
+    kept = [one for one, twice, soon in zip(members, again, early, strict=True) if not twice and not soon]
+    return kept, Left(sum(again), sum(soon and not twice for twice, soon in zip(again, early, strict=True)))
+
+
+def _complete(members: list[tuple[int, Row, Row]], salt: str) -> bool:
+    """Load, threads, run and sample of the cases of one service; whether its load had to be estimated."""
+    threads = [found for _, row, _ in members if (found := row.get("threads")) is not None]
+    unknown = bool(members) and all(found["offered_per_s"] is None for *_, found in members)
+    if unknown:
+        loads = estimated_loads([row for _, row, _ in members], [found["cores"] for *_, found in members])
+        for (*_, found), load in zip(members, loads, strict=True):
+            found["offered_per_s"] = load
+    counts: dict[tuple[str, float, int | None], int] = {}
+    for _, row, found in members:
+        found["threads"] = median_low(threads) if threads else None  # a pool that breathes is one run
+        keys = [salt, row["phase"], *(found[name] for name in _RUN)]
+        found["run"] = hashlib.blake2b(repr(keys).encode(), digest_size=8).hexdigest()
+        cell = (found["run"], found["cores"], found["ways"])
+        found["sample"] = counts[cell] = counts.get(cell, -1) + 1
+    return unknown and any(found["offered_per_s"] is not None for *_, found in members)
+
+
+_RUN = ("platform", "service", "offered_per_s", "target_ms", "percentile", "neighbour_names")
+
+
+class Taken(NamedTuple):
+    """What live files came to: rows, the platforms, and intervals that are no cases."""
+
+    rows: int
+    platforms: list[Fingerprint]
+    left: Left = Left()
+
+
+_ESTIMATED = (
+    "offered_per_s of services without a known generator is estimated from the answered requests: loads within a "
+    "quarter of each other are one load, and a service without CPU time left has the last load known"
+)
 
 
 def take_over(
@@ -195,27 +260,31 @@ def take_over(
     done: Callable[[Path, int], None] | None = None,
     *,
     simulated: bool = False,
-) -> tuple[int, list[Fingerprint]]:
-    """Write the cases of live files into `folder`/traces; returns rows and the platforms. Same files, same output.
+    settle: int = 0,
+) -> Taken:
+    """Write the cases of live files into `folder`/traces. Same files, same output.
 
     Raises InputError for a folder with another collection, for files that are none and names that are none.
 
-    `simulated`: the agent drove a virtual node, which its record can't tell from a machine.
+    `simulated`: the agent drove a virtual node, which its record can't tell from a machine. `settle`: see `cases`.
     """
     same_collection(folder, _description(folder, [], simulated=simulated))
-    rows_total, platforms = 0, dict[str, Fingerprint]()
+    rows_total, left, platforms = 0, Left(), dict[str, Fingerprint]()
     for file in {file.resolve(): file for file in files}.values():
         live = read_live(file)
         _check_names(live, file)
         if machine is not None:
             live.platform = agreed(live.platform, machine)
-        settings = live.provenance.settings | {"core_quantum": live.quantum}
-        kind = "virtual" if simulated else "real"
-        provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind)
-        schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
         salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+        found = cases(live, salt, settle)
+        left = Left(left.repeated + found.left.repeated, left.settling + found.left.settling)
+        settings = live.provenance.settings | {"core_quantum": live.quantum} | ({"settle": settle} if settle else {})
+        kind = "virtual" if simulated else "real"
+        notes = [*live.provenance.notes, *([_ESTIMATED] if found.estimated else [])]
+        provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind, notes=notes)
+        schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
         by_service: dict[str, list[Row]] = {}
-        for row in cases(live, salt):
+        for row in found.rows:
             by_service.setdefault(row["service"], []).append({field.name: row.get(field.name) for field in schema})
         for service, rows in sorted(by_service.items()):
             rows.sort(key=lambda row: row["run"])  # a run in one piece; the order within stays
@@ -226,7 +295,7 @@ def take_over(
         platforms[live.platform.id] = live.platform
         if done is not None:
             done(file, sum(len(rows) for rows in by_service.values()))
-    return rows_total, list(platforms.values())
+    return Taken(rows_total, list(platforms.values()), left)
 
 
 def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:
