@@ -1,14 +1,13 @@
-"""What a live node observed, as allocation cases: traces of `osml run live`, or records of `osml-agent run`."""
+"""What a live node observed, as allocation cases."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median_low
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -16,124 +15,18 @@ from osml.base.failure import InputError
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Fingerprint, Provenance, metadata
-from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, open_parquet, whole_file
-from osml.domain import Assignment, Latency, Observation, Service
+from osml.datasets.store import TRACES, whole_file
 from osml.domain.cpulist import parse_cpulist
-from osml.predictors.cpu_names import folder_name
+from osml_training.collect.live_files import LiveFile, Row, read_live
 from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
-
-Row = dict[str, Any]
 
 _COPIED = (
     "target_ms", "percentile", "offered_per_s", "ipc", "bandwidth_gbps", "cpu_usage_cores",
     "rss_mib", "vms_mib", "frequency_ghz", "llc_occupancy_mib", "mean_ms", "p50_ms", "p95_ms", "p99_ms",
     "requests_per_s",
 )  # fmt: skip
-
-
-class _Line(msgspec.Struct, frozen=True):
-    """A line of the agent's record; the decision on it doesn't matter here."""
-
-    observation: Observation
-
-
-@dataclass
-class LiveFile:
-    """Intervals of one node: each a list of rows, one for each service and job, in the columns of `osml run live`."""
-
-    platform: Fingerprint
-    quantum: float
-    provenance: Provenance
-    intervals: list[list[Row]] = field(default_factory=list[list[Row]])
-
-
-def _flat(observation: Observation, service: Service) -> Row:
-    """One service of an observation in the columns of `osml run live`, as far as they are used here."""
-    own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
-    latency = service.latency or Latency()
-    found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
-    platform = observation.platform
-    percent = platform.mba is not None and platform.mba.unit == "percent"
-    return found | {
-        "phase": "", "seq": observation.seq, "platform": platform.id, "platform_cores": platform.cores,
-        "core_quantum": platform.core_quantum, "platform_ways": platform.ways, "service": service.name,
-        "class": service.kind, "target_ms": service.target_ms, "percentile": service.percentile,
-        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None,
-    }  # fmt: skip
-
-
-def _read_record(file: Path) -> LiveFile:
-    intervals: list[list[Row]] = []
-    platform = None
-    content = file.read_bytes()
-    lines = content.splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            observation = msgspec.json.decode(line, type=_Line).observation
-        except msgspec.MsgspecError as error:
-            if number == len(lines) > 1 and not content.endswith(b"\n"):
-                break  # the agent still writes it, or was killed as it did
-            raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
-        platform = observation.platform
-        intervals.append([_flat(observation, service) for service in observation.services])
-    if platform is None:
-        raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
-    fingerprint = Fingerprint(
-        id=folder_name(platform.id),
-        cpu_model=_cpu_model(platform.id),
-        logical_cpus=round(platform.cores * platform.core_quantum),
-        llc_ways=platform.ways,
-        way_mib=platform.way_mib,
-        bandwidth_gbps=platform.bandwidth_gbps,
-        memory_gib=platform.memory_gib,
-        base_ghz=platform.frequency_ghz,
-        mba=platform.mba is not None,
-    )
-    return LiveFile(fingerprint, platform.core_quantum, Provenance("real", "osml-agent run --record"), intervals)
-
-
-def _read_traces(file: Path) -> LiveFile:
-    parquet = open_parquet(file)
-    keys: dict[bytes, bytes] = parquet.schema_arrow.metadata or {}
-    if keys.get(b"osml.schema", b"").decode() != LIVE_SCHEMA:
-        raise InputError(
-            f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml run live`"
-        )
-    said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
-    rows: list[Row] = parquet.read().to_pylist()
-    if not rows:
-        raise InputError(f"{file}: contains no row")
-    first = rows[0]
-    whole: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        whole.setdefault((row["phase"], row["seq"]), []).append(row)
-    fingerprint = Fingerprint(
-        id=folder_name(first["platform"]),
-        cpu_model=_cpu_model(first["platform"]),
-        logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
-        llc_ways=first["platform_ways"],
-        kernel=said.get("kernel"),
-    )
-    provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
-    return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
-
-
-def _cpu_model(name: str) -> str | None:
-    """The name of a CPU where the id of the platform is one; a name that a person gave says nothing of the CPU."""
-    return name if folder_name(name) != name else None
-
-
-def read_live(file: Path) -> LiveFile:
-    """A Parquet file of `osml run live`, or else a record of the agent (JSON lines). InputError says what is wrong."""
-    try:
-        with file.open("rb") as stream:
-            magic = stream.read(4)
-    except OSError as error:
-        raise InputError(f"{file} can't be read ({error.strerror})") from None
-    return _read_traces(file) if magic == b"PAR1" else _read_record(file)
 
 
 def _cores(row: Row, live: LiveFile) -> float:
@@ -196,7 +89,7 @@ def cases(live: LiveFile, salt: str = "", settle: int = 0) -> Cases:
     series: dict[str, list[tuple[int, Row, Row]]] = {}
     for number, interval in enumerate(live.intervals):
         for k, row in enumerate(interval):
-            if row["class"] == "lc":
+            if row["class"] == "lc" and live.only in (None, row["service"]):
                 found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
                 series.setdefault(row["service"], []).append((number, row, found))
     out: list[tuple[int, Row]] = []
@@ -236,7 +129,7 @@ def _complete(members: list[tuple[int, Row, Row]], salt: str) -> bool:
     return unknown and any(found["offered_per_s"] is not None for *_, found in members)
 
 
-_RUN = ("platform", "service", "offered_per_s", "target_ms", "percentile", "neighbour_names")
+_RUN = ("platform", "service", "offered_per_s", "target_ms", "percentile", "mba_percent", "neighbour_names")
 
 
 class Taken(NamedTuple):
@@ -275,8 +168,7 @@ def take_over(
         _check_names(live, file)
         if machine is not None:
             live.platform = agreed(live.platform, machine)
-        salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
-        found = cases(live, salt, settle)
+        found = cases(live, live.salt, settle)
         left = Left(left.repeated + found.left.repeated, left.settling + found.left.settling)
         settings = live.provenance.settings | {"core_quantum": live.quantum} | ({"settle": settle} if settle else {})
         kind = "virtual" if simulated else "real"
@@ -288,7 +180,9 @@ def take_over(
             by_service.setdefault(row["service"], []).append({field.name: row.get(field.name) for field in schema})
         for service, rows in sorted(by_service.items()):
             rows.sort(key=lambda row: row["run"])  # a run in one piece; the order within stays
-            target = folder / TRACES / f"platform={live.platform.id}" / f"service={service}" / f"part-{salt}.parquet"
+            target = (
+                folder / TRACES / f"platform={live.platform.id}" / f"service={service}" / f"part-{live.salt}.parquet"
+            )
             with whole_file(target) as partial:
                 pq.write_table(pa.Table.from_pylist(rows, schema=schema), partial, **write_options(TRACE_COLUMNS))
             rows_total += len(rows)

@@ -1,4 +1,4 @@
-"""`osml learn data`: collect, import, label, check and hand on allocation cases."""
+"""`osml learn data`: collect, sweep, import, label, check and hand on allocation cases."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from osml_training.cli.data import (
     contribute,
     import_published,
     label,
+    sweep,
     transitions,
     validate,
 )
@@ -19,6 +20,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("collect")(collect.collect_command)
+app.command("sweep")(sweep.sweep_command)
 app.command("label")(label.label_command)
 app.command("import-osml")(import_published.import_command)
 app.command("transitions")(transitions.transitions_command)
