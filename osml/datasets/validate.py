@@ -21,7 +21,18 @@ from osml.datasets.checks.surfaces import check_surface
 from osml.datasets.dataset import DatasetDescription, read_description
 from osml.datasets.description import LICENCES, FileDescription, described
 from osml.datasets.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
-from osml.datasets.store import DATASET, KEYS, LABELS, OUTSIDE, SWEEP, TRACES, keys_of, labels_file, open_parquet, read_group
+from osml.datasets.store import (
+    DATASET,
+    KEYS,
+    LABELS,
+    OUTSIDE,
+    SWEEP,
+    TRACES,
+    keys_of,
+    labels_file,
+    open_parquet,
+    read_group,
+)
 from osml.datasets.surfaces import Surface, add_rows, core_unit, grid_of
 
 MAX_GIB = 20.0

@@ -7,6 +7,7 @@ import typer
 from osml_training.cli.data import (
     collect,
     contribute,
+    exchange,
     import_published,
     label,
     sweep,
@@ -26,3 +27,6 @@ app.command("import-osml")(import_published.import_command)
 app.command("transitions")(transitions.transitions_command)
 app.command("validate")(validate.validate_command)
 app.command("contribute")(contribute.contribute_command)
+app.command("list")(exchange.list_command)
+app.command("fetch")(exchange.fetch_command)
+app.command("index")(exchange.index_command)
