@@ -93,7 +93,9 @@ Status Daemon::run() {
   if (Status watched = watch_courier(); !watched) return watched;
   // A test that wants one turn, and a virtual node with compressed time, need no spreading.
   const bool spread = config.time_scale <= 1 && !options_->ticks;
-  const double phase_s = spread ? phase_of(config.node) * wall_interval_s(config) : 0;
+  const bool once = options_->ticks == 1;
+  const double phase_s = once ? wall_interval_s(config) : spread ? phase_of(config.node) * wall_interval_s(config) : 0;
+  if (once) session_->prime();
   if (Status started = start_timer(phase_s); !started) return started;
   spdlog::info("osml-agent {} manages node {} with {} services, {} core units and {} ways; it asks {} every {} s",
                OSML_VERSION, config.node, config.services.size(), session_->actuator().platform().cores,

@@ -41,6 +41,8 @@ class Session {
   ~Session() = default;
 
   // Who stands still does so until the next poll after the turn: what the LC service was promised comes first.
+  // Read the sensors once, so that the first turn has rates.
+  void prime() { loop_.prime(clock_.now_s()); }
   void turn();
   // The software regulator, a few times a period.
   void poll() { regulator_.poll(clock_.now_s()); }

@@ -132,6 +132,13 @@ def test_wrong_files_are_refused_with_a_sentence(tmp_path: Path, made: Path) -> 
         live.take_over(tmp_path / "set", [tmp_path / "nowhere"])
 
 
+def test_a_record_of_a_dry_run_is_no_data(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0])
+    file.write_bytes(file.read_bytes().replace(b'"missing":{}', b'"missing":{"dry_run":"nothing is applied"}'))
+    with pytest.raises(InputError, match="line 1 is of a dry run, whose allocations were never in force"):
+        live.take_over(tmp_path / "set", [file])
+
+
 def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_path: Path) -> None:
     file = record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])
     file.write_bytes(file.read_bytes()[:-40])

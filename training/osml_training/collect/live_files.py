@@ -64,6 +64,11 @@ def _read_record(file: Path) -> LiveFile:
             if number == len(lines) > 1 and not content.endswith(b"\n"):
                 break  # the agent still writes it, or was killed as it did
             raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
+        if "dry_run" in observation.missing:
+            raise InputError(
+                f"{file}: line {number} is of a dry run, whose allocations were never in force: "
+                "record the agent without --dry-run"
+            )
         platform = observation.platform
         intervals.append([_flat(observation, service) for service in observation.services])
     if platform is None:
