@@ -12,12 +12,15 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from osml.base.agent_binary import find_agent
 from osml.base.failure import Failure
 from osml.datasets.validate import validate
+from osml.lab.trials.children import Children, free_port, wait_until
 from osml.lab.trials.live import machine
 from osml.lab.trials.live.cgroups import CONTROL_NAME, ROOT_NAME, find_hierarchies
 from osml.lab.trials.live.generator import find_generator
@@ -138,3 +141,32 @@ def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_and_gives_labels(tmp_path: 
     said = subprocess.run([*osml, "label", str(tmp_path / "set"), "--json"], capture_output=True, check=True).stdout
     assert set(json.loads(said)["outcomes"]) <= {"labelled", "always_met"}
     assert validate(tmp_path / "set").accepted
+
+
+@pytest.mark.slow
+def test_the_walk_of_a_contributor_ends_in_rows_to_train_on(tmp_path: Path, children: Children) -> None:
+    """Sweep, label, contribute, list, fetch: commands only, from this machine's redis to examples of Model-A'."""
+    tables = pytest.importorskip("osml_training.tables.examples")
+
+    def osml(*arguments: str) -> dict[str, Any]:
+        command = [sys.executable, "-m", "osml", "learn", "data", *arguments, "--json"]
+        done = subprocess.run(command, capture_output=True, timeout=240, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        found: dict[str, Any] = json.loads(done.stdout)
+        return found
+
+    folder, port = str(tmp_path / "set"), free_port()
+    url = f"http://127.0.0.1:{port}"
+    shelf = ["--store", "none", "--datasets", str(tmp_path / "shelf")]
+    server = children.start("server", ["osml", "serve", "--port", str(port), *shelf])
+    assert osml("sweep", folder, "--trial", "redis", "--load", "1000,2000", "--samples", "3", "--yes")["complete"]
+    assert osml("label", folder)["outcomes"].get("labelled", 0) >= 1
+    wait_until(lambda: httpx.get(f"{url}/readyz", timeout=1).is_success, "the server", [server])
+    sent = osml("contribute", folder, "--name", "my-redis", "--server", url)["answer"]["id"]
+    assert wait_for(lambda: osml("list", "--server", url)["datasets"] != [], 60)
+    listed = osml("list", "--server", url)["datasets"][0]
+    assert (listed["id"], listed["content"]["kind"], listed["content"]["services"]) == (sent, "real", ["redis"])
+    fetched = tmp_path / "fetched"
+    assert osml("fetch", sent[:12], str(fetched), "--server", url)["fetched"]["rows"] > 0
+    rows = sum(len(batch.y) for batch in tables.ExampleSource(fetched, "a2").batches(64, epoch=0))
+    assert rows > 0
