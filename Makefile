@@ -78,16 +78,17 @@ format: setup-test ## Format everything in place
 	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format -i
 
 agent: setup-run
+	@[ -e actuator/build/release/osml-agent ] || echo "5/5 compiling the agent, about two minutes" >&2
 	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen -- --quiet
 
 pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two minutes)
 	$(RUN) python docs/pictures/make_pictures.py
 
-docs: ## The documentation site in site/
-	uv run --frozen --group docs mkdocs build --strict
+docs: setup-docs ## The documentation site in site/
+	$(RUN) mkdocs build --strict
 
-.PHONY: setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz
-setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz: setup-%:
+.PHONY: setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz setup-docs
+setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz setup-docs: setup-%:
 	@scripts/setup $*
 
 clean: ## Everything that a build or a run made

@@ -301,7 +301,27 @@ TEST_F(LoopTest, DryRunWritesNothing) {
   turn(2);
   EXPECT_EQ(machine_.reconciled, 0);
   EXPECT_EQ(audit_text(), "");
-  EXPECT_FALSE(server_.seen[1].partition);
+}
+
+TEST_F(LoopTest, DryRunAnswersWithWhatItsDecisionsWouldHaveSet) {
+  machine_.status = OutcomeStatus::DryRun;
+  build(true);
+  turn(1.0);
+  turn(2.0);
+  turn(3.0);
+  ASSERT_EQ(server_.seen.size(), 3U);
+  EXPECT_FALSE(server_.seen[0].partition);
+  ASSERT_TRUE(server_.seen[1].partition);
+  EXPECT_EQ(server_.seen[1].partition->regions.at(0).cores, 4U);
+  EXPECT_EQ(server_.seen[1].assignments.at(0).cpus, "0-3");
+  ASSERT_TRUE(server_.seen[1].outcome);
+  EXPECT_EQ(server_.seen[1].outcome->status, OutcomeStatus::Applied);
+  EXPECT_EQ(server_.seen[2].outcome->status, OutcomeStatus::Unchanged);
+  EXPECT_EQ(server_.seen[2].policy_state, "state of 2");
+  for (const Observation& seen : server_.seen) EXPECT_EQ(seen.missing.count("dry_run"), 1U);
+  EXPECT_FALSE(machine_.state.at(0).cpus);  // the machine is as it was
+  EXPECT_EQ(loop_->report().outcome->status, OutcomeStatus::DryRun);
+  EXPECT_EQ(audit_text(), "");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""Where the agent's binary is."""
+"""Where the agent's binary is, and what is built beside it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from pathlib import Path
 
 from osml.base.failure import InputError, MachineError
 
-BUILT = Path(__file__).resolve().parents[2] / "actuator/build/release/osml-agent"
+BUILD = Path(__file__).resolve().parents[2] / "actuator/build/release"
+BUILT = BUILD / "osml-agent"
 
 
 def find_agent(given: Path | None) -> Path:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -55,6 +56,8 @@ def _prepare_cache() -> bool:
         own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         base = Path(os.environ.get("NUMBA_CACHE_DIR") or own) / "osml" / "jit"
         folder = base / state.hexdigest()[:16]
+        if not folder.exists():  # the first import of this version: silence would look like a hang
+            print("osml compiles its simulator, once for this version (about 20 s)", file=sys.stderr)
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not os.access(folder, os.W_OK) or folder.stat().st_uid != os.getuid():
             return False

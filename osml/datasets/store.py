@@ -23,6 +23,9 @@ MAX_GROUP_BYTES = 2**30
 
 TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 
+SWEEP = "sweep.jsonl"
+"""Finished cells of a sweep of a live node: what the traces were made of. The package leaves it out."""
+
 KEYS = frozenset(("platform", "service"))
 OUTSIDE = "platform and service are unknown, expected traces/platform=ID/service=NAME/FILE.parquet"
 

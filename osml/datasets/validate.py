@@ -21,14 +21,25 @@ from osml.datasets.checks.surfaces import check_surface
 from osml.datasets.dataset import DatasetDescription, read_description
 from osml.datasets.description import LICENCES, FileDescription, described
 from osml.datasets.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
-from osml.datasets.store import DATASET, KEYS, LABELS, OUTSIDE, TRACES, keys_of, labels_file, open_parquet, read_group
+from osml.datasets.store import (
+    DATASET,
+    KEYS,
+    LABELS,
+    OUTSIDE,
+    SWEEP,
+    TRACES,
+    keys_of,
+    labels_file,
+    open_parquet,
+    read_group,
+)
 from osml.datasets.surfaces import Surface, add_rows, core_unit, grid_of
 
 MAX_GIB = 20.0
 """Of a contribution; beyond it, split it by platform."""
 
 _TEXTS = ("run", "service", "platform", "percentile", "neighbour_names")
-_KNOWN_FILES = {DATASET, "README.md", "checksums.sha256", "croissant.json"}
+_KNOWN_FILES = {DATASET, SWEEP, "README.md", "checksums.sha256", "croissant.json"}
 
 
 class Validator:

@@ -1,4 +1,4 @@
-"""Which model belongs to a machine: an agent sends the name of its CPU, models are called by a short one."""
+"""Names of machines: an agent sends the name of its CPU, models and folders of data are called by a short one."""
 
 from __future__ import annotations
 
@@ -20,3 +20,20 @@ def short_name(platform: str) -> str:
     if "ghz" in text:
         text = _CLOCK.sub("", text)
     return _OTHER.sub("", _MAKERS.sub(" ", _CORES.sub(" ", text)))
+
+
+_CPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ()@.,+_~-]{0,99}\Z")
+_NOT_TELLING = re.compile(r"\((r|tm|c)\)|\b(cpu|processor)\b")
+
+
+def folder_name(platform: str) -> str:
+    """The name of a CPU as the name of a folder; what is no CPU's name comes back as it is.
+
+    "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz" is `intel-xeon-e5-2697-v4`. `short_name` of both is the same.
+    """
+    if " " not in platform or not _CPU_NAME.match(platform):
+        return platform
+    text = platform.lower()
+    if "ghz" in text:
+        text = _CLOCK.sub("", text)
+    return _OTHER.sub("-", _NOT_TELLING.sub(" ", _CORES.sub(" ", text))).strip("-") or platform

@@ -1,7 +1,9 @@
 """A run of the bench from its settings to the files of its report, on a small suite."""
 
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -142,11 +144,31 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
         yield run_unit(*tasks[0])
         raise KeyboardInterrupt
 
-    with pytest.raises(Failure, match=r"1 of 3 mixes are done and stored; continue with --resume"):
+    with pytest.raises(Failure, match=r"1 of 6 runs are done and stored; continue with --resume"):
         run(settings(tmp_path / "out"), interrupted, quiet())
-    assert {row["part"] for row in Store(tmp_path / "out").results()} == {"easy"}
+    assert [(row["part"], row["policy"]) for row in Store(tmp_path / "out").results()] == [("easy", "even")]
     run(settings(tmp_path / "out", resume=True), in_this_process, quiet())
     assert len(Store(tmp_path / "out").results()) == 6
+
+
+def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
+    """A run of the slow policy takes far longer than the command may take to end."""
+    command = ["lab", "bench", "run", "osml-302", "--policies", "clite", "--seeds", "1", "--limit", "40"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "osml", *command, "--workers", "2", "--out", str(tmp_path / "out")],
+        stderr=subprocess.PIPE, start_new_session=True,
+    )  # fmt: skip
+    deadline = time.monotonic() + 60
+    while not (tmp_path / "out/metadata.json").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    time.sleep(3)
+    os.killpg(process.pid, signal.SIGINT)
+    began = time.monotonic()
+    _, said = process.communicate(timeout=60)
+    assert b"40 runs are done and stored; continue with --resume" in said
+    assert process.returncode == 1
+    assert time.monotonic() - began < 10
 
 
 def test_a_mix_that_fails_does_not_lose_the_others(tmp_path: Path) -> None:

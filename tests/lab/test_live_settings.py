@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from osml.base import agent_binary
 from osml.base.failure import InputError, MachineError
-from osml.lab.trials.live import machine
+from osml.lab.trials.live import generator, machine
 from osml.lab.trials.live.run import run_live
 from osml.lab.trials.live.services import KINDS, stress_command
 from osml.lab.trials.live.settings import LiveSettings
@@ -99,3 +100,8 @@ def test_stress_takes_both_kinds_of_workers(tmp_path: Path) -> None:
     command = stress_command(tmp_path, 8, 2)
     assert command[command.index("--cpu") + 1] == "8"
     assert command[command.index("--stream") + 1] == "2"
+
+
+def test_load_generator_is_looked_for_where_the_agent_is_built() -> None:
+    assert agent_binary.BUILT.parent / "loadgen/osml-loadgen" == generator.BUILT
+    assert (agent_binary.BUILD.parents[2] / "actuator/loadgen/CMakeLists.txt").is_file()

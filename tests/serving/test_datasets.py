@@ -16,7 +16,6 @@ import httpx
 import pytest
 from osml_serving.api import datasets
 from osml_serving.datasets import shelf as dataset_shelf
-from osml_serving.datasets.worker import unpack
 from osml_serving.log import Log
 
 from osml.base.failure import InputError
@@ -28,6 +27,9 @@ from osml_training.collect.collect import collect_labelled
 from osml_training.collect.sweep import Sweep
 
 from osml.datasets.contribute import Package, pack, send
+from osml.datasets.exchange import Source
+from osml.datasets.package import unpack
+from osml.datasets.validate import validate
 from tests.kit import no_executable_memory
 
 TAR = {"content-type": "application/x-tar"}
@@ -381,3 +383,33 @@ def test_records_of_refused_packages_do_not_stay_for_ever(tmp_path, monkeypatch)
         shelf._write(dataset_shelf.DatasetRecord(letter * 64, state, 1, now_s - age_s))
     shelf._tidy()
     assert {record.id[0] for record in shelf.records()} == {"a", "c", "d", "f"}
+
+
+def test_an_accepted_contribution_is_listed_with_content_and_fetched(taking, package, tmp_path):
+    identity = send(package, taking.url, None)["id"]
+    checked(taking.url, identity)
+    listed = Source(taking.url, None).datasets()
+    assert [one.id for one in listed] == [identity]
+    content = listed[0].content
+    assert content is not None
+    assert (content.name, content.kind, content.services) == ("a-set", "virtual", ["moses", "xapian"])
+    assert content.outcomes
+    fetched = Source(taking.url, None).fetch(identity[:8], tmp_path / "fetched")
+    assert fetched.rows == package.rows
+    assert validate(tmp_path / "fetched").accepted
+    assert not list(tmp_path.glob(".fetching-*"))
+    with pytest.raises(InputError, match="exists, expected the name of a new folder"):
+        Source(taking.url, None).fetch(identity[:8], tmp_path / "fetched")
+    with pytest.raises(InputError, match="0 data sets have an id that begins with 'ffff0000'"):
+        Source(taking.url, None).fetch("ffff0000", tmp_path / "other")
+
+
+def test_a_package_that_was_not_accepted_is_not_handed_out(taking):
+    body = tar(("dataset.json", b"{}"))
+    identity = httpx.post(f"{taking.url}/v1/datasets", content=body, headers=TAR).json()["id"]
+    assert checked(taking.url, identity)["state"] == "refused"
+    assert checked(taking.url, identity)["content"] is None
+    answer = httpx.get(f"{taking.url}/v1/datasets/{identity}/package")
+    assert answer.status_code == 404
+    assert "no accepted data set" in answer.json()["error"]["message"]
+    assert Source(taking.url, None).datasets() == []

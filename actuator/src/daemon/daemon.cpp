@@ -93,7 +93,9 @@ Status Daemon::run() {
   if (Status watched = watch_courier(); !watched) return watched;
   // A test that wants one turn, and a virtual node with compressed time, need no spreading.
   const bool spread = config.time_scale <= 1 && !options_->ticks;
-  const double phase_s = spread ? phase_of(config.node) * wall_interval_s(config) : 0;
+  const bool once = options_->ticks == 1;
+  const double phase_s = once ? wall_interval_s(config) : spread ? phase_of(config.node) * wall_interval_s(config) : 0;
+  if (once) session_->prime();
   if (Status started = start_timer(phase_s); !started) return started;
   std::string absent = absent_in_words(session_->actuator().places());
   if (!absent.empty()) absent.insert(0, "; not there: ");

@@ -3,12 +3,16 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/clock.h"
 
 namespace osml {
 
 namespace {
+
+// Key and text in a record, so that nobody takes its allocations for real ones.
+constexpr const char* why_dry = "nothing is applied; partition and assignments are what would be in force";
 
 constexpr double longest_peace_s = 60;  // of wall time: no Retry-After may switch the agent off
 
@@ -98,6 +102,20 @@ void Loop::idle(double now_s) {
   memory_.outcome.reset();
 }
 
+// A dry run answers with what its decisions would have set, so that the policy moves on.
+std::vector<Assignment> Loop::in_force() {
+  std::vector<Assignment> held = read_back();
+  if (supposed_ && same_names(*supposed_, held)) return *supposed_;
+  supposed_.reset();  // services came or went: it divides the node among others
+  return held;
+}
+
+void Loop::prime(double now_s) {
+  constexpr auto before_the_first = std::numeric_limits<std::uint64_t>::max();
+  auto missing = machine_->missing();
+  (void)sensors_->read({before_the_first, now_s, config_->interval_s}, read_back(), machine_->places(), missing);
+}
+
 Observation Loop::observe(double now_s) {
   Observation observation;
   observation.node = config_->node;
@@ -111,7 +129,7 @@ Observation Loop::observe(double now_s) {
   observation.policy = config_->policy;
   observation.platform = machine_->platform();
   note_absent();
-  observation.assignments = read_back();
+  observation.assignments = in_force();
   if (!same_names(observation.assignments, memory_.applied)) {
     memory_.partition.reset();  // it divides the node among others than those who are there now
   } else if (memory_.partition && observation.assignments != memory_.applied) {
@@ -126,9 +144,11 @@ Observation Loop::observe(double now_s) {
   observation.policy_state = memory_.policy_state;
   observation.missing = machine_->missing();
   const Interval interval{observation.seq, now_s, observation.interval_s};
-  observation.services = sensors_->read(interval, observation.assignments, machine_->places(), observation.missing);
+  observation.services = sensors_->read(interval, dry_run_ ? read_back() : observation.assignments, machine_->places(),
+                                        observation.missing);
   note_missing(observation.missing);
   for (const auto& [service, why] : absent_) observation.missing["service." + service] = why;
+  if (dry_run_) observation.missing.emplace("dry_run", why_dry);
   for (const std::string& excess :
        bandwidth_watch_.look(observation.platform, observation.assignments, observation.services)) {
     spdlog::warn("{}", excess);
@@ -160,7 +180,12 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
   memory_.policy_state = decision.policy_state;
   Outcome outcome = machine_->apply(decision, dry_run_);
   outcome.seq = decision.seq;
-  std::vector<Assignment> after = outcome.status == OutcomeStatus::Unchanged || dry_run_ ? before : read_back();
+  if (outcome.status == OutcomeStatus::DryRun) {
+    report_.outcome = outcome;
+    suppose(decision, before);
+    return;
+  }
+  std::vector<Assignment> after = outcome.status == OutcomeStatus::Unchanged ? before : in_force();
   assignments_ = after;
   tell(decision, outcome, before, after);
   record(decision, outcome, before, after, now_s);
@@ -177,6 +202,35 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
     memory_.partition.reset();
   }
   memory_.outcome = std::move(outcome);
+}
+
+void Loop::suppose(const Decision& decision, const std::vector<Assignment>& before) {
+  std::vector<Assignment> after = before;
+  for (Assignment& held : after) {
+    const auto wanted = std::find_if(decision.assignments.begin(), decision.assignments.end(),
+                                     [&](const Assignment& one) { return one.service == held.service; });
+    if (wanted == decision.assignments.end()) continue;
+    if (wanted->cpus) held.cpus = wanted->cpus;
+    if (wanted->cpu_quota) held.cpu_quota = wanted->cpu_quota;
+    if (wanted->cpu_weight) held.cpu_weight = wanted->cpu_weight;
+    if (wanted->way_mask) held.way_mask = wanted->way_mask;
+    if (wanted->mba) held.mba = wanted->mba;
+  }
+  if (after != before) {
+    spdlog::info("decision {} would set: {}", decision.seq, fmt::join(changes_in_words(before, after), ", "));
+    for (const Reason& reason : decision.reasons) spdlog::info("  reason: {}", reason.text);
+  }
+  const std::string infeasible = decision.infeasible.value_or("");
+  if (!infeasible.empty() && infeasible != infeasible_)
+    spdlog::warn("this node cannot satisfy its services: {}", infeasible);
+  infeasible_ = infeasible;
+  report_.infeasible = decision.infeasible.has_value();
+  const auto status = after == before ? OutcomeStatus::Unchanged : OutcomeStatus::Applied;
+  memory_.outcome = Outcome{decision.seq, status, "supposed by a dry run", std::nullopt};
+  memory_.partition = decision.partition;
+  memory_.applied = after;
+  assignments_ = after;
+  supposed_ = std::move(after);
 }
 
 void Loop::record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
@@ -196,8 +250,6 @@ void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vec
                 decision.seq, decision.policy, text_of(outcome.status), outcome.message);
     undone_ = outcome.message;
     if (!news) return;
-  } else if (outcome.status == OutcomeStatus::DryRun) {
-    spdlog::info("decision {} would change:\n{}", decision.seq, outcome.message);
   } else if (outcome.status == OutcomeStatus::Applied) {
     spdlog::info("decision {} applied in {:.1f} ms: {}", decision.seq, outcome.duration_ms.value_or(0),
                  fmt::join(changes_in_words(before, after), ", "));

@@ -36,6 +36,8 @@ class Loop {
        double now_s);
 
   void turn(double now_s);
+  // Read the sensors without a turn: a counter needs two readings before it says anything.
+  void prime(double now_s);
   // Wall time that the server took in the last turn; none where it was not asked.
   [[nodiscard]] std::optional<double> server_ms() const { return report_.server_ms; }
   [[nodiscard]] const Memory& memory() const { return memory_; }
@@ -61,6 +63,8 @@ class Loop {
   void endure(const AskError& error, double now_s);
   void fall_back(double now_s);
   std::vector<Assignment> read_back();
+  std::vector<Assignment> in_force();
+  void suppose(const Decision& decision, const std::vector<Assignment>& before);
 
   const Config* config_;
   Machine* machine_;
@@ -74,6 +78,7 @@ class Loop {
   std::map<std::string, std::string> absent_;   // service -> why, as told last
   std::map<std::string, std::string> notes_;    // service -> note, as told last
   std::vector<Assignment> assignments_;
+  std::optional<std::vector<Assignment>> supposed_;  // a dry run: what would be in force
   BandwidthWatch bandwidth_watch_;
   std::string reconcile_error_;  // as told last
   std::string infeasible_;       // as told last

@@ -40,6 +40,8 @@ class Session {
   Session& operator=(Session&&) = delete;
   ~Session() = default;
 
+  // Read the sensors once, so that the first turn has rates.
+  void prime() { loop_.prime(clock_.now_s()); }
   // Who stands still does so until the next poll after the turn: what the LC service was promised comes first.
   void turn();
   // The software regulator, a few times a period.

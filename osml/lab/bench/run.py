@@ -104,12 +104,10 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }  # fmt: skip
     store.begin(said, resume=settings.resume)
-    tasks = [
-        Task(index, scenario, cases, settings.suite.ask_oracle)
-        for index, scenario in scenarios
-        if (cases := missing_cases(policies, min(settings.seeds, scenario.seeds or settings.seeds), store.cases(index)))
-    ]
-    began, failures, interrupted, finished = time.perf_counter(), dict[str, str](), False, len(scenarios) - len(tasks)
+    tasks = _tasks(settings, scenarios, policies, store)
+    began, failures, interrupted = time.perf_counter(), dict[str, str](), False
+    runs = sum(len(policies) * _seeds(settings, scenario) for _, scenario in scenarios)
+    finished = runs - sum(len(task.cases) for task in tasks)
     names = {index: scenario.key for index, scenario in scenarios}
     columns = (
         TextColumn("{task.description}"),
@@ -120,30 +118,50 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
         TimeRemainingColumn(),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal) as progress:
-        bar = progress.add_task(f"{settings.suite.name}: mixes", total=len(scenarios), completed=finished)
+        bar = progress.add_task(f"{settings.suite.name}: runs", total=runs, completed=finished)
         try:
             for done in workers(tasks):
                 if done.rows:
                     store.add(done)
-                if done.failure is None:
-                    finished += 1
-                else:
+                finished += len(done.rows)
+                if done.failure is not None:
                     failures[names[done.index]] = done.failure
                     progress.console.print(f"{names[done.index]} failed: {done.failure}", highlight=False, markup=False)
-                progress.advance(bar)
+                progress.update(bar, completed=finished)
         except KeyboardInterrupt:
             interrupted = True
     said |= {"wall_s": time.perf_counter() - began, "finished": finished, "failures": failures}
     store.describe(said)
     store.finish(said)
     if interrupted:
-        raise Failure(f"interrupted: {finished} of {len(scenarios)} mixes are done and stored; continue with --resume")
+        raise Failure(f"interrupted: {finished} of {runs} runs are done and stored; continue with --resume")
     if failures:
         first = next(iter(failures))
         raise Failure(
             f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); others are stored"
         )
     return store.metadata()
+
+
+_FEW = 32
+"""Mixes up to which each policy is a task of its own: progress is seen, and an interrupt loses little."""
+
+
+def _seeds(settings: Settings, scenario: Scenario) -> int:
+    return min(settings.seeds, scenario.seeds or settings.seeds)
+
+
+def _tasks(
+    settings: Settings, scenarios: Sequence[tuple[int, Scenario]], policies: Sequence[str], store: Store
+) -> list[Task]:
+    """What is still to be run. Of many mixes each is one task, so that the oracle is asked once."""
+    tasks: list[Task] = []
+    for index, scenario in scenarios:
+        cases = missing_cases(policies, _seeds(settings, scenario), store.cases(index))
+        own = [[case for case in cases if case[0] == policy] for policy in policies]
+        parts = own if len(scenarios) <= _FEW else [cases]
+        tasks += [Task(index, scenario, part, settings.suite.ask_oracle) for part in parts if part]
+    return tasks
 
 
 def _commit() -> str | None:

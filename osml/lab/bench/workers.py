@@ -59,6 +59,7 @@ def processes(count: int) -> Workers:
 def _pool(count: int, waiting: Iterator[Task], suspects: list[Task]) -> Iterator[Done]:
     """Work on what waits until nothing does or a process dies; then what was under way is among the suspects."""
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     pool = ProcessPoolExecutor(count, mp_context=context, initializer=begin_worker)
     running: dict[Future[Done], Task] = {}
     try:
@@ -77,6 +78,9 @@ def _pool(count: int, waiting: Iterator[Task], suspects: list[Task]) -> Iterator
                     return
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
+        if running:  # an interrupt: nobody waits for what is under way
+            for process in set(multiprocessing.active_children()) - others:
+                process.terminate()
 
 
 def ray_cluster(address: str) -> Workers:

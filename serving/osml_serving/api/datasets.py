@@ -16,8 +16,9 @@ from typing import IO, Annotated
 import msgspec
 from fastapi import APIRouter, Request, Response
 from fastapi import Path as PathParameter
+from fastapi.responses import FileResponse
 
-from osml_serving.api.document import DATASET, DATASETS, NEW_DATASET
+from osml_serving.api.document import DATASET, DATASETS, NEW_DATASET, PACKAGE
 from osml_serving.datasets.shelf import IDENTITY, DatasetList, DatasetShelf
 from osml_serving.errors import ApiError, ClientGoneError
 from osml_serving.guards.request_limits import CLOSE
@@ -89,6 +90,15 @@ def router(runtime: Runtime) -> APIRouter:
         if record is None:
             raise ApiError(404, "not_found", f"data set '{identity}' is unknown", field="identity")
         return Response(msgspec.json.encode(record), media_type="application/json")
+
+    @routes.get(f"{PATH}/{{identity}}/package", openapi_extra=PACKAGE, response_class=Response)
+    async def dataset_package(identity: Identity) -> Response:
+        """Send the package of an accepted contribution; its sha256 is the id."""
+        file = await asyncio.to_thread(_shelf(runtime).package, identity)
+        if file is None:
+            message = f"the server has no accepted data set '{identity}'"
+            raise ApiError(404, "not_found", message, field="identity", hint="GET /v1/datasets lists them")
+        return FileResponse(file, media_type=MEDIA_TYPE, filename=f"{identity[:12]}.tar")
 
     return routes
 

@@ -162,6 +162,17 @@ DATASET: Json = {
         **_errors(401, 403, 404, 422),
     },
 }
+PACKAGE: Json = {
+    "tags": ["datasets"],
+    "security": BEARER,
+    "responses": {
+        "200": {
+            "description": "The package.",
+            "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+        },
+        **_errors(401, 403, 404, 422),
+    },
+}
 NODES: Json = {
     "tags": ["live view"],
     "security": BEARER,

@@ -27,7 +27,10 @@ State = Literal["checking", "accepted", "refused", "failed"]
 
 
 class DatasetRecord(msgspec.Struct):
-    """What is known of a contribution. `findings` are those of `osml learn data validate`; `received` is since 1970."""
+    """What is known of a contribution.
+
+    `findings` are those of `osml learn data validate`; `received` is since 1970. An accepted one has `content`.
+    """
 
     id: str
     state: State
@@ -36,6 +39,7 @@ class DatasetRecord(msgspec.Struct):
     rows: int | None = None
     runs: int | None = None
     findings: list[dict[str, Any]] = []
+    content: dict[str, Any] | None = None  # name, kind, licence, contributor, platforms, services, outcomes
 
 
 class DatasetList(msgspec.Struct):
@@ -119,6 +123,12 @@ class DatasetShelf:
         except (OSError, msgspec.MsgspecError):
             return None
 
+    def package(self, identity: str) -> Path | None:
+        """The file of an accepted contribution, None where there is none."""
+        record = self.find(identity)
+        file = self.folder / f"{identity}.tar"
+        return file if record is not None and record.state == "accepted" and file.is_file() else None
+
     def records(self) -> list[DatasetRecord]:
         """All of them, newest first."""
         records = [self.find(file.stem) for file in self.folder.glob("*.json")]
@@ -163,6 +173,7 @@ class DatasetShelf:
         else:
             record.state = "accepted" if result.get("accepted") is True else "refused"
             record.rows, record.runs, record.findings = result["rows"], result["runs"], result["findings"]
+            record.content = result.get("content")
         if record.state != "accepted":
             package.unlink(missing_ok=True)
         outcome = f"data set {record.id[:12]} is {record.state}"

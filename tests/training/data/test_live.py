@@ -27,7 +27,8 @@ description = pytest.importorskip("osml.datasets.description")
 def observation(seq: int, quota: float, platform: Platform, mask: str | None = None) -> Observation:
     services = [
         Service(
-            "redis", "lc", target_ms=6.0, latency=Latency(p50_ms=1.0, p99_ms=3.0, samples=900, requests_per_s=450.0),
+            "redis", "lc", target_ms=6.0, latency=Latency(p50_ms=1.0, p99_ms=3.0, samples=900 + seq,
+            requests_per_s=450.0 + seq / 2),
             counters=Counters(cpu_usage_cores=0.5, rss_mib=20.0, threads=4, llc_misses=2e6, bandwidth_gbps=1.0),
         ),
         Service("nginx", "lc", target_ms=9.0, counters=Counters(bandwidth_gbps=0.5)),
@@ -60,9 +61,9 @@ def rows_of(folder: Path, service: str) -> list[dict[str, Any]]:
 
 
 def test_agents_record_becomes_cases_with_nulls_for_what_a_vm_hides(tmp_path: Path) -> None:
-    rows, platforms = live.take_over(tmp_path / "set", [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])])
-    assert rows == 6
-    assert platforms[0].logical_cpus == 4
+    taken = live.take_over(tmp_path / "set", [record(tmp_path / "r", PLAIN, [1.0, 1.0, 2.0])])
+    assert taken.rows == 6
+    assert taken.platforms[0].logical_cpus == 4
     redis = rows_of(tmp_path / "set", "redis")
     assert [(row["cores"], row["sample"]) for row in redis] == [(1.0, 0), (1.0, 1), (2.0, 0)]
     first = redis[0]
@@ -129,6 +130,13 @@ def test_wrong_files_are_refused_with_a_sentence(tmp_path: Path, made: Path) -> 
         live.take_over(tmp_path / "set", [next((made / "traces").rglob("*.parquet"))])
     with pytest.raises(InputError, match="can't be read"):
         live.take_over(tmp_path / "set", [tmp_path / "nowhere"])
+
+
+def test_a_record_of_a_dry_run_is_no_data(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0])
+    file.write_bytes(file.read_bytes().replace(b'"missing":{}', b'"missing":{"dry_run":"nothing is applied"}'))
+    with pytest.raises(InputError, match="line 1 is of a dry run, whose allocations were never in force"):
+        live.take_over(tmp_path / "set", [file])
 
 
 def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_path: Path) -> None:

@@ -1,13 +1,13 @@
-"""What a live node observed, as allocation cases: traces of `osml run live`, or records of `osml-agent run`."""
+"""What a live node observed, as allocation cases."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from statistics import median_low
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,115 +15,18 @@ from osml.base.failure import InputError
 from osml.datasets.arrow import pa, pq
 from osml.datasets.dataset import DatasetDescription, same_collection, write_description
 from osml.datasets.description import Fingerprint, Provenance, metadata
-from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.schema import TRACE_COLUMNS, TRACES_SCHEMA, arrow_schema, write_options
-from osml.datasets.store import TRACES, open_parquet, whole_file
-from osml.domain import Assignment, Latency, Observation, Service
+from osml.datasets.store import TRACES, whole_file
 from osml.domain.cpulist import parse_cpulist
+from osml_training.collect.live_files import LiveFile, Row, read_live
+from osml_training.collect.live_series import Left, estimated_loads, repeats, settling
 from osml_training.collect.machine import agreed
 
-Row = dict[str, Any]
-
 _COPIED = (
-    "interval_s", "threads", "target_ms", "percentile", "offered_per_s", "ipc", "bandwidth_gbps", "cpu_usage_cores",
+    "target_ms", "percentile", "offered_per_s", "ipc", "bandwidth_gbps", "cpu_usage_cores",
     "rss_mib", "vms_mib", "frequency_ghz", "llc_occupancy_mib", "mean_ms", "p50_ms", "p95_ms", "p99_ms",
     "requests_per_s",
 )  # fmt: skip
-
-
-class _Line(msgspec.Struct, frozen=True):
-    """A line of the agent's record; the decision on it doesn't matter here."""
-
-    observation: Observation
-
-
-@dataclass
-class LiveFile:
-    """Intervals of one node: each a list of rows, one for each service and job, in the columns of `osml run live`."""
-
-    platform: Fingerprint
-    quantum: float
-    provenance: Provenance
-    intervals: list[list[Row]] = field(default_factory=list[list[Row]])
-
-
-def _flat(observation: Observation, service: Service) -> Row:
-    """One service of an observation in the columns of `osml run live`, as far as they are used here."""
-    own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
-    latency = service.latency or Latency()
-    found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
-    platform = observation.platform
-    percent = platform.mba is not None and platform.mba.unit == "percent"
-    return found | {
-        "phase": "", "seq": observation.seq, "platform": platform.id, "platform_cores": platform.cores,
-        "core_quantum": platform.core_quantum, "platform_ways": platform.ways, "service": service.name,
-        "class": service.kind, "target_ms": service.target_ms, "percentile": service.percentile,
-        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None,
-    }  # fmt: skip
-
-
-def _read_record(file: Path) -> LiveFile:
-    intervals: list[list[Row]] = []
-    platform = None
-    content = file.read_bytes()
-    lines = content.splitlines()
-    for number, line in enumerate(lines, start=1):
-        try:
-            observation = msgspec.json.decode(line, type=_Line).observation
-        except msgspec.MsgspecError as error:
-            if number == len(lines) > 1 and not content.endswith(b"\n"):
-                break  # the agent still writes it, or was killed as it did
-            raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
-        platform = observation.platform
-        intervals.append([_flat(observation, service) for service in observation.services])
-    if platform is None:
-        raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
-    fingerprint = Fingerprint(
-        id=platform.id,
-        logical_cpus=round(platform.cores * platform.core_quantum),
-        llc_ways=platform.ways,
-        way_mib=platform.way_mib,
-        bandwidth_gbps=platform.bandwidth_gbps,
-        memory_gib=platform.memory_gib,
-        base_ghz=platform.frequency_ghz,
-        mba=platform.mba is not None,
-    )
-    return LiveFile(fingerprint, platform.core_quantum, Provenance("real", "osml-agent run --record"), intervals)
-
-
-def _read_traces(file: Path) -> LiveFile:
-    parquet = open_parquet(file)
-    keys: dict[bytes, bytes] = parquet.schema_arrow.metadata or {}
-    if keys.get(b"osml.schema", b"").decode() != LIVE_SCHEMA:
-        raise InputError(
-            f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml run live`"
-        )
-    said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
-    rows: list[Row] = parquet.read().to_pylist()
-    if not rows:
-        raise InputError(f"{file}: contains no row")
-    first = rows[0]
-    whole: dict[tuple[str, int], list[Row]] = {}
-    for row in rows:
-        whole.setdefault((row["phase"], row["seq"]), []).append(row)
-    fingerprint = Fingerprint(
-        id=first["platform"],
-        logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
-        llc_ways=first["platform_ways"],
-        kernel=said.get("kernel"),
-    )
-    provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
-    return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
-
-
-def read_live(file: Path) -> LiveFile:
-    """A Parquet file of `osml run live`, or else a record of the agent (JSON lines). InputError says what is wrong."""
-    try:
-        with file.open("rb") as stream:
-            magic = stream.read(4)
-    except OSError as error:
-        raise InputError(f"{file} can't be read ({error.strerror})") from None
-    return _read_traces(file) if magic == b"PAR1" else _read_record(file)
 
 
 def _cores(row: Row, live: LiveFile) -> float:
@@ -151,13 +54,15 @@ def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
     cores, ways, mib = _cores(row, live), _ways(row, live), live.platform.way_mib
     beside_ways = _total([_ways(other, live) for other in others])
     misses, seconds = row.get("llc_misses"), row["interval_s"]
+    rate, samples = row.get("requests_per_s"), row.get("samples")
     names = sorted(("be:" if other["class"] == "be" else "") + other["service"] for other in others)
     return {name: row.get(name) for name in _COPIED} | {
+        "interval_s": samples / rate if samples and rate else seconds,
         "platform": live.platform.id, "service": row["service"], "cores": cores, "ways": ways,
         "cache_mib": None if ways is None or mib is None else ways * mib,
         "mba_percent": row.get("mba_percent"),
         "llc_misses_per_s": None if misses is None else misses / seconds,
-        "requests": row.get("samples"),
+        "requests": samples,
         "neighbours": len(others), "neighbour_names": ",".join(names) or None,
         "neighbour_cores": _total([_cores(other, live) for other in others]),
         "neighbour_ways": beside_ways,
@@ -166,26 +71,79 @@ def _case(row: Row, others: list[Row], live: LiveFile) -> Row:
     }  # fmt: skip
 
 
-def cases(live: LiveFile, salt: str = "") -> Iterator[Row]:
-    """Rows of TRACE_COLUMNS for every LC service and interval.
+class Cases(NamedTuple):
+    """Rows of TRACE_COLUMNS, what was left out, and whether loads were estimated."""
 
-    A run is what stays the same but the allocation: service, offered load, threads, target, neighbours. The load of a
-    service whose generator is not known is not known; then all its intervals with the same neighbours are one run.
+    rows: list[Row]
+    left: Left
+    estimated: bool
+
+
+def cases(live: LiveFile, salt: str = "", settle: int = 0) -> Cases:
+    """Rows of every LC service and interval, in the order of time.
+
+    A run is what stays the same but the allocation: service, load, target, neighbours. `settle`: intervals after a
+    change of the service's allocation that are left out. Where no generator tells the load, it is estimated from the
+    answers. `interval_s` is the time of the latencies, which the agent's own interval need not be.
     """
-    counts: dict[tuple[str, float, int | None], int] = {}
-    for interval in live.intervals:
+    series: dict[str, list[tuple[int, Row, Row]]] = {}
+    for number, interval in enumerate(live.intervals):
         for k, row in enumerate(interval):
-            if row["class"] != "lc":
-                continue
-            found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
-            keys = [salt, row["phase"], *(found[name] for name in _RUN)]
-            run = hashlib.blake2b(repr(keys).encode(), digest_size=8).hexdigest()
-            cell = (run, found["cores"], found["ways"])
-            counts[cell] = counts.get(cell, -1) + 1
-            yield found | {"run": run, "sample": counts[cell]}
+            if row["class"] == "lc" and live.only in (None, row["service"]):
+                found = _case(row, [*interval[:k], *interval[k + 1 :]], live)
+                series.setdefault(row["service"], []).append((number, row, found))
+    out: list[tuple[int, Row]] = []
+    left, estimated = Left(), False
+    for members in series.values():
+        kept, gone = _kept(members, settle)
+        left = Left(left.repeated + gone.repeated, left.settling + gone.settling)
+        estimated = _complete(kept, salt) or estimated
+        out += [(number, found) for number, _, found in kept]
+    out.sort(key=lambda one: one[0])
+    return Cases([found for _, found in out], left, estimated)
 
 
-_RUN = ("platform", "service", "offered_per_s", "threads", "target_ms", "percentile", "neighbour_names")
+def _kept(members: list[tuple[int, Row, Row]], settle: int) -> tuple[list[tuple[int, Row, Row]], Left]:
+    """Without intervals in which nothing new was measured, and without those that a change still troubles."""
+    again = repeats([row for _, row, _ in members])
+    early = settling([(found["cores"], found["ways"], found["mba_percent"]) for *_, found in members], settle)
+    kept = [one for one, twice, soon in zip(members, again, early, strict=True) if not twice and not soon]
+    return kept, Left(sum(again), sum(soon and not twice for twice, soon in zip(again, early, strict=True)))
+
+
+def _complete(members: list[tuple[int, Row, Row]], salt: str) -> bool:
+    """Load, threads, run and sample of the cases of one service; whether its load had to be estimated."""
+    threads = [found for _, row, _ in members if (found := row.get("threads")) is not None]
+    unknown = bool(members) and all(found["offered_per_s"] is None for *_, found in members)
+    if unknown:
+        loads = estimated_loads([row for _, row, _ in members], [found["cores"] for *_, found in members])
+        for (*_, found), load in zip(members, loads, strict=True):
+            found["offered_per_s"] = load
+    counts: dict[tuple[str, float, int | None], int] = {}
+    for _, row, found in members:
+        found["threads"] = median_low(threads) if threads else None  # a pool that breathes is one run
+        keys = [salt, row["phase"], *(found[name] for name in _RUN)]
+        found["run"] = hashlib.blake2b(repr(keys).encode(), digest_size=8).hexdigest()
+        cell = (found["run"], found["cores"], found["ways"])
+        found["sample"] = counts[cell] = counts.get(cell, -1) + 1
+    return unknown and any(found["offered_per_s"] is not None for *_, found in members)
+
+
+_RUN = ("platform", "service", "offered_per_s", "target_ms", "percentile", "mba_percent", "neighbour_names")
+
+
+class Taken(NamedTuple):
+    """What live files came to: rows, the platforms, and intervals that are no cases."""
+
+    rows: int
+    platforms: list[Fingerprint]
+    left: Left = Left()
+
+
+_ESTIMATED = (
+    "offered_per_s of services without a known generator is estimated from the answered requests: loads within a "
+    "quarter of each other are one load, and a service without CPU time left has the last load known"
+)
 
 
 def take_over(
@@ -195,38 +153,43 @@ def take_over(
     done: Callable[[Path, int], None] | None = None,
     *,
     simulated: bool = False,
-) -> tuple[int, list[Fingerprint]]:
-    """Write the cases of live files into `folder`/traces; returns rows and the platforms. Same files, same output.
+    settle: int = 0,
+) -> Taken:
+    """Write the cases of live files into `folder`/traces. Same files, same output.
 
     Raises InputError for a folder with another collection, for files that are none and names that are none.
 
-    `simulated`: the agent drove a virtual node, which its record can't tell from a machine.
+    `simulated`: the agent drove a virtual node, which its record can't tell from a machine. `settle`: see `cases`.
     """
     same_collection(folder, _description(folder, [], simulated=simulated))
-    rows_total, platforms = 0, dict[str, Fingerprint]()
+    rows_total, left, platforms = 0, Left(), dict[str, Fingerprint]()
     for file in {file.resolve(): file for file in files}.values():
         live = read_live(file)
         _check_names(live, file)
         if machine is not None:
             live.platform = agreed(live.platform, machine)
-        settings = live.provenance.settings | {"core_quantum": live.quantum}
+        found = cases(live, live.salt, settle)
+        left = Left(left.repeated + found.left.repeated, left.settling + found.left.settling)
+        settings = live.provenance.settings | {"core_quantum": live.quantum} | ({"settle": settle} if settle else {})
         kind = "virtual" if simulated else "real"
-        provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind)
+        notes = [*live.provenance.notes, *([_ESTIMATED] if found.estimated else [])]
+        provenance = msgspec.structs.replace(live.provenance, settings=settings, kind=kind, notes=notes)
         schema = arrow_schema(TRACE_COLUMNS, metadata(TRACES_SCHEMA, provenance, live.platform))
-        salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
         by_service: dict[str, list[Row]] = {}
-        for row in cases(live, salt):
+        for row in found.rows:
             by_service.setdefault(row["service"], []).append({field.name: row.get(field.name) for field in schema})
         for service, rows in sorted(by_service.items()):
             rows.sort(key=lambda row: row["run"])  # a run in one piece; the order within stays
-            target = folder / TRACES / f"platform={live.platform.id}" / f"service={service}" / f"part-{salt}.parquet"
+            target = (
+                folder / TRACES / f"platform={live.platform.id}" / f"service={service}" / f"part-{live.salt}.parquet"
+            )
             with whole_file(target) as partial:
                 pq.write_table(pa.Table.from_pylist(rows, schema=schema), partial, **write_options(TRACE_COLUMNS))
             rows_total += len(rows)
         platforms[live.platform.id] = live.platform
         if done is not None:
             done(file, sum(len(rows) for rows in by_service.values()))
-    return rows_total, list(platforms.values())
+    return Taken(rows_total, list(platforms.values()), left)
 
 
 def describe_live(folder: Path, platforms: list[Fingerprint], *, simulated: bool = False) -> None:

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from osml.base.agent_binary import BUILD
 from osml.base.failure import Failure, MachineError
 from osml.lab.trials.live import enter
 
-BUILT = Path(__file__).resolve().parents[3] / "actuator/build/release/loadgen/osml-loadgen"
+BUILT = BUILD / "loadgen/osml-loadgen"
 MARK_WITHIN_S = 10.0
 POLL_S = 0.02
 

@@ -39,7 +39,8 @@ def allocations(phases: list[LivePhase]) -> list[dict[str, Any]]:
         last: list[Assignment] | None = None
         start = phase.records[0].observation.time_s
         for record in phase.records:
-            found = record.observation.assignments
+            seen = record.observation
+            found = [] if "dry_run" in seen.missing else seen.assignments  # what would be in force is not
             if found == last:
                 continue
             last = found

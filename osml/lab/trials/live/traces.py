@@ -67,7 +67,9 @@ def row(phase: str, record: Record, service: Service, line: TelemetryLine | None
     observation, decision = record.observation, record.decision
     platform, counters = observation.platform, service.counters
     latency = service.latency or Latency()
-    own = [a for a in observation.assignments if a.service == service.name]
+    # A dry run says what would be in force; nothing was.
+    in_force = [] if "dry_run" in observation.missing else observation.assignments
+    own = [a for a in in_force if a.service == service.name]
     assignment = own[0] if own else Assignment(service.name)
     measured = {
         column.name: getattr(place, column.name)

@@ -1,4 +1,4 @@
-"""`osml learn data`: collect, import, label, check and hand on allocation cases."""
+"""`osml learn data`: collect, sweep, import, label, check and hand on allocation cases."""
 
 from __future__ import annotations
 
@@ -7,9 +7,11 @@ import typer
 from osml_training.cli.data import (
     collect,
     contribute,
+    exchange,
     import_published,
     label,
     outlooks,
+    sweep,
     transitions,
     validate,
 )
@@ -20,9 +22,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.command("collect")(collect.collect_command)
+app.command("sweep")(sweep.sweep_command)
 app.command("label")(label.label_command)
 app.command("import-osml")(import_published.import_command)
 app.command("transitions")(transitions.transitions_command)
 app.command("outlooks")(outlooks.outlooks_command)
 app.command("validate")(validate.validate_command)
 app.command("contribute")(contribute.contribute_command)
+app.command("list")(exchange.list_command)
+app.command("fetch")(exchange.fetch_command)
+app.command("index")(exchange.index_command)

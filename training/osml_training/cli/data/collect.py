@@ -38,6 +38,7 @@ _MUCH_MORE = 1.2
 """Times the rows that were asked for: the last run of a service may go beyond them without a word."""
 
 _MOST_VARIANTS = 1000
+_MOST_SETTLING = 1000
 
 
 def _list(text: str, option: str) -> tuple[str, ...]:
@@ -114,6 +115,9 @@ def collect_command(
     simulated: Annotated[
         bool, typer.Option("--simulated", help="With --live: the files come from a virtual node, not from a machine.")
     ] = False,
+    settle: Annotated[
+        int, typer.Option(help="With --live: intervals after each change of an allocation that are left out.")
+    ] = 1,
     config: Annotated[Path | None, config_option()] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
@@ -125,7 +129,9 @@ def collect_command(
     if (here or simulated) and not live:
         raise InputError(f"{'--here' if here else '--simulated'} needs --live FILE")
     if live:
-        _take_over(out, live, here, simulated, json)
+        if not 0 <= settle <= _MOST_SETTLING:
+            raise InputError(f"--settle is {settle}, expected 0 to {_MOST_SETTLING} intervals")
+        _take_over(out, live, here, simulated, settle, json)
         return
     # Compiled code: a second to load, not for `osml --help`.
     from osml.simulator import catalogs  # noqa: PLC0415
@@ -174,7 +180,7 @@ def collect_command(
     _report(out, total, rows, resumed, len(parts), time.monotonic() - started, json)
 
 
-def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: bool) -> None:
+def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, settle: int, json: bool) -> None:
     """`--live`: what an agent observed."""
     from osml_training.collect.live import describe_live, take_over  # noqa: PLC0415
     from osml_training.collect.machine import this_machine  # noqa: PLC0415
@@ -186,13 +192,27 @@ def _take_over(out: Path, files: list[Path], here: bool, simulated: bool, json: 
             progress.advance(progress.task_ids[0])
 
         machine = this_machine("here") if here else None
-        rows, platforms = take_over(out, files, machine, done, simulated=simulated)
-    describe_live(out, platforms, simulated=simulated)
-    document = {"dataset": str(out), "simulated": simulated, "rows": rows, "platforms": [p.id for p in platforms]}
+        found = take_over(out, files, machine, done, simulated=simulated, settle=settle)
+    describe_live(out, found.platforms, simulated=simulated)
+    platforms = [platform.id for platform in found.platforms]
+    document = {
+        "dataset": str(out),
+        "simulated": simulated,
+        "rows": found.rows,
+        "platforms": platforms,
+        "left_out": found.left._asdict(),
+    }
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
     else:
-        Console().print(f"{rows:,} rows of {len(files)} live files in {out}", highlight=False, soft_wrap=True)
+        left = found.left
+        Console().print(
+            f"{found.rows:,} rows of {len(files)} live files in {out}, platform {', '.join(platforms)}\n"
+            f"left out: {left.repeated:,} intervals without a new latency, {left.settling:,} just after a change\n"
+            f"next: osml learn data label {out}",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 def _report(out: Path, rows: int, asked: int, resumed: int, files: int, seconds: float, json: bool) -> None:

@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from osml.base.failure import InputError
+from osml_training.cli.token import read_token
 
 
 def contribute_command(
@@ -33,14 +34,7 @@ def contribute_command(
 
     if to is not None and server is not None:
         raise InputError("give --to FOLDER or --server URL, not both")
-    try:
-        token = token_file.read_text("ascii").strip() if token_file else None
-    except OSError as error:
-        raise InputError(f"--token-file {token_file} can't be read: {error.strerror}") from None
-    except UnicodeDecodeError:
-        raise InputError(
-            f"--token-file {token_file} contains characters that are not ASCII, expected one token"
-        ) from None
+    token = read_token(token_file)
     out = to or dataset.resolve().parent
     with Console(stderr=True).status("checking and packing"):
         package = pack(dataset, out, name=name, contributor=contributor, description=description, licence=licence)

@@ -85,6 +85,13 @@ def label_command(
             highlight=False,
             soft_wrap=True,
         )
+    if outcomes["too_few_cells"]:
+        console.print(
+            "too_few_cells: a label needs at least 4 allocations at one load; "
+            "`osml learn data sweep` measures them on a machine",
+            highlight=False,
+            soft_wrap=True,
+        )
     if agreements:
         console.print(f"against {against}", highlight=False, soft_wrap=True)
         beside = Table()

@@ -1,0 +1,219 @@
+"""`osml look report RECORD`: a day of the agent on one page, what it did or, of a dry run, what it would have done."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Annotated
+
+import msgspec
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from osml.base.failure import InputError
+from osml.domain import Decision, Observation, Partition
+
+DRY_RUN = "dry_run"
+"""Key of `Observation.missing` in a dry run."""
+_CELLS = 3
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of a record; the server did not answer where `decision` is null."""
+
+    observation: Observation
+    decision: Decision | None
+
+
+class ServiceDay(msgspec.Struct, frozen=True):
+    """One service with a target. `cells`: (CPUs, ways, share of the decisions), the most frequent first."""
+
+    name: str
+    target_ms: float
+    percentile: str
+    measured: int  # intervals with a latency
+    missed: int  # of these, above the target
+    median_ms: float | None
+    worst_ms: float | None
+    cells: list[tuple[float, int | None, float]]
+
+
+class Day(msgspec.Struct, frozen=True):
+    """What a record says. `free_cpus` and `free_ways`: outside of the regions of services with a target, median."""
+
+    node: str
+    platform: str
+    dry_run: bool
+    intervals: int
+    seconds: float
+    decisions: int
+    changes: int
+    policies: list[str]
+    infeasible: int
+    services: list[ServiceDay]
+    cpus: float
+    ways: int | None
+    free_cpus: float | None
+    free_cpus_least: float | None
+    free_ways: float | None
+    not_known: list[str]
+
+
+class _Watched:
+    """Sums over the lines, for one service."""
+
+    def __init__(self) -> None:
+        self.target_ms, self.percentile = 0.0, "p99"
+        self.latencies: list[float] = []
+        self.missed = 0
+        self.cells: Counter[tuple[float, int | None]] = Counter()
+
+
+def read(file: Path) -> Iterator[Line]:
+    """The lines of a record; a last one that is still being written does not count. InputError for anything else."""
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield msgspec.json.decode(line, type=Line)
+                except msgspec.MsgspecError as error:
+                    raise InputError(
+                        f"{file}: line {number} is not a line of `osml-agent run --record` ({error})"
+                    ) from None
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror}") from None
+
+
+def _for_targets(partition: Partition, lc: set[str]) -> tuple[int, int]:
+    """Core units and ways that only services with a target may use."""
+    own = [region for region in partition.regions if set(region.owners) <= lc]
+    return sum(region.cores for region in own), sum(region.ways for region in own)
+
+
+def summarise(lines: Iterator[Line], file: Path) -> Day:
+    """The day of a record. InputError where it has no line."""
+    watched: dict[str, _Watched] = {}
+    policies: Counter[str] = Counter()
+    free_cpus: list[float] = []
+    free_ways: list[int] = []
+    first = last = None
+    before: Partition | None = None
+    intervals = decisions = changes = infeasible = 0
+    for line in lines:
+        last, first = line.observation, first or line.observation
+        intervals += 1
+        for service in last.services:
+            if service.kind == "lc" and service.target_ms is not None:
+                found = watched.setdefault(service.name, _Watched())
+                found.target_ms, found.percentile = service.target_ms, service.percentile
+                if service.latency_ms is not None:
+                    found.latencies.append(service.latency_ms)
+                    found.missed += service.latency_ms > service.target_ms
+        if line.decision is None:
+            continue
+        partition, platform = line.decision.partition, last.platform
+        decisions += 1
+        changes += before is not None and partition != before
+        before = partition
+        infeasible += line.decision.infeasible is not None
+        policies[line.decision.policy] += 1
+        for name, found in watched.items():
+            cpus = round(platform.core_quantum * partition.cores_of(name), 6)
+            found.cells[cpus, None if platform.ways is None else partition.ways_of(name)] += 1
+        cores, ways = _for_targets(partition, set(watched))
+        free_cpus.append(platform.core_quantum * (platform.cores - cores))
+        if platform.ways is not None:
+            free_ways.append(platform.ways - ways)
+    if first is None or last is None:
+        raise InputError(f"{file} has no whole line, expected a record of `osml-agent run --record`")
+    return Day(
+        last.node, last.platform.id, DRY_RUN in last.missing, intervals, last.time_s - first.time_s, decisions, changes,
+        [policy for policy, _ in policies.most_common()], infeasible,
+        [_service(name, found) for name, found in watched.items()],
+        last.platform.cores * last.platform.core_quantum, last.platform.ways,
+        round(median(free_cpus), 6) if free_cpus else None, round(min(free_cpus), 6) if free_cpus else None,
+        median(free_ways) if free_ways else None, _not_known(last, watched, intervals - decisions),
+    )  # fmt: skip
+
+
+def _service(name: str, found: _Watched) -> ServiceDay:
+    total = sum(found.cells.values())
+    return ServiceDay(
+        name, found.target_ms, found.percentile, len(found.latencies), found.missed,
+        median(found.latencies) if found.latencies else None, max(found.latencies, default=None),
+        [(cpus, ways, count / total) for (cpus, ways), count in found.cells.most_common(_CELLS)],
+    )  # fmt: skip
+
+
+def _not_known(last: Observation, watched: dict[str, _Watched], unanswered: int) -> list[str]:
+    out: list[str] = []
+    if DRY_RUN in last.missing:
+        out.append(
+            "latencies under these allocations: nothing was applied, so all latencies are those of the node as it is; "
+            "a policy that moves step by step may have gone further than it would have had to"
+        )
+    out += [f"{name}: it never had a latency" for name, found in watched.items() if not found.latencies]
+    out += [f"{what}: {why}" for what, why in sorted(last.missing.items()) if what != DRY_RUN]
+    if unanswered:
+        out.append(f"decisions of {unanswered} intervals: the server did not answer")
+    return out
+
+
+def report(
+    record: Annotated[Path, typer.Argument(metavar="RECORD", help="File of `osml-agent run --record`.")],
+    json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
+) -> None:
+    """Report a record of the agent on one page: missed targets, allocations, what is free for jobs, what is not known.
+
+    Of a dry run it says what would have been.
+    """
+    day = summarise(read(record), record)
+    if json:
+        sys.stdout.write(msgspec.json.encode(day).decode() + "\n")
+        return
+    _show(day, Console(highlight=False, soft_wrap=True))
+
+
+def _show(day: Day, console: Console) -> None:
+    would = "would have been" if day.dry_run else "was"
+    kind = "dry run, nothing was applied" if day.dry_run else "decisions were applied"
+    console.print(
+        f"{day.node} on {day.platform}: {day.intervals:,} intervals in {_duration(day.seconds)}, {kind}", markup=False
+    )
+    policies = ", ".join(day.policies) or "no policy"
+    console.print(f"{policies}: {day.decisions:,} decisions, {day.changes:,} of them changed the allocation")
+    table = Table("service", "target", "missed", "median ms", "worst ms", f"what it {would} given: CPUs, ways (share)")
+    for one in day.services:
+        missed = f"{one.missed / one.measured:.1%} of {one.measured:,}" if one.measured else "not measured"
+        cells = "; ".join(
+            f"{cpus:g}{'' if ways is None else f', {ways}'} ({share:.0%})" for cpus, ways, share in one.cells
+        )
+        table.add_row(
+            one.name, f"{one.percentile} {one.target_ms:g} ms", missed, _ms(one.median_ms), _ms(one.worst_ms), cells
+        )
+    console.print(table)
+    if day.free_cpus is not None:
+        ways = "" if day.free_ways is None else f"; {day.free_ways:g} of {day.ways} ways"
+        console.print(
+            f"not reserved for these services, so free for jobs: {day.free_cpus:g} of {day.cpus:g} CPUs "
+            f"(median; at least {day.free_cpus_least:g}){ways}"
+        )
+    if day.infeasible:
+        console.print(f"in {day.infeasible:,} decisions the node could not satisfy its services")
+    console.print("not known:" if day.not_known else "everything was measured")
+    for text in day.not_known:
+        console.print(f"- {text}", markup=False)
+
+
+def _ms(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3g}"
+
+
+def _duration(seconds: float) -> str:
+    return f"{seconds / 3600:.1f} h" if seconds >= 3600 else f"{seconds / 60:.1f} min"

@@ -1,0 +1,43 @@
+"""A dry run of the agent on a virtual node: the policy moves on, the node stays, and the log is quiet."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+
+from osml.cli.record_report import read, summarise
+from osml.lab.trials.children import wait_until
+from tests.e2e.conftest import Bench
+
+
+def kernel_files(folder: Path) -> dict[str, str]:
+    names = ("cpuset.cpus", "cpu.max", "cpu.weight", "schemata")
+    return {str(file): file.read_text() for name in names for file in sorted(folder.rglob(name))}
+
+
+def test_a_dry_run_supposes_what_it_would_have_applied(bench: Bench, tmp_path: Path) -> None:
+    before = kernel_files(bench.directory)
+    record = tmp_path / "record.jsonl"
+    agent = bench.start_agent("--dry-run", "--ticks", "30", "--record", str(record))
+    wait_until(lambda: not agent.running, "the agent", [], 120)
+    assert agent.exit_code == 0, agent.log.read_text()
+    assert kernel_files(bench.directory) == before
+    day = summarise(read(record), record)
+    assert (day.dry_run, day.intervals) == (True, 30)
+    assert day.decisions == 30
+    lines = [json.loads(line) for line in record.read_text().splitlines()]
+    for one, other in itertools.pairwise(lines):
+        assert other["observation"]["partition"]["regions"] == one["decision"]["partition"]["regions"]
+    said = agent.log.read_text().splitlines()
+    assert sum("would set" in line for line in said) <= day.changes + 1
+    assert any("would set" in line for line in said)
+
+
+def test_one_look_has_rates_of_cpu_time(bench: Bench, tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+    agent = bench.start_agent("--dry-run", "--once", "--record", str(record))
+    wait_until(lambda: not agent.running, "the agent", [], 60)
+    seen = json.loads(record.read_text())["observation"]
+    assert seen["seq"] == 1
+    assert all(service["counters"]["cpu_usage_cores"] is not None for service in seen["services"])

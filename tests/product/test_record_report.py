@@ -1,0 +1,68 @@
+"""`osml look report`: a record of the agent on one page, and what it does not know."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import msgspec
+import pytest
+from typer.testing import CliRunner
+
+from osml.base.failure import InputError
+from osml.cli.main import application
+from osml.cli.record_report import read, summarise
+from osml.domain import Decision, Latency, Observation, Partition, Platform, Reason, Region, Service
+
+PLATFORM = Platform(id="xeon", cores=8, cpus="0-7", ways=10)
+
+
+def line(seq: int, p99_ms: float | None, cores: int, dry: bool = True, answered: bool = True) -> bytes:
+    latency = None if p99_ms is None else Latency(p99_ms=p99_ms, samples=100)
+    services = [Service("web", "lc", target_ms=10.0, latency=latency), Service("job", "be")]
+    missing = {"mba": "no MBA"} | ({"dry_run": "nothing is applied"} if dry else {})
+    seen = Observation("n1", seq, 10.0 * seq, 1.0, PLATFORM, services, missing=missing)
+    partition = Partition([Region(["web"], cores, 4), Region(["job"], 8 - cores, 6)])
+    decision = Decision("n1", seq, "osml", partition, [], reasons=[Reason("because")]) if answered else None
+    return msgspec.json.encode({"observation": seen, "decision": decision}) + b"\n"
+
+
+def record(path: Path, *lines: bytes) -> Path:
+    path.write_bytes(b"".join(lines))
+    return path
+
+
+def test_a_day_is_summed_up(tmp_path: Path) -> None:
+    lines = (line(1, 5.0, 2), line(2, 12.0, 2), line(3, 20.0, 3), line(4, None, 3), line(5, 4.0, 2, answered=False))
+    day = summarise(read(record(tmp_path / "r", *lines)), tmp_path / "r")
+    assert (day.intervals, day.decisions, day.changes, day.dry_run) == (5, 4, 1, True)
+    web = day.services[0]
+    assert (web.measured, web.missed, web.worst_ms) == (4, 2, 20.0)
+    assert web.cells == [(2.0, 4, 0.5), (3.0, 4, 0.5)]
+    assert (day.free_cpus, day.free_cpus_least, day.free_ways) == (5.5, 5.0, 6)
+    assert any("nothing was applied" in text for text in day.not_known)
+    assert "mba: no MBA" in day.not_known
+    assert "decisions of 1 intervals: the server did not answer" in day.not_known
+
+
+def test_the_page_says_what_would_have_been(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", line(1, 5.0, 2), line(2, 12.0, 2), line(3, 5.0, 3)[:-30])
+    found = CliRunner().invoke(application(), ["look", "report", str(file)], env={"COLUMNS": "160"})
+    assert found.exit_code == 0, found.output
+    assert "2 intervals" in found.stdout  # the third line is still being written
+    assert "dry run, nothing was applied" in found.stdout
+    assert "what it would have been given" in found.stdout
+    assert "50.0% of 2" in found.stdout
+    assert "6 of 8 CPUs" in found.stdout
+    real = record(tmp_path / "s", line(1, 5.0, 2, dry=False))
+    found = CliRunner().invoke(application(), ["look", "report", str(real), "--json"])
+    assert json.loads(found.stdout)["dry_run"] is False
+
+
+@pytest.mark.parametrize(("content", "words"), [(b"", "has no whole line"), (b'{"a": 1}\n', "line 1 is not a line of")])
+def test_other_files_are_refused(tmp_path: Path, content: bytes, words: str) -> None:
+    file = record(tmp_path / "r", content)
+    with pytest.raises(InputError, match=words):
+        summarise(read(file), file)
+    with pytest.raises(InputError, match="can't be read"):
+        summarise(read(tmp_path / "nowhere"), tmp_path / "nowhere")

@@ -1,0 +1,108 @@
+"""Journal, configuration of the agent, decisions: what a sweep reads, keeps and answers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import httpx
+import msgspec
+import pytest
+import yaml
+
+from osml.base.failure import InputError
+from osml.domain import Observation, Platform, Service
+
+journals = pytest.importorskip("osml_training.live_sweep.journal")
+agent_file = pytest.importorskip("osml_training.live_sweep.agent_file")
+walking = pytest.importorskip("osml_training.live_sweep.walk")
+decisions = pytest.importorskip("osml_training.live_sweep.decisions")
+
+ABOUT = journals.Swept("web", "vm", 20, 0.1, None, 10.0, "p99", ["job"])
+
+
+def cell(units: int) -> Any:
+    return journals.FinishedCell((units, 1), "met", journals.Condition(), 100.0, 2.5)
+
+
+def test_cells_stay_and_half_a_line_is_forgotten(tmp_path: Path) -> None:
+    journal = journals.Journal(tmp_path / "set", ABOUT)
+    journal.add(cell(3))
+    journal.add(cell(4))
+    journal.close()
+    file = tmp_path / "set/sweep.jsonl"
+    file.write_bytes(file.read_bytes() + b'{"cell":[5,1],"sta')
+    again = journals.Journal(tmp_path / "set", ABOUT)
+    assert [one.cell[0] for one in again.cells] == [3, 4]
+    again.add(cell(6))
+    again.close()
+    assert [one.cell[0] for one in journals.read(tmp_path / "set")[1]] == [3, 4, 6]
+
+
+def test_another_sweep_needs_another_folder(tmp_path: Path) -> None:
+    journals.Journal(tmp_path, ABOUT).close()
+    with pytest.raises(InputError, match=r"is a sweep with target_ms 10\.0, now it is 12.0: use another folder"):
+        journals.Journal(tmp_path, msgspec.structs.replace(ABOUT, target_ms=12.0))
+    (tmp_path / "sweep.jsonl").write_text('{"something": "else"}\n')
+    with pytest.raises(InputError, match="is not the journal of a sweep"):
+        journals.Journal(tmp_path, ABOUT)
+
+
+CONFIG: dict[str, Any] = {
+    "node": "n",
+    "server": {"url": "https://decide.example", "ca_file": "ca.pem"},
+    "on_exit": "leave",
+    "state_dir": "state",
+    "services": [
+        {"name": "web", "class": "lc", "target_ms": 10, "match": {"pid_file": "web.pid"}, "latency": {"file": "l"}},
+        {"name": "job", "class": "be", "match": {"cgroup": "be/job"}},
+    ],
+}
+
+
+def written(folder: Path, document: dict[str, Any]) -> Path:
+    (folder / "agent.yaml").write_text(yaml.safe_dump(document))
+    return folder / "agent.yaml"
+
+
+def test_the_agent_gives_everything_back_whatever_its_file_says(tmp_path: Path) -> None:
+    document = agent_file.read_agent_file(written(tmp_path, CONFIG))
+    found = yaml.safe_load(agent_file.for_sweep(document, "http://127.0.0.1:1", tmp_path / "token"))
+    assert (found["on_exit"], found["fallback"], found["policy"]) == ("restore", "release", "sweep")
+    assert found["server"] == {
+        "url": "http://127.0.0.1:1", "timeout_s": 2.0, "token_file": str(tmp_path / "token"), "experiences": "off",
+    }  # fmt: skip
+    assert found["state_dir"] == str(tmp_path / "state")
+    assert found["services"][0]["match"]["pid_file"] == str(tmp_path / "web.pid")
+    assert found["services"][0]["latency"]["file"] == str(tmp_path / "l")
+    assert found["services"][1]["match"] == {"cgroup": "be/job"}
+
+
+def test_services_that_cannot_be_swept_are_refused(tmp_path: Path) -> None:
+    document = agent_file.read_agent_file(written(tmp_path, CONFIG))
+    with pytest.raises(InputError, match="--service is 'none', expected one of the configuration: job, web"):
+        agent_file.service_entry(document, "none")
+    with pytest.raises(InputError, match="--service job has class be, expected lc"):
+        agent_file.service_entry(document, "job")
+    document["services"][1]["limits"] = {"max_core_step": 2}
+    with pytest.raises(InputError, match=r"limits\.max_core_step of 'job' allows small steps only"):
+        agent_file.service_entry(document, "web")
+    for text, words in (("[", "is not YAML"), ("a: 1", "has no list 'services'")):
+        (tmp_path / "bad.yaml").write_text(text)
+        with pytest.raises(InputError, match=words):
+            agent_file.read_agent_file(tmp_path / "bad.yaml")
+
+
+def test_only_the_agent_with_the_token_gets_decisions() -> None:
+    walk = walking.Walk("web", frozenset(), walking.Rails(), [journals.Condition()], [], lambda _: None)
+    seen = Observation("n", 1, 1.0, 1.0, Platform(id="vm", cores=2, cpus="0-1"), [Service("web", "lc", target_ms=10.0)])
+    with decisions.Decisions(walk, "secret") as server:
+        url, body = f"{server.url}/v1/decisions", msgspec.json.encode(seen)
+        assert httpx.post(url, content=body).status_code == 401
+        mine = {"authorization": "Bearer secret"}
+        assert httpx.post(url, content=b"{}", headers=mine).status_code == 422
+        assert httpx.post(f"{server.url}/other", content=body, headers=mine).status_code == 404
+        answer = httpx.post(url, content=body, headers=mine)
+        assert answer.status_code == 200
+        assert answer.json()["policy"] == "sweep"
+        assert answer.json()["partition"]["regions"] == [{"owners": ["web"], "cores": 2, "ways": 0}]

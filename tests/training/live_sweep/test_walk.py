@@ -1,0 +1,188 @@
+"""The walk on a node in closed form, and on the virtual node (simulated): rails, rests, resuming, labels."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from osml.domain import Counters, Latency, Observation, Outcome, Platform, Service
+from osml.frontier import label
+from osml.lab.bench.scenario import Scenario
+from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.mix import parse_mix
+
+walking = pytest.importorskip("osml_training.live_sweep.walk")
+journals = pytest.importorskip("osml_training.live_sweep.journal")
+design = pytest.importorskip("osml_training.live_sweep.design")
+
+Condition, Rails, Walk = journals.Condition, walking.Rails, walking.Walk
+
+
+class Toy:
+    """Twenty tenths of a CPU: web needs 4 of them, db needs `db` ones, the job takes the rest. No noise."""
+
+    def __init__(self, db: int = 3, unit: float = 0.1) -> None:
+        self.platform = Platform(id="toy", cores=20, cpus="0-1", core_quantum=unit)
+        self.db, self.seq = db, 0
+        self.partition: Any = None
+        self.outcome: Outcome | None = None
+        self.history: list[int | None] = []
+        self.silent = False
+
+    def service(self, name: str, need: int, used: float) -> Service:
+        units = None if self.partition is None else self.partition.cores_of(name)
+        ms = 2.0 if units is None or units >= need else 200.0 if units < need - 1 else 20.0
+        latency = Latency(p99_ms=ms, samples=100 + self.seq, requests_per_s=100.0)
+        return Service(name, "lc", target_ms=10.0, latency=latency, counters=Counters(cpu_usage_cores=used))
+
+    def observe(self) -> Observation:
+        self.seq += 1
+        services = [self.service("web", 4, 0.3), self.service("db", self.db, 0.1), Service("job", "be")]
+        if self.silent and self.partition is not None and self.partition.cores_of("web") < 4:
+            services[0] = msgspec.structs.replace(services[0], latency=None)
+        return Observation(
+            "toy", self.seq, float(self.seq), 1.0, self.platform, services,
+            partition=self.partition, outcome=self.outcome,
+        )  # fmt: skip
+
+    def run(self, walk: Any, most: int = 600) -> None:
+        for _ in range(most):
+            self.partition, _ = walk.turn(self.observe())
+            self.history.append(self.partition.cores_of("web"))
+            if walk.ended is not None:
+                return
+        raise AssertionError("the walk does not end")
+
+
+def made(cells: list[Any], finished: tuple[Any, ...] = (), protected: str = "db", **rails: Any) -> Any:
+    return Walk("web", frozenset([protected]), Rails(**rails), [Condition()], list(finished), cells.append)
+
+
+def test_a_node_without_ways_takes_few_cells_and_finds_the_edge() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    toy.run(walk)
+    assert walk.complete
+    met = {cell.cell[0] for cell in cells if cell.state == "met"}
+    missed = {cell.cell[0] for cell in cells if cell.state == "missed"}
+    assert min(met) == 4
+    assert max(missed) == 3
+    assert len(cells) <= 8  # of 16
+    assert all(len(cell.intervals) == 5 for cell in cells if cell.state == "met")
+    assert toy.partition.cores_of("web") == 20  # everybody shares again
+
+
+def test_a_service_far_beyond_its_target_ends_the_cell_at_once() -> None:
+    cells: list[Any] = []
+    toy = Toy()
+    toy.run(made(cells))
+    far = [cell for cell in cells if "far beyond" in cell.why]
+    assert far
+    assert all(len(cell.intervals) == 1 and cell.latency_ms == 200.0 for cell in far)
+
+
+def test_a_service_that_does_not_answer_misses_its_target() -> None:
+    cells: list[Any] = []
+    toy = Toy()
+    toy.silent = True
+    toy.run(made(cells))
+    dead = [cell for cell in cells if cell.state == "missed"]
+    assert dead
+    assert all(cell.latency_ms is None and "no answer" in cell.why for cell in dead)
+    assert {cell.cell[0] for cell in cells if cell.state == "met"} >= {4}
+
+
+def test_a_protected_neighbour_gets_more_before_anything_is_measured() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy(db=7)
+    toy.run(walk)
+    assert walk.complete
+    assert all(cell.state != "unsafe" for cell in cells)
+    assert walk.room.least_cores["db"] >= 7
+    assert max(cell.cell[0] for cell in cells) <= 20 - 7 - 1
+
+
+def test_a_neighbour_that_misses_its_target_ends_the_cell_at_once() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    for _ in range(400):
+        toy.partition, _ = walk.turn(toy.observe())
+        # db has a hard time whenever web has exactly 8
+        toy.db = 99 if toy.partition.cores_of("web") == 8 else 3
+        if walk.ended is not None:
+            break
+    unsafe = [cell for cell in cells if cell.state == "unsafe"]
+    assert walk.complete
+    assert [cell.cell[0] for cell in unsafe] == [8, 8]  # a second chance: at 16 nobody missed anything
+    assert all(cell.intervals == [] and cell.why == "db missed the target" for cell in unsafe)
+
+
+def test_a_node_that_its_neighbours_need_as_a_whole_is_left_alone() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy(db=30)
+    toy.run(walk)
+    assert not walk.complete
+    assert "the neighbours need the whole node" in walk.ended
+    assert cells == []
+
+
+def test_finished_cells_are_not_measured_again() -> None:
+    cells: list[Any] = []
+    Toy().run(made(cells))
+    again: list[Any] = []
+    walk, toy = made(again, tuple(cells)), Toy()
+    toy.run(walk)
+    assert walk.complete
+    assert again == []
+    half: list[Any] = []
+    Toy().run(made(half, tuple(cells[:3])))
+    assert {cell.cell for cell in half} == {cell.cell for cell in cells[3:]}
+
+
+def test_a_cell_that_the_agent_refuses_is_left_out() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    for _ in range(600):
+        wanted, _ = walk.turn(toy.observe())
+        refused = wanted.cores_of("web") == 4
+        toy.outcome = Outcome(toy.seq, "refused" if refused else "applied", "limits.min_cores is 5" if refused else "")
+        toy.partition = toy.partition if refused else wanted
+        if walk.ended is not None:
+            break
+    assert walk.complete
+    assert [cell.why for cell in cells if cell.state == "refused"] == ["the agent: limits.min_cores is 5"]
+
+
+def test_without_a_latency_nothing_begins() -> None:
+    cells: list[Any] = []
+    walk, toy = made(cells), Toy()
+    for _ in range(10):
+        seen = toy.observe()
+        services = [msgspec.structs.replace(one, latency=None) for one in seen.services]
+        seen = msgspec.structs.replace(seen, services=services, missing={"latency.web": "telemetry is stale"})
+        toy.partition, _ = walk.turn(seen)
+    assert walk.ended == "'web' has no latency: telemetry is stale"
+    assert cells == []
+
+
+@pytest.mark.simulation
+def test_on_the_virtual_node_few_cells_give_labels_like_those_of_a_full_sweep() -> None:
+    """Simulated, with the noise of five seconds a cell; the job uses the cache that the service leaves."""
+
+    def swept(proposing: Any) -> tuple[Any, int]:
+        scenario = Scenario("t", "t", parse_mix("xapian=0.2,be:stream"), "e5-2697v4")
+        cells: list[Any] = []
+        walk = Walk("xapian", frozenset(), Rails(settle=10), [Condition(load=1.0)], [], cells.append, design=proposing)
+        loop = ClosedLoop(scenario.node, scenario.loads, walk, seed=5)
+        while walk.ended is None:
+            loop.step()
+        return label(walk.surface(), scenario.node.services[0].target_ms, platform=(36, 20)), len(cells)
+
+    few, n_few = swept(design.next_cell)
+    full, n_full = swept(design.every_cell)
+    assert (few.rcliff == full.rcliff).all()
+    assert (few.oaa == full.oaa).all()
+    assert n_full == 35 * 19
+    assert n_few < 60

@@ -1,0 +1,173 @@
+"""Files of live nodes, read: records of `osml-agent run`, traces of `osml run live`, journals of a sweep."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.base.failure import InputError
+from osml.datasets.description import Fingerprint, Provenance
+from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
+from osml.datasets.store import SWEEP, open_parquet
+from osml.domain import Assignment, Latency, Observation, Platform, Service
+from osml.predictors.cpu_names import folder_name
+
+Row = dict[str, Any]
+
+
+class _Line(msgspec.Struct, frozen=True):
+    """A line of the agent's record; the decision on it doesn't matter here."""
+
+    observation: Observation
+
+
+@dataclass
+class LiveFile:
+    """Intervals of one node: each a list of rows, one for each service and job, in the columns of `osml run live`."""
+
+    platform: Fingerprint
+    quantum: float
+    provenance: Provenance
+    intervals: list[list[Row]] = field(default_factory=list[list[Row]])
+    salt: str = ""  # tells its runs from those of other files
+    only: str | None = None  # the service that the file is about; None: all of them
+
+
+def _flat(observation: Observation, service: Service) -> Row:
+    """One service of an observation in the columns of `osml run live`, as far as they are used here."""
+    own = next((a for a in observation.assignments if a.service == service.name), Assignment(service.name))
+    latency = service.latency or Latency()
+    found: Row = msgspec.to_builtins(service.counters) | msgspec.to_builtins(latency) | msgspec.to_builtins(own)
+    platform = observation.platform
+    percent = platform.mba is not None and platform.mba.unit == "percent"
+    return found | {
+        "phase": "", "seq": observation.seq, "platform": platform.id, "platform_cores": platform.cores,
+        "core_quantum": platform.core_quantum, "platform_ways": platform.ways, "service": service.name,
+        "class": service.kind, "target_ms": service.target_ms, "percentile": service.percentile,
+        "interval_s": observation.interval_s, "mba_percent": own.mba if percent else None,
+    }  # fmt: skip
+
+
+def _read_record(file: Path) -> LiveFile:
+    intervals: list[list[Row]] = []
+    platform = None
+    content = file.read_bytes()
+    lines = content.splitlines()
+    for number, line in enumerate(lines, start=1):
+        try:
+            observation = msgspec.json.decode(line, type=_Line).observation
+        except msgspec.MsgspecError as error:
+            if number == len(lines) > 1 and not content.endswith(b"\n"):
+                break  # the agent still writes it, or was killed as it did
+            raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
+        if "dry_run" in observation.missing:
+            raise InputError(
+                f"{file}: line {number} is of a dry run, whose allocations were never in force: "
+                "record the agent without --dry-run"
+            )
+        platform = observation.platform
+        intervals.append([_flat(observation, service) for service in observation.services])
+    if platform is None:
+        raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
+    provenance = Provenance("real", "osml-agent run --record")
+    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, intervals)
+
+
+def _fingerprint(platform: Platform) -> Fingerprint:
+    return Fingerprint(
+        id=folder_name(platform.id),
+        cpu_model=_cpu_model(platform.id),
+        logical_cpus=round(platform.cores * platform.core_quantum),
+        llc_ways=platform.ways,
+        way_mib=platform.way_mib,
+        bandwidth_gbps=platform.bandwidth_gbps,
+        memory_gib=platform.memory_gib,
+        base_ghz=platform.frequency_ghz,
+        mba=platform.mba is not None,
+    )
+
+
+class _SweepHead(msgspec.Struct, frozen=True):
+    service: str
+
+
+class _SweepLine(msgspec.Struct, frozen=True):
+    """The first line of a sweep, or a finished cell."""
+
+    sweep: _SweepHead | None = None
+    id: str = ""
+    offered_per_s: float | None = None
+    intervals: list[Observation] = []
+
+
+def _read_sweep(file: Path) -> LiveFile:
+    """The measured intervals of a sweep; their load is that of their cell."""
+    rows: list[list[Row]] = []
+    service, salt, platform = "", "", None
+    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
+        try:
+            found = msgspec.json.decode(line, type=_SweepLine)
+        except msgspec.MsgspecError as error:
+            raise InputError(f"{file}: line {number} is not a cell of a sweep ({error})") from None
+        if found.sweep is not None:
+            service, salt = found.sweep.service, found.id
+        for observation in found.intervals:
+            platform = observation.platform
+            interval = [_flat(observation, one) for one in observation.services]
+            for row in interval:
+                if row["service"] == service:
+                    row["offered_per_s"] = found.offered_per_s
+            rows.append(interval)
+    if platform is None:
+        raise InputError(f"{file}: no cell of the sweep was measured")
+    provenance = Provenance("real", "osml data sweep")
+    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, rows, salt, service)
+
+
+def _read_traces(file: Path) -> LiveFile:
+    parquet = open_parquet(file)
+    keys: dict[bytes, bytes] = parquet.schema_arrow.metadata or {}
+    if keys.get(b"osml.schema", b"").decode() != LIVE_SCHEMA:
+        raise InputError(
+            f"{file}: osml.schema is {keys.get(b'osml.schema')!r}, expected {LIVE_SCHEMA} of `osml run live`"
+        )
+    said = msgspec.json.decode(keys.get(b"osml.provenance", b"{}"), type=dict[str, Any])
+    rows: list[Row] = parquet.read().to_pylist()
+    if not rows:
+        raise InputError(f"{file}: contains no row")
+    first = rows[0]
+    whole: dict[tuple[str, int], list[Row]] = {}
+    for row in rows:
+        whole.setdefault((row["phase"], row["seq"]), []).append(row)
+    fingerprint = Fingerprint(
+        id=folder_name(first["platform"]),
+        cpu_model=_cpu_model(first["platform"]),
+        logical_cpus=round(first["platform_cores"] * first["core_quantum"]),
+        llc_ways=first["platform_ways"],
+        kernel=said.get("kernel"),
+    )
+    provenance = Provenance("real", str(said.get("program", "osml live")), settings={"policy": said.get("policy")})
+    return LiveFile(fingerprint, float(first["core_quantum"]), provenance, list(whole.values()))
+
+
+def _cpu_model(name: str) -> str | None:
+    """The name of a CPU where the id of the platform is one; a name that a person gave says nothing of the CPU."""
+    return name if folder_name(name) != name else None
+
+
+def read_live(file: Path) -> LiveFile:
+    """Traces of `osml run live`, a sweep, or else a record of the agent; InputError says what is wrong."""
+    try:
+        with file.open("rb") as stream:
+            magic = stream.read(4)
+    except OSError as error:
+        raise InputError(f"{file} can't be read ({error.strerror})") from None
+    if file.name == SWEEP:
+        return _read_sweep(file)
+    live = _read_traces(file) if magic == b"PAR1" else _read_record(file)
+    live.salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return live

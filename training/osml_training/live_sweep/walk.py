@@ -1,0 +1,360 @@
+"""The sweep, interval by interval: an observation in, a partition out. It knows neither agent nor clock nor file.
+
+Look, then for each cell: settle, measure, and rest at the largest good cell after one that missed the target. Two rails
+end a cell at once, also while it settles: a protected neighbour misses its target; the service is far beyond its own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable
+from statistics import median
+from typing import Any, Literal
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from osml.allocation.policy import Plan
+from osml.domain import Observation, Partition, Reason, Service
+from osml.policies.unmanaged import shared_by_all
+from osml_training.live_sweep.design import Bools, Cell, Floats, expected_cells, largest, next_cell
+from osml_training.live_sweep.journal import CellState, Condition, FinishedCell
+from osml_training.live_sweep.room import Room, room_of
+
+Design = Callable[[Floats, float, Bools], Cell | None]
+REFUSED = ("refused", "rolled_back", "failed")
+_SILENT = 3
+"""Intervals without a new latency after which the service counts as one that does not answer."""
+
+_BAND, _STAYS = 1.25, 0.5
+"""Where the load is what comes: a surface keeps its load up to half of this factor away, and then begins another."""
+
+
+_CHANCES = 2
+"""Times that a cell may be unsafe although a larger one was not."""
+
+
+class Rails(Struct, frozen=True):
+    """Intervals, and the limits that end a cell or the sweep."""
+
+    look: int = 5  # before anything is changed
+    settle: int = 2  # after each change
+    samples: int = 5  # measured in each cell
+    calm: int = 2  # of a rest: with all targets met
+    patience: int = 60  # in a rest, or with somebody else's hand on the machine
+    far: float = 5.0  # times its target: so slow ends a cell
+
+    def cell_intervals(self) -> int:
+        """About how long a cell takes, with its share of rests."""
+        return self.settle + self.samples + self.calm
+
+
+class WalkState(Struct, frozen=True):
+    """Nothing travels with the agent: the walk itself remembers."""
+
+
+class Walk:
+    """The state of a sweep. `finished` are cells of earlier runs; `on_cell` keeps one, `on_load` sets the generator."""
+
+    name = "sweep"
+    version = 1
+
+    State = WalkState
+
+    def __init__(
+        self,
+        service: str,
+        protected: frozenset[str],
+        rails: Rails,
+        conditions: list[Condition],
+        finished: list[FinishedCell],
+        on_cell: Callable[[FinishedCell], None],
+        on_load: Callable[[float], None] = lambda _: None,
+        design: Design = next_cell,
+    ) -> None:
+        self.service, self.protected, self.rails = service, protected, rails
+        self.ended: str | None = None  # why; None while it goes on
+        self.complete = False  # all labels have what they need
+        self.room: Room | None = None
+        self._conditions, self._on_cell, self._on_load = conditions, on_cell, on_load
+        self._design = design
+        self._finished = list(finished)
+        self._index = -1
+        self._phase: Literal["look", "rest", "cell"] = "look"
+        self._seen: list[Observation] = []
+        self._intervals: list[Observation] = []
+        self._rates: deque[float] = deque(maxlen=5)
+        self._cell: Cell = (0, 0)
+        self._wanted = Partition([])
+        self._count = self._calm = self._silent = self._odd = 0
+        self._last: tuple[Any, ...] | None = None
+        self._band: float | None = None
+        self._target_ms = math.inf
+        self._next_condition()
+
+    # -- as a policy -----------------------------------------------------------------------------------------------
+
+    def initial(self, observation: Observation, seed: int) -> WalkState:
+        """Nothing to remember."""
+        del observation, seed
+        return WalkState()
+
+    def decide(self, observation: Observation, state: WalkState) -> tuple[Plan, WalkState]:
+        """The allocation until the next observation."""
+        partition, text = self.turn(observation)
+        return Plan(partition, [Reason(text=f"sweep: {text}", service=self.service)]), state
+
+    # -- what is known ---------------------------------------------------------------------------------------------
+
+    @property
+    def condition(self) -> Condition:
+        """Of the surface that is being measured."""
+        return self._conditions[self._index]
+
+    def load(self) -> float | None:
+        """Requests per second of the surface that is being measured; None where no rate is known."""
+        if self.condition.load is not None:
+            return self.condition.load
+        if not self._rates:
+            return None
+        rate = median(self._rates)
+        if self._band is None or abs(math.log(rate / self._band, _BAND)) > _STAYS:
+            known = [c.offered_per_s for c in self._finished if c.offered_per_s and c.condition == self.condition]
+            near = [load for load in known if abs(math.log(rate / load, _BAND)) <= _STAYS]
+            self._band = near[0] if near else float(f"{rate:.4g}")
+        return self._band
+
+    def surface(self) -> Floats:
+        """Latencies of the finished cells under the present condition and load, NaN where none was measured."""
+        room = self._known_room()
+        out = np.full(room.shape, np.nan)
+        for cell in self._of_surface():
+            if cell.state in ("met", "missed"):
+                out[cell.cell[0] - 1, cell.cell[1] - 1] = np.inf if cell.latency_ms is None else cell.latency_ms
+        return out
+
+    def _of_surface(self) -> list[FinishedCell]:
+        load, condition = self.load(), self.condition
+        return [cell for cell in self._finished if (cell.condition, cell.offered_per_s) == (condition, load)]
+
+    def progress(self) -> tuple[int, int]:
+        """Cells measured and about how many all surfaces take together."""
+        shape = self.room.shape if self.room else (1, 1)
+        total = len(self._conditions) * expected_cells(*shape)
+        return len(self._finished), max(total, len(self._finished))
+
+    def _known_room(self) -> Room:
+        if self.room is None:
+            raise RuntimeError("asked for a cell before the node was looked at")
+        return self.room
+
+    # -- one interval ----------------------------------------------------------------------------------------------
+
+    def turn(self, observation: Observation) -> tuple[Partition, str]:
+        """What shall be in force until the next observation, and why."""
+        if self.ended is not None:
+            return self._everybody(observation, self.ended)
+        own = next(one for one in observation.services if one.name == self.service)
+        fresh = self._is_fresh(own)
+        self._target_ms = own.target_ms or math.inf
+        if self._phase == "look":
+            return self._look(observation, own)
+        if observation.partition != self._wanted:
+            return self._not_in_force(observation)
+        self._odd = 0
+        troubled = self._troubled(observation)
+        if self._phase == "rest":
+            return self._rest(observation, own, fresh, troubled)
+        return self._measure(observation, own, fresh, troubled)
+
+    def _look(self, observation: Observation, own: Service) -> tuple[Partition, str]:
+        self._seen.append(observation)
+        self._remember_rate(own)
+        if len(self._seen) < self.rails.look:
+            return self._everybody(observation, f"looking at the node, {len(self._seen)} of {self.rails.look}")
+        if own.latency_ms is None:
+            why = observation.missing.get(f"latency.{self.service}", "its source says nothing")
+            return self._end(observation, f"'{self.service}' has no latency: {why}")
+        self.room = room_of(self._seen, self.service)
+        self._seen = []
+        return self._to_rest(observation)
+
+    def _not_in_force(self, observation: Observation) -> tuple[Partition, str]:
+        """The agent could not do it, or somebody else did something."""
+        outcome = observation.outcome
+        if outcome is not None and outcome.status in REFUSED and self._phase == "cell":
+            return self._close(observation, "refused", f"the agent: {outcome.message}")
+        self._odd += 1
+        self._count = self._calm = 0
+        self._intervals = []
+        if self._odd > self.rails.patience:
+            return self._end(observation, "another program changes the allocation, or the agent cannot apply it")
+        return self._wanted, "waiting until the allocation is in force"
+
+    def _rest(self, observation: Observation, own: Service, fresh: bool, troubled: list[str]) -> tuple[Partition, str]:
+        self._count += 1
+        met = own.slack is not None and own.slack >= 0
+        if fresh and not troubled and (met or not self._good().any()):
+            self._calm += 1
+            if met:
+                self._remember_rate(own)
+        elif fresh or troubled:
+            self._calm = 0
+        if self._calm >= self.rails.calm:
+            return self._go_on(observation)
+        if troubled and not self._good().any() and self._count > self.rails.patience // 4:
+            # It was never better than this: the neighbours need more than was thought.
+            self._known_room().give(self._cell, troubled, self.condition.mba)
+            return self._to_rest(observation)
+        if self._count > self.rails.patience:
+            who = ", ".join(troubled) or f"'{self.service}'"
+            return self._end(observation, f"{who} misses the target for {self.rails.patience} intervals of rest")
+        return self._wanted, f"resting until all targets are met ({self._calm} of {self.rails.calm})"
+
+    def _measure(
+        self, observation: Observation, own: Service, fresh: bool, troubled: list[str]
+    ) -> tuple[Partition, str]:
+        if troubled:
+            return self._close(observation, "unsafe", f"{', '.join(troubled)} missed the target")
+        self._silent = 0 if fresh else self._silent + 1
+        target_ms, latency_ms = self._target_ms, own.latency_ms
+        if self._silent >= _SILENT or (fresh and latency_ms is not None and latency_ms > self.rails.far * target_ms):
+            self._intervals.append(observation)
+            what = "no answer" if latency_ms is None or self._silent else f"{latency_ms:.4g} ms"
+            return self._close(observation, "missed", f"{what}, far beyond the target of {target_ms:g} ms")
+        if fresh:
+            self._count += 1
+            if self._count > self.rails.settle:
+                self._intervals.append(observation)
+        if len(self._intervals) >= self.rails.samples:
+            mean_ms = self._mean_ms()
+            met = mean_ms is not None and mean_ms <= target_ms
+            if met:
+                for interval in self._intervals:
+                    self._remember_rate(_own(interval, self.service))
+            return self._close(observation, "met" if met else "missed", "")
+        left = self.rails.settle + self.rails.samples - self._count
+        return self._wanted, f"cell {_text(self._cell)}: {left} intervals left"
+
+    # -- steps -----------------------------------------------------------------------------------------------------
+
+    def _go_on(self, observation: Observation) -> tuple[Partition, str]:
+        """To the next cell, the next condition, or the end."""
+        cell = self._design(self.surface(), self._target_ms, self._may())
+        if cell is None:
+            if self._next_condition():
+                return self._everybody(observation, "the next load or throttle")
+            self.complete = True
+            met = any(cell.state == "met" for cell in self._of_surface())
+            text = "the labels need no more cells" if met else "no allocation that may be tried meets the target"
+            return self._end(observation, f"complete: {text}")
+        return self._to(cell, "cell")
+
+    def _may(self) -> Bools:
+        """Cells that may be tried: neither refused nor unsafe.
+
+        Where a cell was unsafe, larger ones leave the neighbours even less. If one of them was measured without a miss,
+        the miss had another cause: the cell gets another chance.
+        """
+        allowed = self._known_room().allowed()
+        closed = [(one, (one.cell[0] - 1, one.cell[1] - 1)) for one in self._of_surface()]
+        measured = [cell for one, cell in closed if one.state in ("met", "missed")]
+        unsafe = [cell for one, cell in closed if one.state == "unsafe"]
+        for one, cell in closed:
+            if one.state == "refused" or unsafe.count(cell) >= _CHANCES:
+                allowed[cell] = False
+        for row, column in unsafe:
+            if not any(cores >= row and ways >= column for cores, ways in measured):
+                allowed[row:, column:] = False
+        return allowed
+
+    def _close(self, observation: Observation, state: CellState, why: str) -> tuple[Partition, str]:
+        """A cell has ended: keep it, then rest or go on."""
+        row, column = self._cell
+        plain = [msgspec.structs.replace(one, policy_state=None) for one in self._intervals]
+        kept = state in ("met", "missed")
+        cell = FinishedCell(
+            (row + 1, column + 1), state, self.condition, self.load(), self._mean_ms() if kept else None, why,
+            plain if kept else [],
+        )  # fmt: skip
+        self._finished.append(cell)
+        self._on_cell(cell)
+        if state == "met":
+            return self._go_on(observation)
+        return self._to_rest(observation)
+
+    def _good(self) -> Bools:
+        """Measured cells that meet the target and may be used."""
+        return (self.surface() <= self._target_ms) & self._may()
+
+    def _to_rest(self, observation: Observation) -> tuple[Partition, str]:
+        """The largest good cell; the largest that may be tried as long as none is known."""
+        good, may = self._good(), self._may()
+        rest = largest(good if good.any() else may)
+        if rest is None:
+            return self._end(observation, "the neighbours need the whole node: no allocation of the service is safe")
+        return self._to(rest, "rest")
+
+    def _to(self, cell: Cell, phase: Literal["rest", "cell"]) -> tuple[Partition, str]:
+        self._phase, self._cell = phase, cell
+        self._count = self._calm = self._silent = 0
+        self._intervals = []
+        self._wanted = self._known_room().partition(cell, self.condition.mba)
+        return self._wanted, f"{'rest at' if phase == 'rest' else 'cell'} {_text(cell)}"
+
+    def _next_condition(self) -> bool:
+        if self._index + 1 >= len(self._conditions):
+            return False
+        self._index += 1
+        self._phase = "look"
+        self._seen = []
+        self._rates.clear()
+        if self.condition.load is not None:
+            self._on_load(self.condition.load)
+        return True
+
+    def _end(self, observation: Observation, why: str) -> tuple[Partition, str]:
+        self.ended = why
+        return self._everybody(observation, why)
+
+    def _everybody(self, observation: Observation, text: str) -> tuple[Partition, str]:
+        self._wanted = shared_by_all(observation)[0]
+        return self._wanted, text
+
+    # -- small things ----------------------------------------------------------------------------------------------
+
+    def _is_fresh(self, own: Service) -> bool:
+        """Whether the latency is a new one: a source that is slower than the agent is read twice."""
+        latency = own.latency
+        now = None if latency is None else msgspec.structs.astuple(msgspec.structs.replace(latency, age_s=None))
+        fresh = now is not None and own.latency_ms is not None and now != self._last
+        self._last = now
+        return fresh
+
+    def _troubled(self, observation: Observation) -> list[str]:
+        """Protected neighbours that miss their targets."""
+        return [
+            one.name
+            for one in observation.services
+            if one.name in self.protected and one.name != self.service and one.slack is not None and one.slack < 0
+        ]
+
+    def _remember_rate(self, own: Service) -> None:
+        rate = None if own.latency is None else own.latency.requests_per_s
+        if rate:
+            self._rates.append(rate)
+
+    def _mean_ms(self) -> float | None:
+        found = [_own(one, self.service).latency_ms for one in self._intervals]
+        known = [value for value in found if value is not None]
+        return sum(known) / len(known) if known else None
+
+
+def _own(observation: Observation, service: str) -> Service:
+    return next(one for one in observation.services if one.name == service)
+
+
+def _text(cell: Cell) -> str:
+    return f"({cell[0] + 1} core units, {cell[1] + 1} ways)"
