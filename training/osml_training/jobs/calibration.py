@@ -39,8 +39,8 @@ def calibrate(
     folder = folder_of(model, models)
     predictor = load_predictor(folder)
     old = predictor.metadata
-    if old.kind == "c":
-        raise InputError(f"model '{old.name}' is a Model-C, expected A, A', B or B': a Model-C has no margins")
+    if old.kind in ("c", "c2"):
+        raise InputError(f"model '{old.name}' is of kind {old.kind}, expected A, A', B or B'")
     if old.parent is not None:
         raise InputError(
             f"model '{old.name}' is a transfer of '{old.parent}', expected a model without a parent: "

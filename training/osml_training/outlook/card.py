@@ -10,7 +10,7 @@ from osml_training.outlook.collect import LEARNED
 
 def card(metadata: ModelMetadata) -> str:
     """`card.md`."""
-    m, rows = metadata, metadata.metrics["rows"]
+    m, rows = metadata, metadata.metrics["cells"]
     errors = markdown_table(
         [["cells", "by", "rows", "mean absolute error", "bias", "misses found", "false alarms"]]
         + [

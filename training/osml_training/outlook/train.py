@@ -158,7 +158,7 @@ def judged(
         key: _share((y[chosen] <= points[:, 0] + spread[:, 0] * margin.upper[0])[part])
         for key, margin in margins.items()
     }
-    return {"rows": found, "coverage_upper": coverage, "nodes": len(np.unique(rows.seed[chosen]))}
+    return {"cells": found, "coverage_upper": coverage, "nodes": len(np.unique(rows.seed[chosen]))}
 
 
 def _share(yes: NDArray[np.bool_]) -> float | None:

@@ -57,7 +57,10 @@ def shipped(folder: Path) -> list[dict[str, Any]]:
 
 
 def _error(model: dict[str, Any]) -> str:
-    """The first row of table 5, for a list."""
+    """The first row of table 5, for a list; of Model-C' the error of the logarithm in the present cell."""
+    if model["kind"] == "c2":
+        row = next((r for r in model["metrics"].get("cells", []) if r["by"] == "model"), None)
+        return "" if row is None else f"log ratio {row['mae']:.3f}"
     rows = model["metrics"].get("rows") if isinstance(model["metrics"].get("rows"), list) else None
     if not rows:
         return ""

@@ -41,6 +41,6 @@ def c2_command(
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
         return
     console = Console()
-    for row in made.document["rows"]:
+    for row in made.document["cells"]:
         console.print(f"{row['cells']}, {row['by']}: mean absolute error {row['mae']:.3f} of the logarithm")
     console.print(f"{made.folder}: next: osml learn models list --models {made.folder.parent}", soft_wrap=True)

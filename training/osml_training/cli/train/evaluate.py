@@ -57,7 +57,12 @@ def evaluate_command(
     from osml.predictors import read_metadata  # noqa: PLC0415
     from osml_training.jobs.evaluation import evaluation, folder_of  # noqa: PLC0415
 
-    if read_metadata(folder_of(model, models)).kind == "c":
+    kind = read_metadata(folder_of(model, models)).kind
+    if kind == "c2":
+        raise InputError(
+            f"model '{model}' is a Model-C', expected another: its errors are in its card, made at training"
+        )
+    if kind == "c":
         if baseline or importance or floor or reachable or left_out or plot:
             raise InputError(
                 "--baselines, --importance, --floor, --reachable, --left-out and --plot apply to A, A', B and B', "
