@@ -115,6 +115,8 @@ shipped = pytest.mark.parametrize("entry", [e for e in _ALL if e.kind != "c"], i
 def test_shipped_models_answer_an_observation(entry: ManifestEntry) -> None:
     pytest.importorskip("onnxruntime")
     predictor = load_predictor(find_model(models_folder(), entry.kind, entry.platform))
+    if entry.kind == "c2":
+        pytest.skip("its inputs are of several intervals: tests/policy_osml/test_ahead.py")
     observation = _observation(MOSES, XAPIAN, STREAM, partition=PARTED)
     asked = {"slowdown": 0.1, "expected_cores": 6.0, "expected_cache_mib": 9.0}
     names = predictor.metadata.inputs

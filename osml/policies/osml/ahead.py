@@ -52,6 +52,8 @@ def less_ahead(facts: Facts) -> Proposal | None:
         cell, track = facts.cells[name], facts.tracks[name]
         if not facts.meets(name) or min(track.settled, track.met) < facts.settings.safe_after:
             continue
+        if facts.unpredicted(name) and track.before is None:
+            continue  # the first step is that to the need of the formula, which waits a little longer
         smaller = _reach(facts, name, range(-1, -_most(facts, cell) - 1, -1))
         found = facts.outlook(name, smaller)
         if found is None:

@@ -122,12 +122,14 @@ def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
 def _agreed(facts: Facts, name: str, cell: Cell, less: Cell) -> bool:
     """Whether Model-C' does not expect a miss, or where it can't say, Model-C no fall.
 
-    Model-C is not asked about the first step, nor of services that nobody predicts.
+    Neither is asked of services that nobody predicts, nor Model-C about the first step.
     """
+    if facts.unpredicted(name):
+        return True
     if name in facts.expected:
         levels = facts.outlook(name, [less])
         return levels is None or levels.sure[0] <= facts.settings.ahead
-    if facts.unpredicted(name) or facts.tracks[name].before is None:
+    if facts.tracks[name].before is None:
         return True
     change = Cell(less.cores - cell.cores, less.ways - cell.ways)
     values = downsize_value(facts.observation, name, facts.models, change)
