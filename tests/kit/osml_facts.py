@@ -8,9 +8,9 @@ from osml.domain import Partition, Region, Service
 from osml.policies.osml.answers.forecast import ask
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.facts import Facts, facts_of
+from osml.policies.osml.memory.state import OsmlState
 from osml.policies.osml.node import node_of
 from osml.policies.osml.settings import DEFAULT, Settings
-from osml.policies.osml.state import OsmlState
 from tests.kit.fake_models import needs, observe
 
 

@@ -15,8 +15,8 @@ from osml.policies.osml.ahead import foreseen, less_ahead, more_ahead
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.facts import Facts, expected_of
 from osml.policies.osml.guard import objection
+from osml.policies.osml.memory.past import Past, after
 from osml.policies.osml.node import Cell
-from osml.policies.osml.past import Past, after
 from osml.policies.osml.settings import DEFAULT
 from osml.predictors import Margin, Prediction
 from osml.predictors.outlook import OUTLOOK_INPUTS, OUTLOOK_OUTPUT

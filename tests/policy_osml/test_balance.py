@@ -13,8 +13,8 @@ from osml.policies.osml.answers.models import Models
 from osml.policies.osml.balance import level_with, move_a_unit, unbalanced
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import objection
+from osml.policies.osml.memory.state import CELLS, SHARED
 from osml.policies.osml.node import Cell
-from osml.policies.osml.state import CELLS, SHARED
 from tests.kit.fake_models import Fake, service
 from tests.kit.osml_facts import facts
 

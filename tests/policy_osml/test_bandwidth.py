@@ -9,9 +9,9 @@ from osml.policies.osml.answers.models import Models
 from osml.policies.osml.bandwidth import with_bandwidth
 from osml.policies.osml.facts import facts_of
 from osml.policies.osml.formula import staffed
+from osml.policies.osml.memory.state import OsmlState
 from osml.policies.osml.node import node_of
 from osml.policies.osml.settings import DEFAULT
-from osml.policies.osml.state import OsmlState
 
 NODE = Platform(
     id="p", cores=8, cpus="0-7", ways=16, max_groups=16, bandwidth_gbps=20.0, mba=MbaRange(100, 20_000, 100, "mbps")

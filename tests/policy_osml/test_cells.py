@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from osml.domain import Counters, MbaRange, Partition, Platform, Region
 from osml.policies.osml import Osml
 from osml.policies.osml.answers.models import Models
+from osml.policies.osml.memory.state import OsmlState
 from osml.policies.osml.rules import chosen
-from osml.policies.osml.state import OsmlState
 from tests.kit.fake_models import FEATURES, PLATFORM, Fake, Run, job, metadata, needs, observe, service
 from tests.kit.osml_facts import facts
 

@@ -12,9 +12,9 @@ from osml.domain import Counters, Partition
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import may_have, objection
+from osml.policies.osml.memory.state import Correction
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal
-from osml.policies.osml.state import Correction
 from tests.kit.fake_models import Fake, job, service
 from tests.kit.osml_facts import facts
 

@@ -11,8 +11,8 @@ from osml.decide.state import open_state
 from osml.domain import Latency, Partition, Region, Service
 from osml.policies.osml import Osml
 from osml.policies.osml.answers.models import Models
+from osml.policies.osml.memory.state import Correction
 from osml.policies.osml.settings import DEFAULT
-from osml.policies.osml.state import Correction
 from tests.kit.fake_models import Fake, Run, Values, metadata, needs, service
 
 

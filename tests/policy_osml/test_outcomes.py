@@ -12,7 +12,7 @@ from osml.decide.state import open_state, seal_state
 from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
 from osml.policies.osml.agent_refuses import LONGEST
-from osml.policies.osml.state import Correction, Refused
+from osml.policies.osml.memory.state import Correction, Refused
 from tests.kit.fake_models import Run, needs, service
 
 APPLIED = Partition([Region(["a"], 18, 10), Region(["b"], 18, 10)])

@@ -15,8 +15,8 @@ from osml.domain import Counters, Service
 from osml.policies.osml import Osml
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.facts import units
+from osml.policies.osml.memory.state import Correction
 from osml.policies.osml.settings import DEFAULT
-from osml.policies.osml.state import Correction
 from tests.kit.fake_models import PLATFORM, Fake, Run, job, needs, service
 
 

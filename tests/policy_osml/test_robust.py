@@ -14,7 +14,7 @@ from osml.decide.state import open_state, seal_state
 from osml.domain import MbaRange, Outcome
 from osml.policies.osml import Osml, OsmlFormula
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.state import Correction, OsmlState, at_this_time, sound
+from osml.policies.osml.memory.state import Correction, OsmlState, at_this_time, sound
 from osml.predictors import Prediction
 from tests.kit.fake_models import PLATFORM, Fake, Run, job, needs, observe, service
 

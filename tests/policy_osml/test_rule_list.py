@@ -9,11 +9,11 @@ from msgspec.structs import replace
 
 from osml.policies.osml import Osml, rules
 from osml.policies.osml.facts import Facts
+from osml.policies.osml.memory.state import OsmlState
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, Rule
 from osml.policies.osml.rules import RULES, chosen
 from osml.policies.osml.settings import DEFAULT, Settings
-from osml.policies.osml.state import OsmlState
 from tests.kit.fake_models import PLATFORM, Run, needs, service
 from tests.kit.osml_facts import facts
 

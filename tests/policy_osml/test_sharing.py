@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from osml.decide.state import open_state, seal_state
 from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, OsmlState
 from osml.policies.osml.place import unplaced
 from osml.policies.osml.settings import DEFAULT, Settings
-from osml.policies.osml.state import CELLS, POOLED, SHARED, OsmlState
 from tests.kit.fake_models import Run, job, needs, service
 from tests.kit.osml_facts import facts
 

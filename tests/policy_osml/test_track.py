@@ -9,9 +9,9 @@ from msgspec.structs import replace
 
 from osml.domain import Counters, Latency, Service
 from osml.policies.osml.answers.forecast import Answer
+from osml.policies.osml.memory.state import Correction, Track
 from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.settings import DEFAULT
-from osml.policies.osml.state import Correction, Track
 from osml.policies.osml.track import after_interval, drains, really_missed
 from tests.kit.fake_models import service
 

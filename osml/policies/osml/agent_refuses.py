@@ -6,9 +6,9 @@ from msgspec.structs import replace
 
 from osml.domain import Observation, Partition, Reason, partition_error
 from osml.policies.osml.facts import Facts
+from osml.policies.osml.memory.state import OsmlState, Refused
 from osml.policies.osml.node import Cell, Node
 from osml.policies.osml.rule import Proposal
-from osml.policies.osml.state import OsmlState, Refused
 
 WAIT = "wait"
 """The rule of a decision that leaves what is applied, before the agent is asked again."""

@@ -11,9 +11,9 @@ import math
 from osml.domain import Resource
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import least_for_use
+from osml.policies.osml.memory.state import CELLS, SHARED
 from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.rule import Proposal, changes
-from osml.policies.osml.state import CELLS, SHARED
 
 
 def unbalanced(facts: Facts) -> bool:

@@ -15,10 +15,10 @@ from osml.policies.osml.answers.models import Models
 from osml.policies.osml.answers.outlook import LEAST_SHOWN, Levels, Situation, outlook
 from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
+from osml.policies.osml.memory.past import Past, after
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
 from osml.policies.osml.node import Cell, Node
-from osml.policies.osml.past import Past, after
 from osml.policies.osml.settings import Settings
-from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
 from osml.policies.osml.track import after_interval, drains, really_missed
 
 

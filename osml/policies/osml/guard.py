@@ -6,9 +6,9 @@ import math
 
 from osml.policies.osml.divide import fits
 from osml.policies.osml.facts import Facts, units
+from osml.policies.osml.memory.state import Track
 from osml.policies.osml.node import Cell, cpus_in_use
 from osml.policies.osml.rule import Proposal
-from osml.policies.osml.state import Track
 
 
 def objection(facts: Facts, proposal: Proposal) -> str | None:

@@ -7,11 +7,11 @@ from osml.entropy import combine
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts, jobs_entropy
 from osml.policies.osml.guard import least_for_use
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME
 from osml.policies.osml.node import Cell
 from osml.policies.osml.place import share
 from osml.policies.osml.relieve import corrected
 from osml.policies.osml.rule import Proposal
-from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME
 
 
 def short(facts: Facts) -> bool:

@@ -8,9 +8,9 @@ from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Reason
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.facts import Facts
+from osml.policies.osml.memory.state import CELLS, SHARED
 from osml.policies.osml.node import NO_SERVICE, NOTHING, Cell
 from osml.policies.osml.rule import Proposal, changes
-from osml.policies.osml.state import CELLS, SHARED
 from osml.policies.osml.trade import best_fit, spare_points
 
 

@@ -23,11 +23,11 @@ from osml.policies.osml.bandwidth import with_bandwidth
 from osml.policies.osml.facts import Facts, facts_of
 from osml.policies.osml.formula import staffed
 from osml.policies.osml.layout import cells_of, partition_of
+from osml.policies.osml.memory.state import OsmlState, at_this_time, sound
 from osml.policies.osml.node import Node, node_of
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.rules import chosen
 from osml.policies.osml.settings import DEFAULT, Settings
-from osml.policies.osml.state import OsmlState, at_this_time, sound
 
 
 class Osml:

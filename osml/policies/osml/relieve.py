@@ -10,9 +10,9 @@ from osml.policies.osml.answers.correct import Action, upsize
 from osml.policies.osml.divide import cut_down, spread_out
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.guard import may_have
+from osml.policies.osml.memory.state import Correction, Track
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
-from osml.policies.osml.state import Correction, Track
 from osml.policies.osml.track import is_close
 
 

@@ -10,8 +10,8 @@ from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Partition, Reason
 from osml.policies.osml.answers.correct import Action
 from osml.policies.osml.facts import Facts
+from osml.policies.osml.memory.state import Track
 from osml.policies.osml.node import Cell
-from osml.policies.osml.state import Track
 
 _NO_TRACKS: Mapping[str, Track] = MappingProxyType({})
 _NO_ACTIONS: Mapping[str, Action] = MappingProxyType({})

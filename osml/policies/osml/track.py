@@ -8,9 +8,9 @@ from msgspec.structs import replace
 
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import Answer
+from osml.policies.osml.memory.state import Correction, Track
 from osml.policies.osml.node import Cell
 from osml.policies.osml.settings import Settings
-from osml.policies.osml.state import Correction, Track
 
 _RATE_ERRORS = 4.0  # standard errors of a counted rate
 _FADE = 0.3  # share of the last interval in a mean of measurements

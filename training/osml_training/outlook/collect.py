@@ -20,8 +20,8 @@ from osml.policies.osml import Osml
 from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook_rows
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.layout import cells_of, partition_of
+from osml.policies.osml.memory.state import CELLS, OsmlState
 from osml.policies.osml.node import Cell
-from osml.policies.osml.state import CELLS, OsmlState
 from osml.predictors.outlook import OUTLOOK_INPUTS
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.load_traces import Steps

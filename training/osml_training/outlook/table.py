@@ -62,8 +62,15 @@ def read_outlooks(files: Sequence[Path]) -> Outlooks:
     """The rows of files of `write_outlooks`, one after the other. Raises InputError for another file."""
     parts = [_read(file) for file in files]
     platforms = tuple(sorted({name for part in parts for name in part.platforms}))
-    columns = [np.concatenate(column) for column in list(zip(*parts, strict=True))[:-1]]
-    return Outlooks(*columns, platforms)
+    return Outlooks(
+        np.concatenate([part.inputs for part in parts]),
+        np.concatenate([part.prior for part in parts]),
+        np.concatenate([part.level for part in parts]),
+        np.concatenate([part.seed for part in parts]),
+        np.concatenate([part.step for part in parts]),
+        np.concatenate([part.condition for part in parts]),
+        platforms,
+    )
 
 
 def _read(file: Path) -> Outlooks:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from osml.domain import Service
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
+from osml.policies.osml.memory.past import NO_USE, Past, wait_log, wait_of
 from osml.policies.osml.node import Cell
-from osml.policies.osml.past import NO_USE, Past, wait_log, wait_of
 from osml.predictors import Predictor
 
 SURE = 0.95

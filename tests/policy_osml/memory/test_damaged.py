@@ -26,8 +26,8 @@ from osml.domain import (
 from osml.policies.osml import Osml
 from osml.policies.osml.agent_refuses import stands
 from osml.policies.osml.answers.models import Models
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState
 from osml.policies.osml.node import node_of
-from osml.policies.osml.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState
 from tests.kit.fake_models import PLATFORM, Fake
 
 INF = float("inf")

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from osml.domain import Counters, Latency, Service
-from osml.policies.osml.past import FAST, NO_USE, SLOW, Past, after, wait_log, wait_of, whole
+from osml.policies.osml.memory.past import FAST, NO_USE, SLOW, Past, after, wait_log, wait_of, whole
 
 
 def seen(p99_ms: float | None = 5.0, cpus: float | None = 4.0, rate: float | None = 100.0) -> Service:

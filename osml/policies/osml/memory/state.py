@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import replace
 
 from osml.domain import Infeasible, Partition
-from osml.policies.osml.past import Past, whole
+from osml.policies.osml.memory.past import Past, whole
 
 CELLS, SHARED, POOLED, SOME = "cells", "shared", "pooled", "some"
 """Ways to run a node: a cell for each service; everybody on everything; one in a cell and the others together on the

@@ -1,0 +1,1 @@
+"""What the policy `osml` remembers from decision to decision."""
