@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "locate/docker_finder.h"
+#include "locate/locator.h"
 #include "tree.h"
 
 namespace osml {
@@ -51,6 +52,28 @@ TEST_P(CgroupSearchTest, FindsUnitsInTheirSlices) {
   EXPECT_EQ(find_unit(roots, "lc-fast.slice"), "lc.slice/lc-fast.slice");
   EXPECT_EQ(find_unit(roots, "evil.service"), "") << "a user made it, not systemd";
   EXPECT_EQ(find_unit(roots, "redis"), "");
+}
+
+TEST_P(CgroupSearchTest, FollowsAUnitThatStartsLaterStopsAndComesBack) {
+  group("");  // the root has processes of its own
+  Config config = tree_.config();
+  config.services.resize(1);
+  config.services[0].match = {};
+  config.services[0].match.systemd = "redis.service";
+  Locator locator(config, nullptr);
+  for (int turn = 0; turn < 3; ++turn) {
+    const Place place = locator.look(turn).front();
+    EXPECT_TRUE(place.absent);
+    EXPECT_EQ(place.why, "unit redis.service of systemd has no cgroup, so it does not run");
+  }
+  group("system.slice/redis.service");
+  EXPECT_EQ(locator.look(3).front().match.cgroup, "system.slice/redis.service");
+  fs::remove_all(tree_ / "cgroup");
+  if (GetParam()) tree_.write("cgroup/cgroup.controllers", "cpuset cpu\n");
+  group("");
+  EXPECT_TRUE(locator.look(4).front().absent);
+  group("lc.slice/redis.service");
+  EXPECT_EQ(locator.look(5).front().match.cgroup, "lc.slice/redis.service");
 }
 
 TEST_P(CgroupSearchTest, FindsContainersOfDockerByIdAndByName) {

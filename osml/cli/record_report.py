@@ -123,7 +123,8 @@ def summarise(lines: Iterator[Line], file: Path) -> Day:
         before = partition
         infeasible += line.decision.infeasible is not None
         policies[line.decision.policy] += 1
-        for name, found in watched.items():
+        for name in watched.keys() & {service.name for service in last.services}:  # who is away has no cell
+            found = watched[name]
             cpus = round(platform.core_quantum * partition.cores_of(name), 6)
             found.cells[cpus, None if platform.ways is None else partition.ways_of(name)] += 1
         cores, ways = _for_targets(partition, set(watched))

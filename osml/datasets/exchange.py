@@ -55,7 +55,9 @@ class Source:
         if server is not None and not server.startswith(("http://", "https://")):
             raise InputError(f"--server is '{server}', expected http://HOST:PORT")
         self._server = None if server is None else server.rstrip("/")
-        self._index = None if index is None else index.removesuffix(INDEX).rstrip("/")
+        self._index = (
+            None if index is None else index.removesuffix(INDEX).rstrip("/") or ("/" if index.startswith("/") else ".")
+        )
         self._token = token
 
     def datasets(self) -> list[Offered]:
@@ -97,7 +99,7 @@ class Source:
         return msgspec.structs.replace(wanted, content=content_of(folder), rows=report.rows)
 
     def _save(self, wanted: Offered, package: Path) -> None:
-        at = f"{self._server}/v1/datasets/{wanted.id}/package" if self._server else f"{self._index}/{_plain(wanted)}"
+        at = f"{self._server}/v1/datasets/{wanted.id}/package" if self._server else self._beside_index(wanted)
         digest = hashlib.sha256()
         with package.open("wb") as file:
             for block in self._blocks(at, min(_MOST_PACKAGE, wanted.bytes)):
@@ -105,6 +107,10 @@ class Source:
                 file.write(block)
         if digest.hexdigest() != wanted.id:
             raise InputError(f"{at} has sha256 {digest.hexdigest()}, expected {wanted.id}: fetch it again")
+
+    def _beside_index(self, wanted: Offered) -> str:
+        name, index = _plain(wanted), str(self._index)
+        return f"{index}/{quote(name) if index.startswith(('http://', 'https://')) else name}"
 
     def _blocks(self, at: str, most: int) -> Generator[bytes]:
         """The bytes of an address or a file, no more than `most`."""
@@ -125,7 +131,9 @@ class Source:
             except OSError as error:
                 raise InputError(f"{at} can't be read: {error.strerror}") from None
             return
-        headers = {"authorization": f"Bearer {self._token}"} if self._token else {}
+        headers = {"accept-encoding": "identity"}  # blocks are counted and kept as they come
+        if self._token:
+            headers["authorization"] = f"Bearer {self._token}"
         try:
             with httpx.stream("GET", at, headers=headers, timeout=_TIMEOUT_S) as answer:
                 if not answer.is_success:
@@ -140,7 +148,7 @@ def _plain(wanted: Offered) -> str:
     name = wanted.file or f"{wanted.id}.tar"
     if "/" in name or name.startswith("."):
         raise InputError(f"the index names the file '{name[:80]}', expected a name beside it")
-    return quote(name)
+    return name
 
 
 def write_index(folder: Path) -> Index:

@@ -154,8 +154,10 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
 def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
     """A run of the slow policy takes far longer than the command may take to end."""
     command = ["lab", "bench", "run", "osml-302", "--policies", "clite", "--seeds", "1", "--limit", "40"]
+    # Who runs the tests may ignore the signal, and what they start would, too.
     process = subprocess.Popen(
-        [sys.executable, "-m", "osml", *command, "--workers", "2", "--out", str(tmp_path / "out")],
+        ["env", "--default-signal=INT", sys.executable, "-m", "osml", *command, "--workers", "2",
+         "--out", str(tmp_path / "out")],
         stderr=subprocess.PIPE, start_new_session=True,
     )  # fmt: skip
     deadline = time.monotonic() + 60

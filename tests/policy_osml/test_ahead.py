@@ -118,6 +118,13 @@ def test_a_broken_model_and_a_short_past_change_nothing() -> None:
     assert expecting(replace_facts(seen, tracks=short)).expected == {}
 
 
+def test_an_answer_that_is_no_number_is_none() -> None:
+    seen = shown(math.nan, {"a": (8, 4)})
+    assert seen.expected == {}
+    assert more_ahead(seen) is None
+    assert less_ahead(seen) is None
+
+
 def test_the_operators_limits_hold() -> None:
     seen = shown(20.0, {"a": (8, 4)})
     limited = replace_facts(seen, node=seen.node._replace(mosts={**seen.node.mosts, "a": Cell(9, 20)}))

@@ -87,7 +87,7 @@ void Locator::remember(const std::string& service, const Match& match) {
 Finding Locator::find_unit_of(const ServiceConfig& service) {
   const std::string& unit = *service.match.systemd;
   const auto last = last_.find(service.spec.name);
-  if (last != last_.end()) {
+  if (last != last_.end() && !last->second.empty()) {
     const auto directory = member_directory(config_->roots, last->second);
     if (!directory || !directory->empty()) return {last->second, "", ""};
   }

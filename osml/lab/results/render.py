@@ -71,12 +71,13 @@ def headline(found: dict[str, Any]) -> str:
         return next(number(one["ours"]) for one in found[name]["rows"] if one["of"] == row)
 
     lines = [
-        "| 302 mixes of three services, simulated | osml | PARTIES | ARQ | unmanaged | equal parts |",
-        "|---|---:|---:|---:|---:|---:|",
+        "| 151 mixes, simulated | osml | its rules, no model | PARTIES | ARQ | staffing | unmanaged | oracle |",
+        "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
-    policies = ("osml", "parties", "arq", "unmanaged", "even")
+    policies = ("osml", "osml:formula", "parties", "arq", "staffing:climb", "unmanaged", "oracle")
     for text, name in (
         ("mixes that converge (share)", "osml-302-converged"),
+        ("targets missed (share)", "osml-302-missed"),
         ("system entropy E_S (lower is better)", "osml-302-entropy"),
         ("logical CPUs in use, of 36", "osml-302-cores"),
     ):

@@ -111,9 +111,10 @@ class Facts:
         if model is None or not cells or self.tracks[name].past.latencies < LEAST_SHOWN:
             return None
         try:
-            return outlook(model, self.situation(name), cells)
+            levels = outlook(model, self.situation(name), cells)
         except Exception:  # a broken model expects nothing; the plain rules take its place
             return None
+        return levels if math.isfinite(sum(levels.sure)) else None
 
     def draining(self) -> bool:
         """Whether the queues behind missed targets get shorter as the node is run now."""

@@ -20,7 +20,7 @@ RULES = (
     Rule("place", place.unplaced, place.cells_for_all, "OSML, algorithm 1, lines 1 to 6", _SCARCE),
     Rule("trade", place.unplaced, place.traded, "OSML, algorithm 1, lines 7 to 18 (Model-B)"),
     Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2 (Model-C)", _MORE),
-    Rule("more-ahead", ahead.foreseen, ahead.more_ahead, "ours (Model-C')", ("ahead", "ahead_to", "reach")),
+    Rule("more-ahead", ahead.foreseen, ahead.more_ahead, "ours (Model-C')", ("ahead", "ahead_to", "helps", "reach")),
     Rule("more-for-close", relieve.close_in_cells, relieve.more_for_close, "ours", ("near", "settle")),
     Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse")),
     Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours"),
@@ -34,9 +34,15 @@ RULES = (
     ),
     Rule("set-aside", overcommit.setting_aside_may_be_better, overcommit.set_some_aside, "ours", ("better",)),
     Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours"),
-    Rule("take-surplus", reclaim.calm, reclaim.take_surplus, "OSML, algorithm 3", ("calm", "close", "little", "full")),
+    Rule(
+        "take-surplus",
+        reclaim.calm,
+        reclaim.take_surplus,
+        "OSML, algorithm 3",
+        ("calm", "close", "little", "full", "ahead"),
+    ),
     Rule("less-ahead", ahead.foreseen, ahead.less_ahead, "ours (Model-C')", ("safe", "safe_after", "reach")),
-    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("calm", "later", "probe", "full")),
+    Rule("probe", reclaim.calm, reclaim.probe_below, "ours", ("calm", "later", "probe", "full", "ahead")),
 )
 """After them comes `hold`, and where that is not legal any more `squeeze`, which always is."""
 

@@ -58,7 +58,8 @@ def test_a_queue_waits_longer_the_fewer_its_servers_and_the_busier_they_are() ->
 
 def test_a_past_from_other_hands_is_refused() -> None:
     assert whole(Past()) and whole(after(Past(), seen(), 8.0))
-    for damaged in (Past(offset=(1.0,)), Past(use=(math.nan, 0.0)), Past(last=1e9), Past(mean=(math.inf, 0.0))):
+    unlike = Past(latencies=5)  # means of five intervals, and none there
+    for damaged in (unlike, Past(offset=(1.0,)), Past(use=(math.nan, 0.0)), Past(last=1e9), Past(mean=(math.inf, 0.0))):
         assert not whole(damaged)
 
 

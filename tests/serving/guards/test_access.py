@@ -138,6 +138,7 @@ ALLOWED = {
     ("POST", "/v1/datasets"): {"contributor", "admin"},
     ("GET", "/v1/datasets"): {"viewer", "contributor", "admin"},
     ("GET", f"/v1/datasets/{'a' * 64}"): {"viewer", "contributor", "admin"},
+    ("GET", f"/v1/datasets/{'a' * 64}/package"): {"viewer", "contributor", "admin"},
     ("GET", "/v2/models/a"): {"agent", "viewer", "admin"},
     ("POST", "/v2/models/a/infer"): {"agent", "viewer", "admin"},
     ("GET", "/metrics"): {"metrics", "admin"},
@@ -165,7 +166,7 @@ def test_each_scope_reaches_what_it_is_for_and_nothing_else(scoped, method, path
 def test_every_operation_of_the_document_has_a_scope(server):
     known = {(method, path.partition("?")[0]) for method, path in ALLOWED}
     same = {"/v1/nodes/{node}": "/v1/nodes/node-17", "/v1/nodes/{node}/explain": "/v1/nodes/node-17/explain"}
-    same |= {"/v1/datasets/{identity}": f"/v1/datasets/{'a' * 64}"}
+    same |= {f"/v1/datasets/{{identity}}{end}": f"/v1/datasets/{'a' * 64}{end}" for end in ("", "/package")}
     for path, operations in server.client.get("/openapi.json").json()["paths"].items():
         for method in operations:
             if path.startswith(("/v1", "/metrics")):

@@ -105,7 +105,9 @@ def look(setup: Setup, logs: Path) -> list[Observation]:
 
 def swept(observation: Observation, service: str) -> Swept:
     """What the sweep of a service on this node is about."""
-    own = next(one for one in observation.services if one.name == service)
+    own = next((one for one in observation.services if one.name == service), None)
+    if own is None:
+        raise Failure(f"service '{service}' is not there, expected it to run while it is swept")
     platform = observation.platform
     others = sorted(one.name for one in observation.services if one.name != service)
     return Swept(
@@ -137,7 +139,16 @@ def sweep(
         deadline = None if setup.limit_s is None else time.monotonic() + setup.limit_s
         logs = folder.parent / f"{folder.name}.logs"
         with _decided(setup, walk, logs) as (decisions, child):
+            asked, silent_from = None, time.monotonic()
             while walk.ended is None:
+                now = decisions.seen[0].seq if decisions.seen else None
+                if now != asked:
+                    asked, silent_from = now, time.monotonic()
+                if time.monotonic() - silent_from > _ANSWER_S:
+                    raise Failure(
+                        f"the agent asked for no decision in {_ANSWER_S:g} s, so no service is there: "
+                        f"{child.last_words()}"
+                    )
                 if deadline is not None and time.monotonic() > deadline:
                     walk.ended = f"the time limit of {setup.limit_s:g} s is over"
                     break

@@ -156,7 +156,9 @@ class Walk:
         """What shall be in force until the next observation, and why."""
         if self.ended is not None:
             return self._everybody(observation, self.ended)
-        own = next(one for one in observation.services if one.name == self.service)
+        own = next((one for one in observation.services if one.name == self.service), None)
+        if own is None:
+            return self._end(observation, f"service '{self.service}' is not there any more")
         fresh = self._is_fresh(own)
         self._target_ms = own.target_ms or math.inf
         if self._phase == "look":

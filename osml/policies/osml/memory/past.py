@@ -52,7 +52,8 @@ def whole(past: Past) -> bool:
     means = (*past.offset, *past.mean, *past.use, *past.rate, past.last or 0.0)
     lengths = (len(past.offset), len(past.mean), len(past.use), len(past.rate))
     fitting = all(found in (0, wanted) for found, wanted in zip(lengths, (3, 2, 2, 2), strict=True))
-    return fitting and all(abs(mean) < _MOST_LOG for mean in means)  # NaN is not
+    shown = (past.latencies > 0) == bool(past.offset) and (past.uses > 0) == bool(past.use)
+    return fitting and shown and all(abs(mean) < _MOST_LOG for mean in means)  # NaN is not
 
 
 NO_USE = math.log(3.0)

@@ -10,6 +10,7 @@ import msgspec
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from osml_training.cli.token import read_token
 
@@ -67,11 +68,16 @@ def _show(found: list[Offered], json: bool) -> None:
     for one in found:
         content = one.content
         if content is None:
-            table.add_row(one.id[:12], "?", "", "", "", str(one.rows or ""), "", "")
+            table.add_row(one.id[:12], "?", "", "", "", _text(one.rows or ""), "", "")
             continue
         labels = ", ".join(f"{count} {outcome}" for outcome, count in content.outcomes.items())
         table.add_row(
-            one.id[:12], content.name, content.kind, ", ".join(content.platforms), ", ".join(content.services),
-            str(one.rows), labels, content.licence,
+            one.id[:12], _text(content.name), _text(content.kind), _text(", ".join(content.platforms)),
+            _text(", ".join(content.services)), _text(one.rows), _text(labels), _text(content.licence),
         )  # fmt: skip
     Console().print(table)
+
+
+def _text(told: object) -> Text:
+    """What somebody else wrote, without markup and without what moves a terminal."""
+    return Text("".join(char if char.isprintable() else "?" for char in str(told)))
