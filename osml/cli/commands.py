@@ -47,7 +47,7 @@ COMMANDS = (
     Entry("look", "entropy", "osml.cli.entropy:entropy", "The system entropy E_S of measured numbers.", "entropy"),
     Entry("look", "report", "osml.cli.record_report:report", "A record of the agent on one page.", "report"),
     Entry("learn", "data", "osml-training", "Traces and labels: collect, import, label, check, contribute.", "data"),
-    Entry("learn", "train", "osml-training", "Train, evaluate and transfer the models A, A', B, B' and C.", "train"),
+    Entry("learn", "train", "osml-training", "Train, evaluate and transfer models: A, A', B, B', C, C'.", "train"),
     Entry("learn", "models", "osml-training", "List, show, promote and roll back models.", "models"),
     Entry(
         "lab", "simulator", "osml.simulator.commands:app", "The virtual node: surfaces, checks, the best partition.",

@@ -15,10 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from osml.base.failure import InputError
-from osml.domain import Decision, Observation, Partition
+from osml.domain import DRY_RUN, Decision, Observation, Partition
 
-DRY_RUN = "dry_run"
-"""Key of `Observation.missing` in a dry run."""
 _CELLS = 3
 
 

@@ -2,6 +2,7 @@
 
 from osml.domain.exchange import (
     DECISION_SCHEMA,
+    DRY_RUN,
     MAX_SERVICES,
     OBSERVATION_SCHEMA,
     Decision,
@@ -21,6 +22,7 @@ from osml.domain.service import Counters, Latency, Percentile, Service
 
 __all__ = [
     "DECISION_SCHEMA",
+    "DRY_RUN",
     "EXPERIENCE_SCHEMA",
     "MAX_EXPERIENCES",
     "MAX_SERVICES",

@@ -26,6 +26,10 @@ class Outcome(Struct, frozen=True, forbid_unknown_fields=True):
     duration_ms: NonNegativeFloat | None = None
 
 
+DRY_RUN = "dry_run"
+"""Key of `Observation.missing` where the agent applies nothing: what it tells of allocations would be in force."""
+
+
 class Observation(Struct, frozen=True, forbid_unknown_fields=True):
     """One interval of one node.
 

@@ -2,89 +2,40 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 
-from osml.base.agent_binary import find_agent
-from osml.base.failure import Failure
 from osml.datasets.validate import validate
 from osml.lab.trials.children import Children, free_port, wait_until
 from osml.lab.trials.live import machine
-from osml.lab.trials.live.cgroups import CONTROL_NAME, ROOT_NAME, find_hierarchies
-from osml.lab.trials.live.generator import find_generator
+from tests.kit.trial_process import TrialProcess, groups, skip_where_no_trial_can_run, wait_for
 
 pytest.importorskip("osml_training")
 pytestmark = pytest.mark.root
 
-MARKER = "OSML_SWEEP_TEST"
-
 
 @pytest.fixture(autouse=True)
 def _able() -> None:
-    """Skip, with the reason, where this machine cannot run a trial."""
-    try:
-        machine.require_root()
-        machine.require_programs()
-        find_agent(None)
-        find_generator(None)
-    except Failure as reason:
-        pytest.skip(str(reason))
+    skip_where_no_trial_can_run()
 
 
-class Sweep:
-    """`osml learn data sweep --trial redis` as a process of its own."""
+class Sweep(TrialProcess):
+    """`osml learn data sweep --trial redis`."""
 
     def __init__(self, out: Path, *arguments: str) -> None:
-        self.out, self.marker = out, uuid.uuid4().hex
-        self.log = out.parent / f"{self.marker}.log"
-        command = [sys.executable, "-m", "osml", "learn", "data", "sweep", str(out), "--trial", "redis", *arguments]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*command, "--json"], stdout=subprocess.PIPE, stderr=log, stdin=subprocess.DEVNULL,
-                env={**os.environ, MARKER: self.marker},
-            )  # fmt: skip
-
-    def processes(self) -> list[str]:
-        found: list[str] = []
-        for directory in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"{MARKER}={self.marker}".encode() in (directory / "environ").read_bytes():
-                    found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        return found
-
-    def end(self, timeout_s: float) -> tuple[int, str]:
-        output, _ = self.process.communicate(timeout=timeout_s)
-        return self.process.returncode, output.decode()
+        super().__init__(out.parent, ["learn", "data", "sweep", str(out), "--trial", "redis", *arguments, "--json"])
+        self.out = out
 
     def cells(self) -> int:
         journal = self.out / "sweep.jsonl"
         return max(0, journal.read_bytes().count(b"\n") - 1) if journal.exists() else 0
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return condition()
-
-
-def groups() -> list[Path]:
-    roots = find_hierarchies(Path("/proc/mounts").read_text()).roots
-    return [root / name for root in roots for name in (ROOT_NAME, CONTROL_NAME) if (root / name).exists()]
 
 
 def test_a_dry_run_tells_time_and_risk_and_changes_nothing(tmp_path: Path) -> None:

@@ -2,91 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
-import uuid
-from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from osml.base.agent_binary import find_agent
-from osml.base.failure import Failure
 from osml.datasets.live_columns import COLUMNS
 from osml.lab.trials.live import machine
-from osml.lab.trials.live.cgroups import CONTROL_NAME, ROOT_NAME, find_hierarchies
-from osml.lab.trials.live.generator import find_generator
+from osml.lab.trials.live.cgroups import ROOT_NAME, find_hierarchies
+from tests.kit.trial_process import TrialProcess, groups, skip_where_no_trial_can_run, wait_for
 
 pytestmark = pytest.mark.root
-
-MARKER = "OSML_LIVE_TEST"
 
 
 @pytest.fixture(autouse=True)
 def _able() -> None:
-    """Skip, with the reason, where this machine cannot run the trial."""
-    try:
-        machine.require_root()
-        machine.require_programs()
-        find_agent(None)
-        find_generator(None)
-    except Failure as reason:
-        pytest.skip(str(reason))
+    skip_where_no_trial_can_run()
 
 
-class Trial:
-    """`osml run live` as a process of its own; every process that it starts carries the marker in its environment."""
+class Trial(TrialProcess):
+    """`osml run live`."""
 
     def __init__(self, out: Path, *arguments: str) -> None:
-        self.marker = uuid.uuid4().hex
-        self.log = out.parent / f"{self.marker}.log"
-        command = [
-            sys.executable,
-            "-c",
-            "from osml.cli.main import main; main()",
-            "live",
-            "--out",
-            str(out),
-            *arguments,
-        ]
-        with self.log.open("wb") as log:
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, env={**os.environ, MARKER: self.marker}
-            )
-
-    def processes(self) -> list[str]:
-        """Command lines of what is still alive."""
-        found: list[str] = []
-        for directory in Path("/proc").glob("[0-9]*"):
-            with contextlib.suppress(OSError):
-                if f"{MARKER}={self.marker}".encode() in (directory / "environ").read_bytes():
-                    found.append((directory / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace"))
-        return found
-
-    def end(self, timeout_s: float) -> tuple[int, str]:
-        """Exit code and standard output."""
-        output, _ = self.process.communicate(timeout=timeout_s)
-        return self.process.returncode, output.decode()
-
-
-def groups() -> list[Path]:
-    roots = find_hierarchies(Path("/proc/mounts").read_text()).roots
-    return [root / name for root in roots for name in (ROOT_NAME, CONTROL_NAME) if (root / name).exists()]
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float) -> bool:
-    deadline = time.monotonic() + timeout_s
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.1)
-    return condition()
+        super().__init__(out.parent, ["live", "--out", str(out), *arguments])
 
 
 def assert_nothing_left(trial: Trial) -> None:

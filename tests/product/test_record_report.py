@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from osml.base.failure import InputError
 from osml.cli.main import application
 from osml.cli.record_report import read, summarise
-from osml.domain import Decision, Latency, Observation, Partition, Platform, Reason, Region, Service
+from osml.domain import DRY_RUN, Decision, Latency, Observation, Partition, Platform, Reason, Region, Service
 
 PLATFORM = Platform(id="xeon", cores=8, cpus="0-7", ways=10)
 
@@ -20,7 +20,7 @@ PLATFORM = Platform(id="xeon", cores=8, cpus="0-7", ways=10)
 def line(seq: int, p99_ms: float | None, cores: int, dry: bool = True, answered: bool = True) -> bytes:
     latency = None if p99_ms is None else Latency(p99_ms=p99_ms, samples=100)
     services = [Service("web", "lc", target_ms=10.0, latency=latency), Service("job", "be")]
-    missing = {"mba": "no MBA"} | ({"dry_run": "nothing is applied"} if dry else {})
+    missing = {"mba": "no MBA"} | ({DRY_RUN: "nothing is applied"} if dry else {})
     seen = Observation("n1", seq, 10.0 * seq, 1.0, PLATFORM, services, missing=missing)
     partition = Partition([Region(["web"], cores, 4), Region(["job"], 8 - cores, 6)])
     decision = Decision("n1", seq, "osml", partition, [], reasons=[Reason("because")]) if answered else None
@@ -43,6 +43,20 @@ def test_a_day_is_summed_up(tmp_path: Path) -> None:
     assert any("nothing was applied" in text for text in day.not_known)
     assert "mba: no MBA" in day.not_known
     assert "decisions of 1 intervals: the server did not answer" in day.not_known
+
+
+def test_a_service_that_is_away_has_no_cell(tmp_path: Path) -> None:
+    away = msgspec.json.decode(line(2, 5.0, 2))
+    away["observation"]["services"] = [one for one in away["observation"]["services"] if one["name"] != "web"]
+    away["decision"]["partition"] = {"regions": [{"owners": ["job"], "cores": 8, "ways": 10}]}
+    lines = (line(1, 5.0, 2), msgspec.json.encode(away) + b"\n", msgspec.json.encode(away) + b"\n")
+    day = summarise(read(record(tmp_path / "r", *lines)), tmp_path / "r")
+    assert day.services[0].cells == [(2.0, 4, 1.0)]
+
+
+def test_the_agent_marks_a_dry_run_by_the_same_key() -> None:
+    loop = Path(__file__).parents[2] / "actuator/src/daemon/loop.cpp"
+    assert f'missing.emplace("{DRY_RUN}"' in loop.read_text()
 
 
 def test_the_page_says_what_would_have_been(tmp_path: Path) -> None:

@@ -8,6 +8,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from osml.lab.results.commands import MIXES
+
 Rows = list["Row"]
 MODELS = Path("models")
 TIMED = ("osml", "parties", "clite")
@@ -188,14 +190,14 @@ FIGURES = (
            "eight papers and data sheets", "The other facts were looked at during development; they are not held-out."),
     Figure("virtual-node-crosscheck", "Queueing equations against an event simulation", "relative error",
            "crosscheck", _crosscheck, "an independent method", "Both sides are simulated."),
-    Figure("osml-302-converged", "Mixes that converge", "share of 151 mixes", "mixes", _converged, OSML_62,
+    Figure("osml-302-converged", "Mixes that converge", f"share of {MIXES} mixes", "mixes", _converged, OSML_62,
            "Every second mix of 302; `oracle` shows that not all are feasible. "
            "`unmanaged`, `even` and `staffing:climb` are simple baselines."),
     Figure("osml-302-converged-feasible", "Feasible mixes that converge", "share", "mixes", _converged_feasible,
            "no paper", "A mix is feasible where the oracle finds a partition that meets all targets."),
-    Figure("osml-302-entropy", "System entropy E_S", "E_S, 0 to 1, mean of 151 mixes", "mixes", _entropy, "no paper",
-           "Lower is better."),
-    Figure("osml-302-missed", "Missed targets", "share of intervals and services, mean of 151 mixes", "mixes",
+    Figure("osml-302-entropy", "System entropy E_S", f"E_S, 0 to 1, mean of {MIXES} mixes", "mixes", _entropy,
+           "no paper", "Lower is better."),
+    Figure("osml-302-missed", "Missed targets", f"share of intervals and services, mean of {MIXES} mixes", "mixes",
            _missed, "no paper", "Any amount over the target counts; infeasible mixes and the start, too."),
     Figure("osml-302-missed-after", "Missed targets after convergence", "share of intervals and services", "mixes",
            _missed_after, "no paper", "Feasible mixes that converged: 30 s without a miss. What follows counts."),

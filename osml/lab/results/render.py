@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from osml.lab.results.commands import MIXES
 from osml.lab.results.figures import FIGURES
 
 FOLDER = Path("docs/results")
@@ -71,7 +72,7 @@ def headline(found: dict[str, Any]) -> str:
         return next(number(one["ours"]) for one in found[name]["rows"] if one["of"] == row)
 
     lines = [
-        "| 151 mixes, simulated | osml | its rules, no model | PARTIES | ARQ | staffing | unmanaged | oracle |",
+        f"| {MIXES} mixes, simulated | osml | its rules, no model | PARTIES | ARQ | staffing | unmanaged | oracle |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     policies = ("osml", "osml:formula", "parties", "arq", "staffing:climb", "unmanaged", "oracle")

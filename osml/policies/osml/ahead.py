@@ -19,7 +19,7 @@ from osml.policies.osml.settings import Settings
 
 
 def foreseen(facts: Facts) -> bool:
-    """Whether all have a cell, and Model-C' says of some what it will bring."""
+    """Whether all have a cell, and Model-C' can say of some of them what it brings."""
     return bool(facts.expected)
 
 
@@ -37,7 +37,7 @@ def more_ahead(facts: Facts) -> Proposal | None:
         found = facts.outlook(name, larger)
         if found is None:
             continue
-        more = min(_worth(larger, found.sure, now, facts.settings) - cell.cores, free)
+        more = min(_worth(larger, found, now, facts.settings) - cell.cores, free)
         if more <= 0:
             continue
         cells[name], free = Cell(cell.cores + more, cell.ways), free - more
@@ -59,14 +59,14 @@ def less_ahead(facts: Facts) -> Proposal | None:
         if found is None:
             continue
         safe, level = cell, math.nan
-        for one, sure in zip(smaller, found.sure, strict=True):
+        for one, sure in zip(smaller, found, strict=True):
             if sure > facts.settings.safe:
                 break
             safe, level = one, sure
         if safe != cell:
             cells[name], tracks[name] = safe, replace(track, before=cell)
             reasons.append(_reason(facts, name, safe, level))
-    return Proposal(cells, reasons, facts.set_aside, tracks, probes=True) if reasons else None
+    return Proposal(cells, reasons, facts.set_aside, tracks, past_cliff=True) if reasons else None
 
 
 def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings) -> int:

@@ -12,7 +12,7 @@ from osml.domain import Observation, Reason, Service
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
 from osml.policies.osml.answers.forecast import NO_MODEL, Answer
 from osml.policies.osml.answers.models import Models
-from osml.policies.osml.answers.outlook import LEAST_SHOWN, Levels, Situation, outlook
+from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook
 from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.memory.past import Past, after
@@ -105,16 +105,19 @@ class Facts:
             self.services[name], track.past, track.settled, self.cells[name], self.answers[name], self.quantum, jobs
         )
 
-    def outlook(self, name: str, cells: Sequence[Cell]) -> Levels | None:
-        """What Model-C' expects of these cells for a service that has one; None without the model, or too early."""
+    def outlook(self, name: str, cells: Sequence[Cell]) -> list[float] | None:
+        """Bound of log(latency over target) in these cells for a service that has one (Model-C').
+
+        None without the model, too early, or where an answer is no number.
+        """
         model = self.models.c2
         if model is None or not cells or self.tracks[name].past.latencies < LEAST_SHOWN:
             return None
         try:
-            levels = outlook(model, self.situation(name), cells)
+            bounds = outlook(model, self.situation(name), cells)
         except Exception:  # a broken model expects nothing; the plain rules take its place
             return None
-        return levels if math.isfinite(sum(levels.sure)) else None
+        return bounds if math.isfinite(sum(bounds)) else None
 
     def draining(self) -> bool:
         """Whether the queues behind missed targets get shorter as the node is run now."""
@@ -211,7 +214,7 @@ def expected_of(facts: Facts) -> dict[str, float]:
     if facts.way != CELLS:
         return {}
     found = {name: facts.outlook(name, [cell]) for name, cell in facts.cells.items()}
-    return {name: levels.sure[0] for name, levels in found.items() if levels is not None}
+    return {name: bounds[0] for name, bounds in found.items() if bounds is not None}
 
 
 def _with_past(track: Track, before: Track | None, service: Service, cell: Cell | None, quantum: float) -> Track:

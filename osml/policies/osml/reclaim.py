@@ -33,7 +33,7 @@ def take_surplus(facts: Facts) -> Proposal | None:
 def probe_below(facts: Facts) -> Proposal | None:
     """A core less than needed, as it was predicted, for services whose latency is well below the target."""
     found = _smaller(facts, {name: _probe(facts, name, cell) for name, cell in _served(facts).items()})
-    return None if found is None else found._replace(probes=True)
+    return None if found is None else found._replace(past_cliff=True)
 
 
 def hold(facts: Facts) -> Proposal:
@@ -127,8 +127,8 @@ def _agreed(facts: Facts, name: str, cell: Cell, less: Cell) -> bool:
     if facts.unpredicted(name):
         return True
     if name in facts.expected:
-        levels = facts.outlook(name, [less])
-        return levels is None or levels.sure[0] <= facts.settings.ahead
+        bounds = facts.outlook(name, [less])
+        return bounds is None or bounds[0] <= facts.settings.ahead
     if facts.tracks[name].before is None:
         return True
     change = Cell(less.cores - cell.cores, less.ways - cell.ways)

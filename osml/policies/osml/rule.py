@@ -34,7 +34,6 @@ class Proposal(NamedTuple):
     actions: Mapping[str, Action] = _NO_ACTIONS
     partition: Partition | None = None
     past_cliff: bool = False
-    probes: bool = False
 
 
 class Rule(NamedTuple):

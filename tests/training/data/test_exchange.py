@@ -51,6 +51,36 @@ def test_static_files_are_listed_and_fetched(url: str, shelf: Path, tmp_path: Pa
         assert validate(folder).accepted
 
 
+def test_packages_with_any_plain_name_and_an_index_in_this_folder(
+    shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    next(shelf.glob("*.tar")).rename(shelf / "a set+1=2@home.tar")
+    write_index(shelf)
+    monkeypatch.chdir(shelf)
+    source = Source(None, "index.json")
+    assert source.fetch(source.datasets()[0].id, tmp_path / "fetched").content is not None
+
+
+def test_a_server_that_compresses_is_asked_not_to(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str | None] = []
+
+    def end_headers(self: SimpleHTTPRequestHandler) -> None:
+        asked.append(self.headers.get("accept-encoding"))
+        super(SimpleHTTPRequestHandler, self).end_headers()
+
+    monkeypatch.setattr(SimpleHTTPRequestHandler, "end_headers", end_headers)
+    assert len(Source(None, url).datasets()) == 1
+    assert asked == ["identity"]
+
+
+def test_what_others_wrote_is_no_markup(shelf: Path) -> None:
+    index = shelf / "index.json"
+    index.write_text(index.read_text().replace('"a-set"', '"[/x]\\u001b[2Ja-set"'))
+    run = CliRunner().invoke(data.app, ["list", "--index", str(shelf)], catch_exceptions=False, env={"COLUMNS": "200"})
+    assert run.exit_code == 0, run.output
+    assert "[/x]?[2Ja-set" in run.stdout
+
+
 def test_a_package_that_was_changed_is_not_unpacked(shelf: Path, tmp_path: Path) -> None:
     package = next(shelf.glob("*.tar"))
     content = bytearray(package.read_bytes())

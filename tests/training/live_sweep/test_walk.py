@@ -155,6 +155,17 @@ def test_a_cell_that_the_agent_refuses_is_left_out() -> None:
     assert [cell.why for cell in cells if cell.state == "refused"] == ["the agent: limits.min_cores is 5"]
 
 
+def test_a_service_that_goes_ends_the_sweep_and_leaves_the_node_to_the_others() -> None:
+    toy, walk = Toy(), made([])
+    for _ in range(3):
+        toy.partition, _ = walk.turn(toy.observe())
+    seen = toy.observe()
+    partition, why = walk.turn(msgspec.structs.replace(seen, services=seen.services[1:]))
+    assert walk.ended == why == "service 'web' is not there any more"
+    assert partition.cores_of("web") == 0
+    assert partition.cores_of("db") > 0
+
+
 def test_without_a_latency_nothing_begins() -> None:
     cells: list[Any] = []
     walk, toy = made(cells), Toy()

@@ -13,7 +13,7 @@ from osml.base.failure import InputError
 from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import SWEEP, open_parquet
-from osml.domain import Assignment, Latency, Observation, Platform, Service
+from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
 from osml.predictors.cpu_names import folder_name
 
 Row = dict[str, Any]
@@ -64,7 +64,7 @@ def _read_record(file: Path) -> LiveFile:
             if number == len(lines) > 1 and not content.endswith(b"\n"):
                 break  # the agent still writes it, or was killed as it did
             raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
-        if "dry_run" in observation.missing:
+        if DRY_RUN in observation.missing:
             raise InputError(
                 f"{file}: line {number} is of a dry run, whose allocations were never in force: "
                 "record the agent without --dry-run"

@@ -40,7 +40,8 @@ FIRST_SEED = 50_000
 """Of the nodes that are learned from; the suites draw theirs from 0 on."""
 
 SECONDS, ASK_EVERY_S, SERVICES = 360, 6, 4
-BESIDE_JOBS, STIRRED = 0.7, 0.06
+JOBS_SHARE, STIRRED = 0.7, 0.06
+"""Nodes with a best-effort job; intervals in which a cell is changed at random."""
 STEPS = (-6, -4, -3, -2, -1, 0, 1, 2, 3, 5)
 WAY_STEPS = (-2, 2)
 _STIR_CORES, _STIR_WAYS = (-4, -3, -2, -1, -1, 1, 2, 3), (0, 0, 0, -2, 2)
@@ -72,7 +73,7 @@ def rows_of(seed: int) -> Rows:
     rng = np.random.default_rng([seed, 5])
     weights = np.array(list(LEARNED.values()), float)
     condition = str(rng.choice(list(LEARNED), p=weights / weights.sum()))
-    beside_jobs = bool(rng.random() < BESIDE_JOBS)
+    beside_jobs = bool(rng.random() < JOBS_SHARE)
     variant = drawn(CONDITIONS[condition], seed, beside_job=beside_jobs)
     policy = _Stirring(rng)
     loop = ClosedLoop(

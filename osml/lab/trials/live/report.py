@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from osml.domain import Assignment
+from osml.domain import DRY_RUN, Assignment
 from osml.lab.trials import summary
 from osml.lab.trials.live.phases import LivePhase
 from osml.lab.trials.live.settings import WINDOW_S, LiveSettings
@@ -40,7 +40,7 @@ def allocations(phases: list[LivePhase]) -> list[dict[str, Any]]:
         start = phase.records[0].observation.time_s
         for record in phase.records:
             seen = record.observation
-            found = [] if "dry_run" in seen.missing else seen.assignments  # what would be in force is not
+            found = [] if DRY_RUN in seen.missing else seen.assignments  # what would be in force is not
             if found == last:
                 continue
             last = found

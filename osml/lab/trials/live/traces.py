@@ -13,7 +13,7 @@ import msgspec
 
 from osml import __version__
 from osml.datasets.live_columns import COLUMNS, SCHEMA
-from osml.domain import Assignment, Latency, Service
+from osml.domain import DRY_RUN, Assignment, Latency, Service
 from osml.lab.trials.live.phases import LivePhase
 from osml.lab.trials.live.telemetry import TelemetryLine, line_of, read_telemetry
 from osml.lab.trials.records import Record
@@ -68,7 +68,7 @@ def row(phase: str, record: Record, service: Service, line: TelemetryLine | None
     platform, counters = observation.platform, service.counters
     latency = service.latency or Latency()
     # A dry run says what would be in force; nothing was.
-    in_force = [] if "dry_run" in observation.missing else observation.assignments
+    in_force = [] if DRY_RUN in observation.missing else observation.assignments
     own = [a for a in in_force if a.service == service.name]
     assignment = own[0] if own else Assignment(service.name)
     measured = {

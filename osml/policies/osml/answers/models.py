@@ -11,9 +11,9 @@ from typing import Any
 from osml.bandwidth import ProfileLibrary
 from osml.base.failure import Failure, InputError, MachineError
 from osml.predictors import Predictor, find_model, load_predictor, models_folder
+from osml.predictors.metadata import KINDS
 from osml.predictors.q_function import QFunction, load_q_function
 
-KINDS = ("a", "a2", "b", "b2", "c", "c2")
 _PLATFORMS = 64  # opened at a time; a server may see many
 
 

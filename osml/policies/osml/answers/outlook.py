@@ -36,18 +36,10 @@ class Situation(NamedTuple):
     jobs_share: float
 
 
-class Levels(NamedTuple):
-    """Latency over target in each cell, as logarithm: the median, and the bound that holds for SURE."""
-
-    median: list[float]
-    sure: list[float]
-
-
-def outlook(model: Predictor, situation: Situation, cells: Sequence[Cell]) -> Levels:
-    """What each cell would bring, settled. Raises what the model raises."""
+def outlook(model: Predictor, situation: Situation, cells: Sequence[Cell]) -> list[float]:
+    """Bound of log(latency over target) in each cell, settled, that holds for SURE. Raises what the model raises."""
     rows, prior = outlook_rows(situation, cells)
-    found = model.predict(rows)
-    return Levels(*[(prior + part[:, 0]).tolist() for part in (found.points, found.upper(SURE))])
+    return (prior + model.predict(rows).upper(SURE)[:, 0]).tolist()
 
 
 def outlook_rows(at: Situation, cells: Sequence[Cell]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
