@@ -209,6 +209,35 @@ def test_an_observation_has_a_deadline_and_a_node_one_at_a_time(stubborn, monkey
     assert "overloaded" in codes
 
 
+def test_those_who_wait_for_a_process_that_ends_are_answered_at_once(stubborn, monkeypatch):
+    monkeypatch.setattr(policy_process, "RESTART_S", 3600.0)
+
+    async def scenario():
+        process = stubborn(3600.0)
+        process.start()
+        await process.settled.wait()
+        nodes = [msgspec.structs.replace(EXAMPLE, node=f"node-{number}") for number in range(3)]
+        waiting = [asyncio.create_task(process.decide(o, lambda _: None)) for o in nodes]
+        await asyncio.sleep(0.1)  # one is with the process, two are behind it
+        os.kill(started[0].pid, signal.SIGKILL)
+        async with asyncio.timeout(20):
+            answers = await asyncio.gather(*waiting, return_exceptions=True)
+        assert not process.ready.is_set()
+        await process.stop()
+        return [str(answer) for answer in answers]
+
+    begin, started = PolicyProcess._begin, []
+
+    async def remembered(self):
+        started.append(await begin(self))
+        return started[-1]
+
+    monkeypatch.setattr(PolicyProcess, "_begin", remembered)
+    answers = asyncio.run(scenario())
+    assert len(answers) == 3
+    assert all("its process ended" in answer for answer in answers)
+
+
 def test_a_process_that_hangs_is_replaced(stubborn, monkeypatch):
     monkeypatch.setattr(policy_process, "STUCK_S", 0.2)
     monkeypatch.setattr(policy_process, "RESTART_S", 0.0)

@@ -24,6 +24,7 @@ MAX_WAITING = 64
 LINE = 16 * 2**20  # bytes of a reply
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RETRY = {"retry-after": "1"}
+ENDED = "its process ended"
 
 
 class _Job(NamedTuple):
@@ -110,8 +111,16 @@ class PolicyProcess:
                 self._log.event("error", "slow_policy", f"the process of policy '{self.policy}' {error}; it restarts")
             finally:
                 self.ready.clear()
+                self._answer_those_who_wait()
                 await _end(process)
             await asyncio.sleep(RESTART_S)
+
+    def _answer_those_who_wait(self) -> None:
+        """Nobody waits for the next process: an agent asks again sooner than that one starts."""
+        while not self._jobs.empty():
+            answer = self._jobs.get_nowait().answer
+            if not answer.done():
+                answer.set_result(Reply(0.0, failed=ENDED))
 
     async def _begin(self) -> asyncio.subprocess.Process:
         return await asyncio.create_subprocess_exec(
@@ -160,7 +169,7 @@ class PolicyProcess:
                 reply = await _ask(process, job.line)
             except (_GoneError, asyncio.CancelledError):
                 if not job.answer.done():
-                    job.answer.set_result(Reply(0.0, failed="its process ended"))
+                    job.answer.set_result(Reply(0.0, failed=ENDED))
                 raise
             job.charge(reply.cpu_s)
             if not job.answer.done():
