@@ -20,7 +20,6 @@ from osml.lab.bench.scenario import Scenario
 from osml.simulator.closed_loop import ClosedLoop, Interval
 from osml.simulator.state import Node
 from osml.simulator.surface import solo_speed
-from osml.simulator.variation.draw import Variant
 
 Row = dict[str, Any]
 MAX_FAULT_CHARS = 300
@@ -99,7 +98,7 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         levers=scenario.levers | OWN_LEVERS.get(policy, frozenset()),
         regulator=scenario.regulator or policy in REGULATED,
         tolerant=True,
-        **_varied(scenario.variant),
+        **scenario.varied,
     )
     judge = Judge(node, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
     intervals: list[Interval] = []
@@ -132,11 +131,6 @@ def _bounds(scenario: Scenario, last: Decision | None, time_s: float) -> Row:
     hidden = frozenset[str]() if variant is None else variant.hidden
     held = bounds_held(node, scenario.mix.loads, last, hidden)
     return {f"bound_{name}": count for name, count in held._asdict().items()}
-
-
-def _varied(variant: Variant | None) -> dict[str, Any]:
-    """What else the closed loop has to know of a node that was drawn."""
-    return {} if variant is None else {"drift": variant.drift, "sensors": variant.sensors, "hidden": variant.hidden}
 
 
 def _row(scenario: Scenario, judged: Sequence[Judged]) -> Row:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Any
 
 from osml.lab.trials.summary import CONVERGED_WITHIN_S
 from osml.simulator import catalogs
@@ -129,6 +130,12 @@ class Scenario:
     def jobs(self) -> Sequence[JobModel]:
         """The jobs that policies know of; a node can have others after them."""
         return self.node.jobs[: len(self.mix.jobs)]
+
+    @property
+    def varied(self) -> dict[str, Any]:
+        """What else the closed loop has to know of a node that was drawn."""
+        drawn = self.variant
+        return {} if drawn is None else {"drift": drawn.drift, "sensors": drawn.sensors, "hidden": drawn.hidden}
 
     @property
     def loads(self) -> Mapping[str, float | Trace] | Churn:

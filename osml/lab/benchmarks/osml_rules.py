@@ -1,9 +1,10 @@
-"""What each rule of the policy `osml` is worth: the same mixes without it.
+"""What each rule and each model of the policy `osml` is worth: the same mixes without it.
 
-python -m osml.lab.benchmarks.osml_rules [--json docs/results/osml-rules.json] [--workers 2]
+python -m osml.lab.benchmarks.osml_rules [--json docs/results/osml-rules.json] [--workers 2] [--without RULE,RULE]
 
-Simulated. Every tenth mix of osml-302, every fourth of osml-jobs, all scripts of osml-arrivals; one seed, 60 s and
-120 s, with the levers of the agent. A rule is worth the change of E_S and of missed targets when it is left out.
+Simulated. Every tenth mix of osml-302, every fourth of osml-jobs, all scripts of osml-arrivals, every fifth mix of
+osml-mismatch; one seed, at most 120 s, with the levers of the agent. Worth is the change of E_S and of missed targets
+where a rule is left out, with the 90 % interval of its mean over the mixes. `--without` leaves some rules out of all.
 """
 
 from __future__ import annotations
@@ -12,35 +13,48 @@ import argparse
 import json
 import math
 import statistics
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from osml.lab.bench.judge import Judge, Judged
 from osml.lab.bench.scenario import Scenario
-from osml.lab.bench.suites import osml_302, osml_arrivals, osml_jobs
+from osml.lab.bench.suites import osml_302, osml_arrivals, osml_jobs, osml_mismatch
 from osml.policies.osml import Osml
 from osml.policies.osml.rules import RULES
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.surface import solo_speed
 
-_EVERY = {"osml-302": 10, "osml-jobs": 4, "osml-arrivals": 1}
+_EVERY = {"osml-302": 10, "osml-jobs": 4, "osml-arrivals": 1, "osml-mismatch": 5}
 _SEED, _LIMIT_S = 0, 120.0
+_Z90 = 1.645
+
+ALL_KINDS = ("a", "a2", "b", "b2", "c", "c2")
+MODELS = {"Model-A'": "a2", "Model-A": "a", "Model-B'": "b2", "Model-B": "b", "Model-C'": "c2", "Model-C": "c"}
 
 
 class Worth(NamedTuple):
-    """Means over the mixes of a suite: E_S, and the share of targets missed over services and intervals."""
+    """Of one mix: mean E_S, and the share of targets missed over services and intervals."""
 
     e_s: float
     missed: float
 
 
+class Change(NamedTuple):
+    """What the mean over the mixes of a suite gains with a part, and half of the 90 % interval of that."""
+
+    e_s: float
+    e_s_error: float
+    missed: float
+    missed_error: float
+
+
 def scenarios() -> dict[str, list[Scenario]]:
     """The mixes by suite."""
     found: dict[str, list[Scenario]] = {}
-    for module in (osml_302, osml_jobs, osml_arrivals):
+    for module in (osml_302, osml_jobs, osml_arrivals, osml_mismatch):
         suite = module.SUITE
         mixes = [scenario for scenario in suite.scenarios() if scenario.search is None]
         found[suite.name] = mixes[:: _EVERY[suite.name]]
@@ -54,11 +68,15 @@ def _missed(scenario: Scenario, judged: Judged) -> float:
     return statistics.fmean(there) if there else 0.0
 
 
-def run(without: tuple[str, ...], scenario: Scenario) -> Worth:
-    """One mix without some rules."""
+def run(without: tuple[str, ...], kinds: tuple[str, ...], scenario: Scenario) -> Worth:
+    """One mix without some rules, with these kinds of models."""
     node = scenario.node
-    loop = ClosedLoop(node, scenario.loads, Osml(without=without), seed=_SEED, delay_s=scenario.delay_s)
-    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], loop.platform.mba)
+    policy = Osml(without=without)
+    policy.kinds = kinds
+    loop = ClosedLoop(
+        node, scenario.loads, policy, seed=_SEED, delay_s=scenario.delay_s, tolerant=True, **scenario.varied
+    )
+    judge = Judge(node, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
     judged: list[Judged] = []
     for _ in range(round(min(scenario.limit_s, _LIMIT_S) / scenario.interval_s)):
         loads = loop.loads_now()
@@ -67,16 +85,22 @@ def run(without: tuple[str, ...], scenario: Scenario) -> Worth:
     return Worth(statistics.fmean(entropies), statistics.fmean([_missed(scenario, one) for one in judged]))
 
 
-def mean(found: Iterable[Worth]) -> Worth:
-    """The mean over mixes."""
-    rows = list(found)
-    return Worth(statistics.fmean(row.e_s for row in rows), statistics.fmean(row.missed for row in rows))
+def change(with_it: Sequence[Worth], without_it: Sequence[Worth]) -> Change:
+    """What a part gains: above 0 where E_S and misses are higher without it. Both have the same mixes, in order."""
+    pairs = list(zip(with_it, without_it, strict=True))
+    e_s = [after.e_s - before.e_s for before, after in pairs]
+    missed = [after.missed - before.missed for before, after in pairs]
+    return Change(statistics.fmean(e_s), _error(e_s), statistics.fmean(missed), _error(missed))
 
 
-def in_words(suite: str, with_it: Worth, without_it: Worth) -> str:
-    """A rule's worth on one suite: what is higher without it."""
-    e_s, missed = without_it.e_s - with_it.e_s, 100.0 * (without_it.missed - with_it.missed)
-    return f"{suite}: E_S {e_s:+.4f}, misses {missed:+.1f} points"
+def _error(differences: Sequence[float]) -> float:
+    return _Z90 * statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else math.nan
+
+
+def in_words(suite: str, gain: Change) -> str:
+    """A part's worth on one suite."""
+    e_s = f"E_S {gain.e_s:+.4f} ± {gain.e_s_error:.4f}"
+    return f"{suite}: {e_s}, misses {100.0 * gain.missed:+.1f} ± {100.0 * gain.missed_error:.1f} points"
 
 
 def main() -> None:
@@ -84,20 +108,28 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="osml.lab.benchmarks.osml_rules", description=__doc__)
     parser.add_argument("--json", type=Path, help="write the document there")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--without", default="", help="rules, comma-separated")
+    parser.add_argument("--only", default="", help="rules and models to measure, comma-separated; others are not")
     given = parser.parse_args()
+    base = tuple(name for name in given.without.split(",") if name)
+    parts = {rule.name: ((*base, rule.name), ALL_KINDS) for rule in RULES if rule.name not in base}
+    parts |= {model: (base, tuple(k for k in ALL_KINDS if k != kind)) for model, kind in MODELS.items()}
+    if given.only:
+        parts = {name: parts[name] for name in given.only.split(",")}
     mixes = scenarios()
-    rows: list[dict[str, str]] = []
+    rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(given.workers) as pool:
-        every = {suite: mean(pool.map(partial(run, ()), found)) for suite, found in mixes.items()}
-        for suite, worth in every.items():
-            print(f"{suite}: E_S {worth.e_s:.4f}, missed {100.0 * worth.missed:.1f} %", flush=True)
-        for rule in RULES:
-            parts = [
-                in_words(suite, every[suite], mean(pool.map(partial(run, (rule.name,)), found)))
+        every = {suite: list(pool.map(partial(run, base, ALL_KINDS), found)) for suite, found in mixes.items()}
+        for suite, worths in every.items():
+            e_s, missed = statistics.fmean(w.e_s for w in worths), statistics.fmean(w.missed for w in worths)
+            print(f"{suite}: {len(worths)} mixes, E_S {e_s:.4f}, missed {100.0 * missed:.1f} %", flush=True)
+        for name, (without, kinds) in parts.items():
+            gains = {
+                suite: change(every[suite], list(pool.map(partial(run, without, kinds), found)))
                 for suite, found in mixes.items()
-            ]
-            rows.append({"of": rule.name, "ours": "; ".join(parts)})
-            print(f"without {rule.name}: {rows[-1]['ours']}", flush=True)
+            }
+            rows.append({"of": name, "ours": "; ".join(in_words(*one) for one in gains.items())})
+            print(f"without {name}: {rows[-1]['ours']}", flush=True)
     if given.json is not None:
         document = {"kind": "simulated", "command": "python -m osml.lab.benchmarks.osml_rules", "rows": rows}
         given.json.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
