@@ -13,8 +13,7 @@ Every LC service has an isolated part; BE jobs share one. It measures whole part
 | `_Round.measure` | an observation window of 2 s for each sample |
 | `_Round.hold` | after termination: the best sample stays until targets are missed or load changes |
 
-The papers at hand describe it in a paragraph each (OSML section 6, Ah-Q section VII). Deviations and readings are
-numbered in docs/reference/policies.md.
+Deviations and readings are numbered in docs/reference/policies.md.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ from osml.allocation.division import divide, not_applied
 from osml.allocation.policy import Plan, latency_text
 from osml.allocation.violation import migration, violated_since
 from osml.domain import Infeasible, Observation, Partition, Reason
-from osml.policies.clite.score import MET, score
+from osml.policies.clite.score import MET, leader, score
 from osml.policies.clite.search import MAX_SAMPLES, Sample, best_of, bootstrap, propose
 from osml.policies.clite.space import Space, part_label, space_of, take_up
 from osml.policies.clite.surrogate import require_scikit_learn
@@ -169,7 +168,9 @@ class _Round:
             return
         found = f"not used: {self.unmeasured()}" if value is None else f"score {value:.3f}"
         self.say(f"{self.sample_name()}: {found}")
-        self.state = replace(state, samples=[*state.samples, Sample(state.point, value)])
+        self.state = replace(
+            state, samples=[*state.samples, Sample(state.point, value, leader(self.observation.services))]
+        )
         self.go_on()
 
     def go_on(self) -> None:

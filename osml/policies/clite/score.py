@@ -30,6 +30,12 @@ def score(services: Sequence[Service]) -> float | None:
     return MET + (1.0 - MET) * geometric_mean([min(1.0, max(_LEAST, value)) for value in performance])
 
 
+def leader(services: Sequence[Service]) -> str | None:
+    """The LC service that is furthest below its target, or nearest to it; None where none has a latency."""
+    slacks = {one.name: slack for one in services if one.kind == "lc" and (slack := one.slack) is not None}
+    return max(slacks, key=lambda name: slacks[name], default=None)
+
+
 def _target_ratio(service: Service) -> float:
     latency_ms, target_ms = service.latency_ms or 0.0, service.target_ms or 0.0
     return 1.0 if latency_ms <= target_ms else max(_LEAST, target_ms / latency_ms)

@@ -20,10 +20,14 @@ CLIMBERS, ROUNDS = 4, 6  # local search: so many of the best candidates, at most
 
 
 class Sample(Struct, frozen=True, array_like=True):
-    """A point (flat, resource by resource) and its score; None where it could not be measured or was refused."""
+    """A point (flat, resource by resource) and its score; None where it could not be measured or was refused.
+
+    `leader`: the LC service that did best with it.
+    """
 
     units: list[int]
     score: float | None
+    leader: str | None = None
 
 
 class Proposal(NamedTuple):
@@ -54,8 +58,8 @@ def threshold(space: Space) -> float:
 def propose(space: Space, samples: Sequence[Sample], rng: np.random.Generator) -> Proposal | None:
     """The point with the highest expected improvement; None where sampling ends.
 
-    Dropout-copy: one part, drawn at random, keeps what it has in the best sample, the others are optimised. Only where
-    nothing is to be gained so, the whole space is looked at.
+    Dropout-copy: the service that did best in the best sample keeps its part of that, the others are optimised. Only
+    where nothing is to be gained so, the whole space is looked at.
     """
     best = best_of(samples)
     if best is None:
@@ -66,10 +70,11 @@ def propose(space: Space, samples: Sequence[Sample], rng: np.random.Generator) -
     known = np.array([sample.units for sample in samples])
     incumbent = np.array(best.units).reshape(space.shape)
     choices: list[Kept | None] = [None]
-    if len(space.free) > 2:
-        choices.insert(0, Kept(int(rng.choice(space.free)), incumbent))
-    for kept in choices:
-        found = _climb(space, model, known, incumbent, kept, rng)
+    kept = space.parts.index(best.leader) if best.leader in space.parts else -1
+    if len(space.free) > 2 and kept in space.free:
+        choices.insert(0, Kept(kept, incumbent))
+    for choice in choices:
+        found = _climb(space, model, known, incumbent, choice, rng)
         if found is not None and found.improvement >= threshold(space):
             return found
     return None
