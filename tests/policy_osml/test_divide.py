@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, product
-
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -13,7 +11,6 @@ from osml.domain import Partition, Region
 from osml.policies.osml.divide import cut_down, fits, missing, spread_out
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.node import Cell, node_of
-from osml.policies.osml.trade import best_fit
 from tests.kit.fake_models import job, observe, service
 
 NODE = node_of(observe(service("a"), service("b"), service("c")))
@@ -48,29 +45,6 @@ def test_cells_are_cut_to_fit_and_nobody_below_its_least(wanted: dict[str, Cell]
         lack = missing(NODE, big)
         assert sum(c.cores for c in big.values()) - sum(c.cores for c in found.values()) == lack.cores
         assert all(found[n].cores >= small[n].cores and found[n].ways >= small[n].ways for n in found)
-
-
-points = st.dictionaries(
-    st.sampled_from("abcde"),
-    st.lists(st.builds(Cell, st.integers(0, 4), st.integers(0, 3)), min_size=1, max_size=3),
-    max_size=5,
-)
-
-
-@settings(deadline=None)
-@given(st.builds(Cell, st.integers(0, 8), st.integers(0, 5)), points)
-def test_the_best_fit_has_the_fewest_givers_and_then_gives_the_least(lack: Cell, offers: dict[str, list[Cell]]) -> None:
-    every: list[tuple[int, int]] = []
-    for count in (1, 2, 3):
-        for names in combinations(offers, count):
-            for taken in product(*(offers[name] for name in names)):
-                cores, ways = sum(c.cores for c in taken), sum(c.ways for c in taken)
-                if cores >= lack.cores and ways >= lack.ways:
-                    every.append((count, cores + ways))
-    found = best_fit(lack, offers)
-    assert (found is None) == (not every)
-    if found is not None:
-        assert (len(found), sum(c.cores + c.ways for c in found.values())) == min(every)
 
 
 def test_cells_are_read_back_without_what_services_share_and_without_jobs() -> None:

@@ -85,7 +85,7 @@ def test_a_file_with_another_checksum_is_not_used(tmp_path: Path) -> None:
         file.write(b"x")
     found = load_models(folder, "e5-2697v4")
     assert found.a2 is None
-    assert found.b is not None
+    assert found.c2 is not None
     assert any("sha256" in fault for fault in found.faults)
 
 

@@ -84,13 +84,12 @@ def test_every_setting_is_described() -> None:
 
 @pytest.mark.parametrize(
     ("rule", "field", "value"),
-    [("probe", "probe", 0.1), ("more-for-close", "near", 5.0), ("sharing-is-enough", "to_save", 2.0)],
+    [("probe", "probe", 0.1), ("sharing-is-enough", "to_save", 2.0)],
 )
 def test_a_setting_changes_when_its_rule_holds(rule: str, field: str, value: float) -> None:
     """Of the rules with one threshold of their own: the same facts, one setting changed."""
     seen = {
         "probe": (service("a", 0.4), service("b", 0.4)),
-        "more-for-close": (service("a", 0.99), service("b")),
         "sharing-is-enough": (service("a", rate=50.0), service("b", rate=50.0)),
     }[rule]
 

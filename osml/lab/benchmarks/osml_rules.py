@@ -16,13 +16,14 @@ import statistics
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from osml.lab.bench.judge import Judge, Judged
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suites import osml_302, osml_arrivals, osml_jobs, osml_mismatch
-from osml.policies.osml import Osml
+from osml.policies.osml import Osml, OsmlDqn
 from osml.policies.osml.rules import RULES
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.surface import solo_speed
@@ -31,8 +32,7 @@ _EVERY = {"osml-302": 10, "osml-jobs": 4, "osml-arrivals": 1, "osml-mismatch": 5
 _SEED, _LIMIT_S = 0, 120.0
 _Z90 = 1.645
 
-ALL_KINDS = ("a", "a2", "b", "b2", "c", "c2")
-MODELS = {"Model-A'": "a2", "Model-A": "a", "Model-B'": "b2", "Model-B": "b", "Model-C'": "c2", "Model-C": "c"}
+MODELS = {"Model-A'": "a2", "Model-A": "a", "Model-C'": "c2"}
 
 
 class Worth(NamedTuple):
@@ -112,22 +112,22 @@ def main() -> None:
     parser.add_argument("--only", default="", help="rules and models to measure, comma-separated; others are not")
     given = parser.parse_args()
     base = tuple(name for name in given.without.split(",") if name)
-    parts = {rule.name: ((*base, rule.name), ALL_KINDS) for rule in RULES if rule.name not in base}
-    parts |= {model: (base, tuple(k for k in ALL_KINDS if k != kind)) for model, kind in MODELS.items()}
+    parts = {rule.name: ((*base, rule.name), Osml.kinds) for rule in RULES if rule.name not in base}
+    parts |= {model: (base, tuple(k for k in Osml.kinds if k != kind)) for model, kind in MODELS.items()}
+    parts["Model-C in the place of Model-C'"] = (base, OsmlDqn.kinds)
     if given.only:
         parts = {name: parts[name] for name in given.only.split(",")}
     mixes = scenarios()
     rows: list[dict[str, Any]] = []
     with ProcessPoolExecutor(given.workers) as pool:
-        every = {suite: list(pool.map(partial(run, base, ALL_KINDS), found)) for suite, found in mixes.items()}
+        every = {suite: list(pool.map(partial(run, base, Osml.kinds), found)) for suite, found in mixes.items()}
         for suite, worths in every.items():
             e_s, missed = statistics.fmean(w.e_s for w in worths), statistics.fmean(w.missed for w in worths)
             print(f"{suite}: {len(worths)} mixes, E_S {e_s:.4f}, missed {100.0 * missed:.1f} %", flush=True)
         for name, (without, kinds) in parts.items():
-            gains = {
-                suite: change(every[suite], list(pool.map(partial(run, without, kinds), found)))
-                for suite, found in mixes.items()
-            }
+            others = {suite: list(pool.map(partial(run, without, kinds), found)) for suite, found in mixes.items()}
+            gains = {suite: change(every[suite], other) for suite, other in others.items()}
+            gains["all"] = change([*chain(*every.values())], [*chain(*others.values())])
             rows.append({"of": name, "ours": "; ".join(in_words(*one) for one in gains.items())})
             print(f"without {name}: {rows[-1]['ours']}", flush=True)
     if given.json is not None:

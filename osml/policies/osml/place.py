@@ -6,12 +6,11 @@ from msgspec.structs import replace
 
 from osml.allocation.policy import latency_text
 from osml.domain import Infeasible, Reason
-from osml.policies.osml.divide import cut_down, fits, missing, spread_out
+from osml.policies.osml.divide import cut_down, fits, spread_out
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import CELLS, SHARED
-from osml.policies.osml.node import NO_SERVICE, NOTHING, Cell
+from osml.policies.osml.node import NO_SERVICE, Cell
 from osml.policies.osml.rule import Proposal, changes
-from osml.policies.osml.trade import best_fit, spare_points
 
 
 def shares(facts: Facts) -> bool:
@@ -26,20 +25,17 @@ def unplaced(facts: Facts) -> bool:
     )
 
 
-def no_cells_possible(facts: Facts) -> bool:
-    """Whether the node cannot be cut into cells at all."""
-    return facts.node.obstacle is not None
-
-
 def share(why: str) -> Proposal:
     """Everybody on everything."""
     return Proposal({}, [Reason(text=f"all services share everything: {why}")])
 
 
-def share_for_want_of_cells(facts: Facts) -> Proposal:
-    """All share, for the reason that the node has."""
-    names, why = list(facts.services) or list(facts.node.be), facts.node.obstacle or ""
-    return share(why)._replace(shortage=None if why == NO_SERVICE else Infeasible(names, why))
+def no_cells(facts: Facts) -> tuple[str, Proposal] | None:
+    """All share where the node cannot be cut into cells at all, for the reason that it has."""
+    names, why = list(facts.services) or list(facts.node.be), facts.node.obstacle
+    if why is None:
+        return None
+    return "no-cells", share(why)._replace(shortage=None if why == NO_SERVICE else Infeasible(names, why))
 
 
 def shared_queues_drain(facts: Facts) -> bool:
@@ -81,22 +77,6 @@ def cells_for_all(facts: Facts) -> Proposal | None:
     least = {name: facts.point(name) for name in facts.services} if facts.node.be else facts.wants
     cells = cut_down(facts.node, facts.wants, least)
     return None if cells is None else placed(facts, cells)
-
-
-def traded(facts: Facts) -> Proposal | None:
-    """Who has come gets its need out of what Model-B says that neighbours can spare."""
-    wants = dict(facts.wants)
-    lack = missing(facts.node, wants)
-    given = best_fit(lack, spare_points(facts)) if lack != NOTHING else None
-    if given is None:
-        return None
-    reasons: list[Reason] = []
-    for name, cell in given.items():
-        text = f"{name} can give {cell.cores} cores and {cell.ways} ways (Model-B)"
-        reasons.append(Reason(text=text, service=name, resource="cores", change=-cell.cores))
-        wants[name] = Cell(wants[name].cores - cell.cores, wants[name].ways - cell.ways)
-    found = placed(facts, wants)
-    return found._replace(reasons=[*reasons, *found.reasons])
 
 
 def placed(facts: Facts, cells: dict[str, Cell]) -> Proposal:

@@ -25,6 +25,7 @@ from osml.policies.osml.formula import staffed
 from osml.policies.osml.layout import cells_of, partition_of
 from osml.policies.osml.memory.state import OsmlState, at_this_time, sound
 from osml.policies.osml.node import Node, node_of
+from osml.policies.osml.place import no_cells
 from osml.policies.osml.rule import Proposal
 from osml.policies.osml.rules import chosen
 from osml.policies.osml.settings import DEFAULT, Settings
@@ -39,10 +40,10 @@ class Osml:
     """
 
     name = "osml"
-    version = 7
+    version = 8
     State = OsmlState
-    kinds: tuple[str, ...] | None = None
-    """Models that are used; None: all there are."""
+    kinds: tuple[str, ...] = ("a", "a2", "c2")
+    """Models that are used."""
 
     def __init__(
         self,
@@ -70,7 +71,7 @@ class Osml:
         facts = self._known(facts_of(observation, node, state, answers, models, self._settings))
         lc = facts.services
         since_s = violated_since(lc, state.violated_since_s, observation.time_s)
-        rule, proposal = repeated(facts) or held_back(facts) or chosen(facts, self._without)
+        rule, proposal = repeated(facts) or held_back(facts) or no_cells(facts) or chosen(facts, self._without)
         partition = proposal.partition
         reasons = [*said, *facts.notes, *proposal.reasons]
         if partition is None:
@@ -88,7 +89,7 @@ class Osml:
         """Those that decide on a platform."""
         given = self._given if self._given is not None else shipped_models
         found = given if isinstance(given, Models) else given(platform)
-        return found if self.kinds is None else found.only(*self.kinds)
+        return found.only(*self.kinds)
 
     def _needs(
         self, observation: Observation, node: Node, state: OsmlState, models: Models
@@ -107,11 +108,18 @@ class Osml:
         return told, told | by_formula, replace(state, unfamiliar=unfamiliar), said
 
 
+class OsmlDqn(Osml):
+    """With the paper's Model-C, a DQN, in the place of Model-C'."""
+
+    name = "osml:dqn"
+    kinds = ("a", "a2", "c")
+
+
 class OsmlAb(Osml):
-    """Without Model-C: corrections are single steps (the paper's ablation, section 6.2)."""
+    """Without any corrector: corrections are single steps (the paper's ablation, section 6.2)."""
 
     name = "osml:ab"
-    kinds = ("a", "a2", "b", "b2")
+    kinds = ("a", "a2")
 
 
 class OsmlFormula(Osml):
@@ -145,9 +153,6 @@ def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
     """What the scheduler above is told, in every decision until those targets have been met for a while."""
     if proposal.shortage is not None:
         return proposal.shortage
-    names = [name for name in proposal.set_aside if facts.tracks[name].met < facts.settings.calm]
-    if names:
-        return Infeasible(names, f"these services only have what the others leave: {', '.join(names)}")
     told = facts.before.shortage
     late = [] if told is None else [name for name in told.services if name in facts.tracks]
     if told is None or all(facts.tracks[name].met >= facts.settings.calm for name in late):
@@ -159,13 +164,10 @@ def _remembered(
     facts: Facts, rule: str, proposal: Proposal, partition: Partition, lack: Infeasible | None, since_s: float | None
 ) -> OsmlState:
     """What the next decision has to know."""
-    set_aside = list(proposal.set_aside)
-    same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
-    kept = proposal.partition is not None or (same and rule != "set-aside")
+    kept = proposal.partition is not None or len(proposal.cells) == len(facts.cells)
     return replace(
         facts.before,
         tracks={**facts.tracks, **proposal.tracks},
-        set_aside=facts.set_aside if proposal.partition is not None else set_aside,
         refused=after_decision(facts.before.refused, rule),
         age=facts.age if kept else 0,
         scores=facts.scores,

@@ -1,4 +1,4 @@
-"""Rules for services that miss their target, or are about to (OSML, algorithm 2)."""
+"""The rule for services that miss their target (OSML, algorithm 2)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from osml.policies.osml.guard import may_have
 from osml.policies.osml.memory.state import Correction, Track
 from osml.policies.osml.node import Cell
 from osml.policies.osml.rule import Proposal, changes
-from osml.policies.osml.track import is_close
 
 
 def corrected(facts: Facts) -> dict[str, Track]:
@@ -29,24 +28,7 @@ def missed_in_cells(facts: Facts) -> bool:
 
 def more_for_missed(facts: Facts) -> Proposal | None:
     """More for those who miss their target, out of what is idle, else of what others don't need."""
-    return _more(facts, [name for name in facts.alarmed if name in facts.cells])
-
-
-def close_in_cells(facts: Facts) -> bool:
-    """Whether a service in a cell has so little room that it will miss its target by chance."""
-    return any(_is_close(facts, name) for name in facts.cells)
-
-
-def more_for_close(facts: Facts) -> Proposal | None:
-    """A unit more for those that are about to miss their target by chance."""
-    return _more(facts, [name for name in facts.cells if _is_close(facts, name)])
-
-
-def _is_close(facts: Facts, name: str) -> bool:
-    return name not in (*facts.set_aside, *facts.expected) and is_close(facts.tracks[name], facts.settings)
-
-
-def _more(facts: Facts, names: Sequence[str]) -> Proposal | None:
+    names = [name for name in facts.alarmed if name in facts.cells]
     tracks, actions, steps = dict(facts.tracks), dict[str, Action](), dict[str, Cell]()
     for name in names:
         steps[name], tracks[name] = _step_up(facts, name, actions)
@@ -57,20 +39,18 @@ def _more(facts: Facts, names: Sequence[str]) -> Proposal | None:
         cells = _given(facts, more)
         if cells is not None and any(facts.cells[name].below(cells[name]) for name in names):
             cells = _lent(facts, names, cells)
-            return Proposal(cells, changes(facts, cells, actions), facts.set_aside, tracks, actions=actions)
+            return Proposal(cells, changes(facts, cells, actions), tracks, actions=actions)
     return None
 
 
 def _step_up(facts: Facts, name: str, actions: dict[str, Action]) -> tuple[Cell, Track]:
-    """What is tried next for a service, and what that says of its prediction.
+    """What is tried next for a service that misses its target, and what that says of its prediction.
 
-    Its need where that is more; after a miss at least one step beyond its cell, or the cell before its last step down.
+    Its need where that is more; at least one step beyond its cell, or the cell before its last step down.
     """
     track, cell, want, settings = facts.tracks[name], facts.cells[name], facts.wants[name], facts.settings
-    if not track.missed and not _is_close(facts, name):
-        return facts.node.bounded(name, max(want.cores, cell.cores), max(want.ways, cell.ways)), track
     tried = _correction(facts, name, cell, actions)
-    if track.missed and track.before is not None and track.settled <= settings.withdraw:
+    if track.before is not None and track.settled <= settings.withdraw:
         tried = Cell(*track.before)
     found = facts.node.bounded(name, max(want.cores, tried.cores, cell.cores), max(want.ways, tried.ways, cell.ways))
     old = track.correction
@@ -88,8 +68,6 @@ def _step_up(facts: Facts, name: str, actions: dict[str, Action]) -> tuple[Cell,
 def _correction(facts: Facts, name: str, cell: Cell, actions: dict[str, Action]) -> Cell:
     """A step in proportion to the cell, of cores, a way, or both: as Model-C says; both without it, or far behind."""
     settings, way = facts.settings, int(facts.node.has_ways)
-    if not facts.tracks[name].missed:
-        return Cell(cell.cores + 1, cell.ways)
     if facts.far(name):
         return Cell(cell.cores + max(2, round(settings.far_step * cell.cores)), cell.ways + way)
     step, total = max(1, round(settings.step * cell.cores)), facts.node.total
@@ -103,18 +81,12 @@ def _correction(facts: Facts, name: str, cell: Cell, actions: dict[str, Action])
 
 def _given(facts: Facts, more: dict[str, Cell]) -> dict[str, Cell] | None:
     """Cells with more for some: idle units first, else what others don't need; None where that is too little."""
-    missed = any(facts.tracks[name].missed for name in more)  # who is only close takes nothing from others
-    least = {
-        name: cell if name in more or not missed else _spared(facts, name, cell)
-        for name, cell in (facts.cells | more).items()
-    }
+    least = {name: cell if name in more else _spared(facts, name, cell) for name, cell in (facts.cells | more).items()}
     return cut_down(facts.node, facts.cells | more, least)
 
 
 def _spared(facts: Facts, name: str, cell: Cell) -> Cell:
     """What a neighbour keeps at least: its need of both, or what it has; all where the guard calls that unsafe."""
-    if name in facts.set_aside:
-        return facts.node.leasts[name]
     want = facts.wants[name]
     least = Cell(min(want.cores, cell.cores), min(want.ways, cell.ways))
     return least if may_have(facts, name, least) else cell

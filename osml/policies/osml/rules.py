@@ -14,15 +14,12 @@ _MORE = ("slight", "hovers", "step", "far", "far_step", "withdraw", "retry_s", "
 _SCARCE = ("scarce_ways",)
 
 RULES = (
-    Rule("no-cells-possible", place.no_cells_possible, place.share_for_want_of_cells, "ours"),
     Rule("queues-drain", place.shared_queues_drain, place.wait_for_queues, "ours", ("settle", "patience", "drain")),
     Rule("sharing-is-enough", place.shared_is_enough, place.stay_shared, "ours", ("to_save", "to_save_each")),
     Rule("place", place.unplaced, place.cells_for_all, "OSML, algorithm 1, lines 1 to 6", _SCARCE),
-    Rule("trade", place.unplaced, place.traded, "OSML, algorithm 1, lines 7 to 18 (Model-B)"),
-    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2 (Model-C)", _MORE),
+    Rule("more", relieve.missed_in_cells, relieve.more_for_missed, "OSML, algorithm 2", _MORE),
     Rule("more-ahead", ahead.foreseen, ahead.more_ahead, "ours (Model-C')", ("ahead", "ahead_to", "helps", "reach")),
-    Rule("more-for-close", relieve.close_in_cells, relieve.more_for_close, "ours", ("near", "settle")),
-    Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse")),
+    Rule("balance", balance.unbalanced, balance.move_a_unit, "PARTIES, section 3.4", ("room", "worse", "near")),
     Rule("share", overcommit.sharing_untried, overcommit.share_everything, "ours"),
     Rule("one-apart", overcommit.pool_untried, overcommit.one_apart, "ours", ("apart",)),
     Rule(
@@ -32,7 +29,6 @@ RULES = (
         "OSML, algorithm 1, line 18",
         ("scarce_ways",),
     ),
-    Rule("set-aside", overcommit.setting_aside_may_be_better, overcommit.set_some_aside, "ours", ("better",)),
     Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours"),
     Rule(
         "take-surplus",

@@ -28,7 +28,6 @@ class Settings(Struct, frozen=True):
 
     - `step`, `far_step`: share of its cores that a service gets more after a miss, and where it is far behind.
     - `far`: latency over target from which a service is far behind.
-    - `near`: mean latency over target from which a service gets a unit more.
     - `withdraw`: intervals after a step down in which a miss takes the step back.
     - `retry_s`, `retry_times`, `retry_most_s`: a correction is kept for so long; each miss makes that so many times
       longer, up to the last.
@@ -51,11 +50,11 @@ class Settings(Struct, frozen=True):
 
     Where not all needs fit:
 
+    - `near`: mean latency over target that a giver is expected to have at most.
     - `room`: share of the target by which a giver has to be nearer to it than the taker.
     - `worse`: E_S by which cells may be worse than sharing everything and are still balanced.
     - `apart`: share of the cores that the cell of one service has at most, while all others share the rest.
     - `scarce_ways`: share of its ways that a service keeps at least.
-    - `better`: share of the E_S of services without anything from which setting them aside is tried.
     - `to_save`, `to_save_each`: share of the cores that cells have to free, in all and for each service.
     """
 
@@ -94,7 +93,6 @@ class Settings(Struct, frozen=True):
     worse: float = 0.03
     apart: float = 0.25
     scarce_ways: float = 0.8
-    better: float = 0.9
     to_save: float = 0.1
     to_save_each: float = 0.03
 

@@ -152,11 +152,6 @@ def really_missed(track: Track, service: Service, settings: Settings) -> bool:
     return once or (track.settled >= settings.settle and level > 1.0 + noise)
 
 
-def is_close(track: Track, settings: Settings) -> bool:
-    """Whether a mean latency is so near to the target that it will be missed by chance."""
-    return track.settled > settings.settle and (track.level or 0.0) > settings.near
-
-
 def drains(before: Track | None, service: Service, settings: Settings) -> bool:
     """Whether the latency of a service falls so that it meets its target within `drain` intervals."""
     latency_ms, target_ms = service.latency_ms, service.target_ms

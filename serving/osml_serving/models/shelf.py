@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 
 from osml.base.failure import Failure
-from osml.policies.osml.answers.models import KINDS, Models
+from osml.policies.osml.answers.models import USED, Models
 from osml.predictors import ANY_PLATFORM, ManifestEntry, Predictor, load_manifest
 from osml.predictors.manifest import MANIFEST
 from osml.predictors.model_check import open_checked
@@ -132,8 +132,8 @@ class ModelShelf:
                 self._tell("error", f"{subject} was refused: {refusal.reason}; models in use: {in_use}")
 
     def _assemble(self, stock: _Stock, platform: str) -> Models:
-        any_platform = {kind: stock.opened.get((ANY_PLATFORM, kind)) for kind in KINDS}
-        models = {kind: stock.opened.get((platform, kind), any_platform[kind]) for kind in KINDS}
+        any_platform = {kind: stock.opened.get((ANY_PLATFORM, kind)) for kind in USED}
+        models = {kind: stock.opened.get((platform, kind), any_platform[kind]) for kind in USED}
         faults = [
             f"no model of kind {kind} for platform '{platform}'" for kind, model in models.items() if model is None
         ]

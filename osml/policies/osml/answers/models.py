@@ -11,8 +11,10 @@ from typing import Any
 from osml.bandwidth import ProfileLibrary
 from osml.base.failure import Failure, InputError, MachineError
 from osml.predictors import Predictor, find_model, load_predictor, models_folder
-from osml.predictors.metadata import KINDS
 from osml.predictors.q_function import QFunction, load_q_function
+
+USED = ("a", "a2", "c", "c2")
+"""Kinds of models that some variant of the policy asks; Model-B and B' (OSML, section 4.2) are not."""
 
 _PLATFORMS = 64  # opened at a time; a server may see many
 
@@ -21,15 +23,13 @@ _PLATFORMS = 64  # opened at a time; a server may see many
 class Models:
     """Models of one platform; None where one is missing. `faults` say, model by model, why.
 
-    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `b` and `b2` B and B', `c` Model-C
-    and `c2` its shadow C' (what a cell will bring).
+    `a` is OSML's Model-A (a service alone), `a2` its shadow A' (among others), `c` Model-C, a DQN, and `c2` C', which
+    says what a cell will bring.
     `profiles` are bandwidth profiles (OMBM); None: the usual ones.
     """
 
     a: Predictor | None = None
     a2: Predictor | None = None
-    b: Predictor | None = None
-    b2: Predictor | None = None
     c: QFunction | None = None
     c2: Predictor | None = None
     faults: tuple[str, ...] = ()
@@ -37,14 +37,14 @@ class Models:
 
     def only(self, *kinds: str) -> Models:
         """Without all others (ablations of OSML section 6.2)."""
-        return replace(self, **{kind: None for kind in KINDS if kind not in kinds})
+        return replace(self, **{kind: None for kind in USED if kind not in kinds})
 
 
 def load_models(folder: Path, platform: str) -> Models:
-    """All models that a folder has for a platform, checked; never raises: what is wrong is in `faults`."""
+    """The models in use that a folder has for a platform, checked; never raises: what is wrong is in `faults`."""
     found: dict[str, Any] = {}
     faults: list[str] = []
-    for kind in KINDS:
+    for kind in USED:
         opener: Callable[[Path], Any] = load_q_function if kind == "c" else load_predictor
         try:
             opened = opener(find_model(folder, kind, platform))
