@@ -311,10 +311,10 @@ def first_line(function: Callable[..., Any]) -> str:
     return (inspect.getdoc(function) or "").split("\n")[0]
 
 
-def worths(file: Path) -> dict[str, str]:
-    """What each rule is worth, as it was measured; empty where it was not measured yet."""
-    rows: list[dict[str, str]] = json.loads(file.read_text("utf-8"))["rows"] if file.is_file() else []
-    return {row["of"]: row["ours"] for row in rows}
+def worths(file: Path) -> dict[str, dict[str, str]]:
+    """What each rule and model is worth by suite and on `all` mixes; empty where it was not measured yet."""
+    rows: list[dict[str, Any]] = json.loads(file.read_text("utf-8"))["rows"] if file.is_file() else []
+    return {row["of"]: {"all": row["ours"], **row["by_suite"]} for row in rows}
 
 
 def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> str:
@@ -328,7 +328,7 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
             escaped(first_line(rule.propose)),
             escaped(rule.source),
             ", ".join(code(name) for name in rule.settings) or "none",
-            escaped(worth.get(rule.name, "-")),
+            escaped(worth.get(rule.name, {}).get("all", "-")),
         ]
         for number, rule in enumerate(RULES, 1)
     ]
@@ -338,10 +338,21 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         "Rules of the policy `osml` in their order ([how it decides](../explanation/osml-policy.md)). "
         "The first rule that holds and whose proposal passes the guard decides. "
         "`worth` says what changes if the rule is left out (simulated, `python -m osml.lab.benchmarks.osml_rules`): "
-        "with a plus, the rule helps."
+        "with a plus, the rule helps. Each figure has the 90 % interval of its mean."
     )
     after = "If no rule decides, `hold` keeps all cells. If that is not legal, `squeeze` makes them fit."
-    parts = [table(heads, rows), after, "## Thresholds", "`osml/policies/osml/settings.py` explains each threshold."]
+    suites = list(next(iter(worth.values()), {}))
+    by_suite = table(["without", *suites], [[code(name), *found.values()] for name, found in worth.items()])
+    worths_text = "The same by suite, and for the models:" if worth else "Not measured yet."
+    parts = [
+        table(heads, rows),
+        after,
+        "## Worth by suite",
+        worths_text,
+        by_suite,
+        "## Thresholds",
+        "`osml/policies/osml/settings.py` explains each threshold.",
+    ]
     return page("Rules of `osml`", intro, [*parts, table(["threshold", "value"], thresholds)])
 
 

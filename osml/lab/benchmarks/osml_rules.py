@@ -97,10 +97,10 @@ def _error(differences: Sequence[float]) -> float:
     return _Z90 * statistics.stdev(differences) / math.sqrt(len(differences)) if len(differences) > 1 else math.nan
 
 
-def in_words(suite: str, gain: Change) -> str:
-    """A part's worth on one suite."""
+def in_words(gain: Change) -> str:
+    """A part's worth on some mixes."""
     e_s = f"E_S {gain.e_s:+.4f} ± {gain.e_s_error:.4f}"
-    return f"{suite}: {e_s}, misses {100.0 * gain.missed:+.1f} ± {100.0 * gain.missed_error:.1f} points"
+    return f"{e_s}, misses {100.0 * gain.missed:+.1f} ± {100.0 * gain.missed_error:.1f} points"
 
 
 def main() -> None:
@@ -114,7 +114,7 @@ def main() -> None:
     base = tuple(name for name in given.without.split(",") if name)
     parts = {rule.name: ((*base, rule.name), Osml.kinds) for rule in RULES if rule.name not in base}
     parts |= {model: (base, tuple(k for k in Osml.kinds if k != kind)) for model, kind in MODELS.items()}
-    parts["Model-C in the place of Model-C'"] = (base, OsmlDqn.kinds)
+    parts["Model-C', with Model-C in its place"] = (base, OsmlDqn.kinds)
     if given.only:
         parts = {name: parts[name] for name in given.only.split(",")}
     mixes = scenarios()
@@ -128,8 +128,9 @@ def main() -> None:
             others = {suite: list(pool.map(partial(run, without, kinds), found)) for suite, found in mixes.items()}
             gains = {suite: change(every[suite], other) for suite, other in others.items()}
             gains["all"] = change([*chain(*every.values())], [*chain(*others.values())])
-            rows.append({"of": name, "ours": "; ".join(in_words(*one) for one in gains.items())})
-            print(f"without {name}: {rows[-1]['ours']}", flush=True)
+            words = {suite: in_words(gain) for suite, gain in gains.items()}
+            rows.append({"of": name, "ours": words.pop("all"), "by_suite": words})
+            print(f"without {name}: {rows[-1]}", flush=True)
     if given.json is not None:
         document = {"kind": "simulated", "command": "python -m osml.lab.benchmarks.osml_rules", "rows": rows}
         given.json.write_text(json.dumps(document, indent=1) + "\n", "utf-8")
