@@ -6,7 +6,7 @@ set(OSML_UNIT ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-agent.service)
 install(TARGETS osml-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES agent.example.yaml agent.schema.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/../LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
-install(FILES ${OSML_UNIT} DESTINATION lib/systemd/system)
+install(FILES ${OSML_UNIT} ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-latency@.service DESTINATION lib/systemd/system)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME osml-agent)

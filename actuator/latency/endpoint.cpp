@@ -1,0 +1,146 @@
+#include "endpoint.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <optional>
+
+#include "base/number.h"
+
+namespace osml::latency {
+
+namespace {
+
+constexpr int receive_buffer = 8 << 20;  // bytes: a pause of this program loses no requests
+constexpr mode_t for_everybody = 0666;
+constexpr mode_t file_mode = 0640;
+
+template <class Address>
+const sockaddr* general(const Address& address) {
+  return reinterpret_cast<const sockaddr*>(&address);  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
+}
+
+Error wrong(const std::string& option, const std::string& value, const std::string& expected) {
+  return {ErrorKind::Input, option + " is '" + value + "', expected " + expected, 0};
+}
+
+std::optional<std::string> after(const std::string& text, const std::string& prefix) {
+  if (!text.starts_with(prefix) || text.size() == prefix.size()) return std::nullopt;
+  return text.substr(prefix.size());
+}
+
+Result<sockaddr_un> unix_address(const std::string& option, const std::string& path) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (path.size() >= sizeof(address.sun_path)) {
+    return wrong(option, path, "a socket path of at most " + std::to_string(sizeof(address.sun_path) - 1) + " bytes");
+  }
+  std::copy(path.begin(), path.end(), address.sun_path);
+  return address;
+}
+
+Result<Fd> new_socket(int family) {
+  Fd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return errno_error(errno, "socket");
+  return fd;
+}
+
+Status clear_away(const std::string& path, const sockaddr_un& address) {
+  struct stat there {};
+  if (::lstat(path.c_str(), &there) != 0) return errno == ENOENT ? done() : Status(errno_error(errno, path));
+  if (!S_ISSOCK(there.st_mode)) {
+    return wrong("--listen", path, "a path that does not exist or a socket; remove the file, or set another path");
+  }
+  const auto probe = new_socket(AF_UNIX);
+  if (!probe) return probe.error();
+  if (::connect(probe->get(), general(address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
+    return Error{ErrorKind::Busy, "--listen is '" + path + "', and another process listens there; stop that process",
+                 0};
+  }
+  if (::unlink(path.c_str()) != 0) return errno_error(errno, "cannot remove " + path);
+  return done();
+}
+
+Result<Fd> listen_unix(const std::string& path) {
+  const auto address = unix_address("--listen", path);
+  if (!address) return address.error();
+  if (Status cleared = clear_away(path, *address); !cleared) return cleared.error();
+  auto fd = new_socket(AF_UNIX);
+  if (!fd) return fd.error();
+  if (::bind(fd->get(), general(*address), sizeof(*address)) != 0) return errno_error(errno, "cannot bind " + path);
+  if (::chmod(path.c_str(), for_everybody) != 0) return errno_error(errno, "cannot chmod " + path);
+  return fd;
+}
+
+Result<Fd> listen_udp(const std::string& where) {
+  const std::string expected = "udp:ADDRESS:PORT with an IPv4 address and a port from 1 to 65535";
+  const std::size_t colon = where.rfind(':');
+  const auto port = colon == std::string::npos ? std::nullopt : parse_unsigned(where.substr(colon + 1));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  constexpr unsigned long long most_port = 65535;
+  if (!port || *port == 0 || *port > most_port ||
+      ::inet_pton(AF_INET, where.substr(0, colon).c_str(), &address.sin_addr) != 1) {
+    return wrong("--listen", "udp:" + where, expected);
+  }
+  address.sin_port = htons(static_cast<std::uint16_t>(*port));
+  auto fd = new_socket(AF_INET);
+  if (!fd) return fd.error();
+  if (::bind(fd->get(), general(address), sizeof(address)) != 0) return errno_error(errno, "cannot bind udp:" + where);
+  return fd;
+}
+
+}  // namespace
+
+Result<Fd> listen_at(const std::string& endpoint) {
+  const auto path = after(endpoint, "unix:");
+  const auto where = after(endpoint, "udp:");
+  if (!path && !where) return wrong("--listen", endpoint, "udp:ADDRESS:PORT or unix:PATH");
+  auto fd = path ? listen_unix(*path) : listen_udp(*where);
+  if (!fd) return fd;
+  // As much as the kernel allows, and all of it with CAP_NET_ADMIN.
+  if (::setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(receive_buffer)) != 0) {
+    (void)::setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+  }
+  return fd;
+}
+
+Result<Outlet> Outlet::open(const std::string& endpoint) {
+  const auto socket = after(endpoint, "unix:");
+  const auto file = after(endpoint, "file:");
+  if (!socket && !file) return wrong("--to", endpoint, "unix:PATH (the agent's datagram socket) or file:PATH");
+  if (socket) {
+    if (const auto address = unix_address("--to", *socket); !address) return address.error();
+    auto fd = new_socket(AF_UNIX);
+    if (!fd) return fd.error();
+    return Outlet(*socket, true, std::move(*fd));
+  }
+  Fd fd(::open(file->c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, file_mode));
+  if (!fd.valid()) return errno_error(errno, "cannot open " + *file);
+  return Outlet(*file, false, std::move(fd));
+}
+
+Status Outlet::send(const std::string& line) {
+  if (!to_socket_) {
+    const std::string text = line + "\n";
+    const ssize_t written = ::write(fd_.get(), text.data(), text.size());
+    if (written < 0) return errno_error(errno, "cannot write " + path_.string());
+    return done();
+  }
+  const auto address = unix_address("--to", path_.string());
+  if (!address) return address.error();
+  const ssize_t sent = ::sendto(fd_.get(), line.data(), line.size(), MSG_DONTWAIT, general(*address), sizeof(*address));
+  if (sent >= 0) return done();
+  Error error = errno_error(errno, "cannot send to " + path_.string());
+  error.kind = ErrorKind::Gone;
+  return error;
+}
+
+}  // namespace osml::latency
