@@ -19,7 +19,8 @@ class FakeMachine : public Machine {
   const Platform& platform() const override { return platform_; }
   const std::map<std::string, std::string>& missing() const override { return missing_; }
   Result<std::vector<Assignment>> read() override { return state; }
-  Outcome apply(const Decision& decision, bool /*dry_run*/) override {
+  Outcome apply(const Decision& decision, bool /*dry_run*/, const std::vector<Assignment>& held) override {
+    began_at.push_back(held);
     applied.push_back(decision);
     if (status == OutcomeStatus::Applied) state = decision.assignments;
     return {decision.seq, status, "", 1.0};
@@ -46,6 +47,7 @@ class FakeMachine : public Machine {
 
   std::vector<Assignment> state = {Assignment{"moses", {}, {}, {}, {}, {}}};
   std::vector<Decision> applied;
+  std::vector<std::vector<Assignment>> began_at;  // of dry runs
   OutcomeStatus status = OutcomeStatus::Applied;
   int reconciled = 0;
   int restored = 0;
@@ -320,6 +322,8 @@ TEST_F(LoopTest, DryRunAnswersWithWhatItsDecisionsWouldHaveSet) {
   EXPECT_EQ(server_.seen[2].policy_state, "state of 2");
   for (const Observation& seen : server_.seen) EXPECT_EQ(seen.missing.count("dry_run"), 1U);
   EXPECT_FALSE(machine_.state.at(0).cpus);  // the machine is as it was
+  EXPECT_FALSE(machine_.began_at.at(0).at(0).cpus);
+  EXPECT_EQ(machine_.began_at.at(1).at(0).cpus, "0-3");  // steps begin at what is supposed
   EXPECT_EQ(loop_->report().outcome->status, OutcomeStatus::DryRun);
   EXPECT_EQ(audit_text(), "");
 }

@@ -195,7 +195,7 @@ class CountingMachine : public Machine {
   const Platform& platform() const override { return platform_; }
   const std::map<std::string, std::string>& missing() const override { return missing_; }
   Result<std::vector<Assignment>> read() override { return std::vector<Assignment>{}; }
-  Outcome apply(const Decision& decision, bool dry_run) override {
+  Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& /*held*/) override {
     return {decision.seq, dry_run ? OutcomeStatus::DryRun : OutcomeStatus::Applied, "", 1.0};
   }
   Status reconcile() override {

@@ -31,6 +31,7 @@ struct Node {
   Platform platform;
   std::vector<KnobSet> knobs;
   Decision decision;
+  std::vector<Assignment> held;
 
   Node() {
     config.node = decision.node = "n";
@@ -54,7 +55,9 @@ struct Node {
     decision.partition.regions = {{{"lc"}, 4, 10}, {{"be"}, 4, 10}};
     decision.assignments = {{"lc", "0-3", {}, {}, 0x3ff, 100}, {"be", "4-7", {}, {}, 0xffc00, 50}};
   }
-  [[nodiscard]] std::string why() const { return refusal(decision, config, platform, knobs).value_or("accepted"); }
+  [[nodiscard]] std::string why() const {
+    return refusal(decision, config, platform, knobs, {}, held).value_or("accepted");
+  }
 };
 
 TEST(ValidateTest, AcceptsALegalDecision) { EXPECT_EQ(Node().why(), "accepted"); }
@@ -164,6 +167,21 @@ TEST(ValidateTest, TheFirstDecisionIsNoStep) {
   Node node;
   limits(node).max_core_step = 1;
   limits(node).max_way_step = 1;
+  EXPECT_EQ(node.why(), "accepted");
+}
+
+TEST(ValidateTest, StepsOfADryRunBeginAtWhatItSupposes) {
+  Node node;
+  limits(node).max_core_step = 1;
+  limits(node).max_way_step = 1;
+  has_now(node, Aspect::Cpus, "0-1");
+  has_now(node, Aspect::Ways, "ff");
+  EXPECT_NE(node.why().find("cpus 0-3 is 2 more than now"), std::string::npos) << node.why();
+  node.held = {{"lc", "0-2", {}, {}, 0x1ff, {}}};
+  EXPECT_EQ(node.why(), "accepted");
+  node.held = {{"lc", "0-1", {}, {}, {}, {}}};
+  EXPECT_NE(node.why().find("cpus 0-3 is 2 more than now"), std::string::npos) << node.why();
+  node.held = {{"lc", {}, {}, {}, {}, {}}};  // nothing was set: the first decision is no step
   EXPECT_EQ(node.why(), "accepted");
 }
 

@@ -89,7 +89,7 @@ Result<std::vector<Assignment>> Actuator::read() {
   return assignments;
 }
 
-Outcome Actuator::apply(const Decision& decision, bool dry_run) {
+Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& held) {
   const auto start = Clock::now();
   const auto finish = [&](Outcome outcome) {
     outcome.duration_ms = std::chrono::duration<double, std::milli>(Clock::now() - start).count();
@@ -107,7 +107,7 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run) {
   for (const Place& place : state_->places) {
     if (place.absent) excused.insert(place.service);
   }
-  if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs, excused)) {
+  if (const auto why = refusal(decision, *state_->config, state_->platform, state_->knobs, excused, held)) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
   const Decision present = state_->about_present(decision);

@@ -63,7 +63,8 @@ class Actuator {
   // (message = the steps, one a line).
   // Assignments of services that are not there are passed over. Services that were not there at the last look() or
   // reconcile() need no assignment.
-  Outcome apply(const Decision& decision, bool dry_run = false);
+  // `held`: what the steps of a dry run begin at; else they begin at what the kernel has.
+  Outcome apply(const Decision& decision, bool dry_run = false, const std::vector<Assignment>& held = {});
 
   // Once per tick where nothing may be written: looks for services, CPUs and cache domains anew.
   Status look();

@@ -178,7 +178,7 @@ Answer Loop::ask(const Observation& observation) {
 
 void Loop::obey(const Decision& decision, const std::vector<Assignment>& before, double now_s) {
   memory_.policy_state = decision.policy_state;
-  Outcome outcome = machine_->apply(decision, dry_run_);
+  Outcome outcome = machine_->apply(decision, dry_run_, dry_run_ ? before : std::vector<Assignment>());
   outcome.seq = decision.seq;
   if (outcome.status == OutcomeStatus::DryRun) {
     report_.outcome = outcome;

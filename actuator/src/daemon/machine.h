@@ -23,7 +23,8 @@ class Machine {
   [[nodiscard]] virtual const std::map<std::string, std::string>& missing() const = 0;
   [[nodiscard]] virtual const std::vector<Place>& places() const = 0;
   virtual Result<std::vector<Assignment>> read() = 0;
-  virtual Outcome apply(const Decision& decision, bool dry_run) = 0;
+  // `held`: what a dry run supposes to be in force.
+  virtual Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& held) = 0;
   virtual Status look() = 0;
   virtual Status reconcile() = 0;
   virtual Status restore() = 0;
@@ -37,7 +38,9 @@ class ActuatorMachine : public Machine {
   [[nodiscard]] const std::map<std::string, std::string>& missing() const override { return actuator_->missing(); }
   [[nodiscard]] const std::vector<Place>& places() const override { return actuator_->places(); }
   Result<std::vector<Assignment>> read() override { return actuator_->read(); }
-  Outcome apply(const Decision& decision, bool dry_run) override { return actuator_->apply(decision, dry_run); }
+  Outcome apply(const Decision& decision, bool dry_run, const std::vector<Assignment>& held) override {
+    return actuator_->apply(decision, dry_run, held);
+  }
   Status look() override { return actuator_->look(); }
   Status reconcile() override { return actuator_->reconcile(); }
   Status restore() override { return actuator_->restore(); }

@@ -22,8 +22,14 @@ constexpr double tolerance = 1e-6;  // of a core unit: quotas are decimal fracti
 // One assignment against the machine and the operator's limits.
 class Check {
  public:
-  Check(const Assignment& assignment, const ServiceConfig& service, const Platform& platform, const KnobSet& knobs)
-      : assignment_(assignment), limits_(service.spec), others_(service.limits), platform_(platform), knobs_(knobs) {}
+  Check(const Assignment& assignment, const ServiceConfig& service, const Platform& platform, const KnobSet& knobs,
+        const Assignment* held)
+      : assignment_(assignment),
+        limits_(service.spec),
+        others_(service.limits),
+        platform_(platform),
+        knobs_(knobs),
+        held_(held) {}
 
   [[nodiscard]] Refusal run() const {
     for (const auto rule : {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth,
@@ -101,8 +107,13 @@ class Check {
     return within("weight", *assignment_.cpu_weight, others_.min_weight, others_.max_weight);
   }
 
-  // What the knob has now; none where nobody set it.
+  // What is in force now; none where nobody set it.
   [[nodiscard]] std::string now(Aspect aspect) const {
+    if (held_ != nullptr) {
+      const Wanted values = wanted_values(*held_);
+      const auto value = values.find(aspect);
+      return value == values.end() ? std::string() : value->second;
+    }
     Knob* knob = knobs_.find(aspect);
     const auto value = knob == nullptr ? Result<std::string>(std::string()) : knob->read();
     return value ? *value : std::string();
@@ -184,6 +195,7 @@ class Check {
   const Limits& others_;
   const Platform& platform_;
   const KnobSet& knobs_;
+  const Assignment* held_;
 };
 
 std::string known_names(const Config& config) {
@@ -264,7 +276,8 @@ Refusal check_shares(const Decision& decision) {
 }  // namespace
 
 std::optional<std::string> refusal(const Decision& decision, const Config& config, const Platform& platform,
-                                   const std::vector<KnobSet>& knobs, const std::set<std::string>& excused) {
+                                   const std::vector<KnobSet>& knobs, const std::set<std::string>& excused,
+                                   const std::vector<Assignment>& held) {
   if (Refusal refused = check_names(decision, config, excused)) return refused;
   if (Refusal refused = check_partition(decision.partition, config, platform)) return refused;
   for (const Assignment& assignment : decision.assignments) {
@@ -272,7 +285,10 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
                                   [&](const KnobSet& candidate) { return candidate.service == assignment.service; });
     if (set == knobs.end()) return "service '" + assignment.service + "' has no known mechanisms yet";
     const ServiceConfig& service = *find_service(config, assignment.service);
-    if (Refusal refused = Check(assignment, service, platform, *set).run()) return refused;
+    const auto now = std::find_if(held.begin(), held.end(),
+                                  [&](const Assignment& candidate) { return candidate.service == assignment.service; });
+    const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now);
+    if (Refusal refused = check.run()) return refused;
   }
   return check_shares(decision);
 }

@@ -27,7 +27,7 @@ Replayed replay_one(Machine& machine, RecordedDecision recorded, bool dry_run) {
       spdlog::warn("reconcile failed before decision {}: {}", recorded.decision.seq, reconciled.error().message);
     }
   }
-  Outcome outcome = machine.apply(recorded.decision, dry_run);
+  Outcome outcome = machine.apply(recorded.decision, dry_run, {});
   const std::optional<bool> agrees = same_effect(outcome, recorded.outcome);
   return {std::move(recorded), std::move(outcome), agrees};
 }
