@@ -12,9 +12,8 @@ import pytest
 from osml.base import agent_binary
 from osml.base.failure import InputError, MachineError
 from osml.lab.trials.live import generator, machine
-from osml.lab.trials.live.run import run_live
 from osml.lab.trials.live.jobs.stress import stress_command
-from osml.lab.trials.live.services import services
+from osml.lab.trials.live.run import run_live
 from osml.lab.trials.live.settings import LiveSettings
 from osml.lab.trials.live.work_rate import WorkRateWriter, rate_over
 

@@ -21,12 +21,12 @@ def quantiles_of(histogram: Histogram, levels: Sequence[float]) -> list[float | 
     return [float(values[np.searchsorted(ranks, np.ceil(level * ranks[-1]) - 1e-9)]) for level in levels]
 
 
-def spread(histogram: Histogram, points: int) -> NDArray[np.float64]:
-    """The distribution as `points` quantiles at even levels from 0 to 1."""
+def spread(histogram: Histogram, levels: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The quantiles at these levels, interpolated."""
     values = np.array([value for value, _ in histogram])
     counts = np.array([count for _, count in histogram], np.float64)
     middles = (np.cumsum(counts) - 0.5 * counts) / counts.sum()
-    return np.interp(np.linspace(0.0, 1.0, points), middles, values)
+    return np.interp(levels, middles, values)
 
 
 def order_interval(histogram: Histogram, level: float, confidence: float) -> tuple[float | None, float | None]:

@@ -145,7 +145,7 @@ def _describe(node: c.Node, machine: Machine, t: int, tenant: Job | Service, fir
         node.asleep[t, k] = first + k
     if isinstance(tenant, Service):
         info[c.I_BOUND], info[c.I_LIFO], info[c.I_ASLEEP] = tenant.bound, tenant.lifo, tenant.threads
-        row[c.T_THINK] = tenant.think_ms
+        row[c.T_THINK], row[c.T_WAKE], row[c.T_COOL] = tenant.think_ms, tenant.wake_cost_ms, tenant.cool_ms
 
 
 def _node(

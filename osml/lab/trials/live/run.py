@@ -21,9 +21,9 @@ from osml.lab.trials.live import enter, machine, work_rate
 from osml.lab.trials.live.agent_config import BE, agent_config
 from osml.lab.trials.live.cgroups import LiveGroups, find_hierarchies
 from osml.lab.trials.live.generator import Generator, find_generator
+from osml.lab.trials.live.jobs.stress import stress_command
 from osml.lab.trials.live.phases import LivePhase, Running, run_phase
 from osml.lab.trials.live.report import summarise
-from osml.lab.trials.live.jobs.stress import stress_command
 from osml.lab.trials.live.services import LOOPBACK, service_named, try_fill
 from osml.lab.trials.live.settings import MEMORY_WORKERS, N_CPUS, WORKERS_PER_CPU, LiveSettings
 from osml.lab.trials.live.traces import write_traces
