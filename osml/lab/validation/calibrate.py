@@ -21,6 +21,9 @@ LONGEST = 0.995
 """Latencies beyond this quantile are not taken for work."""
 
 LEAST_ERROR = 0.02
+MOST_BESIDE = 4.0
+"""Wake-ups beside a job cost at most so many times what they cost alone."""
+
 LEAST_COOL_MS, MOST_COOL_MS = 0.01, 50.0
 SIMULATED_S = 40.0
 _SEED = 7
@@ -54,17 +57,18 @@ def cooling(rates: tuple[float, float], costs: tuple[float, float]) -> tuple[flo
 
 def profile_of(service: Service, fits: list[Row]) -> Profile:
     """Read the profile; `fits` are rows of `design.fit_cells`, in that order."""
-    low, high, stress, triad, saturated = fits
+    low, high, stress, saturated = fits[0], fits[1], fits[2], fits[4]
     work = work_of(saturated)
     rates = [row.measured.throughput / 1000.0 for row in fits]
     wake, cool = cooling((rates[0], rates[1]), (wake_cost(low, work), wake_cost(high, work)))
     beside = [
-        wake_cost(row, work) * (1.0 + rate * cool) / max(wake, 1e-9) for row, rate in zip(fits, rates, strict=True)
+        min(wake_cost(row, work) * (1.0 + rate * cool) / max(wake, 1e-9), MOST_BESIDE)
+        for row, rate in zip(fits[2:4], rates[2:4], strict=True)
     ]
     # The work of one cell is the mean over its requests: its error is theirs, and what the law of wake-ups leaves out.
     samples = max(min(row.measured.samples for row in fits), 1)
     profile = Profile(
-        service.name, service.threads, service.bound, work, wake, cool, min(beside[2], 4.0), min(beside[3], 4.0),
+        service.name, service.threads, service.bound, work, wake, cool, beside[0], beside[1],
         0.0, 0.0, (1.0, 1.0), LEAST_ERROR, 0.05, 1000.0 * low.measured.generator_cpu / low.measured.throughput,
     )  # fmt: skip
     profile = _with_shape(profile, low)
@@ -98,9 +102,8 @@ def _with_shape(profile: Profile, row: Row) -> Profile:
     for _ in range(ROUNDS):
         shape = np.maximum.accumulate(np.maximum(shape / shape.mean(), LEAST_SHARE))
         shape /= shape.mean()
-        seen = np.quantile(
-            _simulated(replace(profile, shape=tuple(shape.tolist()), base_ms=base), row).response_ms, levels
-        )
+        trial = replace(profile, shape=tuple(shape.tolist()), base_ms=base)
+        seen = np.quantile(_simulated(trial, row).response_ms, levels)
         base = max(base + mean - float(seen.mean()), 0.0)
         # Of what is more than the base, a part is the same for all requests: the cost of the wake-up.
         fixed = base + max(work - profile.work_ms, 0.0)

@@ -87,17 +87,13 @@ def _cell(row: Row) -> dict[str, Any]:
         "calibrated": row.calibrated,
         "measured_at": row.measured_at,
         "measured": measured,
-        "predicted": _finite(msgspec.to_builtins(row.predicted)),
+        "predicted": msgspec.json.decode(msgspec.json.encode(row.predicted)),  # with null for what is no number
     }
 
 
-def _finite(value: Any) -> Any:
-    """The same with None for what JSON has no number for."""
-    if isinstance(value, dict):
-        return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+def _finite(value: float) -> float | None:
+    """None for what JSON has no number for."""
+    return value if math.isfinite(value) else None
 
 
 def _said(row: Row, kind: str) -> Range:
@@ -134,7 +130,7 @@ def _median(errors: Sequence[float]) -> float | None:
 
 
 def _repeats(rows: Sequence[Row]) -> dict[str, Any]:
-    """How often a second measurement of the same conditions is within a quarter of the first: no predictor is better."""
+    """How often a second measurement of the same conditions is within a quarter of the first."""
     first = {_conditions(row.cell): row for row in rows if row.cell.repeat == 0}
     pairs = [
         (first[_conditions(row.cell)].measured, row.measured)

@@ -42,7 +42,8 @@ class Seen:
 def _tenant(profile: Profile, cell: Cell, rate: float, scale: float, cpus: tuple[int, ...]) -> Service:
     return Service(
         profile.threads, cpus, grouped=True, quota=math.inf if cell.quota is None else cell.quota,
-        period_ms=PERIOD_MS, rate=rate, work_ms=profile.work_ms * scale, bound=profile.bound, lifo=profile.bound, shape=profile.shape,
+        period_ms=PERIOD_MS, rate=rate, work_ms=profile.work_ms * scale, bound=profile.bound,
+        lifo=profile.bound, shape=profile.shape,
         wake_cost_ms=profile.wake_beside(cell.company) * scale, cool_ms=profile.cool_ms,
     )  # fmt: skip
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import binom
 
 Histogram = Sequence[tuple[float, int]]
 """Pairs of a latency in ms and how many requests had it, ascending."""
@@ -35,6 +36,7 @@ def order_interval(histogram: Histogram, level: float, confidence: float) -> tup
     if total == 0:
         return (None, None)
     tail = 0.5 * (1.0 - confidence)
-    ranks = binom.ppf((tail, 1.0 - tail), total, level)
-    low, high = quantiles_of(histogram, [min((float(rank) + 1.0) / total, 1.0) for rank in ranks])
+    law: Any = importlib.import_module("scipy.stats").binom  # it has no type information
+    ranks = [float(law.ppf(share, total, level)) for share in (tail, 1.0 - tail)]
+    low, high = quantiles_of(histogram, [min((rank + 1.0) / total, 1.0) for rank in ranks])
     return (low, high)

@@ -145,7 +145,7 @@ class LiveGroups:
             (self._cpu(name) / "cpu.cfs_quota_us").write_text(str(round(cpus * period_us)))
 
     def set_idle(self, name: str, idle: bool) -> None:
-        """Whether all tasks of a group are SCHED_IDLE to others. Raises MachineError where the kernel lacks cpu.idle."""
+        """Whether all tasks of a group are SCHED_IDLE to others. MachineError where the kernel lacks cpu.idle."""
         file = self._cpu(name) / "cpu.idle"
         if not file.exists():
             raise MachineError("this kernel has no cpu.idle in its cgroups: it needs Linux 5.15 or later")

@@ -1,4 +1,4 @@
-"""Training of a small net with PyTorch, where it is installed: `python -m osml.lab.trials.live.jobs.torch_training N`."""
+"""Training of a small net with PyTorch, where that is installed."""
 
 from __future__ import annotations
 

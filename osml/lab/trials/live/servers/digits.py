@@ -32,7 +32,9 @@ def _write(path: Path, weights: list[Any], biases: list[Any]) -> None:
     """Fully connected layers with ReLU between them, then the index of the largest output."""
     onnx: Any = importlib.import_module("onnx")
     helper, arrays = onnx.helper, importlib.import_module("onnx.numpy_helper")
-    nodes, stored, value = [], [], "image"
+    nodes: list[Any] = []
+    stored: list[Any] = []
+    value = "image"
     for layer, (weight, bias) in enumerate(zip(weights, biases, strict=True)):
         for name, array in ((f"w{layer}", weight), (f"b{layer}", bias)):
             stored.append(arrays.from_array(np.asarray(array, np.float32), name))

@@ -18,7 +18,7 @@ SCHEMA = (
     "CREATE DATABASE IF NOT EXISTS osml;",
     "DROP TABLE IF EXISTS osml.items;",
     "CREATE TABLE osml.items (id INT PRIMARY KEY, price INT NOT NULL, name VARCHAR(40) NOT NULL) ENGINE=InnoDB;",
-    f"INSERT INTO osml.items SELECT seq, (seq * 7919) % 1000, CONCAT('item ', seq) FROM mysql.seq_1_to_{ROWS};",
+    f"INSERT INTO osml.items SELECT seq, (seq * 7919) % 1000, CONCAT('item ', seq) FROM mysql.seq_1_to_{ROWS};",  # noqa: S608
 )
 
 
@@ -29,11 +29,11 @@ def _statements() -> tuple[str, ...]:
     for number in range(500):
         row = draw.randint(1, ROWS - 200)
         if number % 10 < 7:
-            found.append(f"SELECT price, name FROM items WHERE id = {row}")
+            found.append(f"SELECT price, name FROM items WHERE id = {row}")  # noqa: S608
         elif number % 10 < 9:
-            found.append(f"SELECT SUM(price), MAX(name) FROM items WHERE id BETWEEN {row} AND {row + 199}")
+            found.append(f"SELECT SUM(price), MAX(name) FROM items WHERE id BETWEEN {row} AND {row + 199}")  # noqa: S608
         else:
-            found.append(f"UPDATE items SET price = price + 1 WHERE id = {row}")
+            found.append(f"UPDATE items SET price = price + 1 WHERE id = {row}")  # noqa: S608
     return tuple(found)
 
 

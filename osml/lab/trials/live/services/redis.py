@@ -1,4 +1,4 @@
-"""redis: a key-value store of one thread. GET, SET of 512 bytes, and PFCOUNT over seven sketches, which is real work."""
+"""redis: a key-value store of one thread. GET, SET of 512 bytes, and PFCOUNT over seven sketches, real work."""
 
 from __future__ import annotations
 
