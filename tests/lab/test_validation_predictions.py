@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from osml.base.failure import InputError
 from osml.lab.trials.live.services import service_named
 from osml.lab.validation.calibrate import profile_of
 from osml.lab.validation.cells import Cell, Measured, Predicted, Range, Row
-from osml.lab.validation.design import fit_cells, rate_of
+from osml.lab.validation.design import fit_cells, rate_of, warm_cell
 from osml.lab.validation.predict import ideal_over_idle, margins_of, nearest, predict
 from osml.lab.validation.profiles import Profile
 from osml.lab.validation.score import document
@@ -24,9 +25,10 @@ from osml.lab.validation.statistics import quantiles_of
 from osml.lab.validation.store import Settings, Store
 
 PROFILE = Profile(
-    "redis", 1, False, 1.0, 0.0, 0.8, 1.0, 1.0, 0.1, 0.02, tuple(np.linspace(0.2, 1.8, 51).tolist()), 0.02, 0.05, 0.05
-)
-"""A millisecond of work a request, spread evenly from 0.2 to 1.8; 0.8 ms at saturation."""
+    "redis", 1, False, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.02, tuple(np.linspace(0.2, 1.8, 51).tolist()), 0.02, 0.05,
+    0.05,
+)  # fmt: skip
+"""A millisecond of work a request, spread evenly from 0.2 to 1.8; waking up costs nothing."""
 
 
 def measured(**values: Any) -> Measured:
@@ -58,7 +60,7 @@ def test_alone_on_a_cpu_the_simulation_is_a_queue_with_one_server() -> None:
 
 def test_quota_bounds_throughput_and_throttling_lengthens_the_tail() -> None:
     saturated = simulate_cell(Cell("redis", 1, 0.4, 1.4), 700.0, PROFILE, 10.0, 1)
-    assert saturated.throughput == pytest.approx(0.4 / 0.8 * 1000.0, rel=0.05)
+    assert saturated.throughput == pytest.approx(0.4 / 1.0 * 1000.0, rel=0.05)
     free = simulate_cell(Cell("redis", 1, None, 0.24), 240.0, PROFILE, 20.0, 1).quantiles()
     bound = simulate_cell(Cell("redis", 1, 0.4, 0.6), 240.0, PROFILE, 20.0, 1).quantiles()
     assert bound[2] > 2.0 * free[2]
@@ -70,10 +72,10 @@ def test_idle_job_disturbs_less_than_a_normal_one() -> None:
     assert idle[2] < 0.8 * normal[2]
 
 
-def synthetic_row(cell: Cell, service_ms: float) -> Row:
+def synthetic_row(cell: Cell, truth: Profile) -> Row:
     """What a cell would have shown if the kernel were the simulated one."""
-    rate = rate_of(cell, 1, service_ms)
-    seen = simulate_cell(cell, rate, PROFILE, 30.0, 11)
+    rate = rate_of(cell, 1, truth.work_ms)
+    seen = simulate_cell(cell, rate, truth, 30.0, 11)
     values, counts = np.unique(np.round(seen.response_ms, 3), return_counts=True)
     histogram = [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
     p50, p95, p99 = quantiles_of(histogram, (0.5, 0.95, 0.99))
@@ -86,11 +88,13 @@ def synthetic_row(cell: Cell, service_ms: float) -> Row:
 
 
 def test_profile_finds_again_what_made_the_cells() -> None:
-    service = service_named("redis")
-    found = profile_of(service, [synthetic_row(cell, 1.0) for cell in fit_cells(service, 1.0)])
-    assert found.work_at(0.5, "none") == pytest.approx(1.0, rel=0.06)
-    assert found.work_at(1.4, "none") == pytest.approx(0.8, rel=0.05)
-    assert found.base_ms == pytest.approx(PROFILE.base_ms, abs=0.08)
+    service, truth = service_named("redis"), replace(PROFILE, wake_ms=0.5, cool_ms=1.0, on_two_cpus=1.2)
+    warm = synthetic_row(msgspec.structs.replace(warm_cell("redis"), load=0.3), truth)
+    found = profile_of(service, warm, [synthetic_row(cell, truth) for cell in fit_cells(service, 1.0)])
+    assert found.work_ms == pytest.approx(1.0, rel=0.05)
+    assert found.wake_ms == pytest.approx(0.5, rel=0.3)
+    assert found.cool_ms == pytest.approx(1.0, rel=0.4)
+    assert found.base_ms == pytest.approx(PROFILE.base_ms, abs=0.15)
     assert np.quantile(found.shape, (0.1, 0.5, 0.9)) == pytest.approx((0.36, 1.0, 1.64), rel=0.15)
     assert found.generator_ms == pytest.approx(PROFILE.generator_ms, rel=0.1)
 

@@ -107,7 +107,7 @@ def validate_command(
     out: Annotated[Path, typer.Option(help="Folder of the run; a run in it goes on.")] = Path("out/live-validation"),
     cells: Annotated[int, typer.Option(help="Held-out cells for each service.")] = 44,
     saturated: Annotated[int, typer.Option(help="Held-out cells at saturation for each service.")] = 6,
-    seconds: Annotated[float, typer.Option(help="Seconds for each cell; cells of slow services last longer.")] = 5.0,
+    seconds: Annotated[float, typer.Option(help="Seconds for each cell; cells of slow services last longer.")] = 4.0,
     patience_s: Annotated[float, typer.Option(help="Seconds to wait for a quiet machine before each cell.")] = 20.0,
     noise_cpus: Annotated[
         float, typer.Option(help="CPUs that other programs may use; a cell above is marked noisy and not scored.")

@@ -25,7 +25,8 @@ The load is a share of what the service can do under these conditions.
 _METHOD = """## How to read it
 
 - **Calibration.** A few cells of each service are measured first. All other cells are held out.
-- **Predicted.** The simulation knows a service's CPU time per request, its threads and its wake-up cost. It knows nothing of the held-out cell.
+- **Predicted.** The simulation knows a service's CPU time per request, its threads and its wake-up cost.
+  It knows nothing of the held-out cell.
 - **Nearest cell** is the simplest predictor: the latency of the calibration cell whose conditions are nearest.
 - **Ideal / (1 - u)** is the latency at low load, divided by the idle share. It is the law of the queue M/M/1.
 - **In the interval** is the share of cells whose p99 lies in the interval that is promised for 90 %.

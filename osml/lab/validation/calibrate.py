@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +25,11 @@ LEAST_ERROR = 0.02
 MOST_BESIDE = 4.0
 """Wake-ups beside a job cost at most so many times what they cost alone."""
 
-LEAST_COOL_MS, MOST_COOL_MS = 0.01, 50.0
+LEAST_COOL_MS = 0.001
+MOST_COLD = 3.0
+"""After the longest sleep a wake-up costs at most so many times what it cost at the lower load on average: the law is
+not carried further than what was seen."""
+
 SIMULATED_S = 40.0
 _SEED = 7
 
@@ -45,35 +50,37 @@ def wake_cost(row: Row, work_ms: float) -> float:
 def cooling(rates: tuple[float, float], costs: tuple[float, float]) -> tuple[float, float]:
     """(cost after a long sleep, cool_ms) from mean costs of a wake-up at two rates a ms, the lower one first.
 
-    Sleeps are exponential with the rate, so the mean cost is `cost / (1 + rate * cool_ms)`.
+    Sleeps are exponential with the rate, so the mean cost is `cost * exp(-rate * cool_ms)`.
     """
-    if costs[1] <= 0.0 or costs[0] <= costs[1]:
-        return (0.5 * (costs[0] + costs[1]), LEAST_COOL_MS)
-    ratio = costs[0] / costs[1]
-    room = rates[1] - rates[0] * ratio
-    cool = MOST_COOL_MS if room <= 0.0 else min(max((ratio - 1.0) / room, LEAST_COOL_MS), MOST_COOL_MS)
-    return (costs[0] * (1.0 + rates[0] * cool), cool)
+    if costs[1] <= 0.0 or costs[0] <= costs[1] or rates[1] <= rates[0]:
+        return (max(0.5 * (costs[0] + costs[1]), 0.0), LEAST_COOL_MS)
+    cool = min(math.log(costs[0] / costs[1]) / (rates[1] - rates[0]), math.log(MOST_COLD) / rates[0])
+    return (costs[0] * math.exp(rates[0] * cool), cool)
 
 
-def profile_of(service: Service, fits: list[Row]) -> Profile:
-    """Read the profile; `fits` are rows of `design.fit_cells`, in that order."""
+def profile_of(service: Service, warm: Row, fits: list[Row]) -> Profile:
+    """Read the profile; `warm` is the row of `design.warm_cell`, `fits` those of `design.fit_cells`, in that order."""
     low, high, stress, saturated = fits[0], fits[1], fits[2], fits[4]
-    work = work_of(saturated)
-    rates = [row.measured.throughput / 1000.0 for row in fits]
-    wake, cool = cooling((rates[0], rates[1]), (wake_cost(low, work), wake_cost(high, work)))
-    beside = [
-        min(wake_cost(row, work) * (1.0 + rate * cool) / max(wake, 1e-9), MOST_BESIDE)
-        for row, rate in zip(fits[2:4], rates[2:4], strict=True)
+    work = min(work_of(row) for row in (warm, high, saturated))
+    pair = sorted((row.measured.throughput / 1000.0, wake_cost(row, work)) for row in (warm, high))
+    wake, cool = cooling((pair[0][0], pair[1][0]), (pair[0][1], pair[1][1]))
+    factors = [
+        min(wake_cost(row, work) * math.exp(row.measured.throughput / 1000.0 * cool) / max(wake, 1e-9), MOST_BESIDE)
+        for row in (low, stress, fits[3])
     ]
     # The work of one cell is the mean over its requests: its error is theirs, and what the law of wake-ups leaves out.
     samples = max(min(row.measured.samples for row in fits), 1)
     profile = Profile(
-        service.name, service.threads, service.bound, work, wake, cool, beside[0], beside[1],
+        service.name, service.threads, service.bound, work, work_of(saturated), wake, cool, factors[0], factors[1], factors[2],
         0.0, 0.0, (1.0, 1.0), LEAST_ERROR, 0.05, 1000.0 * low.measured.generator_cpu / low.measured.throughput,
     )  # fmt: skip
-    profile = _with_shape(profile, low)
-    error = max(LEAST_ERROR, float(np.std(profile.shape)) / samples**0.5)
-    return replace(profile, base_busy_ms=_base(profile, stress), work_error=error)
+    # What varies from request to request alone at low load is also what an idle machine adds; beside a job it is also
+    # what the job adds. The truth is between the two.
+    shapes = [np.array(_with_shape(profile, row).shape) for row in (low, stress)]
+    shape = np.sqrt(shapes[0] * shapes[1])
+    profile = replace(profile, shape=tuple((shape / shape.mean()).tolist()))
+    error = max(LEAST_ERROR, float(np.std(shape / shape.mean())) / samples**0.5)
+    return replace(profile, base_ms=_base(profile, low), base_busy_ms=_base(profile, stress), work_error=error)
 
 
 def _simulated(profile: Profile, row: Row) -> Seen:
@@ -102,7 +109,7 @@ def _with_shape(profile: Profile, row: Row) -> Profile:
     for _ in range(ROUNDS):
         shape = np.maximum.accumulate(np.maximum(shape / shape.mean(), LEAST_SHARE))
         shape /= shape.mean()
-        trial = replace(profile, shape=tuple(shape.tolist()), base_ms=base)
+        trial = replace(profile, shape=tuple(shape.tolist()), base_ms=base, base_busy_ms=base)
         seen = np.quantile(_simulated(trial, row).response_ms, levels)
         base = max(base + mean - float(seen.mean()), 0.0)
         # Of what is more than the base, a part is the same for all requests: the cost of the wake-up.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 STAT = Path("/proc/stat")
-CHECK_S = 0.5
+CHECK_S = 0.3
 
 
 @dataclass(frozen=True)

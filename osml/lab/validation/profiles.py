@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Work is CPU time a request in ms of a service that never sleeps; base is the part of a latency that is no CPU
+    """Work is CPU time a request in ms without what waking up costs, `saturated_ms` that of a service that never sleeps
+    because more is asked of it than its quota allows. Base is the part of a latency that is no CPU
     time of the service.
 
-    A thread that wakes up spends `wake_ms` more after a long sleep, and 1 - exp(-sleep / cool_ms) of that after a
-    shorter one (cold caches, the kernel's idle loop). Beside a computing or a streaming job this is multiplied by
-    `beside_stress` and `beside_triad`, and the base is that of busy CPUs. `shape` are quantiles of a request's work at
+    A thread that wakes up spends `wake_ms` more where it slept long (cold caches, the kernel's idle loop, a virtual CPU
+    that the hypervisor took away), and less the more often it is woken up: exp(-rate * cool_ms) of that. With two CPUs this is multiplied by `on_two_cpus`, beside a
+    computing or a streaming job by `beside_stress` or `beside_triad` instead, and the base is that of busy CPUs. `shape` are quantiles of a request's work at
     even levels, with mean 1. `work_error` and `base_error` are relative standard errors. `generator_ms` is what a
     request costs the load generator.
     """
@@ -21,8 +23,10 @@ class Profile:
     threads: int
     bound: bool
     work_ms: float
+    saturated_ms: float
     wake_ms: float
     cool_ms: float
+    on_two_cpus: float
     beside_stress: float
     beside_triad: float
     base_ms: float
@@ -32,9 +36,15 @@ class Profile:
     base_error: float
     generator_ms: float
 
-    def wake_beside(self, company: str) -> float:
-        """Cost of a wake-up after a long sleep beside this company, ms."""
-        return self.wake_ms * {"stress": self.beside_stress, "triad": self.beside_triad}.get(company, 1.0)
+    def wake_beside(self, company: str, cpus: int, rate: float) -> float:
+        """Mean cost of a wake-up in ms beside this company, at so many requests a second."""
+        alone = self.on_two_cpus if cpus > 1 else 1.0
+        factor = {"stress": self.beside_stress, "triad": self.beside_triad}.get(company, alone)
+        return self.wake_ms * factor * math.exp(-rate / 1000.0 * self.cool_ms)
+
+    def work_at(self, load: float) -> float:
+        """CPU time a request in ms at this load, without what waking up costs."""
+        return self.saturated_ms if load > 1.0 else self.work_ms
 
     def base_beside(self, company: str) -> float:
         """The base beside this company: an idle CPU has to be woken up first, a busy one not."""

@@ -23,7 +23,10 @@ from osml.lab.validation.store import Settings, Store
 
 PROBE_S = 1.5
 PROBE_RATE = 20.0
-LONGEST = 2.4
+RETRIES = 2
+"""A noisy calibration cell is measured so many times again."""
+
+LONGEST = 3.0
 """A cell of a slow service lasts so many times longer, for the sake of its p99."""
 
 Say = Callable[[str], None]
@@ -39,7 +42,7 @@ class Plan:
     hours: float | None = None
     per_service: int = 44
     saturated: int = 6
-    seconds: float = 5.0
+    seconds: float = 4.0
     quiet: Quiet = field(default_factory=Quiet)
 
     def services(self) -> list[Service]:
@@ -101,7 +104,7 @@ class Validation:
         return f"{cell.key}: {found}" + (f" (noisy: {row.measured.noisy})" if row.measured.noisy else "")
 
     def _work(self, name: str) -> float:
-        return self._profiles[name].work_ms
+        return self._profiles[name].saturated_ms
 
     def _quota_work(self, name: str) -> float:
         """Work of the warm cell: quotas are chosen by it, so that all cells of a service have the same two."""
@@ -122,7 +125,7 @@ class Validation:
                 self._measure_fit(cell, service, work)
             rows.append(self._rows[cell.key])
         self._fits[service.name] = rows
-        self._profiles[service.name] = profile_of(service, rows)
+        self._profiles[service.name] = profile_of(service, self._rows[warm.key], rows)
         self._say(f"{service.name}: {self._work(service.name):.3f} ms of CPU a request")
 
     def _measure_fit(self, cell: Cell, service: Service, work_ms: float) -> None:
@@ -138,7 +141,7 @@ class Validation:
             return
         profile = self._profiles[cell.service]
         service = service_named(cell.service)
-        rate = self._rate(cell, service, profile.work_ms)
+        rate = self._rate(cell, service, profile.saturated_ms)
         other: tuple[Profile, float] | None = None
         if cell.company.startswith("service:"):
             beside = self._profiles[cell.company.removeprefix("service:")]
@@ -157,6 +160,10 @@ class Validation:
     def _measure(self, cell: Cell, load: Load, calibrated: bool) -> None:
         began = time.time()
         measured = self._stage.measure(cell, load, self._seconds(load.rate))
+        for _ in range(RETRIES if calibrated else 0):  # all predictions rest on these
+            if not measured.noisy:
+                break
+            measured = self._stage.measure(cell, load, self._seconds(load.rate))
         if not (calibrated and self._fits.get(cell.service) is None):  # the shape of work is read from fit cells only
             measured = msgspec.structs.replace(measured, histogram=[])
         row = Row(cell, calibrated, began, measured, self._said.get(cell.key))

@@ -18,6 +18,7 @@ KERNEL = replace(eevdf(N_CPUS), base_ms=1.4)
 """Linux 6.6 and later at 250 Hz on two CPUs (sched_base_slice: 0.7 ms, doubled for two CPUs)."""
 
 WARM_UP_S = 0.5
+SHORTEST_SLEEP_MS = 0.001
 GENERATOR_PRIORITY = 50
 GENERATOR_CV2 = 0.3
 LEVELS = (0.5, 0.95, 0.99)
@@ -42,9 +43,9 @@ class Seen:
 def _tenant(profile: Profile, cell: Cell, rate: float, scale: float, cpus: tuple[int, ...]) -> Service:
     return Service(
         profile.threads, cpus, grouped=True, quota=math.inf if cell.quota is None else cell.quota,
-        period_ms=PERIOD_MS, rate=rate, work_ms=profile.work_ms * scale, bound=profile.bound,
+        period_ms=PERIOD_MS, rate=rate, work_ms=profile.work_at(cell.load) * scale, bound=profile.bound,
         lifo=profile.bound, shape=profile.shape,
-        wake_cost_ms=profile.wake_beside(cell.company) * scale, cool_ms=profile.cool_ms,
+        wake_cost_ms=profile.wake_beside(cell.company, cell.cpus, rate) * scale, cool_ms=SHORTEST_SLEEP_MS,
     )  # fmt: skip
 
 
@@ -62,7 +63,10 @@ def simulate_cell(
     The same seed gives the same result.
     """
     cpus = tuple(range(N_CPUS - cell.cpus, N_CPUS))
-    tenants: list[Job | Service] = [_tenant(profile, cell, rate, scale[0], cpus)]
+    # The generator wakes the service up from the first CPU. A single thread goes to another CPU where that is idle, or
+    # runs SCHED_IDLE only, and stays there.
+    own = cpus[-1:] if profile.threads == 1 and (cell.company == "none" or cell.scheduling == "idle") else cpus
+    tenants: list[Job | Service] = [_tenant(profile, cell, rate, scale[0], own)]
     sent = rate + (other[1] if other else 0.0)
     # It runs twice a request, to send and to receive.
     tenants.append(
@@ -77,6 +81,8 @@ def simulate_cell(
         weight = 1.0 if cell.scheduling == "idle" else cell.weight
         tenants.append(Job(cell.cpus, cpus, weight, True, idle=cell.scheduling == "idle"))
     bins = max(round((seconds + WARM_UP_S) / 0.1), 6)
-    outcome = simulate(Machine(N_CPUS), KERNEL, tenants, 0.1 * bins, WARM_UP_S, seed).tenants[0]
+    # No balance moves SCHED_IDLE threads between two CPUs that both run something else first.
+    kernel = replace(KERNEL, balance_ms=0.0) if cell.scheduling == "idle" else KERNEL
+    outcome = simulate(Machine(N_CPUS), kernel, tenants, 0.1 * bins, WARM_UP_S, seed).tenants[0]
     done = outcome.response_ms[np.isfinite(outcome.response_ms)] + profile.base_beside(cell.company) * scale[1]
     return Seen(done, outcome.throughput, outcome.cpus)

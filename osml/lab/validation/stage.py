@@ -26,8 +26,8 @@ PERIOD_MS = 10.0
 PRECEDENCE = 16
 """The lab's groups weigh so many times what their threads would, so that other programs disturb them little."""
 
-WARM_S = 0.7
-JOB_START_S = 0.8
+WARM_S = 0.5
+JOB_START_S = 0.7
 
 
 @dataclass(frozen=True)

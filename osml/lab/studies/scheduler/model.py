@@ -136,8 +136,8 @@ class Service(Tenant):
     intervals; from each time of `steps` (seconds, rate) on at another rate. With `clients` the loop is closed: each
     thinks for `think_ms` (mean, exponential) between its requests. Work is lognormal: mean `work_ms` at full speed,
     squared coefficient of variation `cv2`; with `shape` (quantiles of work at even levels, mean 1) it is drawn from
-    these instead. A thread that wakes up loses `wake_cost_ms` of CPU time to cold caches after a long sleep, and the
-    part 1 - exp(-sleep / cool_ms) of that after a shorter one. `bound`: a request belongs to the thread that it wakes
+    these instead. A thread that wakes up loses `wake_cost_ms` of CPU time to cold caches where it slept longer than
+    `cool_ms`. `bound`: a request belongs to the thread that it wakes
     (connections), else who runs first takes it. `lifo`: the thread that fell asleep last is woken, else who slept
     longest.
     """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from osml.base.jit import lean
 from osml.lab.studies.scheduler.columns import (
     A_COMPLETED,
@@ -172,8 +170,8 @@ def wake(node: Node, requests: FloatArray, h: int, now: float) -> None:
     """Wake a sleeping thread (try_to_wake_up)."""
     before, c = node.link[h, L_CPU], place_to_wake(node, h)
     row = node.tenant[node.link[h, L_TENANT]]
-    if row[T_WAKE] > 0.0:
-        node.entity[h, E_DEBT] += row[T_WAKE] * (1.0 - math.exp((node.entity[h, E_LAST] - now) / row[T_COOL]))
+    if row[T_WAKE] > 0.0 and now - node.entity[h, E_LAST] > row[T_COOL]:
+        node.entity[h, E_DEBT] += row[T_WAKE]
     node.sums[node.link[h, L_TENANT], A_WAKES] += 1.0
     account(node, c, now)
     if c != before:
