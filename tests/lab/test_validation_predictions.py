@@ -14,7 +14,7 @@ import pytest
 
 from osml.base.failure import InputError
 from osml.lab.trials.live.services import service_named
-from osml.lab.validation.calibrate import profile_of
+from osml.lab.validation.calibrate import cooling, profile_of
 from osml.lab.validation.cells import Cell, Measured, Predicted, Range, Row
 from osml.lab.validation.design import fit_cells, rate_of, warm_cell
 from osml.lab.validation.predict import ideal_over_idle, margins_of, nearest, predict
@@ -25,8 +25,8 @@ from osml.lab.validation.statistics import quantiles_of
 from osml.lab.validation.store import Settings, Store
 
 PROFILE = Profile(
-    "redis", 1, False, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.02, tuple(np.linspace(0.2, 1.8, 51).tolist()), 0.02, 0.05,
-    0.05,
+    "redis", 1, False, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.02, tuple(np.linspace(0.2, 1.8, 51).tolist()), 0.02,
+    0.05, 0.05,
 )  # fmt: skip
 """A millisecond of work a request, spread evenly from 0.2 to 1.8; waking up costs nothing."""
 
@@ -88,13 +88,14 @@ def synthetic_row(cell: Cell, truth: Profile) -> Row:
 
 
 def test_profile_finds_again_what_made_the_cells() -> None:
-    service, truth = service_named("redis"), replace(PROFILE, wake_ms=0.5, cool_ms=1.0, on_two_cpus=1.2)
+    # Waking up costs the same everywhere, so that base and wake-ups can be told apart.
+    service, truth = service_named("redis"), replace(PROFILE, wake_ms=0.5, cool_ms=1.0, base_ms=0.1)
     warm = synthetic_row(msgspec.structs.replace(warm_cell("redis"), load=0.3), truth)
     found = profile_of(service, warm, [synthetic_row(cell, truth) for cell in fit_cells(service, 1.0)])
     assert found.work_ms == pytest.approx(1.0, rel=0.05)
     assert found.wake_ms == pytest.approx(0.5, rel=0.3)
     assert found.cool_ms == pytest.approx(1.0, rel=0.4)
-    assert found.base_ms == pytest.approx(PROFILE.base_ms, abs=0.15)
+    assert found.base_ms == pytest.approx(truth.base_ms, abs=0.15)
     assert np.quantile(found.shape, (0.1, 0.5, 0.9)) == pytest.approx((0.36, 1.0, 1.64), rel=0.15)
     assert found.generator_ms == pytest.approx(PROFILE.generator_ms, rel=0.1)
 
@@ -107,6 +108,21 @@ def said(value: float, width: float = 0.1) -> Range:
 def predicted(p99: float, at: float = 0.0) -> Predicted:
     """A prediction whose other figures are right."""
     return Predicted(said(1.0), said(2.0), said(p99), said(100.0), said(0.1), (1.0, 2.0, 3.3), (1.0, 2.0, 30.0), at)
+
+
+def test_law_of_wake_ups_is_found_from_two_rates() -> None:
+    assert cooling((0.2, 1.0), (2.0 * math.exp(-0.2), 2.0 * math.exp(-1.0))) == pytest.approx((2.0, 1.0))
+    assert cooling((0.2, 1.0), (0.3, 0.4)) == pytest.approx((0.35, 0.001))  # nothing decays: a constant cost
+    cost, _ = cooling((0.2, 0.21), (1.0, 0.1))
+    assert cost == pytest.approx(3.0)  # a steep difference is not carried on to low rates without end
+
+
+def test_waking_up_costs_cpu_time_only_where_the_service_sleeps() -> None:
+    slow = replace(PROFILE, wake_ms=0.5, cool_ms=0.0)
+    alone = simulate_cell(Cell("redis", 1, None, 0.2), 200.0, slow, 60.0, 1)
+    assert alone.cpu / 0.2 == pytest.approx(1.0 + 0.5 * (1.0 - alone.cpu), rel=0.05)
+    saturated = simulate_cell(Cell("redis", 1, None, 1.6), 1600.0, slow, 10.0, 1)
+    assert saturated.throughput == pytest.approx(1000.0, rel=0.05)
 
 
 def test_margins_are_the_widths_that_would_have_held_the_promise() -> None:

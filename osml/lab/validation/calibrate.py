@@ -21,7 +21,7 @@ LEAST_SHARE = 0.05
 LONGEST = 0.995
 """Latencies beyond this quantile are not taken for work."""
 
-LEAST_ERROR = 0.02
+LEAST_ERROR, BASE_ERROR = 0.02, 0.05
 MOST_BESIDE = 4.0
 """Wake-ups beside a job cost at most so many times what they cost alone."""
 
@@ -71,8 +71,9 @@ def profile_of(service: Service, warm: Row, fits: list[Row]) -> Profile:
     # The work of one cell is the mean over its requests: its error is theirs, and what the law of wake-ups leaves out.
     samples = max(min(row.measured.samples for row in fits), 1)
     profile = Profile(
-        service.name, service.threads, service.bound, work, work_of(saturated), wake, cool, factors[0], factors[1], factors[2],
-        0.0, 0.0, (1.0, 1.0), LEAST_ERROR, 0.05, 1000.0 * low.measured.generator_cpu / low.measured.throughput,
+        service.name, service.threads, service.bound, work, work_of(saturated), wake, cool, factors[0], factors[1],
+        factors[2], 0.0, 0.0, (1.0, 1.0), LEAST_ERROR, BASE_ERROR,
+        1000.0 * low.measured.generator_cpu / low.measured.throughput,
     )  # fmt: skip
     # What varies from request to request alone at low load is also what an idle machine adds; beside a job it is also
     # what the job adds. The truth is between the two.

@@ -50,7 +50,8 @@ def predict(
     rng = np.random.default_rng([seed, own])
     figures = np.empty((DRAWS, len(KINDS)))
     for draw in range(DRAWS):
-        scale = np.exp(rng.standard_normal(2) * (profile.work_error, profile.base_error))
+        errors = np.array([profile.work_error, profile.base_error])
+        scale = np.exp(rng.standard_normal(2) * errors)
         seen = simulate_cell(
             cell, rate, profile, seconds, int(rng.integers(2**31 - 2)), other, (float(scale[0]), float(scale[1]))
         )

@@ -8,15 +8,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Profile:
-    """Work is CPU time a request in ms without what waking up costs, `saturated_ms` that of a service that never sleeps
-    because more is asked of it than its quota allows. Base is the part of a latency that is no CPU
-    time of the service.
+    """What `calibrate` found.
+
+    Work is CPU time a request in ms without what waking up costs, `saturated_ms` that of a service that never sleeps
+    because more is asked of it than it can do. Base is the part of a latency that is no CPU time of the service.
 
     A thread that wakes up spends `wake_ms` more where it slept long (cold caches, the kernel's idle loop, a virtual CPU
-    that the hypervisor took away), and less the more often it is woken up: exp(-rate * cool_ms) of that. With two CPUs this is multiplied by `on_two_cpus`, beside a
-    computing or a streaming job by `beside_stress` or `beside_triad` instead, and the base is that of busy CPUs. `shape` are quantiles of a request's work at
-    even levels, with mean 1. `work_error` and `base_error` are relative standard errors. `generator_ms` is what a
-    request costs the load generator.
+    that the hypervisor took away), and less the more often it is woken up: exp(-rate * cool_ms) of that. With two CPUs
+    this is multiplied by `on_two_cpus`, beside a computing or a streaming job by `beside_stress` or `beside_triad`
+    instead, and the base is that of busy CPUs.
+
+    `shape` are quantiles of a request's work at even levels, with mean 1. `work_error` and `base_error` are relative
+    standard errors. `generator_ms` is what a request costs the load generator.
     """
 
     service: str

@@ -43,7 +43,8 @@ IntArray = NDArray[np.int64]
 
 # -- tenants: weight; quota in ms a period (infinite: none), period; what is left of it; next refill; when returned
 # quota is handed out; sum over the CPUs of loads' averages, when it was taken, and sum of loads; mean think time; time
-# of the next arrival in a closed loop; time lost at a wake-up, and the sleep from which on that is lost. From T_SPEED on: speed beside each tenant on the sibling ------------------------------------------------------
+# of the next arrival in a closed loop; time lost at a wake-up, and the sleep from which on that is lost. From T_SPEED
+# on: speed beside each tenant on the sibling --------------------------------------------------------------------------
 (
     T_WEIGHT, T_QUOTA, T_PERIOD, T_POOL, T_REFILL, T_SLACK, T_SUM, T_SUM_AT, T_LOAD, T_THINK, T_NEXT,
     T_WAKE, T_COOL, T_SPEED,
