@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,16 @@ KNOBS = ("--services", "redis,memcached", "--cells", "2", "--saturated", "1", "-
 @pytest.fixture(autouse=True)
 def _able() -> None:
     skip_where_no_trial_can_run()
+
+
+@pytest.fixture
+def started() -> Generator[list[TrialProcess]]:
+    """Runs that the test started; whatever happens, they end with it."""
+    runs: list[TrialProcess] = []
+    yield runs
+    for run in runs:
+        run.process.kill()
+        assert wait_for(lambda run=run: not run.processes(), 20), run.processes()
 
 
 class Validation(TrialProcess):
@@ -36,15 +47,19 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 @pytest.mark.timeout(400)
-def test_killed_run_goes_on_and_every_prediction_is_older_than_its_cell(tmp_path: Path) -> None:
+def test_killed_run_goes_on_and_every_prediction_is_older_than_its_cell(
+    tmp_path: Path, started: list[TrialProcess]
+) -> None:
     out = tmp_path / "validation"
     first = Validation(out)
+    started.append(first)
     assert wait_for(lambda: len(lines(out / "rows.jsonl")) >= 3, 150), first.log.read_text()
-    first.kill()
+    first.process.kill()
     assert wait_for(lambda: not first.processes(), 20), first.processes()
     before = lines(out / "rows.jsonl")
 
     second = Validation(out, "--json")
+    started.append(second)
     code, output = second.end(240)
     assert code == 0, second.log.read_text()
     document = json.loads(output)

@@ -18,7 +18,7 @@ from osml.lab.trials.report import print_report
 
 DEFAULTS = LiveSettings(Path("out/live"))
 
-app = typer.Typer(invoke_without_command=True, help="The main job on real services of this machine.")
+app = typer.Typer(invoke_without_command=True)
 app.command("validate")(validate_command)
 
 

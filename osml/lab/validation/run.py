@@ -160,7 +160,8 @@ class Validation:
     def _measure(self, cell: Cell, load: Load, calibrated: bool) -> None:
         began = time.time()
         measured = self._stage.measure(cell, load, self._seconds(load.rate))
-        for _ in range(RETRIES if calibrated else 0):  # all predictions rest on these
+        retries = RETRIES if calibrated and self._plan.quiet.patience_s > 0.0 else 0  # all predictions rest on these
+        for _ in range(retries):
             if not measured.noisy:
                 break
             measured = self._stage.measure(cell, load, self._seconds(load.rate))
