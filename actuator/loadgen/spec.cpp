@@ -89,7 +89,8 @@ Status set_field(ServiceSpec& spec, std::string_view key, std::string_view value
     spec.connections = *connections;
     return done();
   }
-  return wrong("unknown key '" + std::string(key) + "': known are name, protocol, address, rate, connections, requests, output");
+  return wrong("unknown key '" + std::string(key) +
+               "': known are name, protocol, address, rate, connections, requests, output");
 }
 
 }  // namespace

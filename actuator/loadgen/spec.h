@@ -20,7 +20,7 @@ struct ServiceSpec {
   std::string host;  // address as it was written, for HTTP's Host header
   double rate = 0;   // requests per second
   unsigned connections = 8;
-  std::string output;  // telemetry file; empty = none
+  std::string output;                 // telemetry file; empty = none
   std::vector<std::string> requests;  // paths (HTTP) or statements (MySQL); empty = the protocol's own
 };
 

@@ -20,7 +20,13 @@ const std::string kEof("\xfe\x00\x00\x02\x00", 5);
 const std::string kRefusal = "\xff\x15\x04#42000no such table";
 
 std::string result(const std::vector<std::string>& rows) {
-  std::string bytes = packet(1, "\x02") + packet(2, "\x03" "def column one") + packet(3, "\x03" "def column two");
+  std::string bytes = packet(1, "\x02") +
+                      packet(2,
+                             "\x03"
+                             "def column one") +
+                      packet(3,
+                             "\x03"
+                             "def column two");
   bytes += packet(4, kEof);
   unsigned char sequence = 5;
   for (const auto& row : rows) bytes += packet(sequence++, row);
@@ -36,7 +42,15 @@ struct Case {
 std::vector<Case> cases() {
   return {
       {"update", packet(1, kOk), Outcome::Complete},
-      {"rows", result({"\x02" "12" "\x04" "name", "\x01" "3" "\x00"}), Outcome::Complete},
+      {"rows",
+       result({"\x02"
+               "12"
+               "\x04"
+               "name",
+               "\x01"
+               "3"
+               "\x00"}),
+       Outcome::Complete},
       {"no rows", result({}), Outcome::Complete},
       {"row that begins as an end does but is longer", result({std::string("\xfe") + std::string(20, 'x')}),
        Outcome::Complete},
@@ -76,7 +90,9 @@ TEST(Mysql, AnswersCutAnywhereMeanTheSame) {
 }
 
 TEST(Mysql, LogsInAsTheServerAsksWhereverItsWordsAreCut) {
-  const std::string greeting = packet(0, "\x0a" "10.11.19-MariaDB");
+  const std::string greeting = packet(0,
+                                      "\x0a"
+                                      "10.11.19-MariaDB");
   for (std::size_t cut = 1; cut <= greeting.size(); ++cut) {
     const auto made = reader();
     ASSERT_TRUE(made->begin_greeting());
@@ -94,23 +110,37 @@ TEST(Mysql, LogsInAsTheServerAsksWhereverItsWordsAreCut) {
 }
 
 TEST(Mysql, RefusedLogInEndsTheConnection) {
-  for (const auto& second : {packet(2, kRefusal), packet(2, "\xfe" "other_plugin"), packet(7, kOk)}) {
+  for (const auto& second : {packet(2, kRefusal),
+                             packet(2,
+                                    "\xfe"
+                                    "other_plugin"),
+                             packet(7, kOk)}) {
     const auto made = reader();
     made->begin_greeting();
     std::string answer;
-    ASSERT_EQ(made->greet(packet(0, "\x0a" "10"), answer), Outcome::Incomplete);
+    ASSERT_EQ(made->greet(packet(0,
+                                 "\x0a"
+                                 "10"),
+                          answer),
+              Outcome::Incomplete);
     EXPECT_EQ(made->greet(second, answer), Outcome::Broken);
   }
   const auto made = reader();
   made->begin_greeting();
   std::string answer;
-  EXPECT_EQ(made->greet(packet(0, "\x09" "old"), answer), Outcome::Broken);
+  EXPECT_EQ(made->greet(packet(0,
+                               "\x09"
+                               "old"),
+                        answer),
+            Outcome::Broken);
 }
 
 TEST(Mysql, RequestIsOnePacketWithTheStatement) {
   const auto workload = make_mysql_workload({"SELECT 1"});
   Random random(1);
-  EXPECT_EQ(workload->next_request(random), packet(0, "\x03" "SELECT 1"));
+  EXPECT_EQ(workload->next_request(random), packet(0,
+                                                   "\x03"
+                                                   "SELECT 1"));
 }
 
 TEST(Mysql, RandomBytesNeverPassForRows) {
