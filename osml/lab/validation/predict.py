@@ -50,11 +50,8 @@ def predict(
     rng = np.random.default_rng([seed, own])
     figures = np.empty((DRAWS, len(KINDS)))
     for draw in range(DRAWS):
-        errors = np.array([profile.work_error, profile.base_error])
-        scale = np.exp(rng.standard_normal(2) * errors)
-        seen = simulate_cell(
-            cell, rate, profile, seconds, int(rng.integers(2**31 - 2)), other, (float(scale[0]), float(scale[1]))
-        )
+        scale = [math.exp(error * rng.standard_normal()) for error in (profile.work_error, profile.base_error)]
+        seen = simulate_cell(cell, rate, profile, seconds, int(rng.integers(2**31 - 2)), other, (scale[0], scale[1]))
         figures[draw] = (*seen.quantiles(), seen.throughput, seen.cpu)
     ranges = [_range(figures[:, column], factor) for column, factor in enumerate((margins or Margins()).factors)]
     return Predicted(*ranges, nearest_ms=nearest(cell, fits), mm1_ms=ideal_over_idle(cell, fits[0]), at=time.time())
