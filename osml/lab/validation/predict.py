@@ -49,9 +49,10 @@ def predict(
     own = zlib.crc32(cell.key.encode())  # a cell's draws do not depend on which others there are
     rng = np.random.default_rng([seed, own])
     figures = np.empty((DRAWS, len(KINDS)))
-    for draw in range(DRAWS):
+    seeds: list[int] = rng.integers(2**31 - 2, size=DRAWS).tolist()
+    for draw, own_seed in enumerate(seeds):
         scale = [math.exp(error * rng.standard_normal()) for error in (profile.work_error, profile.base_error)]
-        seen = simulate_cell(cell, rate, profile, seconds, int(rng.integers(2**31 - 2)), other, (scale[0], scale[1]))
+        seen = simulate_cell(cell, rate, profile, seconds, own_seed, other, (scale[0], scale[1]))
         figures[draw] = (*seen.quantiles(), seen.throughput, seen.cpu)
     ranges = [_range(figures[:, column], factor) for column, factor in enumerate((margins or Margins()).factors)]
     return Predicted(*ranges, nearest_ms=nearest(cell, fits), mm1_ms=ideal_over_idle(cell, fits[0]), at=time.time())
