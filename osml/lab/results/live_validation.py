@@ -35,6 +35,11 @@ _METHOD = """## How to read it
 """
 
 
+_CELL = "A cell is written as service, CPUs/quota/load and company with its weight. `idle` is SCHED_IDLE."
+_NOTHING = """**No held-out cell is scored yet.** The file has calibration cells only, or all others are noisy.
+"""
+
+
 def _percent(share: float | None) -> str:
     return "" if share is None else f"{100.0 * share:.0f} %"
 
@@ -126,14 +131,15 @@ def _row(cell: dict[str, Any]) -> str:
 
 def page(document: dict[str, Any]) -> str:
     """The page as Markdown."""
+    if not document["held_out"]:
+        return f"{_INTRO}\n{_NOTHING}\n{_summary(document)}\n{_METHOD}\n## Every cell\n\n{_CELL}\n\n{_all(document)}"
     groups = "\n".join(f"### By {name}\n\n{_groups(found)}" for name, found in document["groups"].items())
     return (
         f"{_INTRO}\n{_summary(document)}\n![p99 measured against predicted](../pictures/{PICTURE.name})\n\n{_METHOD}\n"
         f"## Errors of p99 by group\n\n{groups}\n## Worst cells\n\n"
         "A cell is written as service/CPUs/quota/load/company/weight/scheduling/repeat.\n\n"
         f"{_worst(document)}\n## Every cell\n\n"
-        "A cell is written as service, CPUs/quota/load and company with its weight. `idle` is SCHED_IDLE.\n\n"
-        f"{_all(document)}"
+        f"{_CELL}\n\n{_all(document)}"
     )
 
 
@@ -151,6 +157,9 @@ def draw(document: dict[str, Any], path: Path) -> None:
         and cell["predicted"] is not None
         and cell["measured"]["p99_ms"]
     ]
+    if not cells:
+        path.unlink(missing_ok=True)
+        return
     figure, axes = plt.subplots(1, 3, figsize=(13, 4.6), sharex=True, sharey=True, layout="constrained")
     names = sorted({cell["service"] for cell in cells})
     sayings: dict[str, list[float]] = {

@@ -19,7 +19,8 @@ class Profile:
     instead, and the base is that of busy CPUs.
 
     `shape` are quantiles of a request's work at even levels, with mean 1. `work_error` and `base_error` are relative
-    standard errors. `generator_ms` is what a request costs the load generator.
+    standard errors. `generator_ms` is what a request costs the load generator. `tight` is a quota and
+    the work at saturation under it: each throttled period costs something, which counts more in a short one.
     """
 
     service: str
@@ -38,6 +39,7 @@ class Profile:
     work_error: float
     base_error: float
     generator_ms: float
+    tight: tuple[float, float] | None = None
 
     def wake_beside(self, company: str, cpus: int, rate: float) -> float:
         """Mean cost of a wake-up in ms beside this company, at so many requests a second."""
@@ -45,9 +47,13 @@ class Profile:
         factor = {"stress": self.beside_stress, "triad": self.beside_triad}.get(company, alone)
         return self.wake_ms * factor * math.exp(-rate / 1000.0 * self.cool_ms)
 
-    def work_at(self, load: float) -> float:
-        """CPU time a request in ms at this load, without what waking up costs."""
-        return self.saturated_ms if load > 1.0 else self.work_ms
+    def work_at(self, load: float, quota: float | None) -> float:
+        """CPU time a request in ms at this load and quota, without what waking up costs."""
+        if load <= 1.0:
+            return self.work_ms
+        if quota is not None and self.tight is not None and quota <= self.tight[0]:
+            return self.tight[1]
+        return self.saturated_ms
 
     def base_beside(self, company: str) -> float:
         """The base beside this company: an idle CPU has to be woken up first, a busy one not."""

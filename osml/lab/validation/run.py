@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +78,7 @@ class Validation:
         for service in self._services:
             for cell in design.margin_cells(service, self._quota_work(service.name)):
                 self._cell(cell, calibrated=True)
+            self._learn_tight_quota(service)
         self._margins = margins_of([row for row in self._rows.values() if row.calibrated])
         works = {service.name: self._quota_work(service.name) for service in self._services}
         busy = {service.name: self._work(service.name) for service in self._services}
@@ -105,6 +106,14 @@ class Validation:
 
     def _work(self, name: str) -> float:
         return self._profiles[name].saturated_ms
+
+    def _learn_tight_quota(self, service: Service) -> None:
+        """What a request costs at saturation under the tight quota, once its margin cell is measured."""
+        cells = design.margin_cells(service, self._quota_work(service.name))
+        saturated = next(cell for cell in cells if cell.saturated)
+        if saturated.quota is not None:
+            tight = (saturated.quota, work_of(self._rows[saturated.key]))
+            self._profiles[service.name] = replace(self._profiles[service.name], tight=tight)
 
     def _quota_work(self, name: str) -> float:
         """Work of the warm cell: quotas are chosen by it, so that all cells of a service have the same two."""

@@ -43,7 +43,7 @@ class Seen:
 def _tenant(profile: Profile, cell: Cell, rate: float, scale: float, cpus: tuple[int, ...]) -> Service:
     return Service(
         profile.threads, cpus, grouped=True, quota=math.inf if cell.quota is None else cell.quota,
-        period_ms=PERIOD_MS, rate=rate, work_ms=profile.work_at(cell.load) * scale, bound=profile.bound,
+        period_ms=PERIOD_MS, rate=rate, work_ms=profile.work_at(cell.load, cell.quota) * scale, bound=profile.bound,
         lifo=profile.bound, shape=profile.shape,
         wake_cost_ms=profile.wake_beside(cell.company, cell.cpus, rate) * scale, cool_ms=SHORTEST_SLEEP_MS,
     )  # fmt: skip
