@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live dispatch-testbed check test test-training test-slow fuzz bench results reproduce lint tidy format agent pictures docs
+.PHONY: demo live live-lab dispatch-testbed check test test-training test-slow fuzz bench results reproduce lint tidy format agent pictures docs
 .PHONY: clean coverage test-cpp test-python
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 4 minutes, no root
@@ -14,6 +14,10 @@ demo: agent ## The main job on a simulated 36-CPU node: unmanaged against manage
 
 live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (root)
 	$(RUN) osml run live $(ARGS)
+
+live-lab: setup-live-lab agent ## Set up the lab of real services: programs, search index, net, speech (root, minutes, once)
+	@cmake --build actuator/build/release --target osml-search -- --quiet
+	$(RUN) osml lab live prepare $(ARGS)
 
 dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (root; 15 minutes, ARGS=--quick 2)
 	$(RUN) osml lab dispatch testbed $(ARGS)
@@ -87,8 +91,8 @@ pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two
 docs: setup-docs ## The documentation site in site/
 	$(RUN) mkdocs build --strict
 
-.PHONY: setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz setup-docs
-setup-run setup-live setup-dispatch setup-test setup-training setup-fuzz setup-docs: setup-%:
+.PHONY: setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs
+setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs: setup-%:
 	@scripts/setup $*
 
 clean: ## Everything that a build or a run made

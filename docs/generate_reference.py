@@ -153,7 +153,8 @@ def walk(group: Any, path: list[str]) -> Iterator[tuple[list[str], Any, str]]:
 def section(path: list[str], command: Any, text: str) -> str:
     """What the page says of one command."""
     level = "##" if len(path) <= 2 else "###"
-    table_ = parameters(command) if not hasattr(command, "list_commands") or len(path) == 1 else ""
+    group = hasattr(command, "list_commands") and not command.invoke_without_command
+    table_ = "" if group and len(path) > 1 else parameters(command)
     return "\n\n".join(part for part in [f"{level} `{' '.join(path)}`", text, table_] if part)
 
 

@@ -64,9 +64,29 @@ Connection::Event Connection::connected() {
   int error = 0;
   socklen_t size = sizeof error;
   if (::getsockopt(fd_, SOL_SOCKET, SO_ERROR, &error, &size) != 0 || error != 0) return lost();
+  if (!reader_->begin_greeting()) return opened();
+  state_ = State::Greeting;
+  return greeted();  // it may be here already, and then brings no edge of its own
+}
+
+Connection::Event Connection::opened() {
   state_ = State::Free;
   free_since_ = clock_now();
   return Event::Opened;
+}
+
+Connection::Event Connection::greeted() {
+  std::array<char, 4096> buffer{};
+  for (;;) {
+    if (!flush()) return lost();
+    const auto got = ::recv(fd_, buffer.data(), buffer.size(), 0);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0 && errno == EAGAIN) return Event::Nothing;
+    if (got <= 0) return lost();
+    const Outcome outcome = reader_->greet({buffer.data(), static_cast<std::size_t>(got)}, unsent_);
+    if (outcome == Outcome::Complete) return opened();
+    if (outcome != Outcome::Incomplete) return lost();
+  }
 }
 
 Connection::Event Connection::receive(bool hung_up) {
@@ -97,6 +117,7 @@ Connection::Event Connection::on_event(std::uint32_t events) {
     if ((events & (EPOLLOUT | EPOLLERR | EPOLLHUP)) == 0) return Event::Nothing;
     return connected();
   }
+  if (state_ == State::Greeting) return (events & EPOLLERR) != 0 ? lost() : greeted();
   if ((events & EPOLLERR) != 0) return lost();
   if ((events & EPOLLOUT) != 0 && !flush()) return lost();
   if ((events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP)) == 0) return Event::Nothing;

@@ -15,7 +15,7 @@ namespace osml::loadgen {
 
 class Connection {
  public:
-  enum class State { Closed, Connecting, Free, Busy };
+  enum class State { Closed, Connecting, Greeting, Free, Busy };
 
   explicit Connection(std::unique_ptr<ReplyReader> reader) : reader_(std::move(reader)) {}
   Connection(const Connection&) = delete;
@@ -42,6 +42,8 @@ class Connection {
 
  private:
   Event connected();
+  Event greeted();
+  Event opened();
   bool flush();
   Event receive(bool hung_up);
   Event lost();

@@ -46,6 +46,12 @@ std::optional<Nanos> Histogram::percentile(double share) const {
   return std::nullopt;
 }
 
+void Histogram::for_each(const std::function<void(Nanos, std::uint32_t)>& visit) const {
+  for (std::size_t i = 0; i < kBuckets; ++i) {
+    if (buckets_[i] > 0) visit(static_cast<Nanos>(middle_of(i)), buckets_[i]);
+  }
+}
+
 std::optional<Nanos> Histogram::mean() const {
   if (count_ == 0) return std::nullopt;
   return static_cast<Nanos>(sum_ / static_cast<long double>(count_));

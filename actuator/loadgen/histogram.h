@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 
 #include "clock.h"
@@ -22,6 +23,8 @@ class Histogram {
   // Empty where nothing was recorded: no samples is not a latency of 0.
   [[nodiscard]] std::optional<Nanos> percentile(double share) const;
   [[nodiscard]] std::optional<Nanos> mean() const;
+  // Each bucket that is not empty, ascending: its middle and its samples.
+  void for_each(const std::function<void(Nanos, std::uint32_t)>& visit) const;
 
  private:
   static constexpr unsigned kPartBits = 7;

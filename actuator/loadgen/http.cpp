@@ -21,7 +21,7 @@ std::string_view trimmed(std::string_view text) {
   return text;
 }
 
-class HttpReader final : public ReplyReader {
+class HttpReader final : public LineReader {
  public:
   [[nodiscard]] bool closes() const override { return closes_; }
 
@@ -120,10 +120,11 @@ class HttpReader final : public ReplyReader {
 
 class HttpWorkload final : public Workload {
  public:
-  explicit HttpWorkload(const std::string& host)
-      : small_(request_for("/small", host)), large_(request_for("/large", host)) {}
+  HttpWorkload(const std::string& host, const std::vector<std::string>& paths) {
+    for (const auto& path : paths) requests_.push_back(request_for(path, host));
+  }
 
-  std::string_view next_request(Random& random) override { return random.below(2) == 0 ? large_ : small_; }
+  std::string_view next_request(Random& random) override { return requests_[random.below(requests_.size())]; }
 
   [[nodiscard]] std::unique_ptr<ReplyReader> make_reader() const override { return std::make_unique<HttpReader>(); }
 
@@ -133,15 +134,17 @@ class HttpWorkload final : public Workload {
            "\r\nUser-Agent: osml-loadgen\r\nAccept-Encoding: gzip\r\n\r\n";
   }
 
-  std::string small_;
-  std::string large_;
+  std::vector<std::string> requests_;
 };
 
 }  // namespace
 
-std::unique_ptr<Workload> make_http_workload(const std::string& host) { return std::make_unique<HttpWorkload>(host); }
+std::unique_ptr<Workload> make_http_workload(const std::string& host, const std::vector<std::string>& paths) {
+  return std::make_unique<HttpWorkload>(host, paths);
+}
 
-std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host) {
+std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host,
+                                        const std::vector<std::string>& requests) {
   constexpr unsigned kKeys = 1000;
   constexpr unsigned kValueBytes = 512;
   switch (protocol) {
@@ -149,10 +152,13 @@ std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& ho
       return make_redis_workload(kKeys, kValueBytes);
     case Protocol::Memcached:
       return make_memcached_workload(kKeys, kValueBytes);
+    case Protocol::Mysql:
+      return make_mysql_workload(requests);
     case Protocol::Http:
       break;
   }
-  return make_http_workload(host);
+  // The large one first: this is the order that the coin of earlier versions had.
+  return make_http_workload(host, requests.empty() ? std::vector<std::string>{"/large", "/small"} : requests);
 }
 
 }  // namespace osml::loadgen

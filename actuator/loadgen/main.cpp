@@ -1,4 +1,4 @@
-// osml-loadgen: drives redis, memcached and HTTP servers at Poisson rates in an open loop and measures them.
+// osml-loadgen: drives redis, memcached, MySQL and HTTP servers at Poisson rates in an open loop and measures them.
 #include <CLI/CLI.hpp>
 #include <csignal>
 #include <iostream>
@@ -38,8 +38,10 @@ int run(int argc, char** argv) {
   CLI::App app{
       "Open-loop load generator. A Poisson process sets the due time of each request. Latency is measured from the due "
       "time, so it includes queueing. Standard input accepts 'rate SERVICE REQUESTS_PER_S', 'mark LABEL' and 'quit'."};
-  app.add_option("--service", services,
-                 "name=N,protocol=redis|memcached|http,address=IPv4:PORT[,rate=PER_S][,connections=8][,output=FILE]")
+  app.add_option(
+         "--service", services,
+         "name=N,protocol=redis|memcached|http|mysql,address=IPv4:PORT[,rate=PER_S][,connections=8][,requests=FILE][,"
+         "output=FILE]")
       ->required();
   app.add_option("--interval-s", options.interval_s, "Seconds between telemetry lines")
       ->check(CLI::Range(0.05, 3600.0));

@@ -4,7 +4,7 @@
 namespace osml::loadgen {
 namespace {
 
-class MemcachedReader final : public ReplyReader {
+class MemcachedReader final : public LineReader {
  protected:
   Step on_line(std::string_view line) override {
     if (after_value_) {  // the rest of the line that a value stands on

@@ -4,7 +4,7 @@
 namespace osml::loadgen {
 namespace {
 
-class RedisReader final : public ReplyReader {
+class RedisReader final : public LineReader {
  protected:
   Step on_line(std::string_view line) override {
     if (in_bulk_) {  // the empty line behind a bulk string

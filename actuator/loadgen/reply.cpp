@@ -10,19 +10,19 @@ bool parse_count(std::string_view text, std::uint64_t& value) {
   return error == std::errc{} && end == text.data() + text.size() && !text.empty();
 }
 
-ReplyReader::Step ReplyReader::skip(std::uint64_t payload, bool last) {
+LineReader::Step LineReader::skip(std::uint64_t payload, bool last) {
   if (payload > kMaxPayload) return ended(Outcome::Broken);
   return {Outcome::Incomplete, payload, last};
 }
 
-void ReplyReader::restart() {
+void LineReader::restart() {
   line_.clear();
   payload_left_ = 0;
   last_ = false;
   on_restart();
 }
 
-Outcome ReplyReader::finish(Outcome outcome, bool bytes_left) {
+Outcome LineReader::finish(Outcome outcome, bool bytes_left) {
   if (bytes_left && outcome != Outcome::Broken) outcome = Outcome::Broken;
   line_.clear();
   payload_left_ = 0;
@@ -30,7 +30,7 @@ Outcome ReplyReader::finish(Outcome outcome, bool bytes_left) {
   return outcome;
 }
 
-Outcome ReplyReader::feed(std::string_view bytes) {
+Outcome LineReader::feed(std::string_view bytes) {
   while (!bytes.empty()) {
     if (payload_left_ > 0) {
       const auto taken = std::min<std::uint64_t>(payload_left_, bytes.size());

@@ -1,5 +1,5 @@
-// Reads one reply at a time from a byte stream that arrives in pieces of any size. All three protocols are lines and
-// counted payloads; what a line means is the protocol's part. Bodies are counted, not kept.
+// Reads one reply at a time from a byte stream that arrives in pieces of any size. Bodies are counted, not kept.
+// Three protocols are lines and counted payloads (LineReader): what a line means is the protocol's part.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,22 @@ class ReplyReader {
   ReplyReader& operator=(const ReplyReader&) = delete;
   virtual ~ReplyReader() = default;
 
+  // A new connection: true where the server speaks before the first request.
+  virtual bool begin_greeting() { return false; }
+  // Bytes of the greeting; what has to be sent back is appended to `answer`. Complete: requests may follow.
+  virtual Outcome greet(std::string_view /*bytes*/, std::string& /*answer*/) { return Outcome::Broken; }
   // Bytes after a finished reply were never asked for (there is no pipelining), so they are Broken too.
-  Outcome feed(std::string_view bytes);
+  virtual Outcome feed(std::string_view bytes) = 0;
   // Forget a reply that was half read, before the next one or on a new connection.
-  void restart();
+  virtual void restart() = 0;
   // True where the server announced that it closes the connection after this reply.
   [[nodiscard]] virtual bool closes() const { return false; }
+};
+
+class LineReader : public ReplyReader {
+ public:
+  Outcome feed(std::string_view bytes) override;
+  void restart() override;
 
  protected:
   struct Step {

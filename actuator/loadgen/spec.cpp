@@ -5,9 +5,13 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <fstream>
 
 namespace osml::loadgen {
 namespace {
+
+constexpr std::size_t kMaxRequest = 4096;
+constexpr std::size_t kMaxRequests = 100'000;
 
 Error wrong(const std::string& message) { return {ErrorKind::Input, message, 0}; }
 
@@ -41,8 +45,10 @@ Status set_protocol(ServiceSpec& spec, std::string_view text) {
     spec.protocol = Protocol::Memcached;
   } else if (text == "http") {
     spec.protocol = Protocol::Http;
+  } else if (text == "mysql") {
+    spec.protocol = Protocol::Mysql;
   } else {
-    return wrong("protocol '" + std::string(text) + "': expected redis, memcached or http");
+    return wrong("protocol '" + std::string(text) + "': expected redis, memcached, http or mysql");
   }
   return done();
 }
@@ -67,6 +73,10 @@ Status set_field(ServiceSpec& spec, std::string_view key, std::string_view value
     spec.output = std::string(value);
     return done();
   }
+  if (key == "requests") {
+    spec.requests = {std::string(value)};  // the file, until the protocol is known
+    return done();
+  }
   if (key == "rate") {
     const auto rate = parse_rate(value, "rate");
     if (!rate) return rate.error();
@@ -79,10 +89,34 @@ Status set_field(ServiceSpec& spec, std::string_view key, std::string_view value
     spec.connections = *connections;
     return done();
   }
-  return wrong("unknown key '" + std::string(key) + "': known are name, protocol, address, rate, connections, output");
+  return wrong("unknown key '" + std::string(key) +
+               "': known are name, protocol, address, rate, connections, requests, output");
 }
 
 }  // namespace
+
+Result<std::vector<std::string>> read_requests(const std::string& path, Protocol protocol) {
+  if (protocol != Protocol::Http && protocol != Protocol::Mysql) {
+    return wrong("requests '" + path + "': only http and mysql take a file of requests");
+  }
+  std::ifstream file(path);
+  if (!file) return wrong("requests '" + path + "': the file cannot be read");
+  std::vector<std::string> requests;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty()) continue;
+    const bool printable = std::ranges::all_of(line, [&](unsigned char c) {
+      return c >= 0x20 && c != 0x7f && (protocol != Protocol::Http || (c > 0x20 && c < 0x7f));
+    });
+    if (!printable || line.size() > kMaxRequest || (protocol == Protocol::Http && line.front() != '/')) {
+      return wrong("requests '" + path + "': line '" + line.substr(0, 80) +
+                   "': expected a path that starts with '/', or a statement, of at most 4096 printable characters");
+    }
+    if (requests.size() == kMaxRequests) return wrong("requests '" + path + "': expected at most 100000 lines");
+    requests.push_back(std::move(line));
+  }
+  if (requests.empty()) return wrong("requests '" + path + "': the file has no request");
+  return requests;
+}
 
 Result<double> parse_rate(std::string_view text, const std::string& field) {
   double value = 0;
@@ -112,6 +146,14 @@ Result<ServiceSpec> parse_service(std::string_view text) {
   }
   if (spec.name.empty() || !has_protocol || spec.host.empty()) {
     return wrong("--service '" + std::string(text) + "': name, protocol and address must all be given");
+  }
+  if (spec.protocol == Protocol::Mysql && spec.requests.empty()) {
+    return wrong("--service '" + std::string(text) + "': protocol mysql needs requests=FILE, one statement a line");
+  }
+  if (!spec.requests.empty()) {
+    auto requests = read_requests(spec.requests.front(), spec.protocol);
+    if (!requests) return requests.error().wrap("--service '" + std::string(text) + "'");
+    spec.requests = std::move(*requests);
   }
   return spec;
 }

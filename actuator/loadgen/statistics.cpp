@@ -29,4 +29,10 @@ nlohmann::json Statistics::to_json(Nanos now) const {
           {"errors", errors_}};
 }
 
+nlohmann::json Statistics::latencies() const {
+  nlohmann::json pairs = nlohmann::json::array();
+  latency_.for_each([&](Nanos middle, std::uint32_t samples) { pairs.push_back({ms_or_null(middle), samples}); });
+  return pairs;
+}
+
 }  // namespace osml::loadgen

@@ -28,6 +28,8 @@ class Statistics {
   // Keys: interval_s, mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s, samples, lateness_p50_ms, lateness_p99_ms,
   // errors. A percentile without samples is null.
   [[nodiscard]] nlohmann::json to_json(Nanos now) const;
+  // The latencies as pairs [middle of a bucket in ms, samples], ascending, without the empty buckets.
+  [[nodiscard]] nlohmann::json latencies() const;
 
  private:
   Histogram latency_;

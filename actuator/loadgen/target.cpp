@@ -14,7 +14,7 @@ constexpr Nanos kCheckEvery = 100 * kMillisecond;  // giving up need not be exac
 
 Target::Target(ServiceSpec spec, std::uint64_t seed, int epoll, std::uint32_t index, Nanos now)
     : spec_(std::move(spec)),
-      workload_(make_workload(spec_.protocol, spec_.host)),
+      workload_(make_workload(spec_.protocol, spec_.host, spec_.requests)),
       mix_(seed ^ 0x6d6978U),
       schedule_(spec_.rate, seed, now),
       interval_(now),
@@ -155,6 +155,7 @@ std::string Target::interval_line(Nanos now) {
 nlohmann::json Target::phase(Nanos now) {
   nlohmann::json result = phase_.to_json(now);
   result["offered_per_s"] = schedule_.rate();
+  result["histogram"] = phase_.latencies();
   phase_.restart(now);
   return result;
 }

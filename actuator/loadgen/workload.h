@@ -4,13 +4,14 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "reply.h"
 #include "schedule.h"
 
 namespace osml::loadgen {
 
-enum class Protocol { Redis, Memcached, Http };
+enum class Protocol { Redis, Memcached, Http, Mysql };
 
 class Workload {
  public:
@@ -30,9 +31,13 @@ class Workload {
 std::unique_ptr<Workload> make_redis_workload(unsigned keys, unsigned value_bytes);
 // Nine get to a set.
 std::unique_ptr<Workload> make_memcached_workload(unsigned keys, unsigned value_bytes);
-// GET of /small and /large by turns of a fair coin, compressed where the server does that, over kept connections.
-std::unique_ptr<Workload> make_http_workload(const std::string& host);
+// GET of one of the paths, each as likely, compressed where the server does that, over kept connections.
+std::unique_ptr<Workload> make_http_workload(const std::string& host, const std::vector<std::string>& paths);
+// COM_QUERY of one of the statements, each as likely, as a user without a password in the database `osml`.
+std::unique_ptr<Workload> make_mysql_workload(const std::vector<std::string>& statements);
 
-std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host);
+// `requests` are paths or statements; HTTP asks for /small and /large where there are none, MySQL needs some.
+std::unique_ptr<Workload> make_workload(Protocol protocol, const std::string& host,
+                                        const std::vector<std::string>& requests = {});
 
 }  // namespace osml::loadgen

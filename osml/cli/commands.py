@@ -38,7 +38,7 @@ COMMANDS = (
     Entry("run", "serve", "osml-serving", "Run the decision server.", "serve"),
     Entry("run", "tokens", "osml-serving", "Create, list and revoke tokens of the server.", "tokens"),
     Entry("run", "demo", "osml.lab.commands.demo:demo", "The main job on a simulated node.", "demo", "lab"),
-    Entry("run", "live", "osml.lab.commands.live:live", "The main job on real services here.", "live", "lab"),
+    Entry("run", "live", "osml.lab.commands.live:app", "The main job on real services here.", "live", "lab"),
     Entry(
         "run", "dispatch", "osml.dispatch.haproxy.command:run_command", "Dispatch requests of a running HAProxy.", "",
         "dispatch",
@@ -63,6 +63,9 @@ COMMANDS = (
         "Check a server against the contract of the wire format.", "",
     ),
     Entry("lab", "ombm", "osml.lab.commands.ombm:app", "Bandwidth profiles and their use.", "ombm", "lab"),
+    Entry(
+        "lab", "live", "osml.lab.commands.live_lab:app", "Real services here, measured against predicted.", "", "lab",
+    ),
     Entry(
         "lab", "dispatch", "osml.lab.commands.dispatch:app", "Request dispatch as a Markov decision process.",
         "dispatch", "lab",

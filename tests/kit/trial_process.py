@@ -26,7 +26,7 @@ def skip_where_no_trial_can_run() -> None:
     """Skip, with the reason."""
     try:
         machine.require_root()
-        machine.require_programs()
+        machine.require_trial_programs()
         find_agent(None)
         find_generator(None)
     except Failure as reason:

@@ -12,8 +12,9 @@ import pytest
 from osml.base import agent_binary
 from osml.base.failure import InputError, MachineError
 from osml.lab.trials.live import generator, machine
+from osml.lab.trials.live.jobs.stress import stress_command
 from osml.lab.trials.live.run import run_live
-from osml.lab.trials.live.services import KINDS, stress_command
+from osml.lab.trials.live.services import service_named
 from osml.lab.trials.live.settings import LiveSettings
 from osml.lab.trials.live.work_rate import WorkRateWriter, rate_over
 
@@ -52,7 +53,7 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch: pytest.Monk
     with pytest.raises(
         MachineError, match="nginx, stress-ng not found: install with `apt-get install nginx-light stress-ng`"
     ):
-        machine.require_programs()
+        machine.require_trial_programs()
 
 
 def test_second_trial_on_the_machine_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -86,10 +87,10 @@ def test_work_rate_is_cpu_seconds_a_second(tmp_path: Path) -> None:
 
 
 def test_services_listen_on_loopback_only(tmp_path: Path) -> None:
-    for name, kind in KINDS.items():
+    for name in ("redis", "nginx", "memcached"):
         directory = tmp_path / name
         directory.mkdir()
-        command = " ".join(kind.start(directory, 12345))
+        command = " ".join(service_named(name).command(directory, 12345))
         if name == "nginx":
             command += (directory / "nginx.conf").read_text()
         assert "127.0.0.1" in command

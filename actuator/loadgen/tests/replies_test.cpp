@@ -123,7 +123,7 @@ TEST(Replies, EndlessLineIsBroken) {
 }
 
 TEST(Replies, EndlessHeadersAreBroken) {
-  const auto reader = make_http_workload("h")->make_reader();
+  const auto reader = make_workload(Protocol::Http, "h")->make_reader();
   ASSERT_EQ(reader->feed("HTTP/1.1 200 OK\r\n"), Outcome::Incomplete);
   Outcome outcome = Outcome::Incomplete;
   for (int i = 0; i < 1000 && outcome == Outcome::Incomplete; ++i) outcome = reader->feed("X: y\r\n");
@@ -141,7 +141,7 @@ TEST(Replies, RandomBytesNeverPassForAReplyOfMemcached) {
 }
 
 TEST(Replies, FollowEachOtherOnOneConnection) {
-  const auto reader = make_http_workload("h")->make_reader();
+  const auto reader = make_workload(Protocol::Http, "h")->make_reader();
   for (int i = 0; i < 3; ++i) {
     reader->restart();
     EXPECT_EQ(reader->feed(http("200 OK", "Content-Length: 1\r\n", "x")), Outcome::Complete);

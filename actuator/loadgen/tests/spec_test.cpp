@@ -28,7 +28,7 @@ TEST(ServiceSpec, SaysInOneSentenceWhatIsWrong) {
       {"", "name, protocol and address must all be given"},
       {"name=a,protocol=redis", "name, protocol and address must all be given"},
       {"name=a b,protocol=redis,address=127.0.0.1:1", "name 'a b': expected 1 to 63 letters"},
-      {"name=a,protocol=ftp,address=127.0.0.1:1", "protocol 'ftp': expected redis, memcached or http"},
+      {"name=a,protocol=ftp,address=127.0.0.1:1", "protocol 'ftp': expected redis, memcached, http or mysql"},
       {"name=a,protocol=http,address=localhost:80", "address 'localhost:80': expected a numeric IPv4"},
       {"name=a,protocol=http,address=127.0.0.1:70000", "address '127.0.0.1:70000': expected"},
       {"name=a,protocol=http,address=127.0.0.1", "address '127.0.0.1': expected"},
@@ -37,6 +37,9 @@ TEST(ServiceSpec, SaysInOneSentenceWhatIsWrong) {
       {"name=a,protocol=http,address=127.0.0.1:1,rate=1e9", "rate '1e9'"},
       {"name=a,protocol=http,address=127.0.0.1:1,connections=0", "connections '0': expected a whole number from 1"},
       {"name=a,protocol=http,address=127.0.0.1:1,speed=3", "unknown key 'speed': known are name, protocol"},
+      {"name=a,protocol=mysql,address=127.0.0.1:1", "protocol mysql needs requests=FILE"},
+      {"name=a,protocol=http,address=127.0.0.1:1,requests=/nowhere/x", "'/nowhere/x': the file cannot be read"},
+      {"name=a,protocol=redis,address=127.0.0.1:1,requests=/nowhere/x", "only http and mysql take a file"},
       {"redis", "'redis' is not of the form key=value"},
   };
   for (const auto& [text, message] : cases) {

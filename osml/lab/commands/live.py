@@ -11,14 +11,20 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from osml.lab.commands.live_lab import validate_command
 from osml.lab.trials.live.run import run_live
 from osml.lab.trials.live.settings import LiveSettings
 from osml.lab.trials.report import print_report
 
 DEFAULTS = LiveSettings(Path("out/live"))
 
+app = typer.Typer(invoke_without_command=True)
+app.command("validate")(validate_command)
 
+
+@app.callback()
 def live(
+    ctx: typer.Context,
     unmanaged_s: Annotated[int, typer.Option(help="Seconds without management.")] = DEFAULTS.unmanaged_s,
     managed_s: Annotated[int, typer.Option(help="Seconds under the policy.")] = DEFAULTS.managed_s,
     policy: Annotated[str, typer.Option(help="Policy of the managed phase: osml, arq, parties, ...")] = DEFAULTS.policy,
@@ -45,6 +51,8 @@ def live(
 
     Needs root. The command stops every process that it starts, also on Ctrl-C.
     """
+    if ctx.invoked_subcommand is not None:
+        return
     settings = LiveSettings(
         out=out,
         policy=policy,

@@ -19,7 +19,8 @@ from osml.lab.trials.live.agent_config import BE, agent_config
 from osml.lab.trials.live.cgroups import LiveGroups, find_hierarchies
 from osml.lab.trials.live.generator import Generator as LoadGenerator
 from osml.lab.trials.live.generator import find_generator
-from osml.lab.trials.live.services import KINDS, LOOPBACK, stress_command, try_fill
+from osml.lab.trials.live.jobs.stress import stress_command
+from osml.lab.trials.live.services import LOOPBACK, service_named, try_fill
 from osml.lab.trials.live.settings import LOADS, N_CPUS, LcLoad
 from osml.lab.trials.live.work_rate import WorkRateWriter, rate_over
 
@@ -42,7 +43,7 @@ def running(service: str, out: Path, seed: int) -> Generator[tuple[dict[str, Any
     Needs root. Raises MachineError where programs are missing or another trial runs. Everything ends with the block.
     """
     machine.require_root()
-    machine.require_programs()
+    machine.require_trial_programs()
     loads = loads_of(service)
     binary = find_generator(None)
     with ExitStack() as stack:
@@ -80,8 +81,8 @@ def running(service: str, out: Path, seed: int) -> Generator[tuple[dict[str, Any
 
 def _start(children: Children, groups: LiveGroups, load: LcLoad, telemetry: Path) -> str:
     """Start a service and fill it; the generator's specification of its load."""
-    kind, port = KINDS[load.name], free_port()
-    command = kind.start(machine.service_directory(load.name), port)
+    kind, port = service_named(load.name), free_port()
+    command = kind.command(machine.service_directory(load.name), port)
     child = children.start(load.name, enter.command(command, groups.create(load.name, threads=1), machine.USER))
     wait_until(lambda: try_fill(kind, port), load.name, [child])
     return (

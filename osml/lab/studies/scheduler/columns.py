@@ -43,11 +43,12 @@ IntArray = NDArray[np.int64]
 
 # -- tenants: weight; quota in ms a period (infinite: none), period; what is left of it; next refill; when returned
 # quota is handed out; sum over the CPUs of loads' averages, when it was taken, and sum of loads; mean think time; time
-# of the next arrival in a closed loop. From T_SPEED on: speed beside each tenant on the sibling -----------------------
+# of the next arrival in a closed loop; time lost at a wake-up, and the sleep from which on that is lost. From T_SPEED
+# on: speed beside each tenant on the sibling --------------------------------------------------------------------------
 (
     T_WEIGHT, T_QUOTA, T_PERIOD, T_POOL, T_REFILL, T_SLACK, T_SUM, T_SUM_AT, T_LOAD, T_THINK, T_NEXT,
-    T_SPEED,
-) = range(12)  # fmt: skip
+    T_WAKE, T_COOL, T_SPEED,
+) = range(14)  # fmt: skip
 
 # 1: service; 1: has groups; real-time priority (0: fair); 1: SCHED_IDLE; 1: round robin; first thread, threads; first
 # request, end of its requests, next to be taken, next to arrive; clients that think, -1: open; 1: a request belongs to

@@ -135,8 +135,11 @@ class Service(Tenant):
     Requests arrive at `rate` a second with a squared coefficient of variation `burstiness` (from 1: Poisson) of the
     intervals; from each time of `steps` (seconds, rate) on at another rate. With `clients` the loop is closed: each
     thinks for `think_ms` (mean, exponential) between its requests. Work is lognormal: mean `work_ms` at full speed,
-    squared coefficient of variation `cv2`. `bound`: a request belongs to the thread that it wakes (connections),
-    else who runs first takes it. `lifo`: the thread that fell asleep last is woken, else who slept longest.
+    squared coefficient of variation `cv2`; with `shape` (quantiles of work at even levels, mean 1) it is drawn from
+    these instead. A thread that wakes up loses `wake_cost_ms` of CPU time to cold caches where it slept longer than
+    `cool_ms`. `bound`: a request belongs to the thread that it wakes
+    (connections), else who runs first takes it. `lifo`: the thread that fell asleep last is woken, else who slept
+    longest.
     """
 
     rate: float = 0.0
@@ -148,9 +151,16 @@ class Service(Tenant):
     think_ms: float = 0.0
     bound: bool = False
     lifo: bool = False
+    shape: tuple[float, ...] = ()
+    wake_cost_ms: float = 0.0
+    cool_ms: float = 1.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if self.shape and (len(self.shape) < 2 or min(self.shape) <= 0.0):
+            raise ValueError("shape has at least two quantiles, all above 0")
+        if self.wake_cost_ms < 0.0 or not self.cool_ms > 0.0:
+            raise ValueError("wake_cost_ms is at least 0, cool_ms above 0")
         if not self.work_ms > 0.0 or self.cv2 < 0.0 or self.burstiness < 1.0:
             raise ValueError("work_ms is above 0, cv2 at least 0, burstiness at least 1")
         if (self.clients > 0) == (self.rate > 0.0):

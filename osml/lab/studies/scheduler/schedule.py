@@ -7,6 +7,8 @@ from osml.lab.studies.scheduler.columns import (
     A_COMPLETED,
     A_MOVES,
     A_WAKES,
+    E_DEBT,
+    E_LAST,
     E_LEFT,
     E_PARITY,
     I_ASLEEP,
@@ -32,8 +34,10 @@ from osml.lab.studies.scheduler.columns import (
     N_NEXT,
     N_THREAD,
     Q_MEAN_IDLE,
+    T_COOL,
     T_NEXT,
     T_THINK,
+    T_WAKE,
     FloatArray,
     Node,
 )
@@ -165,6 +169,9 @@ def after_enqueue(node: Node, requests: FloatArray, h: int, c: int, now: float) 
 def wake(node: Node, requests: FloatArray, h: int, now: float) -> None:
     """Wake a sleeping thread (try_to_wake_up)."""
     before, c = node.link[h, L_CPU], place_to_wake(node, h)
+    row = node.tenant[node.link[h, L_TENANT]]
+    if row[T_WAKE] > 0.0 and now - node.entity[h, E_LAST] > row[T_COOL]:
+        node.entity[h, E_DEBT] += row[T_WAKE]
     node.sums[node.link[h, L_TENANT], A_WAKES] += 1.0
     account(node, c, now)
     if c != before:

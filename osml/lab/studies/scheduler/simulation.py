@@ -112,7 +112,10 @@ def _requests(rng: np.random.Generator, service: Service, seconds: float) -> Flo
         arrivals = _arrivals(rng, service, seconds)
         n = len(arrivals)
     sigma = math.sqrt(math.log1p(service.cv2))
-    work = service.work_ms * np.exp(sigma * rng.standard_normal(n) - 0.5 * sigma * sigma)
+    if service.shape:
+        work = service.work_ms * np.interp(rng.random(n), np.linspace(0.0, 1.0, len(service.shape)), service.shape)
+    else:
+        work = service.work_ms * np.exp(sigma * rng.standard_normal(n) - 0.5 * sigma * sigma)
     draws = rng.standard_exponential(n) if service.clients > 0 else np.full(n, np.nan)
     return np.stack([arrivals, work, draws], axis=1)
 
@@ -142,7 +145,7 @@ def _describe(node: c.Node, machine: Machine, t: int, tenant: Job | Service, fir
         node.asleep[t, k] = first + k
     if isinstance(tenant, Service):
         info[c.I_BOUND], info[c.I_LIFO], info[c.I_ASLEEP] = tenant.bound, tenant.lifo, tenant.threads
-        row[c.T_THINK] = tenant.think_ms
+        row[c.T_THINK], row[c.T_WAKE], row[c.T_COOL] = tenant.think_ms, tenant.wake_cost_ms, tenant.cool_ms
 
 
 def _node(

@@ -75,8 +75,9 @@ def find_hierarchies(mounts: str) -> Hierarchies:
 class LiveGroups:
     """The groups of one trial. `remove()` also clears what a killed trial left behind."""
 
-    def __init__(self, hierarchies: Hierarchies, cpus: str | None = None) -> None:
+    def __init__(self, hierarchies: Hierarchies, cpus: str | None = None, precedence: int = 1) -> None:
         self.hierarchies = hierarchies
+        self._precedence = precedence  # how many times the weight of its threads the whole has
         self._cpus = cpus  # kernel list that the services are confined to; None = all
         self._threads: dict[str, int] = {}
 
@@ -84,7 +85,7 @@ class LiveGroups:
         """Group of one service in every hierarchy; `threads` is how many of its threads want to run at once."""
         self._threads[name] = threads
         for root in self.hierarchies.roots:
-            self._make(root, root / ROOT_NAME, sum(self._threads.values()))
+            self._make(root, root / ROOT_NAME, self._precedence * sum(self._threads.values()))
             if self._cpus is not None and (root / ROOT_NAME / "cpuset.cpus").exists():
                 (root / ROOT_NAME / "cpuset.cpus").write_text(self._cpus)
             self._make(root / ROOT_NAME, root / ROOT_NAME / name, threads)
@@ -122,6 +123,48 @@ class LiveGroups:
             text = (self.hierarchies.v2 / ROOT_NAME / name / "cpu.stat").read_text()
             return int(text.split()[1]) / 1e6  # usage_usec is the first line
         return int((self.hierarchies.v1["cpuacct"] / ROOT_NAME / name / "cpuacct.usage").read_text()) / 1e9
+
+    def set_weight(self, name: str, weight: float) -> None:
+        """Weight of a group, relative to that of one thread."""
+        v2 = self.hierarchies.v2
+        if v2 is not None:
+            (v2 / ROOT_NAME / name / "cpu.weight").write_text(str(max(1, round(V2_WEIGHT * weight))))
+        else:
+            (self._cpu(name) / "cpu.shares").write_text(str(max(2, round(V1_WEIGHT * weight))))
+
+    def set_quota(self, name: str, cpus: float | None, period_ms: float) -> None:
+        """CPU time that a group may use, in CPUs a period; None is no limit."""
+        period_us = round(1000 * period_ms)
+        if self.hierarchies.v2 is not None:
+            quota = "max" if cpus is None else str(round(cpus * period_us))
+            (self._cpu(name) / "cpu.max").write_text(f"{quota} {period_us}")
+            return
+        (self._cpu(name) / "cpu.cfs_quota_us").write_text("-1")  # first: not every pair of old and new is legal
+        (self._cpu(name) / "cpu.cfs_period_us").write_text(str(period_us))
+        if cpus is not None:
+            (self._cpu(name) / "cpu.cfs_quota_us").write_text(str(round(cpus * period_us)))
+
+    def set_idle(self, name: str, idle: bool) -> None:
+        """Whether all tasks of a group are SCHED_IDLE to others. MachineError where the kernel lacks cpu.idle."""
+        file = self._cpu(name) / "cpu.idle"
+        if not file.exists():
+            raise MachineError("this kernel has no cpu.idle in its cgroups: it needs Linux 5.15 or later")
+        file.write_text("1" if idle else "0")
+
+    def set_cpus(self, name: str, cpus: str) -> None:
+        """The CPUs that a group may use, as a kernel list."""
+        root = self.hierarchies.v2 or self.hierarchies.v1["cpuset"]
+        (root / ROOT_NAME / name / "cpuset.cpus").write_text(cpus)
+
+    def throttled_periods(self, name: str) -> int:
+        """Periods in which the group ran out of its quota, so far."""
+        for line in (self._cpu(name) / "cpu.stat").read_text().splitlines():
+            if line.startswith("nr_throttled "):
+                return int(line.split()[1])
+        return 0
+
+    def _cpu(self, name: str) -> Path:
+        return (self.hierarchies.v2 or self.hierarchies.v1["cpu"]) / ROOT_NAME / name
 
     def _make(self, parent: Path, directory: Path, threads: int) -> None:
         v2 = self.hierarchies.v2 is not None

@@ -3,36 +3,59 @@
 from __future__ import annotations
 
 import fcntl
+import importlib.util
 import os
 import shutil
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from osml.base.failure import MachineError
-from osml.lab.trials.live.services import KINDS
+from osml.lab.trials.live.jobs import Job, job_named
+from osml.lab.trials.live.services import USER, Service, service_named
+from osml.lab.trials.live.settings import LOADS
 
 WORK = Path("/run/osml-live")  # sockets, pages, state; fixed, so that a killed trial's is found
 LOCK = Path("/run/osml-live.lock")
-USER = "nobody"  # whom the services run as
 
 
-def require_root() -> None:
+def require_root(command: str = "osml run live") -> None:
     """Raise MachineError for anybody else."""
     if os.geteuid() != 0:
-        raise MachineError("osml run live needs root, for cgroups and for the priority of the load generator: use sudo")
+        raise MachineError(f"{command} needs root, for cgroups and for the priority of the load generator: use sudo")
 
 
-def require_programs() -> None:
-    """Raise MachineError that names every missing program and Debian's package for it."""
-    wanted = {kind.program: kind.package for kind in KINDS.values()} | {"stress-ng": "stress-ng"}
-    # nginx is in /usr/sbin, which is not in everybody's PATH.
-    os.environ["PATH"] = os.environ.get("PATH", os.defpath) + ":/usr/sbin:/sbin"
-    missing = {program: package for program, package in wanted.items() if shutil.which(program) is None}
+def require_trial_programs() -> None:
+    """What `osml run live` starts. Raises MachineError as require_programs does."""
+    require_programs([*(service_named(load.name) for load in LOADS), job_named("stress")])
+
+
+def require_programs(wanted: Sequence[Service | Job]) -> None:
+    """Raise MachineError that names every missing program with Debian's package, or else every missing module."""
+    missing = dict(found for each in wanted if (found := missing_program(each)) is not None)
     if missing:
         raise MachineError(
             f"{', '.join(missing)} not found: install with `apt-get install {' '.join(sorted(missing.values()))}`"
         )
+    modules = sorted({module for each in wanted for module in missing_modules(each)})
+    if modules:
+        raise MachineError(
+            f"Python modules {', '.join(modules)} not found: install with `pip install 'osml[real-services]'`"
+        )
+
+
+def missing_program(wanted: Service | Job) -> tuple[str, str] | None:
+    """Program and Debian's package where the program is not here."""
+    # nginx is in /usr/sbin, which is not in everybody's PATH.
+    path = os.environ.get("PATH", os.defpath)
+    if "/usr/sbin" not in path.split(":"):
+        os.environ["PATH"] = path + ":/usr/sbin:/sbin"
+    return None if shutil.which(wanted.program) is not None else (wanted.program, wanted.package)
+
+
+def missing_modules(wanted: Service | Job) -> list[str]:
+    """Python modules that it needs and that are not installed."""
+    return [module for module in wanted.modules if importlib.util.find_spec(module) is None]
 
 
 @contextmanager

@@ -21,9 +21,10 @@ from osml.lab.trials.live import enter, machine, work_rate
 from osml.lab.trials.live.agent_config import BE, agent_config
 from osml.lab.trials.live.cgroups import LiveGroups, find_hierarchies
 from osml.lab.trials.live.generator import Generator, find_generator
+from osml.lab.trials.live.jobs.stress import stress_command
 from osml.lab.trials.live.phases import LivePhase, Running, run_phase
 from osml.lab.trials.live.report import summarise
-from osml.lab.trials.live.services import KINDS, LOOPBACK, stress_command, try_fill
+from osml.lab.trials.live.services import LOOPBACK, service_named, try_fill
 from osml.lab.trials.live.settings import MEMORY_WORKERS, N_CPUS, WORKERS_PER_CPU, LiveSettings
 from osml.lab.trials.live.traces import write_traces
 from osml.lab.trials.timeline import Phase, draw
@@ -40,7 +41,7 @@ def run_live(settings: LiveSettings) -> dict[str, Any]:
     """
     settings.check()
     machine.require_root()
-    machine.require_programs()
+    machine.require_trial_programs()
     settings = replace(
         settings,
         agent=find_agent(settings.agent),
@@ -129,10 +130,10 @@ class LiveTrial:
         self._stress_groups = self._groups.create(BE, threads=self._workers() + MEMORY_WORKERS)
         ports: dict[str, int] = {}
         for load in self._settings.loads:
-            kind = KINDS[load.name]
+            kind = service_named(load.name)
             directory = machine.service_directory(load.name)
             ports[load.name] = port = free_port()
-            command = kind.start(directory, port)
+            command = kind.command(directory, port)
             groups = self._groups.create(load.name, threads=1)
             child = self._children.start(load.name, enter.command(command, groups, machine.USER))
             wait_until(lambda kind=kind, port=port: try_fill(kind, port), load.name, [child])
@@ -141,7 +142,7 @@ class LiveTrial:
 
     def _start_generator(self, ports: dict[str, int]) -> Generator:
         specs = [
-            f"name={load.name},protocol={KINDS[load.name].protocol},address={LOOPBACK}:{ports[load.name]},rate=0,"
+            f"name={load.name},protocol={service_named(load.name).protocol},address={LOOPBACK}:{ports[load.name]},rate=0,"
             f"connections={load.connections},output={self._telemetry}/{load.name}.jsonl"
             for load in self._settings.loads
         ]

@@ -1,0 +1,107 @@
+"""One cell: conditions under which a service is measured; what was measured; what was predicted. The files' format."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+Scheduling = Literal["normal", "idle"]
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """Conditions. `load` is a share of what the service could do under the other conditions at most; above 1 the
+    throughput at saturation is what counts. `quota` is in CPUs a period, None is no limit.
+
+    `company` is `none`, the name of a job, or `service:NAME`; `weight` that of its group, where the service has 1;
+    `scheduling` that of the company. `repeat` tells measurements of the same conditions apart.
+    """
+
+    service: str
+    cpus: int
+    quota: float | None
+    load: float
+    company: str = "none"
+    weight: float = 1.0
+    scheduling: Scheduling = "normal"
+    repeat: int = 0
+
+    @property
+    def key(self) -> str:
+        """The conditions as one word, to find the cell again in files."""
+        quota = "-" if self.quota is None else f"{self.quota:g}"
+        parts = (self.service, self.cpus, quota, f"{self.load:g}", self.company, f"{self.weight:g}", self.scheduling)
+        return "/".join(str(part) for part in (*parts, self.repeat))
+
+    @property
+    def saturated(self) -> bool:
+        """More is offered than can be done: latency means nothing, throughput does."""
+        return self.load > 1.0
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """What a cell showed over `seconds`. Latencies in ms from the due time of a request; rates a second.
+
+    `low` and `high` are the 90 % interval of p99 from order statistics, as if requests were independent. `cpu` is the
+    service's CPU time, `company_cpu` that of the company, `foreign` that of all other programs and `steal` that of the
+    hypervisor, all in CPUs. `noisy` says why a cell is not scored, or is empty.
+    """
+
+    seconds: float
+    rate: float
+    p50_ms: float | None
+    p95_ms: float | None
+    p99_ms: float | None
+    mean_ms: float | None
+    low: float | None
+    high: float | None
+    throughput: float
+    samples: int
+    errors: int
+    cpu: float
+    company_cpu: float
+    company_throughput: float
+    generator_cpu: float
+    lateness_p50_ms: float | None
+    lateness_p99_ms: float | None
+    steal: float
+    foreign: float
+    waited_s: float
+    throttled_share: float
+    noisy: str
+    histogram: list[tuple[float, int]] = []
+
+
+class Range(msgspec.Struct, frozen=True):
+    """A prediction and its 90 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Predicted(msgspec.Struct, frozen=True):
+    """What the simulation says of a cell, and the simplest things that might do as well.
+
+    `nearest_ms` are p50, p95 and p99 of the calibration cell of the same service whose conditions are nearest, `mm1_ms`
+    those of an M/M/1 queue with the service's CPU time a request and its share of the CPUs. `at` is when it was said.
+    """
+
+    p50_ms: Range
+    p95_ms: Range
+    p99_ms: Range
+    throughput: Range
+    cpu: Range
+    nearest_ms: tuple[float, float, float]
+    mm1_ms: tuple[float, float, float]
+    at: float
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A cell in the file of a run. `measured_at` is when its measurement began."""
+
+    cell: Cell
+    calibrated: bool
+    measured_at: float
+    measured: Measured
+    predicted: Predicted | None = None

@@ -1,0 +1,79 @@
+"""A service's own curve, p99 over load, and its knee: the target that the papers' way of choosing gives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.base.failure import Failure, InputError
+from osml.lab.trials.live.services import Service
+from osml.lab.validation import design
+from osml.lab.validation.calibrate import work_of
+from osml.lab.validation.cells import Cell, Measured, Row
+from osml.lab.validation.run import PROBE_RATE, PROBE_S
+from osml.lab.validation.stage import Load, Quiet, Stage
+
+STEPS = (0.05, 0.15, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.95)
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One step of the curve: requests offered and answered a second, latencies in ms."""
+
+    rate: float
+    measured: Measured
+
+
+def knee(rates: Sequence[float], latencies: Sequence[float]) -> int:
+    """Index of the knee: the point farthest below the chord from the first to the last point, both axes from 0 to 1.
+
+    That is Kneedle without smoothing (Satopaa et al., 2011). Raises InputError for fewer than three points.
+    """
+    if len(rates) != len(latencies) or len(rates) < 3:
+        raise InputError(f"a knee needs at least three points, got {len(rates)} rates and {len(latencies)} latencies")
+    wide, high = rates[-1] - rates[0], max(latencies) - latencies[0]
+    if wide <= 0.0 or high <= 0.0:
+        return len(rates) - 1  # a flat curve has no knee: all of it is before one
+    below = [
+        (rate - rates[0]) / wide - (latency - latencies[0]) / high
+        for rate, latency in zip(rates, latencies, strict=True)
+    ]
+    return max(range(len(below)), key=below.__getitem__)
+
+
+def curve(service: Service, out: Path, seed: int, seconds: float, quiet: Quiet, say: Callable[[str], None]) -> Any:
+    """Measure the service alone at rising loads; its document. Needs root.
+
+    Keys: `points: [{rate, measured}]`, `knee_rate`, `target_ms` (p99 at the knee), `ideal_ms` (p99 at the least load).
+    Raises Failure where the service answers nothing, MachineError where the machine lacks something.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    points: list[Point] = []
+    with Stage([service], out, seed, quiet) as stage:
+        probe = stage.measure(Cell(service.name, 2, None, 0.1), Load(PROBE_RATE), PROBE_S)
+        if probe.throughput <= 0.0:
+            raise Failure(f"service '{service.name}' answered none of {PROBE_RATE * PROBE_S:g} requests")
+        work = 1000.0 * probe.cpu / probe.throughput
+        for load in STEPS:
+            cell = Cell(service.name, 2, None, load)
+            rate = design.rate_of(cell, service.threads, work)
+            if rate > design.MOST_RATE * 2.5:
+                say(f"{service.name}: {rate:.0f}/s and more would measure the generator: the curve ends here")
+                break
+            measured = stage.measure(cell, Load(rate), design.seconds_of(rate, seconds, 3.0 * seconds))
+            work = work_of(Row(cell, True, 0.0, measured))  # less a request as the load rises
+            points.append(Point(rate, msgspec.structs.replace(measured, histogram=[])))
+            say(f"{service.name}: {rate:.0f}/s, p99 {measured.p99_ms or 0.0:.2f} ms")
+    latencies = [point.measured.p99_ms or 0.0 for point in points]
+    at = knee([point.rate for point in points], latencies)
+    return {
+        "service": service.name,
+        "cpus": 2,
+        "seed": seed,
+        "points": msgspec.to_builtins(points),
+        "knee_rate": points[at].rate,
+        "target_ms": latencies[at],
+        "ideal_ms": latencies[0],
+    }

@@ -1,0 +1,127 @@
+"""Which cells there are: a few that calibrate, and a seeded draw of all others, which are predicted first.
+
+Calibration cells have two parts. From the *fit* cells the profile of a service is read. The *margin* cells are
+predicted from that profile, and how far off they are sets the width of the promised intervals (conformal prediction).
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Sequence
+
+from osml.lab.trials.live.services import Service
+from osml.lab.validation.cells import Cell, Scheduling
+
+MOST_RATE = 8000.0
+"""Requests a second: beyond it the load generator would need as much of its CPU as the service of its own."""
+
+SATURATION = 1.6
+LOADS = (0.3, 0.5, 0.7, 0.85)
+COMPANIES: tuple[tuple[str, float, Scheduling], ...] = (
+    ("none", 1.0, "normal"),
+    ("stress", 1.0, "normal"),
+    ("stress", 0.25, "normal"),
+    ("stress", 1.0, "idle"),
+    ("triad", 0.25, "normal"),
+    ("triad", 1.0, "idle"),
+    ("service", 1.0, "normal"),
+)
+COMPANY_LOAD = 0.25
+"""CPUs that another service needs for its own requests while it keeps company."""
+
+IDLE_WEIGHT = 3.0 / 1024.0
+
+
+def quotas_of(service: Service, work_ms: float) -> tuple[float, float]:
+    """A tight and a wide quota in CPUs: light services get little, so that they can be loaded at all."""
+    wide = min(MOST_RATE * work_ms / 1000.0 / SATURATION, 0.6 if service.threads == 1 else 1.2)
+    wide = max(0.1, round(wide, 1))
+    return (max(0.1, round(0.5 * wide, 1)), wide)
+
+
+def capacity(cell: Cell, threads: int) -> float:
+    """CPUs that the service can use at most: its quota, its threads, and its share beside the company's weight."""
+    used = min(cell.cpus, threads)
+    share = 1.0
+    if cell.company != "none" and not cell.company.startswith("service:"):
+        company = IDLE_WEIGHT if cell.scheduling == "idle" else cell.weight
+        # A group's weight is divided among the CPUs that it runs on; the job runs on all of the cell's.
+        share = (1.0 / used) / (1.0 / used + company / cell.cpus)
+    elif cell.company.startswith("service:") and cell.cpus == 1:
+        share = 1.0 - COMPANY_LOAD
+    return min(used * share, cell.quota if cell.quota is not None else used * share)
+
+
+def rate_of(cell: Cell, threads: int, work_ms: float) -> float:
+    """Requests a second that are `load` of what the service can do in this cell."""
+    return cell.load * capacity(cell, threads) / work_ms * 1000.0
+
+
+def warm_cell(service: str) -> Cell:
+    """The cell that everything begins with. Its CPU time a request sets quotas and the rates of the fit cells."""
+    return Cell(service, 1, None, 0.8)
+
+
+def fit_cells(service: Service, work_ms: float) -> list[Cell]:
+    """The cells that the profile is read from. The first one gives the distribution of work, the last the work at
+    saturation, where a service never sleeps and so spends less a request.
+    """
+    name, (_, wide) = service.name, quotas_of(service, work_ms)
+    return [
+        Cell(name, 2, None, 0.15),
+        Cell(name, 1, None, 0.6),
+        Cell(name, 2, None, 0.4, "stress", 1.0, "idle"),
+        Cell(name, 2, None, 0.4, "triad", 1.0, "idle"),
+        Cell(name, 1, wide, SATURATION),
+    ]
+
+
+def margin_cells(service: Service, work_ms: float) -> list[Cell]:
+    """The cells that set the width of intervals."""
+    name, (tight, wide) = service.name, quotas_of(service, work_ms)
+    return [
+        Cell(name, 1, wide, 0.6),
+        Cell(name, 1, None, 0.5, "stress", 1.0, "normal"),
+        Cell(name, 2, tight, 0.4, "stress", 1.0, "idle"),
+        Cell(name, 1, tight, SATURATION),
+    ]
+
+
+def held_out_cells(
+    services: Sequence[Service],
+    work_ms: dict[str, float],
+    busy_ms: dict[str, float],
+    per_service: int,
+    saturated: int,
+    seed: int,
+) -> list[Cell]:
+    """Cells that no calibration has, drawn for each service and shuffled over all; the same arguments give the same.
+
+    `work_ms` is the work of the warm cell, which sets the quotas; `busy_ms` that at saturation, which sets the rates.
+    """
+    draw = random.Random(seed)  # noqa: S311 - nothing secret
+    chosen: list[Cell] = []
+    for service in services:
+        work = work_ms[service.name]
+        others = [each.name for each in services if each.name != service.name]
+        known = {warm_cell(service.name), *fit_cells(service, work), *margin_cells(service, work)}
+        for loads, wanted in ((LOADS, per_service), ((SATURATION,), saturated)):
+            cells: list[Cell] = []
+            for cpus, quota, load, (company, weight, scheduling) in itertools.product(
+                (1, 2), (None, *sorted(set(quotas_of(service, work)))), loads, COMPANIES
+            ):
+                if company == "service" and not others:
+                    continue
+                beside = f"service:{draw.choice(others)}" if company == "service" else company
+                cell = Cell(service.name, cpus, quota, load, beside, weight, scheduling)
+                if cell not in known and rate_of(cell, service.threads, busy_ms[service.name]) <= MOST_RATE:
+                    cells.append(cell)
+            chosen += draw.sample(cells, min(wanted, len(cells)))
+    draw.shuffle(chosen)
+    return chosen
+
+
+def seconds_of(rate: float, least: float, most: float, requests: float = 500.0) -> float:
+    """How long to measure: long enough for so many requests, within bounds."""
+    return min(max(requests / max(rate, 1e-9), least), most)

@@ -1,0 +1,127 @@
+"""Predictions of cells with intervals, and the simplest predictors beside them."""
+
+from __future__ import annotations
+
+import math
+import time
+import zlib
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from osml.lab.validation.cells import Cell, Predicted, Range, Row
+from osml.lab.validation.profiles import Profile
+from osml.lab.validation.simulate import simulate_cell
+
+DRAWS = 12
+CONFIDENCE = 0.9
+LEAST_WIDTH = 0.03
+"""Half an interval is at least this share: no measurement is repeated more exactly."""
+
+NEVER_MS = 1e9
+"""Stands for an infinite time, which JSON has no number for."""
+
+KINDS = ("p50_ms", "p95_ms", "p99_ms", "throughput", "cpu")
+
+
+@dataclass(frozen=True)
+class Margins:
+    """By how much intervals are widened, by kind of figure: a factor for the logarithm of their ends."""
+
+    factors: tuple[float, float, float, float, float] = (1.0, 1.0, 1.0, 1.0, 1.0)
+
+
+def predict(
+    cell: Cell,
+    rate: float,
+    profile: Profile,
+    fits: list[Row],
+    seconds: float,
+    seed: int,
+    other: tuple[Profile, float] | None = None,
+    margins: Margins | None = None,
+) -> Predicted:
+    """Simulate the measurement some times, each with other draws of what calibration leaves open, and other requests.
+
+    `fits` are the measured cells that the simple predictors may use. The same seed gives the same but for `at`.
+    """
+    own = zlib.crc32(cell.key.encode())  # a cell's draws do not depend on which others there are
+    rng = np.random.default_rng([seed, own])
+    figures = np.empty((DRAWS, len(KINDS)))
+    seeds: list[int] = rng.integers(2**31 - 2, size=DRAWS).tolist()
+    for draw, own_seed in enumerate(seeds):
+        scale = [math.exp(error * rng.standard_normal()) for error in (profile.work_error, profile.base_error)]
+        seen = simulate_cell(cell, rate, profile, seconds, own_seed, other, (scale[0], scale[1]))
+        figures[draw] = (*seen.quantiles(), seen.throughput, seen.cpu)
+    ranges = [_range(figures[:, column], factor) for column, factor in enumerate((margins or Margins()).factors)]
+    return Predicted(*ranges, nearest_ms=nearest(cell, fits), mm1_ms=ideal_over_idle(cell, fits[0]), at=time.time())
+
+
+def _range(values: NDArray[np.float64], factor: float) -> Range:
+    tail = 50.0 * (1.0 - CONFIDENCE)
+    low, middle, high = (float(value) for value in np.percentile(values, (tail, 50.0, 100.0 - tail)))
+    if not (math.isfinite(high) and middle > 0.0):
+        return Range(*(min(value, NEVER_MS) for value in (middle, low, high)))
+    down = max(math.log(middle / max(low, 1e-9)), LEAST_WIDTH) * factor
+    up = max(math.log(high / middle), LEAST_WIDTH) * factor
+    return Range(middle, middle * math.exp(-down), middle * math.exp(up))
+
+
+def distance(one: Cell, other: Cell) -> float:
+    """How different two cells' conditions are: other company or quota counts more than any difference of load."""
+    return (
+        abs(one.load - other.load)
+        + 1.0 * (one.company.split(":")[0] != other.company.split(":")[0])
+        + 1.0 * (one.quota != other.quota)
+        + 0.5 * (one.cpus != other.cpus)
+        + 0.5 * ((one.scheduling, one.weight) != (other.scheduling, other.weight))
+    )
+
+
+def nearest(cell: Cell, known: list[Row]) -> tuple[float, float, float]:
+    """The latencies of the nearest measured cell (the simplest predictor)."""
+    latencies = [row for row in known if not row.cell.saturated]
+    row = min(latencies, key=lambda each: distance(cell, each.cell))
+    return _latencies(row)
+
+
+def ideal_over_idle(cell: Cell, ideal: Row) -> tuple[float, float, float]:
+    """Latency at low load over the idle share, as of a queue M/M/1; NEVER_MS at saturation."""
+    idle = max(1.0 - cell.load, 0.0)
+    first, second, third = _latencies(ideal)
+    return (first / idle, second / idle, third / idle) if idle > 0.0 else (NEVER_MS, NEVER_MS, NEVER_MS)
+
+
+def _latencies(row: Row) -> tuple[float, float, float]:
+    seen = row.measured
+    return (seen.p50_ms or math.nan, seen.p95_ms or math.nan, seen.p99_ms or math.nan)
+
+
+def margins_of(rows: list[Row]) -> Margins:
+    """Widths with which the intervals of these rows would have held what was measured, at the promised confidence.
+
+    Split conformal prediction: the score of a row is how many half-widths its measurement is away from the prediction;
+    the factor is the quantile of the scores at the rank ceil((n + 1) * 0.9).
+    """
+    factors: list[float] = []
+    for kind in KINDS:
+        scores: list[float] = []
+        for row in rows:
+            if row.predicted is None or row.measured.noisy or (row.cell.saturated and kind != "throughput"):
+                continue
+            if kind == "throughput" and not row.cell.saturated:
+                continue
+            said: Range = getattr(row.predicted, kind)
+            seen = getattr(row.measured, kind)
+            if seen is not None and seen > 0.0 and math.isfinite(said.high):
+                scores.append(score(said, seen))
+        rank = math.ceil((len(scores) + 1) * CONFIDENCE)
+        factors.append(1.0 if not scores else max(sorted(scores)[min(rank, len(scores)) - 1], 0.5))
+    return Margins((factors[0], factors[1], factors[2], factors[3], factors[4]))
+
+
+def score(said: Range, seen: float) -> float:
+    """Half-widths between prediction and measurement, on a logarithmic scale."""
+    width = math.log(said.high / said.value) if seen >= said.value else math.log(said.value / said.low)
+    return abs(math.log(seen / said.value)) / max(width, 1e-9)

@@ -1,0 +1,197 @@
+"""A validation from start to end: calibrate, predict, measure; goes on where it was stopped."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from osml.base.failure import Failure, InputError
+from osml.lab.trials.live.services import Service, service_named, services
+from osml.lab.validation import design
+from osml.lab.validation.calibrate import profile_of, work_of
+from osml.lab.validation.cells import Cell, Row
+from osml.lab.validation.predict import Margins, margins_of, predict
+from osml.lab.validation.profiles import Profile
+from osml.lab.validation.score import document
+from osml.lab.validation.stage import Load, Quiet, Stage
+from osml.lab.validation.store import Settings, Store
+
+PROBE_S = 1.5
+PROBE_RATE = 20.0
+RETRIES = 2
+"""A noisy calibration cell is measured so many times again."""
+
+LONGEST = 3.0
+"""A cell of a slow service lasts so many times longer, for the sake of its p99."""
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to run. Raises InputError, naming the option, for values without meaning."""
+
+    out: Path
+    names: tuple[str, ...] = ()
+    seed: int = 0
+    hours: float | None = None
+    per_service: int = 44
+    saturated: int = 6
+    seconds: float = 4.0
+    quiet: Quiet = field(default_factory=Quiet)
+
+    def services(self) -> list[Service]:
+        """The services of the run, all by default."""
+        for option, value, low, high in (
+            ("--hours", self.hours if self.hours is not None else 1.0, 1e-3, 1000.0),
+            ("--seconds", self.seconds, 0.5, 600.0),
+            ("--cells", float(self.per_service), 1.0, 10_000.0),
+        ):
+            if not low <= value <= high:
+                raise InputError(f"{option} is {value:g}, expected {low:g} to {high:g}")
+        if not 0 <= self.seed < 2**32:
+            raise InputError(f"--seed is {self.seed}, expected 0 to {2**32 - 1}")
+        return [service_named(name) for name in self.names] if self.names else list(services().values())
+
+
+class Validation:
+    """One run on one stage."""
+
+    def __init__(self, plan: Plan, chosen: list[Service], store: Store, stage: Stage, say: Say) -> None:
+        self._plan, self._services, self._store, self._stage, self._say = plan, chosen, store, stage, say
+        self._rows = {row.cell.key: row for row in store.rows()}
+        self._said = store.predictions()
+        self._until = None if plan.hours is None else time.monotonic() + 3600.0 * plan.hours
+        self._profiles: dict[str, Profile] = {}
+        self._fits: dict[str, list[Row]] = {}
+        self._margins: Margins | None = None
+
+    def run(self) -> None:
+        """All cells, or as many as the time allows."""
+        for service in self._services:
+            self._fit(service)
+        for service in self._services:
+            for cell in design.margin_cells(service, self._quota_work(service.name)):
+                self._cell(cell, calibrated=True)
+            self._learn_tight_quota(service)
+        self._margins = margins_of([row for row in self._rows.values() if row.calibrated])
+        works = {service.name: self._quota_work(service.name) for service in self._services}
+        busy = {service.name: self._work(service.name) for service in self._services}
+        cells = design.held_out_cells(
+            self._services, works, busy, self._plan.per_service, self._plan.saturated, self._plan.seed
+        )
+        repeats = [msgspec.structs.replace(cell, repeat=1) for cell in cells[:: max(len(cells) // 24, 1)]]
+        every = cells + repeats
+        for number, cell in enumerate(every, 1):
+            if self._until is not None and time.monotonic() > self._until:
+                self._say(f"the time is over: {number - 1} of {len(every)} cells")
+                return
+            if cell.key not in self._rows:
+                self._cell(cell, calibrated=False)
+                self._say(f"{number} of {len(every)}: {self._told(cell)}")
+
+    def _told(self, cell: Cell) -> str:
+        row = self._rows[cell.key]
+        said = row.predicted
+        if cell.saturated:
+            found = f"{row.measured.throughput:.0f}/s, predicted {said.throughput.value if said else 0:.0f}/s"
+        else:
+            found = f"p99 {row.measured.p99_ms or 0:.2f} ms, predicted {said.p99_ms.value if said else 0:.2f} ms"
+        return f"{cell.key}: {found}" + (f" (noisy: {row.measured.noisy})" if row.measured.noisy else "")
+
+    def _work(self, name: str) -> float:
+        return self._profiles[name].saturated_ms
+
+    def _learn_tight_quota(self, service: Service) -> None:
+        """What a request costs at saturation under the tight quota, once its margin cell is measured."""
+        cells = design.margin_cells(service, self._quota_work(service.name))
+        saturated = next(cell for cell in cells if cell.saturated)
+        if saturated.quota is not None:
+            tight = (saturated.quota, work_of(self._rows[saturated.key]))
+            self._profiles[service.name] = replace(self._profiles[service.name], tight=tight)
+
+    def _quota_work(self, name: str) -> float:
+        """Work of the warm cell: quotas are chosen by it, so that all cells of a service have the same two."""
+        return work_of(self._rows[design.warm_cell(name).key])
+
+    def _fit(self, service: Service) -> None:
+        """The service's fit cells, its rate guessed from a short look first, and the profile out of them."""
+        warm = design.warm_cell(service.name)
+        if warm.key not in self._rows:
+            probe = self._stage.measure(warm, Load(PROBE_RATE), PROBE_S)
+            if probe.throughput <= 0.0:
+                raise Failure(f"service '{service.name}' answered none of {PROBE_RATE * PROBE_S:g} requests")
+            self._measure_fit(warm, service, 1000.0 * probe.cpu / probe.throughput)
+        work = work_of(self._rows[warm.key])
+        rows: list[Row] = []
+        for cell in design.fit_cells(service, work):
+            if cell.key not in self._rows:
+                self._measure_fit(cell, service, work)
+            rows.append(self._rows[cell.key])
+        self._fits[service.name] = rows
+        self._profiles[service.name] = profile_of(service, self._rows[warm.key], rows)
+        self._say(f"{service.name}: {self._work(service.name):.3f} ms of CPU a request")
+
+    def _measure_fit(self, cell: Cell, service: Service, work_ms: float) -> None:
+        self._measure(cell, Load(self._rate(cell, service, work_ms)), calibrated=True)
+
+    @staticmethod
+    def _rate(cell: Cell, service: Service, work_ms: float) -> float:
+        return min(design.rate_of(cell, service.threads, work_ms), design.MOST_RATE)
+
+    def _cell(self, cell: Cell, calibrated: bool) -> None:
+        """Predict, keep the prediction, then measure."""
+        if cell.key in self._rows:
+            return
+        profile = self._profiles[cell.service]
+        service = service_named(cell.service)
+        rate = self._rate(cell, service, profile.saturated_ms)
+        other: tuple[Profile, float] | None = None
+        if cell.company.startswith("service:"):
+            beside = self._profiles[cell.company.removeprefix("service:")]
+            other = (beside, min(1000.0 * design.COMPANY_LOAD / beside.work_ms, design.MOST_RATE))
+        if cell.key not in self._said:
+            seconds = self._seconds(rate)
+            self._said[cell.key] = predict(
+                cell, rate, profile, self._fits[cell.service], seconds, self._plan.seed, other, self._margins
+            )
+            self._store.predict(cell.key, self._said[cell.key])
+        self._measure(cell, Load(rate, other[1] if other else 0.0), calibrated)
+
+    def _seconds(self, rate: float) -> float:
+        return design.seconds_of(rate, self._plan.seconds, LONGEST * self._plan.seconds)
+
+    def _measure(self, cell: Cell, load: Load, calibrated: bool) -> None:
+        began = time.time()
+        measured = self._stage.measure(cell, load, self._seconds(load.rate))
+        retries = RETRIES if calibrated and self._plan.quiet.patience_s > 0.0 else 0  # all predictions rest on these
+        for _ in range(retries):
+            if not measured.noisy:
+                break
+            measured = self._stage.measure(cell, load, self._seconds(load.rate))
+        if not (calibrated and self._fits.get(cell.service) is None):  # the shape of work is read from fit cells only
+            measured = msgspec.structs.replace(measured, histogram=[])
+        row = Row(cell, calibrated, began, measured, self._said.get(cell.key))
+        self._rows[cell.key] = row
+        self._store.measured(row)
+
+
+def validate(plan: Plan, say: Say) -> dict[str, Any]:
+    """Run, or go on with, a validation; its document. Needs root.
+
+    Raises InputError for bad options, MachineError where the machine lacks something, Failure when a program dies.
+    """
+    chosen = plan.services()
+    names = [service.name for service in chosen]
+    settings = Settings(plan.seed, names, plan.per_service, plan.saturated, plan.seconds)
+    store = Store(plan.out, settings)
+    with Stage(chosen, plan.out, plan.seed, plan.quiet) as stage:
+        Validation(plan, chosen, store, stage, say).run()
+    found = document(store.rows(), msgspec.to_builtins(settings))
+    (plan.out / "live-validation.json").write_bytes(msgspec.json.format(msgspec.json.encode(found), indent=1) + b"\n")
+    return found

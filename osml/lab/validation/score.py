@@ -1,0 +1,193 @@
+"""How well the measured cells were predicted: shares within a quarter, coverage of intervals, by group."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from osml.lab.validation.cells import Cell, Range, Row
+
+QUARTER = 0.25
+WORST = 12
+GROUPS: dict[str, Callable[[Cell], str]] = {
+    "service": lambda cell: cell.service,
+    "company": lambda cell: "another service" if cell.company.startswith("service:") else cell.company,
+    "scheduling of the company": lambda cell: "no company" if cell.company == "none" else cell.scheduling,
+    "CPUs": lambda cell: str(cell.cpus),
+    "quota": lambda cell: "no quota" if cell.quota is None else "quota",
+    "load": lambda cell: f"{cell.load:g}",
+}
+
+
+def relative_error(said: float, seen: float) -> float:
+    """|said - seen| / seen; infinite where the prediction is."""
+    return abs(said - seen) / seen if math.isfinite(said) else math.inf
+
+
+def latency_rows(rows: Sequence[Row]) -> list[Row]:
+    """Held-out, quiet cells below saturation that have a prediction and a p99."""
+    return [
+        row
+        for row in rows
+        if not row.calibrated
+        and row.predicted is not None
+        and not row.measured.noisy
+        and not row.cell.saturated
+        and row.measured.p99_ms is not None
+    ]
+
+
+def throughput_rows(rows: Sequence[Row]) -> list[Row]:
+    """Held-out, quiet cells at saturation."""
+    return [
+        row
+        for row in rows
+        if not row.calibrated and row.predicted is not None and not row.measured.noisy and row.cell.saturated
+    ]
+
+
+def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
+    """The document of a run, with the keys that others rely on."""
+    latencies, throughputs = latency_rows(rows), throughput_rows(rows)
+    return {
+        "simulated": False,
+        "settings": settings,
+        "cells": [_cell(row) for row in rows],
+        "held_out": len(latencies),
+        "held_out_saturated": len(throughputs),
+        "noisy": sum(bool(row.measured.noisy) for row in rows if not row.calibrated),
+        "calibration_cells": sum(row.calibrated for row in rows),
+        "within_25pct": _within(latencies, "p99_ms"),
+        "within_25pct_p50": _within(latencies, "p50_ms"),
+        "within_25pct_p95": _within(latencies, "p95_ms"),
+        "median_error_p99": _median([_error(row, "p99_ms") for row in latencies]),
+        "nearest_within_25pct": _simple(latencies, lambda row: row.predicted.nearest_ms[2] if row.predicted else 0.0),
+        "mm1_within_25pct": _simple(latencies, lambda row: row.predicted.mm1_ms[2] if row.predicted else 0.0),
+        "throughput_within_10pct": _share([_error(row, "throughput") <= 0.1 for row in throughputs]),
+        "cpu_within_10pct": _share([_error(row, "cpu") <= 0.1 for row in latencies]),
+        "coverage_90": _coverage(latencies, "p99_ms"),
+        "coverage_90_p50": _coverage(latencies, "p50_ms"),
+        "coverage_90_p95": _coverage(latencies, "p95_ms"),
+        "coverage_90_throughput": _coverage(throughputs, "throughput"),
+        "two_measurements_agree": _repeats(rows),
+        "groups": {name: _groups(latencies, of) for name, of in GROUPS.items()},
+        "worst": [_worst(row) for row in sorted(latencies, key=lambda row: -_error(row, "p99_ms"))[:WORST]],
+    }
+
+
+def _cell(row: Row) -> dict[str, Any]:
+    measured: dict[str, Any] = msgspec.to_builtins(row.measured)
+    del measured["histogram"]
+    cell: dict[str, Any] = msgspec.to_builtins(row.cell)
+    return {
+        **cell,
+        "calibrated": row.calibrated,
+        "measured_at": row.measured_at,
+        "measured": measured,
+        "predicted": msgspec.json.decode(msgspec.json.encode(row.predicted)),  # with null for what is no number
+    }
+
+
+def _finite(value: float) -> float | None:
+    """None for what JSON has no number for."""
+    return value if math.isfinite(value) else None
+
+
+def _said(row: Row, kind: str) -> Range:
+    if row.predicted is None:
+        raise ValueError(f"cell {row.cell.key} has no prediction")
+    found: Range = getattr(row.predicted, kind)
+    return found
+
+
+def _error(row: Row, kind: str) -> float:
+    seen: float = getattr(row.measured, kind) or math.nan
+    return relative_error(_said(row, kind).value, seen)
+
+
+def _share(hits: Sequence[bool]) -> float | None:
+    return sum(hits) / len(hits) if hits else None
+
+
+def _within(rows: Sequence[Row], kind: str) -> float | None:
+    return _share([_error(row, kind) <= QUARTER for row in rows])
+
+
+def _simple(rows: Sequence[Row], say: Callable[[Row], float]) -> float | None:
+    return _share([relative_error(say(row), row.measured.p99_ms or math.nan) <= QUARTER for row in rows])
+
+
+def _coverage(rows: Sequence[Row], kind: str) -> float | None:
+    return _share([_said(row, kind).low <= getattr(row.measured, kind) <= _said(row, kind).high for row in rows])
+
+
+def _median(errors: Sequence[float]) -> float | None:
+    ranked = sorted(errors)
+    return ranked[len(ranked) // 2] if ranked else None
+
+
+def _repeats(rows: Sequence[Row]) -> dict[str, Any]:
+    """How often a second measurement of the same conditions is within a quarter of the first."""
+    first = {_conditions(row.cell): row for row in rows if row.cell.repeat == 0}
+    pairs = [
+        (first[_conditions(row.cell)].measured, row.measured)
+        for row in rows
+        if row.cell.repeat > 0 and not row.cell.saturated and _conditions(row.cell) in first
+    ]
+    quiet = [
+        (one.p99_ms, other.p99_ms)
+        for one, other in pairs
+        if not one.noisy and not other.noisy and one.p99_ms is not None and other.p99_ms is not None
+    ]
+    return {"pairs": len(quiet), "within_25pct": _share([relative_error(a, b) <= QUARTER for a, b in quiet])}
+
+
+def _conditions(cell: Cell) -> str:
+    return msgspec.structs.replace(cell, repeat=0).key
+
+
+def _groups(rows: Sequence[Row], of: Callable[[Cell], str]) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for name in sorted({of(row.cell) for row in rows}):
+        own = [row for row in rows if of(row.cell) == name]
+        found[name] = {
+            "cells": len(own),
+            "within_25pct": _within(own, "p99_ms"),
+            "median_error": _median([_error(row, "p99_ms") for row in own]),
+            "bias": _median([_said(row, "p99_ms").value / (row.measured.p99_ms or math.nan) - 1.0 for row in own]),
+            "coverage_90": _coverage(own, "p99_ms"),
+            "nearest_within_25pct": _simple(own, lambda row: row.predicted.nearest_ms[2] if row.predicted else 0.0),
+            "mm1_within_25pct": _simple(own, lambda row: row.predicted.mm1_ms[2] if row.predicted else 0.0),
+        }
+    return found
+
+
+def _worst(row: Row) -> dict[str, Any]:
+    return {
+        "cell": row.cell.key,
+        "measured_ms": row.measured.p99_ms,
+        "predicted_ms": _finite(_said(row, "p99_ms").value),
+        "reason": reason(row),
+    }
+
+
+def reason(row: Row) -> str:
+    """What may be behind an error, by what the cell itself shows."""
+    seen, said = row.measured, row.predicted
+    if said is None:
+        return ""
+    if seen.samples < 300:
+        return f"p99 of {seen.samples} requests is one of the largest few"
+    if (seen.lateness_p99_ms or 0.0) > 0.2 * (seen.p99_ms or math.inf):
+        return "the generator itself was late"
+    off = seen.cpu / said.cpu.value - 1.0 if said.cpu.value > 0.0 else 0.0
+    if abs(off) > 0.1:
+        return f"CPU time differs from the prediction by {100 * off:+.0f} %"
+    if row.cell.load > 0.8:
+        return "near saturation, where little more work means much more waiting"
+    if row.cell.company != "none" and row.cell.scheduling == "normal":
+        return "beside a job of normal weight: order of wake-ups and slices"
+    return "the cell shows no reason"

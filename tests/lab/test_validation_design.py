@@ -1,0 +1,103 @@
+"""Which cells a validation has, and what the service can do in each."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from osml.base.failure import InputError
+from osml.lab.trials.live.jobs import job_named, jobs
+from osml.lab.trials.live.services import service_named, services
+from osml.lab.validation import design
+from osml.lab.validation.cells import Cell
+from osml.lab.validation.curve import knee
+from osml.lab.validation.statistics import order_interval, quantiles_of
+
+WORK = dict.fromkeys(services(), 0.3)
+
+
+def test_lab_has_the_papers_services_and_finds_each_by_its_file() -> None:
+    assert {"redis", "memcached", "nginx", "mariadb", "node", "search", "speech", "image"} <= set(services())
+    assert {"stress", "stress-stream", "triad", "xz", "compiler"} <= set(jobs())
+    with pytest.raises(InputError, match="service 'mongo' is unknown, expected one of image, mariadb"):
+        service_named("mongo")
+    with pytest.raises(InputError, match="job 'sleep' is unknown"):
+        job_named("sleep")
+
+
+def test_same_seed_draws_the_same_cells_and_none_is_a_calibration_cell() -> None:
+    chosen = list(services().values())
+    cells = design.held_out_cells(chosen, WORK, WORK, 20, 3, 5)
+    assert cells == design.held_out_cells(chosen, WORK, WORK, 20, 3, 5)
+    assert cells != design.held_out_cells(chosen, WORK, WORK, 20, 3, 6)
+    assert len({cell.key for cell in cells}) == len(cells) == 23 * len(chosen)
+    known = {
+        cell.key for service in chosen for cell in (*design.fit_cells(service, 0.3), *design.margin_cells(service, 0.3))
+    }
+    assert not known & {cell.key for cell in cells}
+
+
+def test_no_cell_asks_more_of_the_generator_than_it_can_do() -> None:
+    chosen = list(services().values())
+    for work in (0.02, 0.3, 18.0):
+        works, busy = dict.fromkeys(services(), work), dict.fromkeys(services(), 0.7 * work)
+        for cell in design.held_out_cells(chosen, works, busy, 30, 5, 1):
+            assert design.rate_of(cell, service_named(cell.service).threads, 0.7 * work) <= design.MOST_RATE
+
+
+@pytest.mark.parametrize(
+    ("cell", "threads", "cpus"),
+    [
+        (Cell("s", 2, None, 0.5), 1, 1.0),
+        (Cell("s", 2, None, 0.5), 4, 2.0),
+        (Cell("s", 1, None, 0.5), 4, 1.0),
+        (Cell("s", 2, 0.3, 0.5), 4, 0.3),
+        (Cell("s", 1, None, 0.5, "stress", 1.0), 1, 0.5),
+        (Cell("s", 1, None, 0.5, "stress", 0.25), 1, 0.8),
+        (Cell("s", 2, None, 0.5, "stress", 1.0), 1, 2.0 / 3.0),
+        (Cell("s", 2, None, 0.5, "stress", 1.0), 4, 1.0),
+        (Cell("s", 1, None, 0.5, "stress", 1.0, "idle"), 1, 1024.0 / 1027.0),
+    ],
+)
+def test_capacity_is_quota_threads_and_share_of_the_weights(cell: Cell, threads: int, cpus: float) -> None:
+    assert design.capacity(cell, threads) == pytest.approx(cpus)
+
+
+def test_quotas_are_at_least_the_kernels_millisecond_a_period() -> None:
+    for service in services().values():
+        for work in (0.01, 0.1, 1.0, 30.0):
+            tight, wide = design.quotas_of(service, work)
+            assert 0.1 <= tight <= wide <= 1.2
+
+
+def test_knee_is_where_the_curve_turns_up() -> None:
+    rates = [float(rate) for rate in range(1, 11)]
+    assert knee(rates, [1.0] * 7 + [1.5, 8.0, 40.0]) == 7
+    assert knee(rates, [1.0] * 10) == 9
+    with pytest.raises(InputError, match="at least three points, got 2 rates"):
+        knee([1.0, 2.0], [1.0, 2.0])
+
+
+def test_quantiles_of_a_histogram_are_those_of_its_samples() -> None:
+    histogram = [(1.0, 50), (2.0, 45), (5.0, 4), (9.0, 1)]
+    assert quantiles_of(histogram, (0.5, 0.51, 0.95, 0.99, 1.0)) == [1.0, 2.0, 2.0, 5.0, 9.0]
+    assert quantiles_of([], (0.5,)) == [None]
+
+
+def test_interval_of_a_quantile_narrows_with_samples() -> None:
+    few = [(float(value), 1) for value in range(1, 101)]
+    many = [(float(value), 100) for value in range(1, 101)]
+    assert order_interval(few, 0.9, 0.9) == (86.0, 96.0)
+    low, high = order_interval(many, 0.9, 0.9)
+    assert low is not None
+    assert high is not None
+    assert 89.0 <= low <= high <= 92.0
+    assert order_interval([], 0.99, 0.9) == (None, None)
+
+
+def test_seconds_give_slow_services_longer() -> None:
+    assert design.seconds_of(1000.0, 5.0, 12.0) == 5.0
+    assert design.seconds_of(50.0, 5.0, 12.0) == pytest.approx(10.0)
+    assert design.seconds_of(1.0, 5.0, 12.0) == 12.0
+    assert math.isfinite(design.seconds_of(0.0, 5.0, 12.0))

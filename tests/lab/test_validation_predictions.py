@@ -1,0 +1,191 @@
+"""Simulated cells, intervals and scores of a validation; its folder that goes on after a kill."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from osml.base.failure import InputError
+from osml.lab.trials.live.services import service_named
+from osml.lab.validation.calibrate import cooling, profile_of
+from osml.lab.validation.cells import Cell, Measured, Predicted, Range, Row
+from osml.lab.validation.design import fit_cells, rate_of, warm_cell
+from osml.lab.validation.predict import ideal_over_idle, margins_of, nearest, predict
+from osml.lab.validation.profiles import Profile
+from osml.lab.validation.score import document
+from osml.lab.validation.simulate import simulate_cell
+from osml.lab.validation.statistics import quantiles_of
+from osml.lab.validation.store import Settings, Store
+
+PROFILE = Profile(
+    "redis", 1, False, 1.0, 1.0, 0.0, 1.0, 1.0, 1.0, 1.0, 0.1, 0.02, tuple(np.linspace(0.2, 1.8, 51).tolist()), 0.02,
+    0.05, 0.05,
+)  # fmt: skip
+"""A millisecond of work a request, spread evenly from 0.2 to 1.8; waking up costs nothing."""
+
+
+def measured(**values: Any) -> Measured:
+    """A quiet cell; `values` replace some of its figures."""
+    figures: dict[str, Any] = dict.fromkeys(Measured.__struct_fields__, 0.0)
+    figures |= {"samples": 1000, "errors": 0, "noisy": "", "histogram": [], "rate": 100.0, "throughput": 100.0}
+    figures |= {"p50_ms": 1.0, "p95_ms": 2.0, "p99_ms": 3.0, "cpu": 0.1}
+    return Measured(**(figures | values))
+
+
+def test_same_seed_simulates_and_predicts_the_same() -> None:
+    cell = Cell("redis", 1, 0.6, 0.5, "stress", 1.0, "idle")
+    first = simulate_cell(cell, 300.0, PROFILE, 5.0, 3)
+    assert first.quantiles() == simulate_cell(cell, 300.0, PROFILE, 5.0, 3).quantiles()
+    assert first.quantiles() != simulate_cell(cell, 300.0, PROFILE, 5.0, 4).quantiles()
+    rows = [Row(cell, True, 0.0, measured())]
+    one, other = (predict(cell, 300.0, PROFILE, rows, 5.0, 1) for _ in range(2))
+    assert msgspec.structs.replace(one, at=0.0) == msgspec.structs.replace(other, at=0.0)
+    assert one.p99_ms.low < one.p99_ms.value < one.p99_ms.high
+
+
+def test_alone_on_a_cpu_the_simulation_is_a_queue_with_one_server() -> None:
+    seen = simulate_cell(Cell("redis", 1, None, 0.5), 500.0, PROFILE, 400.0, 1)
+    cv2 = float(np.var(PROFILE.shape))
+    wait = 0.5 * (1.0 + cv2) / 2.0 / (1.0 - 0.5)  # Pollaczek and Khinchine, in units of the mean work
+    assert float(seen.response_ms.mean()) == pytest.approx(PROFILE.base_ms + 1.0 + wait, rel=0.04)
+    assert seen.cpu == pytest.approx(0.5, rel=0.02)
+
+
+def test_quota_bounds_throughput_and_throttling_lengthens_the_tail() -> None:
+    saturated = simulate_cell(Cell("redis", 1, 0.4, 1.4), 700.0, PROFILE, 10.0, 1)
+    assert saturated.throughput == pytest.approx(0.4 / 1.0 * 1000.0, rel=0.05)
+    free = simulate_cell(Cell("redis", 1, None, 0.24), 240.0, PROFILE, 20.0, 1).quantiles()
+    bound = simulate_cell(Cell("redis", 1, 0.4, 0.6), 240.0, PROFILE, 20.0, 1).quantiles()
+    assert bound[2] > 2.0 * free[2]
+
+
+def test_idle_job_disturbs_less_than_a_normal_one() -> None:
+    idle = simulate_cell(Cell("redis", 1, None, 0.3, "stress", 1.0, "idle"), 300.0, PROFILE, 20.0, 1).quantiles()
+    normal = simulate_cell(Cell("redis", 1, None, 0.3, "stress", 1.0, "normal"), 300.0, PROFILE, 20.0, 1).quantiles()
+    assert idle[2] < 0.8 * normal[2]
+
+
+def synthetic_row(cell: Cell, truth: Profile) -> Row:
+    """What a cell would have shown if the kernel were the simulated one."""
+    rate = rate_of(cell, 1, truth.work_ms)
+    seen = simulate_cell(cell, rate, truth, 30.0, 11)
+    values, counts = np.unique(np.round(seen.response_ms, 3), return_counts=True)
+    histogram = [(float(value), int(count)) for value, count in zip(values, counts, strict=True)]
+    p50, p95, p99 = quantiles_of(histogram, (0.5, 0.95, 0.99))
+    shown = measured(
+        rate=rate, throughput=seen.throughput, cpu=seen.cpu, samples=len(seen.response_ms), histogram=histogram,
+        mean_ms=float(seen.response_ms.mean()), p50_ms=p50, p95_ms=p95, p99_ms=p99,
+        generator_cpu=rate * PROFILE.generator_ms / 1000.0,
+    )  # fmt: skip
+    return Row(cell, True, 0.0, shown)
+
+
+def test_profile_finds_again_what_made_the_cells() -> None:
+    # Waking up costs the same everywhere, so that base and wake-ups can be told apart.
+    service, truth = service_named("redis"), replace(PROFILE, wake_ms=0.5, cool_ms=1.0, base_ms=0.1)
+    warm = synthetic_row(msgspec.structs.replace(warm_cell("redis"), load=0.3), truth)
+    found = profile_of(service, warm, [synthetic_row(cell, truth) for cell in fit_cells(service, 1.0)])
+    assert found.work_ms == pytest.approx(1.0, rel=0.05)
+    assert found.wake_ms == pytest.approx(0.5, rel=0.3)
+    assert found.cool_ms == pytest.approx(1.0, rel=0.4)
+    assert found.base_ms == pytest.approx(truth.base_ms, abs=0.15)
+    assert np.quantile(found.shape, (0.1, 0.5, 0.9)) == pytest.approx((0.36, 1.0, 1.64), rel=0.15)
+    assert found.generator_ms == pytest.approx(PROFILE.generator_ms, rel=0.1)
+
+
+def said(value: float, width: float = 0.1) -> Range:
+    """A prediction with an interval of this relative half-width."""
+    return Range(value, value * math.exp(-width), value * math.exp(width))
+
+
+def predicted(p99: float, at: float = 0.0) -> Predicted:
+    """A prediction whose other figures are right."""
+    return Predicted(said(1.0), said(2.0), said(p99), said(100.0), said(0.1), (1.0, 2.0, 3.3), (1.0, 2.0, 30.0), at)
+
+
+def test_law_of_wake_ups_is_found_from_two_rates() -> None:
+    assert cooling((0.2, 1.0), (2.0 * math.exp(-0.2), 2.0 * math.exp(-1.0))) == pytest.approx((2.0, 1.0))
+    assert cooling((0.2, 1.0), (0.3, 0.4)) == pytest.approx((0.35, 0.001))  # nothing decays: a constant cost
+    cost, _ = cooling((0.2, 0.21), (1.0, 0.1))
+    assert cost == pytest.approx(3.0)  # a steep difference is not carried on to low rates without end
+
+
+def test_waking_up_costs_cpu_time_only_where_the_service_sleeps() -> None:
+    slow = replace(PROFILE, wake_ms=0.5, cool_ms=0.0)
+    alone = simulate_cell(Cell("redis", 1, None, 0.2), 200.0, slow, 60.0, 1)
+    assert alone.cpu / 0.2 == pytest.approx(1.0 + 0.5 * (1.0 - alone.cpu), rel=0.05)
+    saturated = simulate_cell(Cell("redis", 1, None, 1.6), 1600.0, slow, 10.0, 1)
+    assert saturated.throughput == pytest.approx(1000.0, rel=0.05)
+
+
+def test_margins_are_the_widths_that_would_have_held_the_promise() -> None:
+    rows = [
+        Row(Cell("redis", 1, None, 0.5, repeat=k), True, 0.0, measured(p99_ms=3.0 * math.exp(0.01 * k)), predicted(3.0))
+        for k in range(1, 20)
+    ]
+    factors = margins_of(rows).factors
+    assert factors[2] == pytest.approx(1.8)  # the 18th of 19 scores, each k tenths of a half-width
+    assert factors[0] == 0.5  # all medians were right, but an interval never gets narrower than half
+    noisy = [msgspec.structs.replace(row, measured=measured(p99_ms=300.0, noisy="others")) for row in rows]
+    assert margins_of([*rows, *noisy]).factors == factors
+
+
+def test_simple_predictors_are_the_nearest_cell_and_the_ideal_latency_over_idle_time() -> None:
+    near = Row(Cell("redis", 2, None, 0.4, "stress", 1.0, "idle"), True, 0.0, measured(p99_ms=7.0))
+    ideal = Row(Cell("redis", 2, None, 0.15), True, 0.0, measured())
+    assert nearest(Cell("redis", 2, None, 0.5, "stress", 1.0, "idle"), [ideal, near])[2] == 7.0
+    assert nearest(Cell("redis", 2, None, 0.5), [ideal, near])[2] == 3.0
+    assert ideal_over_idle(Cell("redis", 2, None, 0.5), ideal) == (2.0, 4.0, 6.0)
+
+
+def test_score_counts_held_out_quiet_cells_only() -> None:
+    cells = [Cell("redis", 1, None, 0.5, repeat=k) for k in range(6)]
+    rows = [
+        Row(cells[0], True, 0.0, measured(), predicted(30.0)),
+        Row(cells[1], False, 0.0, measured(), predicted(3.2)),
+        Row(cells[2], False, 0.0, measured(), predicted(9.0)),
+        Row(cells[3], False, 0.0, measured(noisy="others used 0.5 CPUs"), predicted(9.0)),
+        Row(Cell("redis", 1, 0.3, 1.4), False, 0.0, measured(throughput=90.0, p99_ms=900.0), predicted(3.0)),
+    ]
+    found = document(rows, {})
+    assert (found["held_out"], found["held_out_saturated"], found["noisy"]) == (2, 1, 1)
+    assert found["within_25pct"] == 0.5
+    assert found["nearest_within_25pct"] == 1.0
+    assert found["mm1_within_25pct"] == 0.0
+    assert found["coverage_90"] == 0.5
+    assert found["throughput_within_10pct"] == 0.0
+    assert found["groups"]["service"]["redis"]["cells"] == 2
+    assert found["worst"][0]["cell"] == cells[2].key
+    assert len(found["cells"]) == 5
+    assert "histogram" not in found["cells"][0]["measured"]
+    json.dumps(found, allow_nan=False)
+
+
+SETTINGS = Settings(1, ["redis"], 4, 1, 5.0)
+
+
+def test_killed_run_goes_on_after_its_last_whole_line(tmp_path: Path) -> None:
+    store = Store(tmp_path, SETTINGS)
+    row = Row(Cell("redis", 1, None, 0.5), False, 2.0, measured(), predicted(3.0, 1.0))
+    store.predict(row.cell.key, predicted(3.0, 1.0))
+    store.measured(row)
+    with (tmp_path / "rows.jsonl").open("ab") as file:
+        file.write(b'{"cell": {"serv')
+    again = Store(tmp_path, SETTINGS)
+    assert again.rows() == [row]
+    assert again.predictions() == {row.cell.key: predicted(3.0, 1.0)}
+    again.measured(row)
+    assert len(again.rows()) == 2
+
+
+def test_folder_of_another_run_is_refused(tmp_path: Path) -> None:
+    Store(tmp_path, SETTINGS)
+    with pytest.raises(InputError, match="holds a run with other settings"):
+        Store(tmp_path, Settings(2, ["redis"], 4, 1, 5.0))
