@@ -6,8 +6,9 @@ import itertools
 import json
 from pathlib import Path
 
-from osml.cli.record_report import read, summarise
+from osml.cli.record_report import summarise
 from osml.lab.trials.children import wait_until
+from osml.records import read
 from tests.e2e.conftest import Bench
 
 
