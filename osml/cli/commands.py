@@ -51,7 +51,7 @@ COMMANDS = (
         "Who suffers from whom, and what each lever would give, from a record.", "advise", "simulator",
     ),
     Entry(
-        "look", "twin", "osml.twin.commands.twin:app", "A virtual node made from a record: fit, check, what if.", "twin",
+        "look", "twin", "osml.twin.commands.twin:app", "A virtual node made from a record: fit, check, ask.", "twin",
         "simulator",
     ),
     Entry(

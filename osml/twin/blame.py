@@ -15,7 +15,7 @@ from osml.twin.scenes import Scene
 from osml.twin.shapley import shapley
 from osml.twin.world import LONGEST_MS, World, world_of
 
-MEMBERS = 10
+MEMBERS = 8
 OWN_LIMIT, OWN_LOAD, UNKNOWN = "own limit", "own load", "unknown"
 PART = 0.1
 """A cause counts in a member where it makes at least this share of what the service suffers."""
@@ -112,10 +112,7 @@ def blamed(
     services = sum(some.tenant(name).kind == "lc" for name in scene.present)
     jobs = any(some.tenant(name).kind == "be" for name in scene.present)
     importance = (RELATIVE_IMPORTANCE if jobs else 1.0) / max(services, 1)
-    world_at = worlds or (lambda at: world_of(some, at, scene))
-    found = [
-        _member(world_at(at), victim, target, importance, seed + at) for at in range(some.size)
-    ]
+    found = [_member(worlds(at) if worlds else world_of(some, at, scene), victim, target, importance, seed + at) for at in range(some.size)]
     nows = np.array([one.now for one in found])
     low, now, high = np.quantile(nows, [0.05, 0.5, 0.95]).tolist()
     reading = scene.seen.get(victim, {}).get(tenant.percentile)

@@ -30,19 +30,10 @@ CONVERGED_S, JUDGED_S = 60, 30
 
 def outcomes_under(
     ensemble: Ensemble, scenes: Sequence[Scene], policy: str, *, members: int = MEMBERS, seed: int = 0
-) -> list[dict[str, float]]:
-    """Latency in ms of services and speed of jobs under a policy by member, means over the scenes by length."""
+) -> list[list[dict[str, float]]]:
+    """Latency in ms of services and speed of jobs under a policy, by member and scene."""
     some = ensemble.some(members)
-    found: list[dict[str, float]] = []
-    for member in range(some.size):
-        total: dict[str, float] = {}
-        weights: dict[str, float] = {}
-        for scene in scenes:
-            for name, value in _judged(some, member, scene, policy, seed).items():
-                total[name] = total.get(name, 0.0) + value * len(scene.intervals)
-                weights[name] = weights.get(name, 0.0) + len(scene.intervals)
-        found.append({name: value / weights[name] for name, value in total.items()})
-    return found
+    return [[_judged(some, member, scene, policy, seed) for scene in scenes] for member in range(some.size)]
 
 
 def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str, seed: int) -> dict[str, float]:

@@ -69,7 +69,9 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
     known = {one.name for one in twin.tenants}
     there = {service.name for line in record.lines for service in line.observation.services}
     if there - known:
-        raise InputError(f"the record has '{min(there - known)}', which the twin does not know; fit it with this record")
+        raise InputError(
+            f"the record has '{min(there - known)}', which the twin does not know; fit it with this record"
+        )
     ensemble = twin.ensemble
     as_recorded = run_along(ensemble, record, Recorded(record), members=members, seed=seed)
     under = run_along(ensemble, record, policy, members=members, seed=seed)
@@ -79,5 +81,11 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
     if twin.quotas or any(one.name == "quota" for one in twin.parameters):
         cannot.append("CPU limits that services have of their own: the policy sets all limits on the twin")
     return Consequences(
-        names_of(ensemble), as_recorded.latency_ms, under.latency_ms, as_recorded.e_s, under.e_s, under.partitions, cannot
+        names_of(ensemble),
+        as_recorded.latency_ms,
+        under.latency_ms,
+        as_recorded.e_s,
+        under.e_s,
+        under.partitions,
+        cannot,
     )

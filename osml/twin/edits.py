@@ -23,7 +23,7 @@ _BUSY = 0.6
 
 NEWER_IPC, NEWER_BANDWIDTH, NEWER_CACHE = 1.19, 1.45, 1.09
 """From Xeon Scalable of the second generation (Cascade Lake) to the third (Ice Lake): instructions a cycle as Intel
-states them for Sunny Cove, 8 channels of DDR4-3200 in the place of 6 of DDR4-2933, 1.5 MiB of cache a core after 1.375."""
+states them for Sunny Cove, 8 channels of DDR4-3200 after 6 of DDR4-2933, 1.5 MiB of cache a core after 1.375."""
 
 _NEWER_SPREAD = 0.06
 
@@ -98,7 +98,7 @@ def catalog_newcomer(name: str, load: float | None) -> Newcomer:
     def model(_member: int, platform: PlatformModel) -> ServiceModel:
         return catalogs.scaled_to(home, catalogs.platform(home.platform), platform)
 
-    return Newcomer(lambda member, platform: model(member, platform), load * home.max_load, home.percentile)
+    return Newcomer(model, load * home.max_load, home.percentile)
 
 
 def _known(world: World, name: str) -> Grant:

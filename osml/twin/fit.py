@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -24,7 +23,7 @@ from osml.twin.machine import machine_of
 from osml.twin.prior import Hints
 from osml.twin.scenes import COUNTERS, LATENCIES, SEEN, Scene, Tenant, scenes_of, tenants_of
 
-MEMBERS = 64
+MEMBERS = 48
 ROUNDS = 4
 _MODEL_ERROR = {"p50": 0.06, "mean": 0.06, "p95": 0.08, "p99": 0.10}
 """Log-error of the equations: docs/explanation/virtual-node.md has that of the percentiles."""
@@ -141,7 +140,7 @@ def assimilated(
         keys = [k for k, told in enumerate(tells) if tuple(told.tolist()) == places]
         x = logs[:, keys] - logs[:, keys].mean(axis=0)
         own = y[:, at].T @ y[:, at] / (n - 1) + enlarged * np.diag(errors[at] ** 2)
-        gain = np.linalg.solve(own, y[:, at].T @ x / (n - 1))  # (seen, keys)
+        gain: FloatArray = np.linalg.solve(own, y[:, at].T @ x / (n - 1))  # (seen, keys)
         moved[:, keys] += (noisy - shows)[:, at] @ gain
     return moved
 
@@ -151,7 +150,7 @@ def tells_of(keys: Sequence[Key], wanted: Sequence[Wanted], kinds: Mapping[str, 
     everything = np.arange(len(wanted))
     found: list[IntArray] = []
     for owner, name in keys:
-        own = np.array([at for at, (_, tenant, quantity) in enumerate(wanted) if tenant == owner], np.int64)
+        own = np.array([at for at, (_, tenant, _) in enumerate(wanted) if tenant == owner], np.int64)
         alone = kinds.get(owner) == "lc" or name.startswith("bias:")
         found.append(own if alone else everything)
     return found
@@ -172,7 +171,7 @@ def fitted(
     scenes = scenes_of(record, seed=seed)
     if not scenes:
         raise InputError(
-            f"the record has {len(record.lines)} intervals, but nowhere 5 with one allocation after it settled; "
+            f"the record has {len(record.lines)} intervals, but nowhere two with the same allocation; "
             "give a longer record"
         )
     rng = np.random.default_rng(seed)
@@ -190,16 +189,3 @@ def fitted(
         shows = np.clip(shows_of(ensemble, scenes, wanted), seen - _FAR, seen + _FAR)
         ensemble = ensemble.with_logs(assimilated(ensemble.logs, shows, seen, errors, tells, ROUNDS, rng))
     return ensemble, scenes
-
-
-def posterior_table(ensemble: Ensemble, before: Ensemble) -> list[dict[str, Any]]:
-    """Each number with its median, its 90 % bounds and how much narrower than the prior it is."""
-    rows: list[dict[str, Any]] = []
-    for at, (owner, name) in enumerate(ensemble.keys):
-        low, half, high = np.exp(np.quantile(ensemble.logs[:, at], [0.05, 0.5, 0.95])).tolist()
-        spread, first = float(ensemble.logs[:, at].std()), float(before.logs[:, at].std())
-        rows.append({
-            "of": owner or "machine", "parameter": name, "median": half, "low": low, "high": high,
-            "learned": max(0.0, 1.0 - spread / first) if first > 0 else 0.0,
-        })  # fmt: skip
-    return rows

@@ -10,7 +10,7 @@ from osml.twin import edits
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
-from osml.twin.whatif import changes
+from osml.twin.whatif import changes, outcomes_of
 from osml.twin.world import World, world_of
 
 MEMBERS = 16
@@ -71,9 +71,10 @@ def levers_for(ensemble: Ensemble, scene: Scene, victim: str, *, members: int = 
     if any(quota is not None for quota in quotas):
         world = replace(world, grants=world_of(some, next(a for a, q in enumerate(quotas) if q), scene).grants)
     found: list[Lever] = []
+    before = outcomes_of(some, [scene], members=members)
     for name, edit in _levers(world, some, victim).items():
         try:
-            changed = changes(some, [scene], [edit], members=members)
+            changed = changes(some, [scene], [edit], members=members, before=before)
         except InputError:
             continue
         own = next(one for one in changed if one.name == victim)

@@ -23,9 +23,7 @@ _VARIED = 0.15
 """Relative change of a load or a limit below which nothing can be seen of its effect."""
 
 
-def made(
-    record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[str, float] | None = None
-) -> Twin:
+def made(record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[str, float] | None = None) -> Twin:
     """A twin of the machine of a record. The same record and seed give the same twin; InputError as in `fitted`."""
     ensemble, scenes = fitted(record, seed=seed, members=members, quotas=quotas)
     before = drawn(record, scenes, quotas or {}, members, np.random.default_rng(seed))

@@ -28,7 +28,7 @@ MACHINE = ("memory_latency_ns", "usable_bandwidth", "smt_speed", "llc_gbps")
 
 LIMITS: Mapping[str, tuple[float, float]] = {
     "instructions": (1e3, 1e12), "cpi": (0.2, 4.0), "apki": (0.01, 120.0), "miss_min": (1e-3, 0.95),
-    "working_set_mib": (0.05, 500.0), "steepness": (0.3, 8.0), "mlp": (1.0, 30.0), "bytes_per_miss": (64.0, 1024.0),
+    "working_set_mib": (0.05, 500.0), "steepness": (0.3, 8.0), "mlp": (1.0, 30.0), "bytes_per_miss": (64.0, 2048.0),
     "cv2": (0.01, 12.0), "burstiness": (0.2, 60.0), "serial_ms": (1e-4, 1e3), "stack_ms": (1e-4, 1e3),
     "usable": (0.3, 1.0), "memory_latency_ns": (40.0, 250.0), "usable_bandwidth": (0.3, 0.98), "smt_speed": (0.5, 1.0),
     "llc_gbps": (5.0, 5e3), "quota": (0.02, 512.0), "threads": (1.0, 4096.0),

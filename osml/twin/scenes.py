@@ -10,10 +10,10 @@ from dataclasses import dataclass
 
 import msgspec
 import numpy as np
-from scipy.cluster.vq import kmeans2
 
 from osml.domain import Assignment, Observation, Service
 from osml.records import Record
+from osml.simulator.columns import FloatArray
 
 LATENCIES = ("p50", "p95", "p99", "mean")
 COUNTERS = ("cpu", "ipc", "mpki", "occupancy", "bandwidth", "speed")
@@ -24,8 +24,13 @@ instructions, MiB of that cache, GB/s, a job's rate of work over its rate alone.
 SETTLING = 3
 """Intervals after a change of the allocation, or after a gap, that are left out: sensors may be late."""
 
-MOST_SCENES = 14
+MOST_SCENES = 10
 _LEAST = 5  # intervals of a scene
+_PATIENCE = ((SETTLING, _LEAST), (1, 3), (0, 2))
+"""Intervals to settle and intervals of a scene, in the order in which they are tried."""
+
+_MOVES = 20
+_ENOUGH = 60  # intervals of all scenes
 _EMPTY = 1e-9
 
 
@@ -114,33 +119,40 @@ def grants_in(observation: Observation, dry_run: bool) -> dict[str, Assignment]:
 
 
 def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tuple[Scene, ...]:
-    """At most so many scenes: allocations that were long in force, each divided by load. The same seed, the same."""
-    groups = sorted(_groups(record).values(), key=lambda group: (-len(group), group[0]))
-    groups = [group for group in groups if len(group) >= _LEAST][:most]
-    if not groups:
-        return ()
-    total = sum(len(group) for group in groups)
+    """At most so many scenes: allocations that were long in force, each divided by load. The same seed, the same.
+
+    Where a policy moves all the time, shorter stays and less settled intervals have to do.
+    """
+    for settling, least in _PATIENCE:
+        groups = sorted(_groups(record, settling).values(), key=lambda group: (-len(group), group[0]))
+        groups = [group for group in groups if len(group) >= least][:most]
+        total = sum(len(group) for group in groups)
+        if total >= min(_ENOUGH, 0.2 * len(record.lines)) and groups:
+            break
+    else:
+        if not groups:
+            return ()
     found: list[Scene] = []
     for group in groups:
         parts = max(1, min(round(most * len(group) / total), len(group) // _LEAST))
-        found += [_scene(record, part) for part in _by_load(record, group, parts, seed)]
+        found += [_scene(record, part, least) for part in _by_load(record, group, parts, seed)]
     return tuple(sorted(found, key=lambda scene: scene.intervals[0])[: 2 * most])
 
 
-def usable_intervals(record: Record) -> Iterator[int]:
+def usable_intervals(record: Record, settling: int = SETTLING) -> Iterator[int]:
     """Intervals that are long enough after a change of the allocation, a coming or going, or a gap."""
     before, since = b"", 0
     for at, line in enumerate(record.lines):
         key = _key(line.observation, record.dry_run)
         since = 0 if key != before or at in record.gaps else since + 1
         before = key
-        if since >= SETTLING:
+        if since >= settling:
             yield at
 
 
-def _groups(record: Record) -> dict[bytes, list[int]]:
+def _groups(record: Record, settling: int) -> dict[bytes, list[int]]:
     groups: dict[bytes, list[int]] = defaultdict(list)
-    for at in usable_intervals(record):
+    for at in usable_intervals(record, settling):
         groups[_key(record.lines[at].observation, record.dry_run)].append(at)
     return groups
 
@@ -163,12 +175,23 @@ def _by_load(record: Record, group: Sequence[int], parts: int, seed: int) -> lis
     data = np.array(loads)
     if data.size == 0 or np.ptp(data, axis=0).max() < 0.02:
         return [list(group)]
-    _, labels = kmeans2(data, parts, minit="++", seed=seed, missing="warn")
-    found = [[at for at, label in zip(group, labels.tolist(), strict=True) if label == k] for k in range(parts)]
+    labels = _clusters(data, parts, seed)
+    found = [[at for at, label in zip(group, labels, strict=True) if label == k] for k in range(parts)]
     return [part for part in found if len(part) >= _LEAST] or [list(group)]
 
 
-def _scene(record: Record, intervals: Sequence[int]) -> Scene:
+def _clusters(data: FloatArray, parts: int, seed: int) -> list[int]:
+    """The cluster of each row (k-means, from rows drawn by seed)."""
+    rng = np.random.default_rng(seed)
+    centres = data[rng.choice(len(data), parts, replace=False)]
+    labels = np.zeros(len(data), np.int64)
+    for _ in range(_MOVES):
+        labels = np.argmin(((data[:, None, :] - centres[None]) ** 2).sum(axis=2), axis=1)  # (rows,)
+        centres = np.array([data[labels == k].mean(axis=0) if (labels == k).any() else centres[k] for k in range(parts)])
+    return labels.tolist()
+
+
+def _scene(record: Record, intervals: Sequence[int], least: int) -> Scene:
     logs: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     rates: dict[str, list[float]] = defaultdict(list)
     throttled: dict[str, list[float]] = defaultdict(list)
@@ -191,7 +214,7 @@ def _scene(record: Record, intervals: Sequence[int]) -> Scene:
         grants_in(first, record.dry_run),
         {name: statistics.fmean(values) for name, values in rates.items()},
         {
-            tenant: {name: _reading(values) for name, values in found.items() if len(values) >= _LEAST}
+            tenant: {name: _reading(values) for name, values in found.items() if len(values) >= min(least, _LEAST)}
             for tenant, found in logs.items()
         },
         {name: statistics.fmean(values) for name, values in throttled.items()},

@@ -49,9 +49,7 @@ def along(ensemble: Ensemble, record: Record) -> FloatArray:
                 state = initial_state(node)
             loads = _loads(observation, loads, known)
             grants = grants_for(known, values, grants_in(observation, record.dry_run))
-            state, flows = advance(
-                node, state, [grants[name] for name in node.names], loads, observation.interval_s
-            )
+            state, flows = advance(node, state, [grants[name] for name in node.names], loads, observation.interval_s)
             for place, name in enumerate(names):
                 if name in loads:
                     found[member, at, place] = _latencies(flows[node.names.index(name)])

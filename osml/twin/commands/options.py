@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -36,7 +36,7 @@ def out() -> Console:
 
 
 @contextmanager
-def working(text: str) -> Iterator[None]:
+def working(text: str) -> Generator[None, None, None]:
     """Say on standard error what takes some seconds; an animation on a terminal only."""
     console = Console(stderr=True)
     if console.is_terminal:
@@ -64,9 +64,7 @@ def whole(text: str, where: str) -> int:
     return int(text)
 
 
-def pairs(
-    given: Sequence[str] | None, option: str, value: Callable[[str, str], _Value]
-) -> list[tuple[str, _Value]]:
+def pairs(given: Sequence[str] | None, option: str, value: Callable[[str, str], _Value]) -> list[tuple[str, _Value]]:
     """NAME=VALUE of an option that may be repeated; InputError names what is wrong."""
     found: list[tuple[str, _Value]] = []
     for text in given or []:

@@ -49,10 +49,6 @@ def replay(
         _show(found)
 
 
-def _names(record: Record) -> list[str]:
-    return list(dict.fromkeys(service.name for line in record.lines for service in line.observation.services))
-
-
 def _row(one: Replayed) -> dict[str, Any]:
     names = sorted({owner for region in one.decided.regions for owner in region.owners})
     decided = shares_of(one.decided, one.platform, names)
@@ -69,7 +65,9 @@ def _difference(decided: dict[str, Any], recorded: dict[str, Any] | None) -> dic
         return None
     return {
         name: {
-            key: None if share[key] is None or recorded[name][key] is None else round(share[key] - recorded[name][key], 6)
+            key: None
+            if share[key] is None or recorded[name][key] is None
+            else round(share[key] - recorded[name][key], 6)
             for key in share
         }
         for name, share in decided.items()
@@ -114,10 +112,10 @@ def _show(found: dict[str, Any]) -> None:
     before = ", ".join(found["recorded_policies"]) or "no decisions"
     rows: list[dict[str, Any]] = found["intervals"]
     changed = sum(bool(row["difference"]) and any(_other(x) for x in row["difference"].values()) for row in rows)
-    console.print(
-        f"{found['node']}: {found['policy']} in {found['loop']} loop against the record ({before}), {len(rows):,} intervals"
-    )
-    console.print(f"it would have decided otherwise in {changed:,} of them")
+    loop = f"{found['policy']} in {found['loop']} loop"
+    console.print(f"{found['node']}: {loop} against the record ({before}), {len(rows):,} intervals")
+    if found["recorded_policies"]:
+        console.print(f"it would have decided otherwise in {changed:,} of them")
     names = list(rows[-1]["decision"])
     table = Table("time s", *[f"{name}: CPUs, ways (record)" for name in names])
     step = max(1, len(rows) // _ROWS)
@@ -141,7 +139,7 @@ def _cell(row: dict[str, Any], name: str) -> str:
             return "-"
         return f"{share['cpus']:g}" + ("" if share["ways"] is None else f", {share['ways']}")
 
-    recorded = row["recorded"] or {}
+    recorded: dict[str, dict[str, Any]] = row["recorded"] or {}
     return f"{text(row['decision'].get(name))} ({text(recorded.get(name))})"
 
 

@@ -20,13 +20,17 @@ from osml.twin.make import made
 app = typer.Typer(help="A virtual node made from an agent's record: fit it, check it, ask it.", no_args_is_help=True)
 app.command("whatif")(whatif)
 
+_SCORES = ("median_error", "p90_error", "within_25pct", "coverage_90")
+
 
 @app.command("fit")
 def fit(
     records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Files of `osml-agent run --record`.")],
     out_file: Annotated[Path, typer.Option("--out", help="File for the twin.")] = Path("twin.json"),
     seed: Seed = 0,
-    members: Annotated[int, typer.Option(help="Number of virtual nodes that the twin has.", min=16, max=1024)] = MEMBERS,
+    members: Annotated[
+        int, typer.Option(help="Number of virtual nodes that the twin has.", min=16, max=1024)
+    ] = MEMBERS,
     limit: Limits = None,
     json: Json = False,
 ) -> None:
@@ -36,7 +40,9 @@ def fit(
     there = {service.name for line in record.lines for service in line.observation.services}
     for name in quotas:
         if name not in there:
-            raise InputError(f"--limit names '{name}', which the record does not have; it has {', '.join(sorted(there))}")
+            raise InputError(
+                f"--limit names '{name}', which the record does not have; it has {', '.join(sorted(there))}"
+            )
     with working("fitting, some seconds"):
         twin = made(record, seed=seed, members=members, quotas=quotas)
     save(twin, out_file)
@@ -101,16 +107,19 @@ def check(
         print_json(found)
         return
     console = out()
-    console.print(f"{found['node']}: latency at the target's percentile, predicted for {found['intervals']:,} intervals")
+    console.print(
+        f"{found['node']}: latency at the target's percentile, predicted for {found['intervals']:,} intervals"
+    )
     for row in [{"name": "all services"} | found["overall"], *found["services"]]:
-        table = Table("predictor", "median error", "90 % of errors below", "within 25 %", "within 90 % bounds",
-                      title=row["name"], title_justify="left")  # fmt: skip
-        for name, about in found["predictors"].items():
-            score = row[name]
-            table.add_row(
-                f"{name}: {about}", *[_percent(score[key]) for key in ("median_error", "p90_error", "within_25pct", "coverage_90")]
-            )  # fmt: skip
+        table = Table(
+            "predictor", "median error", "90 % below", "within 25 %", "held by 90 % bounds", title=row["name"],
+            title_justify="left",
+        )  # fmt: skip
+        for name in found["predictors"]:
+            table.add_row(name, *[_percent(row[name][key]) for key in _SCORES])
         console.print(table)
+    for name, about in found["predictors"].items():
+        console.print(f"{name}: {about}")
 
 
 def _percent(value: float | None) -> str:

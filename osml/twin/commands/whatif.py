@@ -17,7 +17,7 @@ from osml.twin.document import Twin, load
 from osml.twin.edits import Edit, Newcomer
 from osml.twin.ensemble import Ensemble, job_of, service_of
 from osml.twin.scenes import Scene
-from osml.twin.whatif import Change, changes, chosen_scenes, compared, ratios_of, rows_of
+from osml.twin.whatif import Change, changes, chosen_scenes, compared, outcomes_of, rows_of
 from osml.twin.world import world_of
 
 Names = list[str] | None
@@ -42,7 +42,9 @@ def whatif(
         Names, typer.Option(metavar="NAME=PERCENT", help="Memory bandwidth throttled to a share (MBA).")
     ] = None,
     own_cpus: Annotated[bool, typer.Option("--own-cpus", help="CPUs of its own for every service.")] = False,
-    cat: Annotated[bool, typer.Option("--cat", help="Cache ways of its own for every service, and for all jobs.")] = False,
+    cat: Annotated[
+        bool, typer.Option("--cat", help="Cache ways of its own for every service, and for all jobs.")
+    ] = False,
     mba: Annotated[float | None, typer.Option(help="Memory bandwidth of all jobs, percent.", min=1, max=100)] = None,
     newer_cpu: Annotated[bool, typer.Option("--newer-cpu", help="One CPU generation newer.")] = False,
     policy: Annotated[str, typer.Option(help="Another policy, in closed loop on the twin.")] = "",
@@ -91,7 +93,7 @@ def whatif(
 
 def _under(ensemble: Ensemble, scenes: list[Scene], policy: str) -> list[Change]:
     after = outcomes_under(ensemble, scenes[:2], policy)
-    before, _ = ratios_of(ensemble, scenes[:2], [], members=len(after))
+    before = outcomes_of(ensemble, scenes[:2], members=len(after))
     return compared(ensemble, scenes[:2], before, after)
 
 
@@ -156,13 +158,17 @@ def _document(twin: Twin, asked: list[str], found: list[Change], elsewhere: dict
 def _table(console: Console, title: str, found: list[Change]) -> None:
     table = Table("", "now", "then (simulated)", "90 % bounds", "change", "target", title=title, title_justify="left")
     for one in found:
-        number = (lambda x: f"{x:.3g} ms") if one.kind == "lc" else (lambda x: f"{x:.0%} of its speed alone")
         table.add_row(
             one.name,
-            "not there" if one.before is None else number(one.before),
-            "not there" if one.after is None else number(one.after),
-            "" if one.low is None or one.high is None else f"{number(one.low)} to {number(one.high)}",
+            "not there" if one.before is None else _number(one.kind, one.before),
+            "not there" if one.after is None else _number(one.kind, one.after),
+            "" if one.low is None or one.high is None else f"{_number(one.kind, one.low)} to {_number(one.kind, one.high)}",
             "" if one.ratio is None else f"{one.ratio - 1.0:+.0%}",
             "" if one.target_ms is None else f"{one.target_ms:g} ms",
         )
     console.print(table)
+
+
+def _number(kind: str, value: float) -> str:
+    """A latency, or a speed as a share of that alone."""
+    return f"{value:.3g} ms" if kind == "lc" else f"{value:.0%} speed"

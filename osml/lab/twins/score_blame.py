@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from osml.lab.studies.twin.hidden import Hidden, hidden, loads_then, record_of
-from osml.lab.studies.twin.truth import mean_node, true_world
+from osml.lab.twins.hidden import Hidden, hidden, loads_then, record_of
+from osml.lab.twins.truth import mean_node, true_world
 from osml.records import Record
 from osml.simulator.columns import F_CPU_S
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel
@@ -21,7 +21,7 @@ from osml.twin.document import noise_at
 from osml.twin.ensemble import Ensemble
 from osml.twin.forward import settled
 from osml.twin.make import made
-from osml.twin.scenes import Scene, scenes_of, tenants_of
+from osml.twin.scenes import Scene, Tenant, scenes_of, tenants_of
 from osml.twin.world import World
 
 KINDS = (CPU, CACHE, BANDWIDTH, OWN_LIMIT)
@@ -46,8 +46,9 @@ def _presser(kind: str, platform: PlatformModel, rng: np.random.Generator) -> Jo
         )
         return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.1, 0.4))), 0.0, 0.0, 0.0, memory)
     if kind == BANDWIDTH:
-        memory = MemoryBehaviour(0.5, log_uniform(rng, 20.0, 60.0), 0.95, 500.0, 2.0, 10.0, 512.0, 4000.0, 1.0)
-        return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.3, 0.9))), 0.0, 0.0, 0.0, memory)
+        moved = log_uniform(rng, 700.0, 1024.0)  # with prefetched and written lines
+        memory = MemoryBehaviour(0.5, log_uniform(rng, 5.0, 20.0), 0.95, 500.0, 2.0, 10.0, moved, 4000.0, 1.0)
+        return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.15, 0.5))), 0.0, 0.0, 0.0, memory)
     memory = MemoryBehaviour(0.6, log_uniform(rng, 0.5, 3.0), 0.2, 2.0, 2.0, 4.0, 100.0, 500.0, 1.0)
     return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.1, 0.5))), 0.0, 0.0, 0.0, memory)
 
@@ -67,7 +68,6 @@ def _injected(condition: str, kind: str, seed: int) -> Hidden:
     return replace(one, node=node, quotas={_VICTIM: busy * log_uniform(rng, 1.02, 1.4)})
 
 
-
 def truth_of(one: Hidden, record: Record) -> tuple[Scene, str, tuple[str, str]] | None:
     """The scene, the victim and the true main cause; None where the case has no single one."""
     scenes = scenes_of(record)
@@ -84,6 +84,28 @@ def truth_of(one: Hidden, record: Record) -> tuple[Scene, str, tuple[str, str]] 
         if first.ms >= _MAIN * blame.suffers_ms and first.culprit is not None:
             return scene, victim, (first.culprit, first.resource)
     return None
+
+
+def _promising(one: Hidden, kind: str) -> bool:
+    """Whether the injected cause is the main one somewhere at the loads of the middle: records take seconds."""
+    loads = loads_then(one, 0.5 * SECONDS)
+    node = mean_node(one)
+    rates = {service.name: loads[service.name] * service.max_load for service in node.services}
+    scene = Scene((0,), tuple(node.names), {}, rates, {}, {}, {})
+    exact = _OneWorld(one, node, _described(node))
+    for victim in [_VICTIM] if one.quotas else [service.name for service in node.services]:
+        blame = exact.blame(scene, victim)
+        if blame.causes and blame.suffers_ms >= _SUFFERS * blame.predicted_ms:
+            first = blame.causes[0]
+            if first.resource == kind and first.ms >= _MAIN * blame.suffers_ms:
+                return True
+    return False
+
+
+def _described(node: Node) -> list[Tenant]:
+    """The tenants as a record would describe them."""
+    services = [Tenant(one.name, "lc", one.target_ms, one.percentile, None, one.threads, None) for one in node.services]
+    return [*services, *(Tenant(one.name, "be", None, "p99", None, one.threads, None) for one in node.jobs)]
 
 
 class _OneWorld:
@@ -109,6 +131,8 @@ def case(condition: str, seed: int, members: int) -> dict[str, Any] | None:
     kind = KINDS[seed % len(KINDS)]
     for attempt in range(_TRIES):
         one = _injected(condition, kind, seed * 1000 + attempt)
+        if not _promising(one, kind):
+            continue
         record = record_of(one, SECONDS)
         true = truth_of(one, record)
         if true is not None and (true[2][1] == kind):

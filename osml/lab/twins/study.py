@@ -6,14 +6,14 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from osml.lab.studies.twin import score_blame, score_check, score_whatif
-from osml.lab.studies.twin.hidden import hidden, record_of
+from osml.lab.twins import score_blame, score_check, score_whatif
+from osml.lab.twins.hidden import hidden, record_of
 from osml.twin.check import score
 from osml.twin.make import made
 
 FINAL = 5000
 SECONDS, FITTED = 1800, 1200
-MEMBERS, BLAME_MEMBERS = 64, 48
+MEMBERS, BLAME_MEMBERS = 48, 48
 POLICIES = (None, "parties", None, "osml:formula")
 """Under which a record is made, in turn; None: the agent only watches."""
 

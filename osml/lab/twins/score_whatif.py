@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from osml.lab.studies.twin.hidden import Hidden
-from osml.lab.studies.twin.truth import true_world
+from osml.lab.twins.hidden import Hidden
+from osml.lab.twins.truth import true_world
 from osml.twin import edits
 from osml.twin.document import Twin
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
-from osml.twin.whatif import changes, chosen_scenes
+from osml.twin.whatif import changes, chosen_scenes, outcomes_of
 from osml.twin.world import outcome, world_of
 
 PLAIN = 0.05
@@ -49,7 +49,9 @@ def experiments(twin: Twin, scenes: Sequence[Scene], seed: int) -> dict[str, Edi
     return found
 
 
-def last_time(scenes: Sequence[Scene], chosen: Sequence[Scene], name: str, percentile: str, edit: str, factor: float) -> float:
+def last_time(
+    scenes: Sequence[Scene], chosen: Sequence[Scene], name: str, percentile: str, edit: str, factor: float
+) -> float:
     """The simple answer `the last time it was like that`: the scene whose load was nearest, over now; else no change."""
     known = [scene for scene in scenes if percentile in scene.seen.get(name, {}) and scene.rates.get(name)]
     if not edit.startswith("load") or not known:
@@ -69,9 +71,10 @@ def rows_of(one: Hidden, twin: Twin, seed: int) -> list[dict[str, Any]]:
     ensemble: Ensemble = twin.ensemble
     scenes = chosen_scenes(twin.scenes)
     rows: list[dict[str, Any]] = []
+    before = outcomes_of(ensemble, scenes)
     for name, edit in experiments(twin, scenes, seed).items():
         true = _true_ratios(one, scenes, edit)
-        for change in changes(ensemble, scenes, [edit]):
+        for change in changes(ensemble, scenes, [edit], before=before):
             if change.name not in true or change.ratio is None or change.before is None:
                 continue
             assert change.low is not None and change.high is not None  # noqa: S101 - both where there is a ratio

@@ -92,7 +92,9 @@ def record_of(one: Hidden, seconds: int, policy: str | None = None) -> Record:
         state, flows = advance(now, state, grants, loads_then(one, float(seq)), 1.0, shocks)
         services: list[Service] = []
         for at, (service, flow) in enumerate(zip(known, flows, strict=True)):
-            seen = observed_service(service, measure([flow], np.random.default_rng([one.seed, seq, at]), one.sensors.seen))
+            seen = observed_service(
+                service, measure([flow], np.random.default_rng([one.seed, seq, at]), one.sensors.seen)
+            )
             quota = one.quotas.get(service.name)
             if service.kind == "lc":
                 model = node.services[at]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from osml.domain import Assignment
-from osml.lab.studies.twin.hidden import Hidden
+from osml.lab.twins.hidden import Hidden
 from osml.simulator.closed_loop import grant_of
 from osml.simulator.state import Node
 from osml.twin.scenes import Scene

@@ -1,4 +1,4 @@
-"""`python -m osml.lab.studies.twin`: how good twins are, on hidden nodes; simulated. Writes docs/results/twin.json.
+"""`python -m osml.lab.twins`: how good twins are, on hidden nodes; simulated. Writes docs/results/twin.json.
 
 Seeds from 0 on are for development (`--development`), those of the kept figures begin at `study.FINAL`.
 """
@@ -14,12 +14,12 @@ from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 
-from osml.lab.studies.twin.study import FINAL, blame, document, node
+from osml.lab.twins.study import FINAL, blame, document, node
 
 
 def main() -> None:
     """Run the study."""
-    parser = argparse.ArgumentParser(prog="python -m osml.lab.studies.twin", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m osml.lab.twins", description=__doc__)
     parser.add_argument("--nodes", type=int, default=24, help="hidden nodes of parts (a) and (b)")
     parser.add_argument("--cases", type=int, default=112, help="injected cases of part (c)")
     parser.add_argument("--condition", default="real", help="condition of the suite osml-mismatch")
@@ -33,7 +33,7 @@ def main() -> None:
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
         nodes = list(pool.map(partial(node, given.condition), range(first, first + given.nodes)))
         cases = list(pool.map(partial(blame, given.condition), range(first, first + given.cases)))
-    found = document(nodes, cases, given.condition, " ".join(["python -m osml.lab.studies.twin", *sys.argv[1:]]))
+    found = document(nodes, cases, given.condition, " ".join(["python -m osml.lab.twins", *sys.argv[1:]]))
     given.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     if given.rows:
         given.rows.write_text(json.dumps({"nodes": nodes, "cases": cases}) + "\n", "utf-8")
