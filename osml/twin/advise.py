@@ -1,4 +1,4 @@
-"""Advice for an operator whose agent only watches: who suffers, from whom, from what, and what each lever would give."""
+"""Advice for an operator whose agent only watches: who suffers, from whom and what, and what each lever would give."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from osml.twin.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
 from osml.twin.document import Twin, noise_at
 from osml.twin.levers import PARTITIONING, Lever, best, levers_for
 from osml.twin.scenes import Scene
-
-SURE = 0.6
-"""Confidence below which a culprit is not named in the answer."""
 
 _MISSES = 0.01
 """Share of the intervals above the target from which on a service has a problem."""
@@ -74,7 +71,7 @@ def answer(found: Sequence[Advice]) -> tuple[bool | None, list[str]]:
 def _closest(found: Sequence[Advice]) -> list[str]:
     close = [one for one in found if one.target_ms and one.blame.measured_ms > 0.8 * one.target_ms]
     return [
-        f"{one.blame.service} is near its target: {one.percentile} {one.blame.measured_ms:.3g} of {one.target_ms:.3g} ms."
+        f"{one.blame.service} is near its target: {one.blame.measured_ms:.3g} of {one.target_ms:.3g} ms."
         for one in close
     ]
 
@@ -86,11 +83,11 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     if not blame.explained:
         said.append(
             f"The twin does not explain {name}: it predicts {blame.predicted_ms:.3g} ms, measured were "
-            f"{blame.measured_ms:.3g} ms. Something that the record does not show may be the cause."
+            f"{blame.measured_ms:.3g} ms. Its own CPU limit or something that the record does not show may be the cause."
         )
         return None
-    first = blame.causes[0] if blame.causes else None
-    if first is None or first.confidence < SURE or first.culprit is None:
+    first = blame.main
+    if first is None:
         said.append(f"What {name} suffers from can't be told from this record.")
     elif first.resource == OWN_LIMIT:
         said.append(f"Its own CPU limit costs it {first.ms:.3g} ms; no neighbour is to blame for that.")

@@ -20,6 +20,12 @@ OWN_LIMIT, OWN_LOAD, UNKNOWN = "own limit", "own load", "unknown"
 PART = 0.1
 """A cause counts in a member where it makes at least this share of what the service suffers."""
 
+MAIN, SURE = 0.35, 0.6
+"""Share of what is suffered, and of the members, that a cause needs to be named. Chosen on development seeds."""
+
+STOPPED = 0.01
+"""Share of the time in which its own limit stopped it, from which on no neighbour is named before that limit."""
+
 SUFFERS = 0.1
 """Share of its latency below which a service does not suffer: the equations are not better."""
 
@@ -56,6 +62,14 @@ class Blame:
     e_s: float
     causes: tuple[Cause, ...]
     explained: bool
+
+    @property
+    def main(self) -> Cause | None:
+        """The cause that can be named: the largest one, where it makes MAIN of the whole in SURE of the members."""
+        first = self.causes[0] if self.causes else None
+        if first is None or first.culprit is None or not self.explained:
+            return None
+        return first if first.ms >= MAIN * self.suffers_ms and first.confidence >= SURE else None
 
 
 @dataclass(frozen=True)
@@ -112,7 +126,10 @@ def blamed(
     services = sum(some.tenant(name).kind == "lc" for name in scene.present)
     jobs = any(some.tenant(name).kind == "be" for name in scene.present)
     importance = (RELATIVE_IMPORTANCE if jobs else 1.0) / max(services, 1)
-    found = [_member(worlds(at) if worlds else world_of(some, at, scene), victim, target, importance, seed + at) for at in range(some.size)]
+    found = [
+        _member(worlds(at) if worlds else world_of(some, at, scene), victim, target, importance, seed + at)
+        for at in range(some.size)
+    ]
     nows = np.array([one.now for one in found])
     low, now, high = np.quantile(nows, [0.05, 0.5, 0.95]).tolist()
     reading = scene.seen.get(victim, {}).get(tenant.percentile)
@@ -129,6 +146,9 @@ def blamed(
         unknown = Cause(None, UNKNOWN, rest, importance * intolerable(measured, target), 0.0)
         return Blame(victim, measured, now, low, high, alone, rest, unknown.e_s, (unknown,), explained=False)
     causes = _causes(found, suffers, measured)
+    if scene.throttled.get(victim, 0.0) >= STOPPED and causes and causes[0].culprit != victim:
+        unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
+        return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
     return Blame(victim, measured, now, low, high, alone, suffers, entropy, causes, explained)
 
 

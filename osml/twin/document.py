@@ -125,7 +125,8 @@ def _wrong(twin: Twin) -> str | None:
     if len(have) != len(twin.parameters):
         return "'parameters' has one of them twice"
     for of, name in have:
-        if (of and of not in names) or (name not in LIMITS and name.removeprefix("bias:") not in BIAS):
+        known = name in LIMITS or (name.startswith("bias:") and name.removeprefix("bias:") in BIAS)
+        if not known or (of and of not in names):
             return f"parameter '{name}' of '{of}' is unknown"
     needed = {(MACHINE_S, name) for name in MACHINE}
     for one in twin.tenants:

@@ -67,11 +67,13 @@ def removed(name: str) -> Edit:
 
 
 def added(newcomer: Newcomer) -> Edit:
-    """Somebody comes, without any limit."""
+    """Somebody comes, without any limit; where there is one of that name, as NAME-added."""
 
     def edit(world: World, member: int) -> World:
         node = world.node
         model = newcomer.model(member, node.platform)
+        if model.name in node.names:
+            model = replace(model, name=f"{model.name}-added")
         rates, services, jobs = dict(world.rates), node.services, node.jobs
         if isinstance(model, ServiceModel):
             services = (*services, model)

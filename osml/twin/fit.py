@@ -17,10 +17,10 @@ from osml.base.failure import InputError
 from osml.records import Record
 from osml.simulator.columns import FloatArray, IntArray
 from osml.twin import prior
-from osml.twin.ensemble import MACHINE_S, Ensemble, Key, clipped
+from osml.twin.ensemble import MACHINE_S, Ensemble, Key, clipped, machine_with
 from osml.twin.forward import Wanted, predicted
 from osml.twin.machine import machine_of
-from osml.twin.prior import Hints
+from osml.twin.prior import Company, Hints
 from osml.twin.scenes import COUNTERS, LATENCIES, SEEN, Scene, Tenant, scenes_of, tenants_of
 
 MEMBERS = 48
@@ -63,6 +63,7 @@ def hints_of(tenant: Tenant, scenes: Sequence[Scene], quotas: Mapping[str, float
         ipc=mean("ipc"),
         mpki=mean("mpki"),
         occupancy=mean("occupancy"),
+        traffic=mean("bandwidth"),
         throttled=max((scene.throttled.get(name, 0.0) for scene in scenes), default=0.0) > _THROTTLED,
         quota=quotas.get(name),
     )
@@ -78,11 +79,16 @@ def drawn(
     shown = {name: set[str]().union(*(scene.seen.get(name, {}) for scene in scenes)) for name in hints}
     limited = _limited_by_hand(scenes) | set(quotas)
     rows: list[dict[Key, float]] = []
+    company = Company(
+        sum(hint.busy or 0.0 for hint in hints.values()) / machine.cpus,
+        sum(hint.traffic or 0.0 for hint in hints.values()) / machine.bandwidth_gbps,
+    )
     for _ in range(members):
         row: dict[Key, float] = {(MACHINE_S, name): x for name, x in prior.drawn_machine(machine, rng).items()}
+        there = machine_with(machine, row)
         for one in tenants:
             hint, draw = hints[one.name], prior.drawn_service if one.kind == "lc" else prior.drawn_job
-            row |= {(one.name, name): value for name, value in draw(machine, hint, rng).items()}
+            row |= {(one.name, name): value for name, value in draw(there, hint, company, rng).items()}
             if one.threads is None:
                 row[one.name, "threads"] = prior.drawn_threads(one, hint, machine, rng)
             if hint.throttled and one.name not in limited:

@@ -51,7 +51,8 @@ def page(document: Mapping[str, Any]) -> str:
     ]
     title = f"Advice for {escape(document['node'])}"
     head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{title}</title>'
-    return f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{"".join(parts)}</body></html>\n'
+    body = "".join(parts)
+    return f'<!doctype html><html lang="en"><head>{head}<style>{_STYLE}</style></head><body>{body}</body></html>\n'
 
 
 def _service(one: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from osml.simulator import catalogs
 from osml.simulator.models import MemoryBehaviour, PlatformModel
 from osml.simulator.physics.cache import miss_ratio
+from osml.simulator.physics.memory import rise
 from osml.simulator.programs import HARDLY_MISSES, measured_programs
 from osml.simulator.variation.spread import factor
 from osml.twin.scenes import LATENCIES, Tenant
@@ -41,13 +42,14 @@ _CALIBRATED = 0.15
 """Log-spread of what a record shows directly, such as CPU time a request."""
 
 _NOTHING = 1e-4
+_MOST_USED = 0.95
 
 
 @dataclass(frozen=True)
 class Hints:
     """What a record shows of a tenant directly, means over its scenes; None where it does not show it.
 
-    `cpu_s`: CPU time a request; `rate`: the highest requests/s; `half_ms`: the median response time; `busy`: CPUs used.
+    `cpu_s`: CPU time a request; `rate`: the highest requests/s; `half_ms`: the median response time; `busy`: CPUs used; `traffic`: GB/s.
     `throttled`: whether a CPU quota stopped it. `quota`: CPUs that the operator says it may use.
     """
 
@@ -59,13 +61,23 @@ class Hints:
     ipc: float | None
     mpki: float | None
     occupancy: float | None
+    traffic: float | None
     throttled: bool
     quota: float | None
 
 
+@dataclass(frozen=True)
+class Company:
+    """How busy the machine was in the mean: shares of its CPUs and of its memory bandwidth (0 where not measured)."""
+
+    cpus: float
+    memory: float
+
+
 def drawn_machine(machine: PlatformModel, rng: np.random.Generator) -> Drawn:
     """What data sheets don't say of a machine."""
-    return {name: getattr(machine, name) * factor(rng, _MACHINE_SPREAD) for name in MACHINE}
+    drawn = {name: getattr(machine, name) * factor(rng, _MACHINE_SPREAD) for name in MACHINE}
+    return {name: min(max(value, LIMITS[name][0]), LIMITS[name][1]) for name, value in drawn.items()}
 
 
 def _memory(rng: np.random.Generator, machine: PlatformModel, *, job: bool) -> MemoryBehaviour:
@@ -93,28 +105,35 @@ def _near(value: float, rng: np.random.Generator) -> float:
 
 
 def _agreeing(
-    memory: MemoryBehaviour, hints: Hints, machine: PlatformModel, rng: np.random.Generator
+    memory: MemoryBehaviour, hints: Hints, machine: PlatformModel, company: Company, rng: np.random.Generator
 ) -> tuple[MemoryBehaviour, float]:
-    """The behaviour so that it has about the measured misses and IPC, and its nanoseconds an instruction."""
+    """The behaviour so that it has about the measured misses and IPC, and its nanoseconds an instruction.
+
+    What was measured was slowed down by busy siblings and by a busy memory, by as much as this machine has it.
+    """
     cache = hints.occupancy or 0.3 * machine.ways * machine.way_mib
     miss = float(miss_ratio(memory.miss_min, memory.working_set_mib, memory.steepness, cache))
     if hints.mpki is not None:
         memory = replace(memory, apki=min(_near(hints.mpki, rng) / miss, LIMITS["apki"][1]))
-    clock = machine.all_core_ghz
-    stall = memory.apki / 1000.0 * miss * machine.memory_latency_ns / memory.mlp
+    paired = machine.cpus > machine.physical_cores
+    slower = 1.0 + (1.0 / machine.smt_speed - 1.0) * min(company.cpus, 1.0) if paired else 1.0
+    clock = machine.all_core_ghz / slower
+    used = min(company.memory / machine.usable_bandwidth, _MOST_USED)
+    latency_ns = machine.memory_latency_ns * float(rise(machine.latency_rise, machine.latency_power, used))
+    stall = memory.apki / 1000.0 * miss * latency_ns / memory.mlp
     if hints.ipc is not None:
-        whole = 1.0 / (_near(hints.ipc, rng) * clock)
+        whole = 1.0 / (_near(hints.ipc, rng) * machine.all_core_ghz)
         most = float(rng.uniform(0.2, 0.7)) * whole
         if stall > most:
             memory = replace(memory, mlp=min(memory.mlp * stall / most, LIMITS["mlp"][1]))
             stall = most
-        memory = replace(memory, cpi=max((whole - stall) * clock * 0.9, LIMITS["cpi"][0]))
+        memory = replace(memory, cpi=max((whole - stall) * clock, LIMITS["cpi"][0]))
     return memory, memory.cpi / clock + stall
 
 
-def drawn_service(machine: PlatformModel, hints: Hints, rng: np.random.Generator) -> Drawn:
+def drawn_service(machine: PlatformModel, hints: Hints, company: Company, rng: np.random.Generator) -> Drawn:
     """A service that agrees with the hints."""
-    memory, ns = _agreeing(_memory(rng, machine, job=False), hints, machine, rng)
+    memory, ns = _agreeing(_memory(rng, machine, job=False), hints, machine, company, rng)
     names = catalogs.service_names()
     like = catalogs.service(names[int(rng.integers(len(names)))])
     seconds = hints.cpu_s
@@ -137,9 +156,9 @@ def drawn_service(machine: PlatformModel, hints: Hints, rng: np.random.Generator
     return found
 
 
-def drawn_job(machine: PlatformModel, hints: Hints, rng: np.random.Generator) -> Drawn:
+def drawn_job(machine: PlatformModel, hints: Hints, company: Company, rng: np.random.Generator) -> Drawn:
     """A job that agrees with the hints."""
-    memory, _ = _agreeing(_memory(rng, machine, job=True), hints, machine, rng)
+    memory, _ = _agreeing(_memory(rng, machine, job=True), hints, machine, company, rng)
     return {name: getattr(memory, name) for name in MEMORY}
 
 

@@ -187,7 +187,9 @@ def _clusters(data: FloatArray, parts: int, seed: int) -> list[int]:
     labels = np.zeros(len(data), np.int64)
     for _ in range(_MOVES):
         labels = np.argmin(((data[:, None, :] - centres[None]) ** 2).sum(axis=2), axis=1)  # (rows,)
-        centres = np.array([data[labels == k].mean(axis=0) if (labels == k).any() else centres[k] for k in range(parts)])
+        centres = np.array(
+            [data[labels == k].mean(axis=0) if (labels == k).any() else centres[k] for k in range(parts)]
+        )
     return labels.tolist()
 
 

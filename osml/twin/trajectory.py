@@ -21,7 +21,7 @@ def with_rates_of(ensemble: Ensemble, record: Record) -> Ensemble:
     """The same twin that also knows the loads of this record."""
     rates = dict(ensemble.rates)
     for line in record.lines:
-        for service in line.observation.services:
+        for service in (one for one in line.observation.services if one.kind == "lc"):
             rates[service.name] = max(rates.get(service.name, 1e-6), rate_of(service) or 0.0)
     return replace(ensemble, rates=rates)
 

@@ -46,8 +46,10 @@ def _presser(kind: str, platform: PlatformModel, rng: np.random.Generator) -> Jo
         )
         return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.1, 0.4))), 0.0, 0.0, 0.0, memory)
     if kind == BANDWIDTH:
-        moved = log_uniform(rng, 700.0, 1024.0)  # with prefetched and written lines
-        memory = MemoryBehaviour(0.5, log_uniform(rng, 5.0, 20.0), 0.95, 500.0, 2.0, 10.0, moved, 4000.0, 1.0)
+        moved = log_uniform(
+            rng, 700.0, 1024.0
+        )  # with prefetched and written lines; past the cache, as streaming stores go
+        memory = MemoryBehaviour(0.5, log_uniform(rng, 5.0, 20.0), 0.95, 500.0, 2.0, 10.0, moved, 0.5, 1.0)
         return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.15, 0.5))), 0.0, 0.0, 0.0, memory)
     memory = MemoryBehaviour(0.6, log_uniform(rng, 0.5, 3.0), 0.2, 2.0, 2.0, 4.0, 100.0, 500.0, 1.0)
     return JobModel("job-1", max(1, round(cpus * log_uniform(rng, 0.1, 0.5))), 0.0, 0.0, 0.0, memory)
@@ -154,6 +156,7 @@ def case(condition: str, seed: int, members: int) -> dict[str, Any] | None:
         "twin_culprit": None if top is None else top.culprit, "twin_resource": None if top is None else top.resource,
         "confidence": None if top is None else top.confidence, "explained": found.explained,
         "suffers": found.suffers_ms / found.measured_ms, "named": None if top is None else top.ms / found.suffers_ms,
+        "certain": found.main is not None,
         "simple_culprit": busiest,
     }  # fmt: skip
 
@@ -164,18 +167,22 @@ def _busiest(scene: Scene, victim: str) -> str | None:
     return max(used, key=lambda name: used[name], default=None)
 
 
+def _right(row: Mapping[str, Any]) -> bool:
+    return (row["twin_culprit"], row["twin_resource"]) == (row["culprit"], row["resource"])
+
+
 def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Shares of cases with the right culprit and resource, by kind and in all."""
 
     def of(found: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         if not found:
             return {"cases": 0}
-        silent = [row["twin_culprit"] is None for row in found]
-        right = [(row["twin_culprit"], row["twin_resource"]) == (row["culprit"], row["resource"]) for row in found]
+        sure = [row for row in found if row["certain"]]
+        right = [_right(row) for row in found]
         return {
-            "cases": len(found), "right": float(np.mean(right)),
+            "cases": len(found), "right": float(np.mean(right)), "named": len(sure),
+            "right_when_named": float(np.mean([_right(row) for row in sure])) if sure else None,
             "right_culprit": float(np.mean([row["twin_culprit"] == row["culprit"] for row in found])),
-            "says_nothing": float(np.mean(silent)),
             "simple_right_culprit": float(np.mean([row["simple_culprit"] == row["culprit"] for row in found])),
             "simple_right": float(np.mean([
                 (row["simple_culprit"], CPU) == (row["culprit"], row["resource"]) for row in found
@@ -185,6 +192,8 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     own = [row for row in rows if row["kind"] == OWN_LIMIT]
     return {
         "overall": of(rows), "by_resource": {kind: of([row for row in rows if row["kind"] == kind]) for kind in KINDS},
-        "own_limit_blamed_on_neighbour": sum(row["twin_culprit"] not in (None, row["victim"]) for row in own),
+        "own_limit_blamed_on_neighbour": sum(
+            row["certain"] and row["twin_culprit"] not in (None, row["victim"]) for row in own
+        ),
         "own_limit_blamed_on_neighbour_simple": sum(row["simple_culprit"] is not None for row in own),
     }  # fmt: skip

@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from osml.lab.twins.hidden import Hidden
-from osml.lab.twins.truth import true_world
+from osml.lab.twins.truth import true_outcomes
+from osml.records import Record
 from osml.twin import edits
 from osml.twin.document import Twin
 from osml.twin.edits import Edit
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
 from osml.twin.whatif import changes, chosen_scenes, outcomes_of
-from osml.twin.world import outcome, world_of
+from osml.twin.world import world_of
 
+Ratios = dict[str, float]
 PLAIN = 0.05
 """Changes of the truth that are smaller (as logarithms) have no sign worth asking for."""
 
@@ -66,14 +68,15 @@ def last_time(
     return total / max(len(chosen), 1)
 
 
-def rows_of(one: Hidden, twin: Twin, seed: int) -> list[dict[str, Any]]:
+def rows_of(one: Hidden, record: Record, twin: Twin, seed: int) -> list[dict[str, Any]]:
     """A row an experiment and tenant: logarithms of the true and the predicted change, and its bounds."""
     ensemble: Ensemble = twin.ensemble
     scenes = chosen_scenes(twin.scenes)
     rows: list[dict[str, Any]] = []
     before = outcomes_of(ensemble, scenes)
+    truth = true_outcomes(one, record, scenes, [])
     for name, edit in experiments(twin, scenes, seed).items():
-        true = _true_ratios(one, scenes, edit)
+        true = _true_ratios(one, record, scenes, truth, edit)
         for change in changes(ensemble, scenes, [edit], before=before):
             if change.name not in true or change.ratio is None or change.before is None:
                 continue
@@ -89,16 +92,11 @@ def rows_of(one: Hidden, twin: Twin, seed: int) -> list[dict[str, Any]]:
     return rows
 
 
-def _true_ratios(one: Hidden, scenes: Sequence[Scene], edit: Edit) -> Mapping[str, float]:
+def _true_ratios(
+    one: Hidden, record: Record, scenes: Sequence[Scene], before: Mapping[str, float], edit: Edit
+) -> Ratios:
     """Logarithms of the hidden node's own changes."""
-    before: dict[str, float] = {}
-    after: dict[str, float] = {}
-    for scene in scenes:
-        world = true_world(one, scene)
-        for name, value in outcome(world).items():
-            before[name] = before.get(name, 0.0) + len(scene.intervals) * value
-        for name, value in outcome(edit(world, -1 % 2**31)).items():
-            after[name] = after.get(name, 0.0) + len(scene.intervals) * value
+    after = true_outcomes(one, record, scenes, [edit])
     return {name: math.log(after[name] / before[name]) for name in after if name in before}
 
 

@@ -29,7 +29,7 @@ def node(condition: str, seed: int) -> Node:
     twin = made(record.part(0, FITTED), seed=seed, members=MEMBERS)
     fit_s = time.perf_counter() - began
     errors = score_check.errors_of(twin, record.part(FITTED, SECONDS))
-    rows = score_whatif.rows_of(one, twin, seed)
+    rows = score_whatif.rows_of(one, record, twin, seed)
     return {"seed": seed, "policy": policy or "watched", "fit_s": fit_s, "errors": errors, "whatif": rows}
 
 
@@ -50,7 +50,8 @@ def document(nodes: Sequence[Node], cases: Sequence[Node | None], condition: str
     predictors = score_check.described()
     return {
         "name": "twin", "kind": "simulated", "command": command, "date": time.strftime("%Y-%m-%d"),
-        "condition": condition, "nodes": len(nodes), "fit_s_median": sorted(one["fit_s"] for one in nodes)[len(nodes) // 2],
+        "condition": condition, "nodes": len(nodes),
+        "fit_s_median": sorted(one["fit_s"] for one in nodes)[len(nodes) // 2],
         "check": {
             name: {"knows": text} | score([row for one in nodes for row in one["errors"][name]])
             for name, text in predictors.items()

@@ -162,7 +162,9 @@ def _table(console: Console, title: str, found: list[Change]) -> None:
             one.name,
             "not there" if one.before is None else _number(one.kind, one.before),
             "not there" if one.after is None else _number(one.kind, one.after),
-            "" if one.low is None or one.high is None else f"{_number(one.kind, one.low)} to {_number(one.kind, one.high)}",
+            ""
+            if one.low is None or one.high is None
+            else f"{_number(one.kind, one.low)} to {_number(one.kind, one.high)}",
             "" if one.ratio is None else f"{one.ratio - 1.0:+.0%}",
             "" if one.target_ms is None else f"{one.target_ms:g} ms",
         )
