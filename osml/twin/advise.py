@@ -83,7 +83,7 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     if not blame.explained:
         said.append(
             f"The twin does not explain {name}: it predicts {blame.predicted_ms:.3g} ms, measured were "
-            f"{blame.measured_ms:.3g} ms. Its own CPU limit or something that the record does not show may be the cause."
+            f"{blame.measured_ms:.3g} ms. Its own CPU limit, or what the record does not show, may be the cause."
         )
         return None
     first = blame.main

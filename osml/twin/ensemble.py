@@ -80,7 +80,7 @@ def _on_grid(cv2: float) -> float:
 
 def _memory(values: Mapping[Key, float], name: str) -> MemoryBehaviour:
     numbers = {key: values[name, key] for key in MEMORY}
-    return MemoryBehaviour(**numbers, footprint_mib=_FOOTPRINT_MIB, power=1.0)
+    return MemoryBehaviour(**numbers, footprint_mib=values.get((name, "footprint_mib"), _FOOTPRINT_MIB), power=1.0)
 
 
 def threads_of(tenant: Tenant, values: Mapping[Key, float]) -> int:

@@ -145,8 +145,10 @@ def assimilated(
         at = np.array(places)
         keys = [k for k, told in enumerate(tells) if tuple(told.tolist()) == places]
         x = logs[:, keys] - logs[:, keys].mean(axis=0)
-        own = y[:, at].T @ y[:, at] / (n - 1) + enlarged * np.diag(errors[at] ** 2)
-        gain: FloatArray = np.linalg.solve(own, y[:, at].T @ x / (n - 1))  # (seen, keys)
+        own: FloatArray = y[:, at].T @ y[:, at] / (n - 1) + enlarged * np.diag(errors[at] ** 2)
+        cross: FloatArray = y[:, at].T @ x / (n - 1)
+        inverse: FloatArray = np.linalg.inv(own)
+        gain = inverse @ cross  # (seen, keys)
         moved[:, keys] += (noisy - shows)[:, at] @ gain
     return moved
 

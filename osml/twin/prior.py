@@ -24,7 +24,7 @@ Drawn = dict[str, float]
 
 MEMORY = ("cpi", "apki", "miss_min", "working_set_mib", "steepness", "mlp", "bytes_per_miss")
 SERVICE = ("instructions", *MEMORY, "cv2", "burstiness", "serial_ms", "stack_ms", "usable")
-JOB = MEMORY
+JOB = (*MEMORY, "footprint_mib")
 MACHINE = ("memory_latency_ns", "usable_bandwidth", "smt_speed", "llc_gbps")
 
 LIMITS: Mapping[str, tuple[float, float]] = {
@@ -33,6 +33,7 @@ LIMITS: Mapping[str, tuple[float, float]] = {
     "cv2": (0.01, 12.0), "burstiness": (0.2, 60.0), "serial_ms": (1e-4, 1e3), "stack_ms": (1e-4, 1e3),
     "usable": (0.3, 1.0), "memory_latency_ns": (40.0, 250.0), "usable_bandwidth": (0.3, 0.98), "smt_speed": (0.5, 1.0),
     "llc_gbps": (5.0, 5e3), "quota": (0.02, 512.0), "threads": (1.0, 4096.0),
+    "footprint_mib": (0.1, 1e5),
 }  # fmt: skip
 """Numbers outside of these limits are no programs and no machines."""
 
@@ -43,13 +44,15 @@ _CALIBRATED = 0.15
 
 _NOTHING = 1e-4
 _MOST_USED = 0.95
+_FOOTPRINT_MIB = 1000.0
 
 
 @dataclass(frozen=True)
 class Hints:
     """What a record shows of a tenant directly, means over its scenes; None where it does not show it.
 
-    `cpu_s`: CPU time a request; `rate`: the highest requests/s; `half_ms`: the median response time; `busy`: CPUs used; `traffic`: GB/s.
+    `cpu_s`: CPU time a request; `rate`: the highest requests/s; `half_ms`: the median response time; `busy`: CPUs used;
+    `traffic`: GB/s.
     `throttled`: whether a CPU quota stopped it. `quota`: CPUs that the operator says it may use.
     """
 
@@ -159,7 +162,10 @@ def drawn_service(machine: PlatformModel, hints: Hints, company: Company, rng: n
 def drawn_job(machine: PlatformModel, hints: Hints, company: Company, rng: np.random.Generator) -> Drawn:
     """A job that agrees with the hints."""
     memory, _ = _agreeing(_memory(rng, machine, job=True), hints, machine, company, rng)
-    return {name: getattr(memory, name) for name in MEMORY}
+    footprint = _FOOTPRINT_MIB
+    if hints.occupancy is not None:  # what it holds of the cache is at most its own data
+        footprint = hints.occupancy * (1.0 + math.exp(0.5 + 1.5 * float(rng.standard_normal())))
+    return {name: getattr(memory, name) for name in MEMORY} | {"footprint_mib": footprint}
 
 
 def drawn_threads(tenant: Tenant, hints: Hints, machine: PlatformModel, rng: np.random.Generator) -> float:

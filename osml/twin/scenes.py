@@ -123,20 +123,25 @@ def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tupl
 
     Where a policy moves all the time, shorter stays and less settled intervals have to do.
     """
-    for settling, least in _PATIENCE:
-        groups = sorted(_groups(record, settling).values(), key=lambda group: (-len(group), group[0]))
-        groups = [group for group in groups if len(group) >= least][:most]
-        total = sum(len(group) for group in groups)
-        if total >= min(_ENOUGH, 0.2 * len(record.lines)) and groups:
-            break
-    else:
-        if not groups:
-            return ()
+    groups, least = _longest(record, most)
+    total = sum(len(group) for group in groups)
     found: list[Scene] = []
     for group in groups:
         parts = max(1, min(round(most * len(group) / total), len(group) // _LEAST))
         found += [_scene(record, part, least) for part in _by_load(record, group, parts, seed)]
     return tuple(sorted(found, key=lambda scene: scene.intervals[0])[: 2 * most])
+
+
+def _longest(record: Record, most: int) -> tuple[list[list[int]], int]:
+    """The allocations that were longest in force, and how many intervals a scene has to have."""
+    groups: list[list[int]] = []
+    least = _LEAST
+    for settling, least in _PATIENCE:
+        groups = sorted(_groups(record, settling).values(), key=lambda group: (-len(group), group[0]))
+        groups = [group for group in groups if len(group) >= least][:most]
+        if sum(len(group) for group in groups) >= min(_ENOUGH, 0.2 * len(record.lines)):
+            break
+    return groups, least
 
 
 def usable_intervals(record: Record, settling: int = SETTLING) -> Iterator[int]:

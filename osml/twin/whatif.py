@@ -16,7 +16,7 @@ from osml.twin.world import busiest, outcome, world_of
 
 MEMBERS = 32
 SCENES = 4
-WIDER, PART, LEAST = 1.5, 0.3, 0.03
+WIDER, PART, LEAST = 3.0, 0.5, 0.04
 """Bounds are so much wider than the members, and at least this part of the change and this log-spread: members know
 nothing of what the equations leave out. Chosen on development seeds, see docs/notes/2026-11-25-your-nodes-twin.md."""
 

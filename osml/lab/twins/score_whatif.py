@@ -54,7 +54,7 @@ def experiments(twin: Twin, scenes: Sequence[Scene], seed: int) -> dict[str, Edi
 def last_time(
     scenes: Sequence[Scene], chosen: Sequence[Scene], name: str, percentile: str, edit: str, factor: float
 ) -> float:
-    """The simple answer `the last time it was like that`: the scene whose load was nearest, over now; else no change."""
+    """The simple answer `last time`: the scene whose load was nearest, over now; else no change."""
     known = [scene for scene in scenes if percentile in scene.seen.get(name, {}) and scene.rates.get(name)]
     if not edit.startswith("load") or not known:
         return 0.0
