@@ -147,7 +147,7 @@ def assimilated(
         x = logs[:, keys] - logs[:, keys].mean(axis=0)
         own: FloatArray = y[:, at].T @ y[:, at] / (n - 1) + enlarged * np.diag(errors[at] ** 2)
         cross: FloatArray = y[:, at].T @ x / (n - 1)
-        inverse: FloatArray = np.linalg.inv(own)
+        inverse: FloatArray = np.linalg.inv(own).astype(np.float64)
         gain = inverse @ cross  # (seen, keys)
         moved[:, keys] += (noisy - shows)[:, at] @ gain
     return moved
