@@ -13,8 +13,8 @@ from osml.simulator.models import JobModel
 from osml.simulator.state import Node
 from osml.simulator.surface import whole_node
 from osml.twin import edits
-from osml.twin.blame import OWN_LIMIT, Blame, blamed
-from osml.twin.counterfactual import BANDWIDTH, CACHE, CPU, RESOURCES, Pressures
+from osml.twin.advice.blame import OWN_LIMIT, Blame, blamed
+from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, CPU, RESOURCES, Pressures
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene, Tenant
 from osml.twin.whatif import bounds, weighted_quantiles

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from osml.twin.shapley import MOST_EXACT, shapley
+from osml.twin.advice.shapley import MOST_EXACT, shapley
 
 
 @given(st.lists(st.floats(-100, 100), min_size=32, max_size=32))

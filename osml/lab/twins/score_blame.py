@@ -15,8 +15,8 @@ from osml.simulator.columns import F_CPU_S
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel
 from osml.simulator.state import Node
 from osml.simulator.variation.spread import log_uniform
-from osml.twin.blame import OWN_LIMIT, Blame, blamed, worst_scene
-from osml.twin.counterfactual import BANDWIDTH, CACHE, CPU
+from osml.twin.advice.blame import OWN_LIMIT, Blame, blamed, worst_scene
+from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, CPU
 from osml.twin.document import noise_at
 from osml.twin.ensemble import Ensemble
 from osml.twin.forward import settled

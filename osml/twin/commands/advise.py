@@ -9,11 +9,11 @@ import typer
 from rich.table import Table
 
 from osml.records import gather
-from osml.twin.advise import advised, document
+from osml.twin.advice.advise import advised, document
+from osml.twin.advice.page import page
 from osml.twin.commands.options import Json, Limits, Seed, out, pairs, positive, print_json, working, write
 from osml.twin.document import Twin, is_twin, load
 from osml.twin.make import made
-from osml.twin.page import page
 
 _MOST = 5
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from osml.twin.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
+from osml.twin.advice.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
+from osml.twin.advice.levers import PARTITIONING, Lever, best, levers_for
 from osml.twin.document import Twin, noise_at
-from osml.twin.levers import PARTITIONING, Lever, best, levers_for
 from osml.twin.scenes import Scene
 
 _MISSES = 0.01

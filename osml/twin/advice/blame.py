@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from osml.entropy import RELATIVE_IMPORTANCE, intolerable
-from osml.twin.counterfactual import RESOURCES, Pressure, Pressures
+from osml.twin.advice.counterfactual import RESOURCES, Pressure, Pressures
+from osml.twin.advice.shapley import shapley
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
-from osml.twin.shapley import shapley
 from osml.twin.world import LONGEST_MS, World, world_of
 
 MEMBERS = 8
