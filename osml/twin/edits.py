@@ -22,8 +22,8 @@ _BUSY = 0.6
 """Share of their own CPUs that services use at most where they get CPUs of their own."""
 
 NEWER_IPC, NEWER_BANDWIDTH, NEWER_CACHE = 1.19, 1.45, 1.09
-"""From Xeon Scalable of the second generation (Cascade Lake) to the third (Ice Lake): 8 channels of DDR4-3200 after 6 of
-DDR4-2933, 1.5 MiB of cache a core after 1.375, and an assumed gain in instructions a cycle, near what was published."""
+"""From Xeon Scalable of the second generation (Cascade Lake) to the third (Ice Lake): 8 channels of DDR4-3200 after 6
+of DDR4-2933, and 1.5 MiB of cache a core after 1.375. The gain in instructions a cycle is assumed."""
 
 _NEWER_SPREAD = 0.06
 

@@ -18,6 +18,12 @@ def watched(seconds: int = 120, seed: int = 3) -> Record:
 
 
 @cache
+def services_alone(seconds: int = 120, seed: int = 3) -> Record:
+    """Three services without a job, watched."""
+    return record_of(hidden("real", seed, beside_job=False, seconds=seconds), seconds)
+
+
+@cache
 def managed(seconds: int = 120, seed: int = 3) -> Record:
     """The same node under a policy that moves allocations."""
     return record_of(hidden("real", seed, beside_job=True, seconds=seconds), seconds, "parties")

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
-from tests.kit.twin_records import managed, watched, write
+from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
 
@@ -24,6 +24,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     record = watched(240)
     write(record.part(0, 180), found / "day.jsonl")
     write(record.part(180, 240), found / "next.jsonl")
+    write(services_alone(), found / "services.jsonl")
     write(managed(60), found / "managed.jsonl")
     return found
 
@@ -57,7 +58,7 @@ def test_the_commands_of_the_page_work_one_after_the_other(folder: Path) -> None
 
 
 def test_advice_keeps_its_contract(folder: Path) -> None:
-    found = _json(folder, "advise", "day.jsonl")
+    found = _json(folder, "advise", "services.jsonl")
     assert found["needs_partitioning"] in (True, False, None)
     assert found["answer"]
     for service in found["services"]:

@@ -11,6 +11,11 @@ from osml.twin.advice.levers import PARTITIONING, Lever, best, levers_for
 from osml.twin.document import Twin, noise_at
 from osml.twin.scenes import Scene
 
+WORTH = 0.05
+"""Share of the latency that a lever has to take off to be worth a word."""
+
+THROUGH = {"cpu": "the CPUs", "cache": "the cache", "memory bandwidth": "the memory bandwidth"}
+
 _MISSES = 0.01
 """Share of the intervals above the target from which on a service has a problem."""
 
@@ -94,21 +99,38 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     elif first.resource == OWN_LOAD:
         said.append(f"It misses its target alone, too: its own load costs it {first.ms:.3g} ms.")
     else:
-        said.append(f"{first.culprit} costs it {first.ms:.3g} ms through {first.resource}.")
-    lever = best(one.levers, PARTITIONING)
-    if lever is None or lever.gain < 0.05 * blame.measured_ms:
+        said.append(f"{first.culprit} costs it {first.ms:.3g} ms through {THROUGH[first.resource]}.")
+    wanted = WORTH * blame.measured_ms
+    sure = best(one.levers, PARTITIONING)
+    if sure is not None and sure.gain >= wanted:
+        met = one.target_ms is not None and sure.after_ms <= one.target_ms
+        after = "met" if met else "still missed"
+        said.append(f"Partitioning helps: {sure.lever}, {_gain(sure)}. The target is then {after}.")
+        return True
+    hopes = [lever for lever in one.levers if lever.lever in PARTITIONING and lever.gain >= wanted]
+    if hopes:
+        said.append(f"Partitioning may help {name}, but that is not sure: {hopes[0].lever}, {_gain(hopes[0])}.")
+    else:
         said.append(f"Partitioning would hardly help {name}.")
-        other = next((other for other in one.levers if other.low > 0), None)
-        if other is not None:
-            said.append(f"Best for it: {other.lever}, {_gain(other)}.")
-        return False
-    met = one.target_ms is not None and lever.after_ms <= one.target_ms
-    said.append(f"Partitioning helps: {lever.lever}, {_gain(lever)}. The target is then {'met' if met else 'missed'}.")
-    return True
+    other = next((other for other in one.levers if other.low > 0 and other.gain >= wanted), None)
+    if other is not None:
+        said.append(f"Sure to help it: {other.lever}, {_gain(other)}.")
+    return None if hopes else False
 
 
 def _gain(lever: Lever) -> str:
     return f"{lever.gain:.3g} ms less (90 % bounds {lever.low:.3g} to {lever.high:.3g})"
+
+
+def verdict(needed: bool | None, found: Sequence[Advice]) -> str:
+    """The answer in one sentence."""
+    if needed is None:
+        return "It can't be told for sure from this record."
+    if needed:
+        return "Yes, partitioning helps this machine."
+    if all(one.missed_share < _MISSES for one in found):
+        return "No, partitioning is not needed: all targets are met."
+    return "No, partitioning would hardly help: something else is the cause."
 
 
 def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
@@ -117,7 +139,7 @@ def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
     return {
         "node": twin.node, "platform": twin.platform.id, "watched": twin.watched, "intervals": twin.intervals,
         "predicted_by": "a twin of the node (simulated), fitted to the record",
-        "needs_partitioning": needed, "answer": said,
+        "needs_partitioning": needed, "verdict": verdict(needed, found), "answer": said,
         "services": [_row(one) for one in found],
         "unknown": list(twin.unknown),
     }  # fmt: skip

@@ -22,6 +22,7 @@ h2 { font-size: 1.15rem; margin: 0 0 .3rem; }
 p, ul { margin: .3rem 0; } .soft { color: var(--soft); font-size: .9rem; }
 table { border-collapse: collapse; width: 100%; font-size: .93rem; }
 th, td { text-align: left; padding: .2rem .5rem .2rem 0; border-top: 1px solid var(--line); }
+td.n { white-space: nowrap; }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
 .bar { background: var(--bar); height: .6rem; border-radius: .2rem; min-width: 2px; }
 .two { display: grid; grid-template-columns: 1fr 1fr; gap: 1rem; }
@@ -34,13 +35,11 @@ _MOST = 6
 def page(document: Mapping[str, Any]) -> str:
     """The page of a document of `osml advise`."""
     needed = document["needs_partitioning"]
-    words = {True: ("yes", "Yes, partitioning helps this machine."), False: ("no", "No, partitioning is not needed."),
-             None: ("", "It can't be told from this record.")}  # fmt: skip
-    kind, verdict = words[needed]
+    kind = {True: "yes", False: "no", None: ""}[needed]
     watched = "the agent only watched" if document["watched"] else "decisions were applied"
     parts = [
         f"<h1>{escape(document['node'])} on {escape(document['platform'])}: does it need partitioning?</h1>",
-        f'<p class="answer {kind}">{verdict}</p>',
+        f'<p class="answer {kind}">{escape(document["verdict"])}</p>',
         "<ul>" + "".join(f"<li>{escape(text)}</li>" for text in document["answer"]) + "</ul>",
         f'<p class="soft">{document["intervals"]:,} intervals, {watched}. What was not measured is predicted by a twin '
         "of this machine: it is simulated.</p>",

@@ -49,8 +49,7 @@ def _twin_of(source: Path, seed: int, quotas: dict[str, float]) -> Twin:
 
 def _show(found: dict[str, Any], html: Path | None) -> None:
     console = out()
-    verdict = {True: "Partitioning helps.", False: "Partitioning is not needed.", None: "It can't be told."}
-    console.print(f"{found['node']}: {verdict[found['needs_partitioning']]}", markup=False)
+    console.print(f"{found['node']}: {found['verdict']}", markup=False)
     for text in found["answer"]:
         console.print(f"- {text}", markup=False)
     for one in found["services"]:
