@@ -40,6 +40,8 @@ KINDS = {
     "product/test_domain_knobs.py": "simulation",
     "simulator": "simulation",
     "theory": "simulation",
+    "twin": "simulation",
+    "twin/test_shapley.py": "unit",
     "training": "simulation",
 }
 """Kind of the tests of a folder or file; the longest match counts, and all others are unit tests."""

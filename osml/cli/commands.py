@@ -46,6 +46,18 @@ COMMANDS = (
     Entry("look", "doctor", "osml.cli.doctor:doctor", "What this machine can do, and how to get the rest.", "doctor"),
     Entry("look", "entropy", "osml.cli.entropy:entropy", "The system entropy E_S of measured numbers.", "entropy"),
     Entry("look", "report", "osml.cli.record_report:report", "A record of the agent on one page.", "report"),
+    Entry(
+        "look", "advise", "osml.twin.commands.advise:advise",
+        "Who suffers from whom, and what each lever would give, from a record.", "advise", "simulator",
+    ),
+    Entry(
+        "look", "twin", "osml.twin.commands.twin:app", "A virtual node made from a record: fit, check, ask.", "twin",
+        "simulator",
+    ),
+    Entry(
+        "look", "replay", "osml.twin.commands.replay:replay", "What another policy would have decided over a record.",
+        "replay", "simulator",
+    ),
     Entry("learn", "data", "osml-training", "Traces and labels: collect, import, label, check, contribute.", "data"),
     Entry("learn", "train", "osml-training", "Train, evaluate and transfer models: A, A', B, B', C, C'.", "train"),
     Entry("learn", "models", "osml-training", "List, show, promote and roll back models.", "models"),

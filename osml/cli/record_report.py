@@ -15,16 +15,10 @@ from rich.console import Console
 from rich.table import Table
 
 from osml.base.failure import InputError
-from osml.domain import DRY_RUN, Decision, Observation, Partition
+from osml.domain import DRY_RUN, Observation, Partition
+from osml.records import Line, read
 
 _CELLS = 3
-
-
-class Line(msgspec.Struct, frozen=True):
-    """A line of a record; the server did not answer where `decision` is null."""
-
-    observation: Observation
-    decision: Decision | None
 
 
 class ServiceDay(msgspec.Struct, frozen=True):
@@ -69,23 +63,6 @@ class _Watched:
         self.latencies: list[float] = []
         self.missed = 0
         self.cells: Counter[tuple[float, int | None]] = Counter()
-
-
-def read(file: Path) -> Iterator[Line]:
-    """The lines of a record; a last one that is still being written does not count. InputError for anything else."""
-    try:
-        with file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if not line.endswith(b"\n"):
-                    return
-                try:
-                    yield msgspec.json.decode(line, type=Line)
-                except msgspec.MsgspecError as error:
-                    raise InputError(
-                        f"{file}: line {number} is not a line of `osml-agent run --record` ({error})"
-                    ) from None
-    except OSError as error:
-        raise InputError(f"{file} can't be read: {error.strerror}") from None
 
 
 def _for_targets(partition: Partition, lc: set[str]) -> tuple[int, int]:

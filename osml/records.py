@@ -1,0 +1,131 @@
+"""A record of the agent (`osml-agent run --record FILE`): one JSON line an interval, what was observed and decided."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from osml.base.failure import InputError
+from osml.domain import DRY_RUN, Decision, Observation
+
+_LATE = 1.5
+"""An interval that is so many times longer than it says is a gap."""
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A line of a record; the server did not answer where `decision` is null."""
+
+    observation: Observation
+    decision: Decision | None
+
+
+def read(file: Path) -> Iterator[Line]:
+    """The lines of a record; a last one that is still being written does not count. InputError for anything else."""
+    try:
+        with file.open("rb") as stream:
+            for number, line in enumerate(stream, start=1):
+                if not line.endswith(b"\n"):
+                    return
+                try:
+                    yield msgspec.json.decode(line, type=Line)
+                except msgspec.MsgspecError as error:
+                    raise InputError(
+                        f"{file}: line {number} is not a line of `osml-agent run --record` ({error})"
+                    ) from None
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror}") from None
+
+
+@dataclass(frozen=True)
+class Record:
+    """The lines of one machine in order of time, without those that are no line of a record.
+
+    `gaps` are the places in `lines` before which something is missing, `garbage` counts lines that were skipped.
+    """
+
+    lines: list[Line]
+    gaps: frozenset[int] = frozenset()
+    garbage: int = 0
+
+    @property
+    def node(self) -> str:
+        """Name of the machine."""
+        return self.lines[0].observation.node
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether the agent only watched: then allocations in the record were never in force."""
+        return any(DRY_RUN in line.observation.missing for line in self.lines)
+
+    def part(self, first: int, last: int) -> Record:
+        """The lines from `first` up to `last`, which is not in it."""
+        gaps = frozenset(at - first for at in self.gaps if first < at < last)
+        return Record(self.lines[first:last], gaps, 0)
+
+
+@dataclass
+class _Gathered:
+    lines: list[Line] = field(default_factory=list[Line])
+    garbage: int = 0
+
+
+def _lenient(file: Path, into: _Gathered) -> None:
+    decoder = msgspec.json.Decoder(Line)
+    try:
+        with file.open("rb") as stream:
+            for text in stream:
+                if not text.endswith(b"\n"):  # still being written
+                    return
+                try:
+                    into.lines.append(decoder.decode(text))
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                    into.garbage += 1
+    except OSError as error:
+        raise InputError(f"{file} can't be read: {error.strerror}") from None
+
+
+def gather(files: Sequence[Path]) -> Record:
+    """Records of one machine, one after the other, as a whole. Lines that are garbage are counted and left out.
+
+    Raises InputError where a file can't be read, no line is left, or the lines are of two machines.
+    """
+    found = _Gathered()
+    gaps: set[int] = set()
+    for file in files:
+        before = len(found.lines)
+        _lenient(file, found)
+        if 0 < before < len(found.lines):
+            gaps.add(before)
+    named = ", ".join(str(file) for file in files)
+    if not found.lines:
+        skipped = f", and {found.garbage} lines are not of a record" if found.garbage else ""
+        raise InputError(f"{named}: no whole line{skipped}; expected a record of `osml-agent run --record`")
+    _check_one_machine(found.lines, named)
+    pairs = zip(found.lines, found.lines[1:], strict=False)
+    gaps |= {at for at, (one, two) in enumerate(pairs, start=1) if _apart(one.observation, two.observation)}
+    return Record(found.lines, frozenset(gaps), found.garbage)
+
+
+def _check_one_machine(lines: Sequence[Line], named: str) -> None:
+    first = lines[0].observation
+    for number, line in enumerate(lines, start=1):
+        seen = line.observation
+        if seen.node != first.node:
+            raise InputError(
+                f"{named}: line {number} is of node '{seen.node}', those before of '{first.node}'; "
+                "give records of one machine"
+            )
+        if (seen.platform.cpus, seen.platform.ways) != (first.platform.cpus, first.platform.ways):
+            raise InputError(
+                f"{named}: line {number} has CPUs {seen.platform.cpus} and {seen.platform.ways} ways, those before "
+                f"{first.platform.cpus} and {first.platform.ways}; give records of one machine"
+            )
+
+
+def _apart(one: Observation, two: Observation) -> bool:
+    """Whether intervals are missing between two observations, or the agent was restarted."""
+    passed = two.time_s - one.time_s
+    return two.seq <= one.seq or not 0.0 < passed <= _LATE * max(one.interval_s, two.interval_s)

@@ -1,0 +1,1 @@
+"""Blame by Shapley values, levers, and the advice that follows from them."""

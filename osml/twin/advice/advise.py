@@ -1,0 +1,160 @@
+"""Advice for an operator whose agent only watches: who suffers, from whom and what, and what each lever would give."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from osml.twin.advice.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
+from osml.twin.advice.levers import PARTITIONING, Lever, best, levers_for
+from osml.twin.document import Twin, noise_at
+from osml.twin.scenes import Scene
+
+WORTH = 0.05
+"""Share of the latency that a lever has to take off to be worth a word."""
+
+THROUGH = {"cpu": "the CPUs", "cache": "the cache", "memory bandwidth": "the memory bandwidth"}
+
+_MISSES = 0.01
+"""Share of the intervals above the target from which on a service has a problem."""
+
+
+@dataclass(frozen=True)
+class Advice:
+    """One service: blame and levers in the scene in which it fares worst."""
+
+    blame: Blame
+    levers: tuple[Lever, ...]
+    target_ms: float | None
+    percentile: str
+    missed_share: float
+    scene_missed_share: float
+
+
+def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
+    """Advice for every service that has a latency, the one that misses its target most first."""
+    ensemble = twin.ensemble
+    found: list[Advice] = []
+    for tenant in ensemble.tenants:
+        scene = worst_scene(twin.scenes, ensemble, tenant.name) if tenant.kind == "lc" else None
+        if scene is None:
+            continue
+        noise = noise_at(twin, tenant.name, tenant.percentile).quantiles
+        found.append(
+            Advice(
+                blamed(ensemble, scene, tenant.name, noise, seed=seed),
+                tuple(levers_for(ensemble, scene, tenant.name)), tenant.target_ms, tenant.percentile,
+                _missed(twin.scenes, tenant.name), scene.missed.get(tenant.name, 0.0),
+            )
+        )  # fmt: skip
+    return tuple(sorted(found, key=lambda one: (-one.missed_share, -one.blame.suffers_ms)))
+
+
+def _missed(scenes: Sequence[Scene], name: str) -> float:
+    known = [(len(scene.intervals), scene.missed[name]) for scene in scenes if name in scene.missed]
+    total = sum(count for count, _ in known)
+    return sum(count * share for count, share in known) / total if total else 0.0
+
+
+def answer(found: Sequence[Advice]) -> tuple[bool | None, list[str]]:
+    """Whether this machine needs partitioning (None: it can't be told), and why, one sentence each."""
+    missing = [one for one in found if one.missed_share >= _MISSES]
+    if not found:
+        return None, ["It can't be told: no service has a latency."]
+    if not missing:
+        return False, ["No service misses its target in more than 1 % of the intervals.", *_closest(found)]
+    said: list[str] = []
+    helps: list[bool | None] = []
+    for one in missing:
+        helps.append(_say(one, said))
+    if any(helps):
+        return True, said
+    return (None if None in helps else False), said
+
+
+def _closest(found: Sequence[Advice]) -> list[str]:
+    close = [one for one in found if one.target_ms and one.blame.measured_ms > 0.8 * one.target_ms]
+    return [
+        f"{one.blame.service} is near its target: {one.blame.measured_ms:.3g} of {one.target_ms:.3g} ms."
+        for one in close
+    ]
+
+
+def _say(one: Advice, said: list[str]) -> bool | None:
+    """Say what is with a service; whether partitioning helps it, None where nobody knows."""
+    blame, name = one.blame, one.blame.service
+    said.append(f"{name} misses its target in {one.missed_share:.0%} of the intervals.")
+    if not blame.explained:
+        said.append(
+            f"The twin does not explain {name}: it predicts {blame.predicted_ms:.3g} ms, measured were "
+            f"{blame.measured_ms:.3g} ms. Its own CPU limit, or what the record does not show, may be the cause."
+        )
+        return None
+    first = blame.main
+    if first is None:
+        said.append(f"What {name} suffers from can't be told from this record.")
+    elif first.resource == OWN_LIMIT:
+        said.append(f"Its own CPU limit costs it {first.ms:.3g} ms; no neighbour is to blame for that.")
+    elif first.resource == OWN_LOAD:
+        said.append(f"It misses its target alone, too: its own load costs it {first.ms:.3g} ms.")
+    else:
+        said.append(f"{first.culprit} costs it {first.ms:.3g} ms through {THROUGH[first.resource]}.")
+    wanted = WORTH * blame.measured_ms
+    sure = best(one.levers, PARTITIONING)
+    if sure is not None and sure.gain >= wanted:
+        met = one.target_ms is not None and sure.after_ms <= one.target_ms
+        after = "met" if met else "still missed"
+        said.append(f"Partitioning helps: {sure.lever}, {_gain(sure)}. The target is then {after}.")
+        return True
+    hopes = [lever for lever in one.levers if lever.lever in PARTITIONING and lever.gain >= wanted]
+    if hopes:
+        said.append(f"Partitioning may help {name}, but that is not sure: {hopes[0].lever}, {_gain(hopes[0])}.")
+    else:
+        said.append(f"Partitioning would hardly help {name}.")
+    other = next((other for other in one.levers if other.low > 0 and other.gain >= wanted), None)
+    if other is not None:
+        said.append(f"Sure to help it: {other.lever}, {_gain(other)}.")
+    return None if hopes else False
+
+
+def _gain(lever: Lever) -> str:
+    return f"{lever.gain:.3g} ms less (90 % bounds {lever.low:.3g} to {lever.high:.3g})"
+
+
+def verdict(needed: bool | None, found: Sequence[Advice]) -> str:
+    """The answer in one sentence."""
+    if needed is None:
+        return "It can't be told for sure from this record."
+    if needed:
+        return "Yes, partitioning helps this machine."
+    if all(one.missed_share < _MISSES for one in found):
+        return "No, partitioning is not needed: all targets are met."
+    return "No, partitioning would hardly help: something else is the cause."
+
+
+def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
+    """The document of `osml advise --json`."""
+    needed, said = answer(found)
+    return {
+        "node": twin.node, "platform": twin.platform.id, "watched": twin.watched, "intervals": twin.intervals,
+        "predicted_by": "a twin of the node (simulated), fitted to the record",
+        "needs_partitioning": needed, "verdict": verdict(needed, found), "answer": said,
+        "services": [_row(one) for one in found],
+        "unknown": list(twin.unknown),
+    }  # fmt: skip
+
+
+def _row(one: Advice) -> dict[str, Any]:
+    blame = one.blame
+    causes: list[Mapping[str, Any]] = [asdict(cause) for cause in blame.causes if abs(cause.ms) >= 1e-6]
+    return {
+        "name": blame.service, "target_ms": one.target_ms, "percentile": one.percentile,
+        "missed_share": one.missed_share, "measured_ms": blame.measured_ms,
+        "predicted": {
+            "ms": blame.predicted_ms, "low": blame.predicted_low_ms, "high": blame.predicted_high_ms,
+            "explained": blame.explained,
+        },
+        "alone_ms": blame.alone_ms, "suffers_ms": blame.suffers_ms, "e_s": blame.e_s, "from": causes,
+        "levers": [asdict(lever) for lever in one.levers],
+    }  # fmt: skip

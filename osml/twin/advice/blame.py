@@ -1,0 +1,178 @@
+"""Who makes a service slow, and by what: Shapley values of its neighbours' pressures over the members of a twin."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from osml.entropy import RELATIVE_IMPORTANCE, intolerable
+from osml.twin.advice.counterfactual import RESOURCES, Pressure, Pressures
+from osml.twin.advice.shapley import shapley
+from osml.twin.ensemble import Ensemble
+from osml.twin.scenes import Scene
+from osml.twin.world import LONGEST_MS, World, world_of
+
+MEMBERS = 8
+OWN_LIMIT, OWN_LOAD, UNKNOWN = "own limit", "own load", "unknown"
+PART = 0.1
+"""A cause counts in a member where it makes at least this share of what the service suffers."""
+
+MAIN, SURE = 0.35, 0.6
+"""Share of what is suffered, and of the members, that a cause needs to be named. Chosen on development seeds."""
+
+STOPPED = 0.01
+"""Share of the time in which its own limit stopped it, from which on no neighbour is named before that limit."""
+
+SUFFERS = 0.1
+"""Share of its latency below which a service does not suffer: the equations are not better."""
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A share of what a service suffers. `confidence` is the share of members in which it has a part of at least 10 %.
+
+    The culprit is the service itself for its own CPU limit and its own load, None where nobody can be named.
+    """
+
+    culprit: str | None
+    resource: str
+    ms: float
+    e_s: float
+    confidence: float
+
+
+@dataclass(frozen=True)
+class Blame:
+    """`measured_ms` and the twin's `predicted_ms` (with 90 % bounds); the causes add up to `suffers_ms` and `e_s`.
+
+    `alone_ms` is what it would take without neighbours and without a limit of its own. What is suffered counts from
+    there, or from the target where it can't be met alone.
+    """
+
+    service: str
+    measured_ms: float
+    predicted_ms: float
+    predicted_low_ms: float
+    predicted_high_ms: float
+    alone_ms: float
+    suffers_ms: float
+    e_s: float
+    causes: tuple[Cause, ...]
+    explained: bool
+
+    @property
+    def main(self) -> Cause | None:
+        """The cause that can be named: the largest one, where it makes MAIN of the whole in SURE of the members."""
+        first = self.causes[0] if self.causes else None
+        if first is None or first.culprit is None or not self.explained:
+            return None
+        return first if first.ms >= MAIN * self.suffers_ms and first.confidence >= SURE else None
+
+
+@dataclass(frozen=True)
+class _Member:
+    now: float
+    alone: float
+    base: float
+    parts: Mapping[Pressure, float]
+    entropy: Mapping[Pressure, float]
+
+
+def _member(world: World, victim: str, target_ms: float, importance: float, seed: int) -> _Member:
+    """The causes of one member, in ms and in E_S; they add up to `now` less `base`."""
+    pressures = Pressures(world, victim)
+    neighbours = [name for name in world.node.names if name != victim]
+    causes: list[Pressure] = [(name, resource) for name in neighbours for resource in RESOURCES]
+    quota = world.grants[victim].cpu_quota
+    if quota is not None:
+        causes.append((victim, OWN_LIMIT))
+    known: dict[int, float] = {}
+
+    def latency(there: int) -> float:
+        if there not in known:
+            off = {one for at, one in enumerate(causes) if not there >> at & 1}
+            limited = quota is not None and (victim, OWN_LIMIT) not in off
+            known[there] = pressures.latency_ms(off - {(victim, OWN_LIMIT)}, limited=limited)
+        return known[there]
+
+    alone = latency(0)
+    base = min(alone, target_ms)
+    parts = dict(zip(causes, shapley(latency, len(causes), seed=seed), strict=True))
+    parts[victim, OWN_LOAD] = alone - base
+
+    def entropy(there: int) -> float:
+        return importance * intolerable(latency(there), target_ms)
+
+    entropies = dict(zip(causes, shapley(entropy, len(causes), seed=seed), strict=True))
+    entropies[victim, OWN_LOAD] = entropy(0)
+    return _Member(latency((1 << len(causes)) - 1), alone, base, parts, entropies)
+
+
+def blamed(
+    ensemble: Ensemble, scene: Scene, victim: str, noise: Sequence[float], *, members: int = MEMBERS, seed: int = 0,
+    worlds: Callable[[int], World] | None = None,
+) -> Blame:  # fmt: skip
+    """Who makes `victim` slow in a scene. `noise` are quantiles 5, 50, 95 % of what intervals have beyond the twin.
+
+    Where what was measured is far outside of what the twin can explain, nobody is named. `worlds` are those of the
+    members where they do not follow from the ensemble.
+    """
+    tenant = ensemble.tenant(victim)
+    target = tenant.target_ms or LONGEST_MS
+    some = ensemble.some(members)
+    services = sum(some.tenant(name).kind == "lc" for name in scene.present)
+    jobs = any(some.tenant(name).kind == "be" for name in scene.present)
+    importance = (RELATIVE_IMPORTANCE if jobs else 1.0) / max(services, 1)
+    found = [
+        _member(worlds(at) if worlds else world_of(some, at, scene), victim, target, importance, seed + at)
+        for at in range(some.size)
+    ]
+    nows = np.array([one.now for one in found])
+    low, now, high = np.quantile(nows, [0.05, 0.5, 0.95]).tolist()
+    reading = scene.seen.get(victim, {}).get(tenant.percentile)
+    measured = math.exp(reading.log) if reading else now
+    low, high = low * math.exp(noise[0] - noise[1]), high * math.exp(noise[2] - noise[1])
+    explained = 0.8 * low <= measured <= 1.25 * high
+    scale = measured / now if explained else 1.0
+    totals = np.array([one.now - one.base for one in found])
+    suffers = float(np.median(totals)) * scale
+    entropy = float(np.mean([sum(one.entropy.values()) for one in found]))
+    alone = float(np.median([one.alone for one in found]))
+    if not explained and measured > high:
+        rest = measured - alone
+        unknown = Cause(None, UNKNOWN, rest, importance * intolerable(measured, target), 0.0)
+        return Blame(victim, measured, now, low, high, alone, rest, unknown.e_s, (unknown,), explained=False)
+    causes = _causes(found, suffers, measured)
+    if scene.throttled.get(victim, 0.0) >= STOPPED and causes and causes[0].culprit != victim:
+        unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
+        return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
+    return Blame(victim, measured, now, low, high, alone, suffers, entropy, causes, explained)
+
+
+def _causes(found: Sequence[_Member], suffers: float, measured: float) -> tuple[Cause, ...]:
+    """The causes, the largest first; none where the service hardly suffers."""
+    if suffers < SUFFERS * measured:
+        return ()
+    rows: list[Cause] = []
+    for cause in found[0].parts:
+        shares = np.array([one.parts[cause] / max(one.now - one.base, 1e-9) for one in found])
+        e_s = float(np.mean([one.entropy[cause] for one in found]))
+        confidence = float((shares >= PART).mean())
+        rows.append(Cause(cause[0], cause[1], float(shares.mean()) * suffers, e_s, confidence))
+    return tuple(sorted(rows, key=lambda one: -one.ms))
+
+
+def worst_scene(scenes: Sequence[Scene], ensemble: Ensemble, victim: str) -> Scene | None:
+    """Where a service misses its target most, or else is nearest to it; None where it has no latency anywhere."""
+    tenant = ensemble.tenant(victim)
+    known = [scene for scene in scenes if tenant.percentile in scene.seen.get(victim, {})]
+    return max(
+        known,
+        key=lambda scene: (
+            scene.missed.get(victim, 0.0) * len(scene.intervals), scene.seen[victim][tenant.percentile].log,
+        ),
+        default=None,
+    )  # fmt: skip

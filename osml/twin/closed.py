@@ -1,0 +1,131 @@
+"""A policy on a twin: each member is run under it in closed loop, so its decisions have their consequences."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from msgspec import Struct
+
+from osml.allocation.policy import Plan, Policy
+from osml.domain import Observation, Partition, Reason, partition_error
+from osml.entropy import system_entropy
+from osml.policies.unmanaged import shared_by_all
+from osml.records import Record
+from osml.simulator.closed_loop import ClosedLoop
+from osml.simulator.columns import FloatArray
+from osml.simulator.load_traces import Steps, Trace
+from osml.simulator.surface import solo_speed
+from osml.twin.ensemble import Ensemble, node_of
+from osml.twin.forward import only
+from osml.twin.scenes import Scene, rate_of
+from osml.twin.trajectory import names_of, with_rates_of
+from osml.twin.world import LONGEST_MS
+
+MEMBERS = 5
+CONVERGED_S, JUDGED_S = 60, 30
+"""Under a policy a scene lasts so long before it is looked at, and so long it is looked at."""
+
+
+def outcomes_under(
+    ensemble: Ensemble, scenes: Sequence[Scene], policy: str, *, members: int = MEMBERS, seed: int = 0
+) -> list[list[dict[str, float]]]:
+    """Latency in ms of services and speed of jobs under a policy, by member and scene."""
+    some = ensemble.some(members)
+    return [[_judged(some, member, scene, policy, seed) for scene in scenes] for member in range(some.size)]
+
+
+def _judged(ensemble: Ensemble, member: int, scene: Scene, policy: str, seed: int) -> dict[str, float]:
+    node = only(node_of(ensemble, member), scene.present)
+    loads = {one.name: scene.rates.get(one.name, 0.0) / one.max_load for one in node.services}
+    loop = ClosedLoop(node, loads, policy, seed=seed)
+    loop.run(CONVERGED_S)
+    last = loop.run(JUDGED_S)
+    found: dict[str, float] = {}
+    for at, service in enumerate(node.services):
+        tails = [min(one.tail_ms(at, service.percentile), LONGEST_MS) for one in last]
+        found[service.name] = float(np.median(tails))
+    for at, job in enumerate(node.jobs, start=len(node.services)):
+        done = np.mean([one.flows[at].instructions / one.flows[at].dt / 1e9 for one in last])
+        found[job.name] = float(done) / solo_speed(node.platform, job)[1]
+    return found
+
+
+class RecordedState(Struct, frozen=True):
+    """How many decisions of the record are behind."""
+
+    at: int
+
+
+class Recorded:
+    """The decisions of a record as a policy. Where the record has none that fits, everything is shared by all."""
+
+    name = "recorded"
+    version = 1
+    State = RecordedState
+
+    def __init__(self, record: Record) -> None:
+        self._partitions: list[Partition | None] = [
+            None if record.dry_run or line.decision is None else line.decision.partition for line in record.lines
+        ]
+
+    def initial(self, observation: Observation, seed: int) -> RecordedState:
+        """None is behind."""
+        return RecordedState(0)
+
+    def decide(self, observation: Observation, state: RecordedState) -> tuple[Plan, RecordedState]:
+        """The partition that was decided in this interval of the record."""
+        names = [service.name for service in observation.services]
+        found = self._partitions[min(state.at, len(self._partitions) - 1)]
+        if found is None or partition_error(found, observation.platform, names) is not None:
+            found = shared_by_all(observation)[0]
+        return Plan(found, [Reason(text="recorded: as in the record")]), RecordedState(state.at + 1)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A policy along a record: `latency_ms` (members, intervals, services), `e_s` and shares of CPUs and ways."""
+
+    latency_ms: FloatArray
+    e_s: FloatArray
+    partitions: list[Partition | None]
+
+
+def run_along(
+    ensemble: Ensemble, record: Record, policy: str | Policy, *, members: int = MEMBERS, seed: int = 0
+) -> Run:
+    """Every member under a policy, with the loads of the record. `partitions` are those of the first member.
+
+    A service that is not there has no load; jobs are there all the time.
+    """
+    known = with_rates_of(ensemble, record).some(members)
+    names, count = names_of(known), len(record.lines)
+    latency, entropy = np.full((known.size, count, len(names)), np.nan), np.full((known.size, count), np.nan)
+    partitions: list[Partition | None] = []
+    interval_s = record.lines[0].observation.interval_s
+    loads = loads_along(record, known.rates, interval_s)
+    for member in range(known.size):
+        node = node_of(known, member)
+        loop = ClosedLoop(node, loads, policy, interval_s=interval_s, seed=seed, tolerant=True)
+        for at in range(count):
+            step = loop.step()
+            if member == 0:
+                partitions.append(None if step.decision is None else step.decision.partition)
+            for place, service in enumerate(node.services):
+                latency[member, at, place] = min(step.tail_ms(place, service.percentile), LONGEST_MS)
+            e_s = system_entropy(step.observed).e_s
+            entropy[member, at] = np.nan if e_s is None else e_s
+    return Run(latency, entropy, partitions)
+
+
+def loads_along(record: Record, rates: Mapping[str, float], interval_s: float) -> dict[str, float | Trace]:
+    """Loads of every service over the record as shares of its highest rate."""
+    found: dict[str, list[tuple[float, float]]] = {name: [] for name in rates}
+    for at, line in enumerate(record.lines):
+        there = {service.name: rate_of(service) for service in line.observation.services if service.kind == "lc"}
+        for name, changes in found.items():
+            rate = there.get(name, 0.0)
+            before = changes[-1][1] if changes else 0.0
+            changes.append((at * interval_s, before if rate is None else min(rate / rates[name], 2.0)))
+    return {name: Steps(changes[0][1], tuple(changes[1:])) for name, changes in found.items() if changes}

@@ -1,0 +1,91 @@
+"""A record replayed on a twin: its own decisions and those of another policy, on the same members and noise."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from osml.base.failure import InputError
+from osml.decide.registry import policy_names
+from osml.domain import Partition
+from osml.records import Record
+from osml.simulator.columns import FloatArray
+from osml.twin.closed import MEMBERS, Recorded, run_along
+from osml.twin.document import Twin
+from osml.twin.trajectory import names_of
+
+
+@dataclass(frozen=True)
+class Consequences:
+    """Both runs: latencies in ms (members, intervals, services), E_S (members, intervals), decisions of the policy."""
+
+    names: list[str]
+    recorded_ms: FloatArray
+    policy_ms: FloatArray
+    recorded_e_s: FloatArray
+    policy_e_s: FloatArray
+    decided: list[Partition | None]
+    cannot_show: list[str]
+
+    def row(self, at: int) -> dict[str, Any]:
+        """The predicted difference of one interval, with 90 % bounds over the members."""
+        services = {
+            name: _difference(self.recorded_ms[:, at, place], self.policy_ms[:, at, place], "_ms")
+            for place, name in enumerate(self.names)
+        }
+        return {"services": services, "e_s": _difference(self.recorded_e_s[:, at], self.policy_e_s[:, at], "")}
+
+    def overall(self) -> dict[str, Any]:
+        """The same over all intervals: of the medians of the latencies, and of the mean E_S."""
+        services = {
+            name: _difference(
+                np.median(self.recorded_ms[:, :, place], axis=1), np.median(self.policy_ms[:, :, place], axis=1), "_ms"
+            )
+            for place, name in enumerate(self.names)
+        }
+        means = np.nanmean(self.recorded_e_s, axis=1), np.nanmean(self.policy_e_s, axis=1)
+        return {"services": services, "e_s": _difference(*means, "")}
+
+
+def _difference(recorded: FloatArray, policy: FloatArray, unit: str) -> dict[str, float]:
+    low, half, high = np.quantile(policy - recorded, [0.05, 0.5, 0.95]).tolist()
+    return {
+        f"recorded{unit}": float(np.median(recorded)), f"policy{unit}": float(np.median(policy)),
+        f"difference{unit}": half, "low": low, "high": high,
+    }  # fmt: skip
+
+
+def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMBERS, seed: int = 0) -> Consequences:
+    """Run the twin along a record, as recorded and under a policy. The same seed gives the same runs.
+
+    Raises InputError for an unknown policy, another machine, or services that the twin does not know.
+    """
+    if policy not in policy_names():
+        raise InputError(f"policy '{policy}' is unknown; known are {', '.join(policy_names())}")
+    if record.node != twin.node:
+        raise InputError(f"the record is of node '{record.node}', the twin of '{twin.node}'; give a record of the same")
+    known = {one.name for one in twin.tenants}
+    there = {service.name for line in record.lines for service in line.observation.services}
+    if there - known:
+        raise InputError(
+            f"the record has '{min(there - known)}', which the twin does not know; fit it with this record"
+        )
+    ensemble = twin.ensemble
+    as_recorded = run_along(ensemble, record, Recorded(record), members=members, seed=seed)
+    under = run_along(ensemble, record, policy, members=members, seed=seed)
+    cannot = [] if not record.gaps else ["what happened in gaps of the record: the twin runs on as if there were none"]
+    if any(len(line.observation.services) != len(known) for line in record.lines):
+        cannot.append("coming and going: who is not there has no load, but keeps its share; jobs are always there")
+    if twin.quotas or any(one.name == "quota" for one in twin.parameters):
+        cannot.append("CPU limits that services have of their own: the policy sets all limits on the twin")
+    return Consequences(
+        names_of(ensemble),
+        as_recorded.latency_ms,
+        under.latency_ms,
+        as_recorded.e_s,
+        under.e_s,
+        under.partitions,
+        cannot,
+    )

@@ -1,0 +1,1 @@
+"""The commands `osml twin`, `osml advise` and `osml replay`."""

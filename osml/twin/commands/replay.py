@@ -1,0 +1,158 @@
+"""`osml replay`: what another policy would have decided over a record, and what would have come of it.
+
+Without a twin this needs nothing of the simulator.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.table import Table
+
+from osml.base.failure import InputError, MachineError
+from osml.decide.decide import PolicyError, RequestError
+from osml.decide.replay import CANNOT_SHOW, Replayed, replayed, shares_of
+from osml.domain import Partition
+from osml.records import Record, gather
+from osml.twin.commands.options import Json, Seed, out, print_json, working
+
+if TYPE_CHECKING:
+    from osml.twin.closed_replay import Consequences
+
+_ROWS = 12
+
+
+def replay(
+    records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Files of `osml-agent run --record`.")],
+    policy: Annotated[str, typer.Option(help="The policy that decides.")],
+    twin: Annotated[Path | None, typer.Option(help="File of `osml twin fit`: closed loop on it.")] = None,
+    members: Annotated[int, typer.Option(help="Members of the twin that are run.", min=2, max=64)] = 5,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Replay a record under another policy: its decision of every interval beside the record's.
+
+    Without a twin the policy sees what was recorded, whatever it decides. With a twin it sees what it causes.
+    """
+    record = gather(records)
+    try:
+        with working("replaying"):
+            found = _closed(record, policy, twin, members, seed) if twin else _open(record, policy, seed)
+    except (RequestError, PolicyError) as error:
+        raise InputError(str(error)) from None
+    if json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+def _row(one: Replayed) -> dict[str, Any]:
+    names = sorted({owner for region in one.decided.regions for owner in region.owners})
+    decided = shares_of(one.decided, one.platform, names)
+    recorded = None if one.recorded is None else shares_of(one.recorded, one.platform, names)
+    return {
+        "seq": one.seq, "time_s": one.time_s, "decision": decided, "recorded": recorded,
+        "infeasible": one.infeasible, "difference": _difference(decided, recorded),
+    }  # fmt: skip
+
+
+def _difference(decided: dict[str, Any], recorded: dict[str, Any] | None) -> dict[str, Any] | None:
+    """CPUs and ways more than recorded."""
+    if recorded is None:
+        return None
+    return {
+        name: {
+            key: None
+            if share[key] is None or recorded[name][key] is None
+            else round(share[key] - recorded[name][key], 6)
+            for key in share
+        }
+        for name, share in decided.items()
+    }
+
+
+def _document(record: Record, policy: str, rows: list[dict[str, Any]], loop: str, cannot: list[str]) -> dict[str, Any]:
+    policies = Counter(line.decision.policy for line in record.lines if line.decision is not None)
+    return {
+        "node": record.node, "policy": policy, "recorded_policies": [name for name, _ in policies.most_common()],
+        "loop": loop, "intervals": rows, "gaps": len(record.gaps), "garbage": record.garbage, "cannot_show": cannot,
+    }  # fmt: skip
+
+
+def _open(record: Record, policy: str, seed: int) -> dict[str, Any]:
+    rows = [_row(one) for one in replayed(record, policy, seed)]
+    return _document(record, policy, rows, "open", list(CANNOT_SHOW))
+
+
+def _closed(record: Record, policy: str, file: Path, members: int, seed: int) -> dict[str, Any]:
+    try:
+        from osml.twin.closed_replay import consequences  # noqa: PLC0415 - only this needs the simulator
+        from osml.twin.document import load  # noqa: PLC0415
+    except ModuleNotFoundError as error:
+        raise MachineError(
+            f"--twin needs the Python package '{error.name}', which is not installed: "
+            "install it with `pip install 'osml[simulator]'`"
+        ) from None
+    found: Consequences = consequences(load(file), record, policy, members=members, seed=seed)
+    rows: list[dict[str, Any]] = []
+    for at, line in enumerate(record.lines):
+        seen = line.observation
+        decided, recorded = found.decided[at], None if line.decision is None else line.decision.partition
+        one = Replayed(seen.seq, seen.time_s, decided or Partition([]), recorded, seen.platform, infeasible=False)
+        rows.append(_row(one) | {"predicted": found.row(at)})
+    cannot = ["what the twin leaves out: see `osml twin check`", *found.cannot_show]
+    return _document(record, policy, rows, "closed", cannot) | {"simulated": True, "overall": found.overall()}
+
+
+def _show(found: dict[str, Any]) -> None:
+    console = out()
+    before = ", ".join(found["recorded_policies"]) or "no decisions"
+    rows: list[dict[str, Any]] = found["intervals"]
+    changed = sum(bool(row["difference"]) and any(_other(x) for x in row["difference"].values()) for row in rows)
+    loop = f"{found['policy']} in {found['loop']} loop"
+    console.print(f"{found['node']}: {loop} against the record ({before}), {len(rows):,} intervals")
+    if found["recorded_policies"]:
+        console.print(f"it would have decided otherwise in {changed:,} of them")
+    names = list(rows[-1]["decision"])
+    table = Table("time s", *[f"{name}: CPUs, ways (record)" for name in names])
+    step = max(1, len(rows) // _ROWS)
+    for row in rows[::step]:
+        table.add_row(f"{row['time_s']:.0f}", *[_cell(row, name) for name in names])
+    console.print(table)
+    if "overall" in found:
+        _overall(found["overall"])
+    console.print("what this cannot show:")
+    for text in found["cannot_show"]:
+        console.print(f"- {text}", markup=False)
+
+
+def _other(shares: dict[str, Any]) -> bool:
+    return any(value for value in shares.values())
+
+
+def _cell(row: dict[str, Any], name: str) -> str:
+    def text(share: dict[str, Any] | None) -> str:
+        if share is None:
+            return "-"
+        return f"{share['cpus']:g}" + ("" if share["ways"] is None else f", {share['ways']}")
+
+    recorded: dict[str, dict[str, Any]] = row["recorded"] or {}
+    return f"{text(row['decision'].get(name))} ({text(recorded.get(name))})"
+
+
+def _overall(overall: dict[str, Any]) -> None:
+    table = Table("simulated", "as recorded", "under the policy", "difference", "90 % bounds")
+    for name, one in overall["services"].items():
+        table.add_row(
+            f"{name}, median latency ms", f"{one['recorded_ms']:.3g}", f"{one['policy_ms']:.3g}",
+            f"{one['difference_ms']:+.3g}", f"{one['low']:+.3g} to {one['high']:+.3g}",
+        )  # fmt: skip
+    e_s = overall["e_s"]
+    table.add_row(
+        "E_S", f"{e_s['recorded']:.3f}", f"{e_s['policy']:.3f}", f"{e_s['difference']:+.3f}",
+        f"{e_s['low']:+.3f} to {e_s['high']:+.3f}",
+    )  # fmt: skip
+    out().print(table)

@@ -1,0 +1,233 @@
+"""A record condensed: who is on the machine, and scenes, in which allocations and loads are alike."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from osml.domain import Assignment, Observation, Service
+from osml.records import Record
+from osml.simulator.columns import FloatArray
+
+LATENCIES = ("p50", "p95", "p99", "mean")
+COUNTERS = ("cpu", "ipc", "mpki", "occupancy", "bandwidth", "speed")
+SEEN = (*LATENCIES, *COUNTERS)
+"""What is compared: latencies in ms, CPUs used, instructions per cycle, misses of the last-level cache per 1000
+instructions, MiB of that cache, GB/s, a job's rate of work over its rate alone."""
+
+SETTLING = 3
+"""Intervals after a change of the allocation, or after a gap, that are left out: sensors may be late."""
+
+MOST_SCENES = 10
+_LEAST = 5  # intervals of a scene
+_PATIENCE = ((SETTLING, _LEAST), (1, 3), (0, 2))
+"""Intervals to settle and intervals of a scene, in the order in which they are tried."""
+
+_MOVES = 20
+_ENOUGH = 60  # intervals of all scenes
+_EMPTY = 1e-9
+
+
+@dataclass(frozen=True)
+class Tenant:
+    """A service or job as the record describes it. `threads` is None where nobody counted them."""
+
+    name: str
+    kind: str
+    target_ms: float | None
+    percentile: str
+    ideal_ms: float | None
+    threads: int | None
+    speed_solo: float | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Mean and spread of the logarithm of one measured quantity over the intervals of a scene."""
+
+    log: float
+    spread: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Intervals with one allocation and similar loads. `rates` are requests/s, `throttled` shares of the time.
+
+    `seen[tenant][quantity]` is what was measured; `missed` are the tenants' shares of intervals above the target.
+    """
+
+    intervals: tuple[int, ...]
+    present: tuple[str, ...]
+    grants: Mapping[str, Assignment]
+    rates: Mapping[str, float]
+    seen: Mapping[str, Mapping[str, Reading]]
+    throttled: Mapping[str, float]
+    missed: Mapping[str, float]
+
+
+def tenants_of(record: Record) -> tuple[Tenant, ...]:
+    """Everybody who was on the machine, services first, as last described."""
+    last: dict[str, Service] = {}
+    threads: dict[str, int] = {}
+    for line in record.lines:
+        for service in line.observation.services:
+            last[service.name] = service
+            if service.counters.threads:
+                threads[service.name] = max(threads.get(service.name, 0), service.counters.threads)
+    found = [
+        Tenant(
+            one.name, one.kind, one.target_ms, one.percentile, one.ideal_ms, threads.get(one.name),
+            one.work_rate_solo,
+        )
+        for one in last.values()
+    ]  # fmt: skip
+    return tuple(sorted(found, key=lambda one: one.kind == "be"))
+
+
+def measured(service: Service, interval_s: float) -> dict[str, float]:
+    """What was measured of a tenant in one interval, by the names of SEEN; only numbers above 0."""
+    latency, counters = service.latency, service.counters
+    found: dict[str, float | None] = {
+        "cpu": counters.cpu_usage_cores, "ipc": counters.ipc, "occupancy": counters.llc_occupancy_mib,
+        "bandwidth": counters.bandwidth_gbps,
+    }  # fmt: skip
+    if latency is not None and service.kind == "lc":
+        found |= {"p50": latency.p50_ms, "p95": latency.p95_ms, "p99": latency.p99_ms, "mean": latency.mean_ms}
+    if counters.llc_misses is not None and counters.instructions:
+        found["mpki"] = 1000.0 * counters.llc_misses / counters.instructions
+    if service.kind == "be" and counters.work_rate is not None and service.work_rate_solo:
+        found["speed"] = counters.work_rate / service.work_rate_solo
+    del interval_s
+    return {name: value for name, value in found.items() if value is not None and math.isfinite(value) and value > 0}
+
+
+def rate_of(service: Service) -> float | None:
+    """Requests/s of a service; None where nobody counted them."""
+    return None if service.latency is None else service.latency.requests_per_s
+
+
+def grants_in(observation: Observation, dry_run: bool) -> dict[str, Assignment]:
+    """What was in force in an interval; nothing is known to be where the agent only watched."""
+    return {} if dry_run else {one.service: one for one in observation.assignments}
+
+
+def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tuple[Scene, ...]:
+    """At most so many scenes: allocations that were long in force, each divided by load. The same seed, the same.
+
+    Where a policy moves all the time, shorter stays and less settled intervals have to do.
+    """
+    groups, least = _longest(record, most)
+    total = sum(len(group) for group in groups)
+    found: list[Scene] = []
+    for group in groups:
+        parts = max(1, min(round(most * len(group) / total), len(group) // _LEAST))
+        found += [_scene(record, part, least) for part in _by_load(record, group, parts, seed)]
+    return tuple(sorted(found, key=lambda scene: scene.intervals[0])[: 2 * most])
+
+
+def _longest(record: Record, most: int) -> tuple[list[list[int]], int]:
+    """The allocations that were longest in force, and how many intervals a scene has to have."""
+    groups: list[list[int]] = []
+    least = _LEAST
+    for settling, least in _PATIENCE:
+        groups = sorted(_groups(record, settling).values(), key=lambda group: (-len(group), group[0]))
+        groups = [group for group in groups if len(group) >= least][:most]
+        if sum(len(group) for group in groups) >= min(_ENOUGH, 0.2 * len(record.lines)):
+            break
+    return groups, least
+
+
+def usable_intervals(record: Record, settling: int = SETTLING) -> Iterator[int]:
+    """Intervals that are long enough after a change of the allocation, a coming or going, or a gap."""
+    before, since = b"", 0
+    for at, line in enumerate(record.lines):
+        key = _key(line.observation, record.dry_run)
+        since = 0 if key != before or at in record.gaps else since + 1
+        before = key
+        if since >= settling:
+            yield at
+
+
+def _groups(record: Record, settling: int) -> dict[bytes, list[int]]:
+    groups: dict[bytes, list[int]] = defaultdict(list)
+    for at in usable_intervals(record, settling):
+        groups[_key(record.lines[at].observation, record.dry_run)].append(at)
+    return groups
+
+
+def _key(observation: Observation, dry_run: bool) -> bytes:
+    """The same for intervals with the same tenants and allocation."""
+    names = sorted(service.name for service in observation.services)
+    grants = grants_in(observation, dry_run)
+    return msgspec.json.encode([names, [grants[name] for name in sorted(grants)]])
+
+
+def _by_load(record: Record, group: Sequence[int], parts: int, seed: int) -> list[list[int]]:
+    """The intervals of a group, those with similar loads together."""
+    if parts == 1:
+        return [list(group)]
+    loads: list[list[float]] = []
+    for at in group:
+        services = sorted(record.lines[at].observation.services, key=lambda one: one.name)
+        loads.append([math.log(max(rate_of(one) or 0.0, 1e-3)) for one in services if one.kind == "lc"])
+    data = np.array(loads)
+    if data.size == 0 or np.ptp(data, axis=0).max() < 0.02:
+        return [list(group)]
+    labels = _clusters(data, parts, seed)
+    found = [[at for at, label in zip(group, labels, strict=True) if label == k] for k in range(parts)]
+    return [part for part in found if len(part) >= _LEAST] or [list(group)]
+
+
+def _clusters(data: FloatArray, parts: int, seed: int) -> list[int]:
+    """The cluster of each row (k-means, from rows drawn by seed)."""
+    rng = np.random.default_rng(seed)
+    centres = data[rng.choice(len(data), parts, replace=False)]
+    labels = np.zeros(len(data), np.int64)
+    for _ in range(_MOVES):
+        labels = np.argmin(((data[:, None, :] - centres[None]) ** 2).sum(axis=2), axis=1)  # (rows,)
+        centres = np.array(
+            [data[labels == k].mean(axis=0) if (labels == k).any() else centres[k] for k in range(parts)]
+        )
+    return labels.tolist()
+
+
+def _scene(record: Record, intervals: Sequence[int], least: int) -> Scene:
+    logs: dict[str, dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    rates: dict[str, list[float]] = defaultdict(list)
+    throttled: dict[str, list[float]] = defaultdict(list)
+    missed: dict[str, list[bool]] = defaultdict(list)
+    for at in intervals:
+        observation = record.lines[at].observation
+        for service in observation.services:
+            for name, value in measured(service, observation.interval_s).items():
+                logs[service.name][name].append(math.log(value))
+            if (rate := rate_of(service)) is not None:
+                rates[service.name].append(rate)
+            if service.counters.throttled_s is not None:
+                throttled[service.name].append(service.counters.throttled_s / observation.interval_s)
+            if service.slack is not None:
+                missed[service.name].append(service.slack < 0)
+    first = record.lines[intervals[0]].observation
+    return Scene(
+        tuple(intervals),
+        tuple(service.name for service in first.services),
+        grants_in(first, record.dry_run),
+        {name: statistics.fmean(values) for name, values in rates.items()},
+        {
+            tenant: {name: _reading(values) for name, values in found.items() if len(values) >= min(least, _LEAST)}
+            for tenant, found in logs.items()
+        },
+        {name: statistics.fmean(values) for name, values in throttled.items()},
+        {name: statistics.fmean(values) for name, values in missed.items()},
+    )
+
+
+def _reading(logs: Sequence[float]) -> Reading:
+    return Reading(statistics.fmean(logs), max(statistics.pstdev(logs), _EMPTY), len(logs))

@@ -1,0 +1,84 @@
+"""Members of a twin along a record: its loads and allocations go in, latencies of every interval come out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from osml.domain import Observation
+from osml.records import Record
+from osml.simulator.columns import FloatArray
+from osml.simulator.engine import MAX_LOAD, advance
+from osml.simulator.state import Flow, NodeState, initial_state
+from osml.twin.ensemble import Ensemble, grants_for, node_of
+from osml.twin.scenes import LATENCIES, grants_in, rate_of
+
+
+def with_rates_of(ensemble: Ensemble, record: Record) -> Ensemble:
+    """The same twin that also knows the loads of this record."""
+    rates = dict(ensemble.rates)
+    for line in record.lines:
+        for service in (one for one in line.observation.services if one.kind == "lc"):
+            rates[service.name] = max(rates.get(service.name, 1e-6), rate_of(service) or 0.0)
+    return replace(ensemble, rates=rates)
+
+
+def names_of(ensemble: Ensemble) -> list[str]:
+    """Services with requests, in the order of the twin."""
+    return [one.name for one in ensemble.tenants if one.kind == "lc"]
+
+
+def along(ensemble: Ensemble, record: Record) -> FloatArray:
+    """Logarithms of the latencies in ms, (members, intervals, services, LATENCIES); NaN where nothing was answered.
+
+    The members' queues go on from interval to interval, and begin anew after a gap.
+    """
+    known = with_rates_of(ensemble, record)
+    names = names_of(known)
+    found = np.full((known.size, len(record.lines), len(names), len(LATENCIES)), np.nan)
+    for member in range(known.size):
+        values, node = known.values(member), node_of(known, member)
+        state: NodeState = initial_state(node)
+        loads: dict[str, float] = {}
+        for at, line in enumerate(record.lines):
+            observation = line.observation
+            if at in record.gaps:
+                state = initial_state(node)
+            loads = _loads(observation, loads, known)
+            grants = grants_for(known, values, grants_in(observation, record.dry_run))
+            state, flows = advance(node, state, [grants[name] for name in node.names], loads, observation.interval_s)
+            for place, name in enumerate(names):
+                if name in loads:
+                    found[member, at, place] = _latencies(flows[node.names.index(name)])
+    return found
+
+
+def _loads(observation: Observation, before: dict[str, float], known: Ensemble) -> dict[str, float]:
+    """Shares of the highest rate of the services that are there; where nobody counted, the last ones."""
+    found: dict[str, float] = {}
+    for service in observation.services:
+        if service.kind == "lc":
+            rate = rate_of(service)
+            share = before.get(service.name, 0.0) if rate is None else rate / known.rates[service.name]
+            found[service.name] = min(share, MAX_LOAD)
+    return found
+
+
+def _latencies(flow: Flow) -> Sequence[float]:
+    values = (flow.p50_ms, flow.p95_ms, flow.p99_ms, flow.mean_ms)
+    return [math.nan if value is None or not value > 0 else math.log(value) for value in values]
+
+
+def measured_along(record: Record, names: Sequence[str]) -> FloatArray:
+    """What the record has in the same form, (intervals, services, LATENCIES)."""
+    found = np.full((len(record.lines), len(names), len(LATENCIES)), np.nan)
+    for at, line in enumerate(record.lines):
+        for service in line.observation.services:
+            if service.name in names and service.latency is not None and service.kind == "lc":
+                latency = service.latency
+                values = (latency.p50_ms, latency.p95_ms, latency.p99_ms, latency.mean_ms)
+                found[at, names.index(service.name)] = [math.log(x) if x else math.nan for x in values]
+    return found

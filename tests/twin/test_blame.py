@@ -1,0 +1,119 @@
+"""Blame and what-if on worlds whose truth is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from osml.base.failure import InputError
+from osml.simulator import catalogs
+from osml.simulator.models import JobModel
+from osml.simulator.state import Node
+from osml.simulator.surface import whole_node
+from osml.twin import edits
+from osml.twin.advice.blame import OWN_LIMIT, Blame, blamed
+from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, CPU, RESOURCES, Pressures
+from osml.twin.ensemble import Ensemble
+from osml.twin.scenes import Scene, Tenant
+from osml.twin.whatif import bounds, weighted_quantiles
+from osml.twin.world import World, outcome
+
+_RATE = 900.0
+
+
+def _world(job: JobModel | None, quota: float | None = None, rate: float = _RATE) -> World:
+    platform = catalogs.platform("e5-2697v4")
+    node = Node(platform, (catalogs.service("moses", platform.id),), () if job is None else (job,))
+    grants = dict(zip(node.names, whole_node(node), strict=True))
+    grants["moses"] = replace(grants["moses"], cpu_quota=quota)
+    return World(node, grants, {"moses": rate}, {"moses": "p99"})
+
+
+def _stream() -> JobModel:
+    return replace(catalogs.job("stream"), threads=16)
+
+
+def _idle() -> JobModel:
+    still = catalogs.job("stream")
+    return replace(still, threads=1, memory=replace(still.memory, apki=0.01, working_set_mib=0.1))
+
+
+def _blamed(world: World, target_ms: float = 100.0, throttled: float = 0.0) -> Blame:
+    tenants = [Tenant("moses", "lc", target_ms, "p99", None, 36, None)]
+    tenants += [Tenant(name, "be", None, "p99", None, 1, None) for name in world.jobs]
+    none = catalogs.platform("e5-2697v4")
+    ensemble = Ensemble(none, None, tuple(tenants), {}, {}, (), np.zeros((1, 0)))  # type: ignore[arg-type]
+    scene = Scene((0,), tuple(world.node.names), {}, world.rates, {}, {"moses": throttled}, {})
+    return blamed(ensemble, scene, "moses", (-9.0, 0.0, 9.0), members=1, worlds=lambda _at: world)
+
+
+def test_causes_add_up_to_what_is_suffered() -> None:
+    found = _blamed(_world(_stream(), quota=8.0))
+    assert found.causes
+    assert sum(cause.ms for cause in found.causes) == pytest.approx(found.suffers_ms)
+    assert found.predicted_ms - found.alone_ms == pytest.approx(found.suffers_ms)
+
+
+def test_a_stream_is_blamed_for_cache_or_bandwidth_and_no_limit_is() -> None:
+    main = _blamed(_world(_stream())).main
+    assert main is not None
+    assert (main.culprit, main.resource in (CACHE, BANDWIDTH)) == ("stream", True)
+
+
+def test_its_own_limit_is_not_blamed_on_a_neighbour() -> None:
+    main = _blamed(_world(_idle(), quota=2.6)).main
+    assert main is not None
+    assert (main.culprit, main.resource) == ("moses", OWN_LIMIT)
+
+
+def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
+    found = _blamed(_world(_stream()), throttled=0.2)
+    assert found.main is None
+    assert found.causes[0].culprit is None
+
+
+def test_who_does_not_suffer_blames_nobody() -> None:
+    assert _blamed(_world(_idle())).causes == ()
+
+
+def test_without_all_its_pressures_a_neighbour_is_not_there() -> None:
+    world = _world(_stream())
+    pressures = Pressures(world, "moses")
+    alone = pressures.latency_ms({("stream", resource) for resource in RESOURCES})
+    assert alone == pytest.approx(outcome(_world(None))["moses"])
+    assert pressures.latency_ms(frozenset()) == pytest.approx(pressures.now_ms)
+    for resource in RESOURCES:
+        assert pressures.latency_ms({("stream", resource)}) <= pressures.now_ms * 1.01
+    assert pressures.latency_ms({("stream", CPU), ("stream", CACHE)}) >= alone * 0.99
+
+
+def test_removing_and_adding_a_job_gives_the_first_world_back() -> None:
+    world = _world(_stream())
+    gone = edits.removed("stream")(world, 0)
+    back = edits.added(edits.Newcomer(lambda _member, _platform: _stream(), None))(gone, 0)
+    assert outcome(back) == pytest.approx(outcome(world))
+    assert outcome(gone)["moses"] < outcome(world)["moses"]
+
+
+@pytest.mark.parametrize("edit", [edits.removed("nobody"), edits.quota("nobody", 1.0), edits.load("nobody", 2.0)])
+def test_who_is_not_there_is_named(edit: edits.Edit) -> None:
+    with pytest.raises(InputError, match="'nobody' is not on the machine; there are moses, stream"):
+        edit(_world(_stream()), 0)
+
+
+def test_own_ways_and_own_cpus_divide_the_machine() -> None:
+    world = _world(_stream())
+    apart = edits.own_ways(world, {"moses": 8.0})(world, 0)
+    assert apart.grants["moses"].way_mask & apart.grants["stream"].way_mask == 0
+    cpus = edits.own_cpus(world)(world, 0)
+    assert not cpus.grants["moses"].cpus & cpus.grants["stream"].cpus
+
+
+def test_bounds_hold_the_median_and_widen_with_the_members() -> None:
+    half, low, high = bounds([0.1, 0.2, 0.3], [1.0, 1.0, 1.0])
+    assert low < half < high
+    narrow = bounds([0.2, 0.2, 0.2], [1.0, 1.0, 1.0])
+    assert narrow[2] - narrow[1] < high - low
+    assert weighted_quantiles([1.0, 2.0, 9.0], [1.0, 1.0, 1e-6], [0.5])[0] == pytest.approx(1.5, abs=0.01)

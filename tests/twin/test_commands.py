@@ -1,0 +1,119 @@
+"""The commands of docs/how-to/advise.md, as they stand there, on a record of a virtual node; and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from osml.base.failure import InputError
+from osml.cli.main import application
+from tests.kit.twin_records import managed, services_alone, watched, write
+
+PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    found = tmp_path_factory.mktemp("advise")
+    record = watched(240)
+    write(record.part(0, 180), found / "day.jsonl")
+    write(record.part(180, 240), found / "next.jsonl")
+    write(services_alone(), found / "services.jsonl")
+    write(managed(60), found / "managed.jsonl")
+    return found
+
+
+def _run(folder: Path, *arguments: str) -> str:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        done = CliRunner().invoke(application(), list(arguments), catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def _json(folder: Path, *arguments: str) -> Any:
+    return json.loads(_run(folder, *arguments, "--json"))
+
+
+def _commands() -> list[list[str]]:
+    blocks = re.findall(r"```console\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
+    lines = [line.removeprefix("$ ") for block in blocks for line in block.splitlines() if line.startswith("$ osml ")]
+    return [shlex.split(line)[1:] for line in lines]
+
+
+def test_the_commands_of_the_page_work_one_after_the_other(folder: Path) -> None:
+    commands = _commands()
+    assert {command[0] for command in commands} == {"advise", "twin", "replay"}
+    for command in commands:
+        assert _run(folder, *command)
+    page = (folder / "advice.html").read_text("utf-8")
+    assert "does it need partitioning?" in page
+    assert "<script" not in page
+
+
+def test_advice_keeps_its_contract(folder: Path) -> None:
+    found = _json(folder, "advise", "services.jsonl")
+    assert found["needs_partitioning"] in (True, False, None)
+    assert found["answer"]
+    for service in found["services"]:
+        assert {"name", "suffers_ms", "from", "levers"} <= set(service)
+        assert all({"culprit", "resource", "ms", "confidence"} <= set(cause) for cause in service["from"])
+        assert all(lever["low"] <= lever["gain"] <= lever["high"] for lever in service["levers"])
+        if service["from"]:
+            assert sum(cause["ms"] for cause in service["from"]) == pytest.approx(service["suffers_ms"], rel=1e-3)
+
+
+def test_a_replay_has_a_decision_an_interval(folder: Path) -> None:
+    found = _json(folder, "replay", "managed.jsonl", "--policy", "parties")
+    assert (len(found["intervals"]), found["loop"], found["recorded_policies"]) == (60, "open", ["parties"])
+    assert all(row["decision"] and row["recorded"] for row in found["intervals"])
+    assert found["cannot_show"]
+
+
+def test_a_replay_on_a_twin_predicts_differences(folder: Path) -> None:
+    _run(folder, "twin", "fit", "managed.jsonl", "--out", "managed.json", "--members", "16")
+    found = _json(folder, "replay", "managed.jsonl", "--policy", "even", "--twin", "managed.json", "--members", "2")
+    assert found["loop"] == "closed"
+    last = found["intervals"][-1]["predicted"]
+    assert set(last["services"]) == {"service-1", "service-2", "service-3"}
+    assert last["e_s"]["low"] <= last["e_s"]["difference"] <= last["e_s"]["high"]
+    again = _json(folder, "replay", "managed.jsonl", "--policy", "even", "--twin", "managed.json", "--members", "2")
+    assert found == again
+
+
+def test_a_tenant_moves_to_another_twin(folder: Path) -> None:
+    _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
+    found = _json(folder, "twin", "whatif", "one.json", "--move", "job-1=one.json", "--remove", "service-3")
+    names = {row["name"]: row for row in found["tenants"]}
+    assert names["job-1"]["after"] is None
+    assert names["service-3"]["after"] is None
+    assert names["service-1"]["ratio"] > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["twin", "whatif", "one.json"], "nothing was asked"),
+        (["twin", "whatif", "one.json", "--remove", "nobody"], "'nobody' is not on the machine"),
+        (["twin", "whatif", "one.json", "--ways", "service-1=99"], "ways of 'service-1' are 99, expected 1 to 20"),
+        (["twin", "whatif", "one.json", "--quota", "service-1"], "expected NAME=VALUE"),
+        (["twin", "whatif", "one.json", "--load", "service-1=-1"], "expected a number above 0"),
+        (["twin", "whatif", "one.json", "--add-job", "nothing"], "is not in the catalog; known are"),
+        (["twin", "whatif", "day.jsonl", "--cat"], "is not a twin"),
+        (["twin", "fit", "day.jsonl", "--limit", "nobody=2"], "--limit names 'nobody'"),
+        (["replay", "managed.jsonl", "--policy", "nothing"], "policy 'nothing' is unknown"),
+        (["replay", "managed.jsonl", "--policy", "even", "--twin", "day.jsonl"], "is not a twin"),
+    ],
+)
+def test_wrong_input_is_one_sentence(folder: Path, arguments: list[str], said: str) -> None:
+    _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16") if not (
+        folder / "one.json"
+    ).exists() else None
+    with pytest.raises(InputError, match=re.escape(said)):
+        _run(folder, *arguments)

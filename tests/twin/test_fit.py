@@ -1,0 +1,121 @@
+"""A twin is made from a record: deterministic, narrower with more data, honest about what it cannot know."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from osml.base.failure import InputError
+from osml.domain import Counters, Observation
+from osml.records import Line, Record
+from osml.twin.check import checked
+from osml.twin.document import Twin, is_twin, load, save
+from osml.twin.fit import assimilated
+from osml.twin.make import made
+from tests.kit.twin_records import managed, watched
+
+
+@pytest.fixture(scope="module")
+def twin() -> Twin:
+    return made(watched(), seed=1, members=16)
+
+
+def _without(record: Record, change: dict[str, object]) -> Record:
+    """The record with other services: what `change` says, in every interval."""
+    lines: list[Line] = []
+    for line in record.lines:
+        services = [msgspec.structs.replace(one, **change) for one in line.observation.services]
+        observation: Observation = msgspec.structs.replace(line.observation, services=services)
+        lines.append(Line(observation, line.decision))
+    return Record(lines)
+
+
+def test_the_same_seed_gives_the_same_bytes_and_another_does_not(twin: Twin, tmp_path: Path) -> None:
+    save(twin, tmp_path / "a.json")
+    save(made(watched(), seed=1, members=16), tmp_path / "b.json")
+    save(made(watched(), seed=2, members=16), tmp_path / "c.json")
+    first, same, other = ((tmp_path / name).read_bytes() for name in ("a.json", "b.json", "c.json"))
+    assert first == same
+    assert first != other
+
+
+def test_a_twin_comes_back_from_disk_as_it_was(twin: Twin, tmp_path: Path) -> None:
+    file = tmp_path / "twin.json"
+    save(twin, file)
+    assert load(file) == twin
+    assert is_twin(file)
+    assert not is_twin(tmp_path / "nothing.json")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        (b'"osml/twin/v1"', b'"osml/twin/v9"', "is not a twin"),
+        (b'"name": "cpi"', b'"name": "cpu"', "is unknown"),
+        (b'"of": "service-1"', b'"of": "nobody"', "of 'nobody' is unknown"),
+        (b'"logs": [', b'"logs": [0.5,', "members, expected one number"),
+    ],
+)
+def test_a_damaged_twin_is_refused_in_one_sentence(
+    twin: Twin, tmp_path: Path, old: bytes, new: bytes, said: str
+) -> None:
+    file = tmp_path / "twin.json"
+    save(twin, file)
+    file.write_bytes(file.read_bytes().replace(old, new, 1))
+    with pytest.raises(InputError, match=said):
+        load(file)
+
+
+def test_what_a_record_did_not_change_is_said(twin: Twin) -> None:
+    assert "service-1: the record never changed its ways" in twin.unknown
+    assert any(text.startswith("hypervisor:") for text in twin.unknown)
+    changed = made(managed(), seed=1, members=16)
+    assert "service-1: the record never changed its ways" not in changed.unknown
+
+
+def test_more_data_narrows_the_posterior() -> None:
+    rng = np.random.default_rng(0)
+    logs, errors = rng.standard_normal((400, 1)), np.full(40, 0.5)
+    spreads: list[float] = []
+    for count in (1, 5, 40):
+        shows = np.repeat(logs, count, axis=1)
+        moved = assimilated(logs, shows, np.full(count, 0.7), errors[:count], [np.arange(count)], 1.0, rng)
+        spreads.append(float(moved.std()))
+        exact = 1.0 / np.sqrt(1.0 + count / 0.25)
+        assert moved.std() == pytest.approx(exact, rel=0.2)
+    assert spreads[0] > spreads[1] > spreads[2]
+
+
+def test_without_counters_a_twin_is_made_and_what_is_missing_is_said() -> None:
+    bare = _without(watched(), {"counters": Counters()})
+    blind = made(bare, seed=1, members=16)
+    assert any("its CPU time was not measured" in text for text in blind.unknown)
+
+
+def test_a_day_without_load_teaches_nothing_and_that_is_said() -> None:
+    with pytest.raises(InputError, match="nothing can be learned"):
+        made(_without(watched(), {"latency": None}), members=16)
+
+
+def test_a_record_of_one_line_is_too_short() -> None:
+    with pytest.raises(InputError, match="give a longer record"):
+        made(watched().part(0, 1), members=16)
+
+
+def test_it_predicts_what_it_was_not_fitted_to_better_than_by_chance() -> None:
+    record = watched(240)
+    found = checked(made(record.part(0, 180), seed=1, members=16), record.part(180, 240), members=8)
+    score = found["overall"]["twin"]
+    assert score["intervals"] > 100
+    assert score["within_25pct"] > 0.3
+    assert 0.6 < score["coverage_90"] <= 1.0
+    assert set(found["overall"]) == {"twin", "twin_one_ahead", "last_interval", "mean_by_load"}
+
+
+def test_a_record_of_another_machine_is_not_predicted(twin: Twin) -> None:
+    lines = [Line(msgspec.structs.replace(line.observation, node="other"), line.decision) for line in watched().lines]
+    with pytest.raises(InputError, match="the record is of node 'other', the twin of 'hidden'"):
+        checked(twin, Record(lines))
