@@ -15,7 +15,8 @@ def row(calibrated: bool, p99: float) -> Row:
     measured = Measured(
         seconds=4.0, rate=100.0, p50_ms=1.0, p95_ms=5.0, p99_ms=p99, mean_ms=2.0, low=p99 * 0.9, high=p99 * 1.1,
         throughput=100.0, samples=400, errors=0, cpu=0.1, company_cpu=0.0, company_throughput=0.0, generator_cpu=0.01,
-        lateness_p50_ms=0.01, lateness_p99_ms=0.05, steal=0.0, foreign=0.01, waited_s=0.0, throttled_share=0.0, noisy="",
+        lateness_p50_ms=0.01, lateness_p99_ms=0.05, steal=0.0, foreign=0.01, waited_s=0.0, throttled_share=0.0,
+        noisy="",
     )  # fmt: skip
     said = Range(10.0, 8.0, 12.5)
     predicted = Predicted(said, said, said, said, said, (1.0, 5.0, 20.0), (1.0, 5.0, 40.0), 1.0)
