@@ -81,7 +81,7 @@ def simulate_cell(
         weight = 1.0 if cell.scheduling == "idle" else cell.weight
         tenants.append(Job(cell.cpus, cpus, weight, True, idle=cell.scheduling == "idle"))
     bins = max(round((seconds + WARM_UP_S) / 0.1), 6)
-    # No balance moves SCHED_IDLE threads between two CPUs that both run something else first.
+    # Without balance the calibration cells beside SCHED_IDLE jobs fit better; the kernel's reason was not checked.
     kernel = replace(KERNEL, balance_ms=0.0) if cell.scheduling == "idle" else KERNEL
     outcome = simulate(Machine(N_CPUS), kernel, tenants, 0.1 * bins, WARM_UP_S, seed).tenants[0]
     done = outcome.response_ms[np.isfinite(outcome.response_ms)] + profile.base_beside(cell.company) * scale[1]
