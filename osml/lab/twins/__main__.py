@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 from osml.lab.twins.page import page
 from osml.lab.twins.study import FINAL, blame, document, node
@@ -23,6 +24,8 @@ def _command(arguments: list[str]) -> str:
     parts = iter(arguments)
     kept: list[str] = []
     for part in parts:
+        if part == "--resume":
+            continue
         if part in ("--rows", "--out", "--page", "--workers"):
             next(parts, None)
         else:
@@ -42,11 +45,17 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results/twin.json"), help="file of the figures")
     parser.add_argument("--page", type=Path, help="page to make from the file of the figures")
     parser.add_argument("--rows", type=Path, help="file for all single results")
+    parser.add_argument("--resume", action="store_true", help="take what the file of --rows has already")
     given = parser.parse_args()
     first = given.first + (0 if given.development else FINAL)
+    old: dict[str, list[Any]] = {"nodes": [], "cases": []}
+    if given.resume and given.rows is not None and given.rows.exists():
+        old = json.loads(given.rows.read_text("utf-8"))
     with ProcessPoolExecutor(given.workers, mp_context=get_context("spawn")) as pool:
-        nodes = list(pool.map(partial(node, given.condition), range(first, first + given.nodes)))
-        cases = list(pool.map(partial(blame, given.condition), range(first, first + given.cases)))
+        here = range(first + len(old["nodes"]), first + given.nodes)
+        nodes = [*old["nodes"][: given.nodes], *pool.map(partial(node, given.condition), here)]
+        here = range(first + len(old["cases"]), first + given.cases)
+        cases = [*old["cases"][: given.cases], *pool.map(partial(blame, given.condition), here)]
     found = document(nodes, cases, given.condition, _command(sys.argv[1:]))
     given.out.write_text(json.dumps(found, indent=1) + "\n", "utf-8")
     if given.page:
