@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadFileScheduling
 
 from tests.kit.postgres import Postgres, run_postgres
 
@@ -46,9 +47,29 @@ KINDS = {
 }
 """Kind of the tests of a folder or file; the longest match counts, and all others are unit tests."""
 
+ONE_AT_A_TIME = (
+    "tests/e2e/live/test_live.py",
+    "tests/e2e/live/test_live_validation.py",
+    "tests/e2e/test_data_sweep.py",
+)
+"""Files whose tests take the machine's lock for live trials: the same process runs them one after the other."""
+
 settings.register_profile("ci", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+class _Files(LoadFileScheduling):
+    """A file is a piece of work, and so are those together that can't run at the same time."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = super()._split_scope(nodeid)
+        return ONE_AT_A_TIME[0] if file in ONE_AT_A_TIME else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:
+    """The scheduler of `--dist loadfile`; of other kinds the usual one."""
+    return _Files(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 def kind_of(file: Path) -> str:

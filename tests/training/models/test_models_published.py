@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("osml_training")
+pytest.importorskip("torch")
 pytest.importorskip("onnx")
 pytest.importorskip("onnxruntime")
 
