@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import msgspec
@@ -24,17 +25,25 @@ class Line(msgspec.Struct, frozen=True):
 
 def read(file: Path) -> Iterator[Line]:
     """The lines of a record; a last one that is still being written does not count. InputError for anything else."""
+    for number, line in enumerate(_decoded(file), start=1):
+        if not isinstance(line, Line):
+            raise InputError(f"{file}: line {number} is not a line of `osml-agent run --record` ({line})")
+        yield line
+
+
+def _decoded(file: Path) -> Iterator[Line | Exception]:
+    """The whole lines of a file, or why one is no line of a record. InputError where the file can't be read."""
+    decoder = msgspec.json.Decoder(Line)
     try:
         with file.open("rb") as stream:
-            for number, line in enumerate(stream, start=1):
-                if not line.endswith(b"\n"):
+            for text in stream:
+                if not text.endswith(b"\n"):  # still being written
                     return
                 try:
-                    yield msgspec.json.decode(line, type=Line)
-                except msgspec.MsgspecError as error:
-                    raise InputError(
-                        f"{file}: line {number} is not a line of `osml-agent run --record` ({error})"
-                    ) from None
+                    found: Line | Exception = decoder.decode(text)
+                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+                    found = error
+                yield found
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
 
@@ -66,47 +75,31 @@ class Record:
         return Record(self.lines[first:last], gaps, 0)
 
 
-@dataclass
-class _Gathered:
-    lines: list[Line] = field(default_factory=list[Line])
-    garbage: int = 0
-
-
-def _lenient(file: Path, into: _Gathered) -> None:
-    decoder = msgspec.json.Decoder(Line)
-    try:
-        with file.open("rb") as stream:
-            for text in stream:
-                if not text.endswith(b"\n"):  # still being written
-                    return
-                try:
-                    into.lines.append(decoder.decode(text))
-                except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-                    into.garbage += 1
-    except OSError as error:
-        raise InputError(f"{file} can't be read: {error.strerror}") from None
-
-
 def gather(files: Sequence[Path]) -> Record:
     """Records of one machine, one after the other, as a whole. Lines that are garbage are counted and left out.
 
     Raises InputError where a file can't be read, no line is left, or the lines are of two machines.
     """
-    found = _Gathered()
+    lines: list[Line] = []
+    garbage = 0
     gaps: set[int] = set()
     for file in files:
-        before = len(found.lines)
-        _lenient(file, found)
-        if 0 < before < len(found.lines):
+        before = len(lines)
+        for line in _decoded(file):
+            if isinstance(line, Line):
+                lines.append(line)
+            else:
+                garbage += 1
+        if 0 < before < len(lines):
             gaps.add(before)
     named = ", ".join(str(file) for file in files)
-    if not found.lines:
-        skipped = f", and {found.garbage} lines are not of a record" if found.garbage else ""
+    if not lines:
+        skipped = f", and {garbage} lines are not of a record" if garbage else ""
         raise InputError(f"{named}: no whole line{skipped}; expected a record of `osml-agent run --record`")
-    _check_one_machine(found.lines, named)
-    pairs = zip(found.lines, found.lines[1:], strict=False)
+    _check_one_machine(lines, named)
+    pairs = pairwise(lines)
     gaps |= {at for at, (one, two) in enumerate(pairs, start=1) if _apart(one.observation, two.observation)}
-    return Record(found.lines, frozenset(gaps), found.garbage)
+    return Record(lines, frozenset(gaps), garbage)
 
 
 def _check_one_machine(lines: Sequence[Line], named: str) -> None:

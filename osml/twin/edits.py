@@ -157,25 +157,17 @@ def bandwidth(name: str, percent: float) -> Edit:
 
 def jobs_bandwidth(percent: float) -> Edit:
     """Memory bandwidth of all jobs throttled to a share (MBA)."""
-
-    def edit(world: World, _member: int) -> World:
-        grants = {
-            name: replace(grant, mba_percent=percent) if name in world.jobs else grant
-            for name, grant in world.grants.items()
-        }
-        return replace(world, grants=grants)
-
-    return edit
+    return _of_jobs(lambda grant: replace(grant, mba_percent=percent))
 
 
 def jobs_weight(value: float) -> Edit:
     """Another cpu.weight of all jobs."""
+    return _of_jobs(lambda grant: replace(grant, cpu_weight=value))
 
+
+def _of_jobs(change: Callable[[Grant], Grant]) -> Edit:
     def edit(world: World, _member: int) -> World:
-        grants = {
-            name: replace(grant, cpu_weight=value) if name in world.jobs else grant
-            for name, grant in world.grants.items()
-        }
+        grants = {name: change(grant) if name in world.jobs else grant for name, grant in world.grants.items()}
         return replace(world, grants=grants)
 
     return edit

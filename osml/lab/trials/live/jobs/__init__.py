@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pkgutil
 from functools import cache
-from importlib import import_module
 
-from osml.base.failure import InputError
 from osml.lab.trials.live.jobs.job import Job
+from osml.lab.trials.live.one_a_file import described_in, the_one
 
 __all__ = ["Job", "job_named", "jobs"]
 
@@ -15,14 +13,9 @@ __all__ = ["Job", "job_named", "jobs"]
 @cache
 def jobs() -> dict[str, Job]:
     """All jobs by name, in the order of their names."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    known = [module.JOB for module in modules if isinstance(getattr(module, "JOB", None), Job)]
-    return {job.name: job for job in sorted(known, key=lambda job: job.name)}
+    return described_in(__name__, "JOB", Job)
 
 
 def job_named(name: str) -> Job:
     """The job. Raises InputError that lists the known ones."""
-    known = jobs()
-    if name not in known:
-        raise InputError(f"job '{name}' is unknown, expected one of {', '.join(known)}")
-    return known[name]
+    return the_one("job", name, jobs())

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import pkgutil
 from functools import cache
-from importlib import import_module
 
-from osml.base.failure import InputError
+from osml.lab.trials.live.one_a_file import described_in, the_one
 from osml.lab.trials.live.services.service import LOOPBACK, PREPARED, USER, Service
 
 __all__ = ["LOOPBACK", "PREPARED", "USER", "Service", "service_named", "services", "try_fill"]
@@ -16,17 +14,12 @@ __all__ = ["LOOPBACK", "PREPARED", "USER", "Service", "service_named", "services
 @cache
 def services() -> dict[str, Service]:
     """All services by name, in the order of their names."""
-    modules = [import_module(f"{__name__}.{found.name}") for found in pkgutil.iter_modules(__path__)]
-    known = [module.SERVICE for module in modules if isinstance(getattr(module, "SERVICE", None), Service)]
-    return {service.name: service for service in sorted(known, key=lambda service: service.name)}
+    return described_in(__name__, "SERVICE", Service)
 
 
 def service_named(name: str) -> Service:
     """The service. Raises InputError that lists the known ones."""
-    known = services()
-    if name not in known:
-        raise InputError(f"service '{name}' is unknown, expected one of {', '.join(known)}")
-    return known[name]
+    return the_one("service", name, services())
 
 
 def try_fill(service: Service, port: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from osml.lab.trials.live.services.service import Service
+from osml.lab.trials.live.services.service import Service, python_server
 from osml.lab.trials.live.services.talk import ask_http
 
 IMAGES = 360  # the held-out fifth of scikit-learn's digits
@@ -20,17 +20,11 @@ def _prepare(folder: Path) -> None:
     make_net(folder)
 
 
-def _command(directory: Path, port: int) -> list[str]:
-    del directory
-    module = "osml.lab.trials.live.servers.image"
-    return [sys.executable, "-m", module, "--port", str(port), "--folder", str(SERVICE.prepared)]
-
-
 def _fill(port: int) -> None:
     ask_http(port, "/digit?n=0", b'"digit":')
 
 
 SERVICE = Service(
-    "image", sys.executable, "python3", "http", _command, _fill, modules=("onnxruntime", "onnx", "sklearn"),
-    prepare=_prepare, user=None, requests=tuple(f"/digit?n={number}" for number in range(IMAGES)),
+    "image", sys.executable, "python3", "http", python_server("image"), _fill,
+    modules=("onnxruntime", "onnx", "sklearn"), prepare=_prepare, user=None, requests=tuple(f"/digit?n={number}" for number in range(IMAGES)),
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,12 @@ PREPARED = Path("/var/cache/osml-live")
 """What `prepare` makes, a folder a service. Fixed, so that it is made once on a machine."""
 
 USER = "nobody"
+
+
+def python_server(name: str) -> Callable[[Path, int], list[str]]:
+    """The command of a server of ours in `servers/`, with what `prepare` made for the service of that name."""
+    module = f"osml.lab.trials.live.servers.{name}"
+    return lambda _, port: [sys.executable, "-m", module, "--port", str(port), "--folder", str(PREPARED / name)]
 
 
 @dataclass(frozen=True)

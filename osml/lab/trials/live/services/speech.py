@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 from osml.base.failure import MachineError
-from osml.lab.trials.live.services.service import Service
+from osml.lab.trials.live.services.service import Service, python_server
 from osml.lab.trials.live.services.talk import ask_http
 
 SENTENCES = ("go left", "stop now", "go forward ten steps", "turn right", "go back two steps", "turn left and stop")
@@ -26,17 +25,11 @@ def _prepare(folder: Path) -> None:
             raise MachineError(f"flite can't say '{sentence}': {done.stderr.strip()[-200:]}")
 
 
-def _command(directory: Path, port: int) -> list[str]:
-    del directory
-    module = "osml.lab.trials.live.servers.speech"
-    return [sys.executable, "-m", module, "--port", str(port), "--folder", str(SERVICE.prepared)]
-
-
 def _fill(port: int) -> None:
     ask_http(port, "/recognise?n=0", b'"text":"go left"')
 
 
 SERVICE = Service(
-    "speech", "flite", "flite", "http", _command, _fill, modules=("pocketsphinx",), prepare=_prepare, user=None,
-    requests=tuple(f"/recognise?n={number}" for number in range(len(SENTENCES))),
+    "speech", "flite", "flite", "http", python_server("speech"), _fill, modules=("pocketsphinx",), prepare=_prepare,
+    user=None, requests=tuple(f"/recognise?n={number}" for number in range(len(SENTENCES))),
 )  # fmt: skip
