@@ -20,7 +20,7 @@ set(CPACK_PACKAGING_INSTALL_PREFIX /usr)
 set(CPACK_STRIP_FILES ON)
 # Dependencies as the linker sees them, so that the package is right on the distribution that built it.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
-# Nothing is started at the installation: without a configuration the agent has nothing to do, and an upgrade shall be
+# A group is made and nothing is started at the installation: without a configuration the agent has nothing to do, and an upgrade shall be
 # the operator's moment. Before the files go, the agent is stopped and what it found is put back.
-set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/prerm;${CMAKE_CURRENT_SOURCE_DIR}/debian/postrm)
+set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${CMAKE_CURRENT_SOURCE_DIR}/debian/postinst;${CMAKE_CURRENT_SOURCE_DIR}/debian/prerm;${CMAKE_CURRENT_SOURCE_DIR}/debian/postrm)
 include(CPack)

@@ -5,14 +5,13 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <optional>
 
 #include "base/number.h"
+#include "base/unix_socket.h"
 
 namespace osml::latency {
 
@@ -21,11 +20,6 @@ namespace {
 constexpr int receive_buffer = 8 << 20;  // bytes: a pause of this program loses no requests
 constexpr mode_t for_everybody = 0666;
 constexpr mode_t file_mode = 0640;
-
-template <class Address>
-const sockaddr* general(const Address& address) {
-  return reinterpret_cast<const sockaddr*>(&address);  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
-}
 
 Error wrong(const std::string& option, const std::string& value, const std::string& expected) {
   return {ErrorKind::Input, option + " is '" + value + "', expected " + expected, 0};
@@ -36,45 +30,18 @@ std::optional<std::string> after(const std::string& text, const std::string& pre
   return text.substr(prefix.size());
 }
 
-Result<sockaddr_un> unix_address(const std::string& option, const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof(address.sun_path)) {
-    return wrong(option, path, "a socket path of at most " + std::to_string(sizeof(address.sun_path) - 1) + " bytes");
-  }
-  std::copy(path.begin(), path.end(), address.sun_path);
-  return address;
-}
-
-Result<Fd> new_socket(int family) {
-  Fd fd(::socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return errno_error(errno, "socket");
-  return fd;
-}
-
-Status clear_away(const std::string& path, const sockaddr_un& address) {
-  struct stat there {};
-  if (::lstat(path.c_str(), &there) != 0) return errno == ENOENT ? done() : Status(errno_error(errno, path));
-  if (!S_ISSOCK(there.st_mode)) {
-    return wrong("--listen", path, "a path that does not exist or a socket; remove the file, or set another path");
-  }
-  const auto probe = new_socket(AF_UNIX);
-  if (!probe) return probe.error();
-  if (::connect(probe->get(), general(address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
-    return Error{ErrorKind::Busy, "--listen is '" + path + "', and another process listens there; stop that process",
-                 0};
-  }
-  if (::unlink(path.c_str()) != 0) return errno_error(errno, "cannot remove " + path);
-  return done();
+Status check_length(const std::string& option, const std::string& path) {
+  if (path.size() <= longest_socket_path) return done();
+  return wrong(option, path, "a socket path of at most " + std::to_string(longest_socket_path) + " bytes");
 }
 
 Result<Fd> listen_unix(const std::string& path) {
-  const auto address = unix_address("--listen", path);
-  if (!address) return address.error();
-  if (Status cleared = clear_away(path, *address); !cleared) return cleared.error();
-  auto fd = new_socket(AF_UNIX);
+  if (Status fits = check_length("--listen", path); !fits) return fits.error();
+  if (Status cleared = clear_stale_socket(path, "--listen unix:" + path); !cleared) return cleared.error();
+  auto fd = datagram_socket(AF_UNIX);
   if (!fd) return fd.error();
-  if (::bind(fd->get(), general(*address), sizeof(*address)) != 0) return errno_error(errno, "cannot bind " + path);
+  const sockaddr_un address = unix_address(path);
+  if (::bind(fd->get(), general(address), sizeof(address)) != 0) return errno_error(errno, "cannot bind " + path);
   if (::chmod(path.c_str(), for_everybody) != 0) return errno_error(errno, "cannot chmod " + path);
   return fd;
 }
@@ -91,7 +58,7 @@ Result<Fd> listen_udp(const std::string& where) {
     return wrong("--listen", "udp:" + where, expected);
   }
   address.sin_port = htons(static_cast<std::uint16_t>(*port));
-  auto fd = new_socket(AF_INET);
+  auto fd = datagram_socket(AF_INET);
   if (!fd) return fd.error();
   if (::bind(fd->get(), general(address), sizeof(address)) != 0) return errno_error(errno, "cannot bind udp:" + where);
   return fd;
@@ -117,8 +84,8 @@ Result<Outlet> Outlet::open(const std::string& endpoint) {
   const auto file = after(endpoint, "file:");
   if (!socket && !file) return wrong("--to", endpoint, "unix:PATH (the agent's datagram socket) or file:PATH");
   if (socket) {
-    if (const auto address = unix_address("--to", *socket); !address) return address.error();
-    auto fd = new_socket(AF_UNIX);
+    if (Status fits = check_length("--to", *socket); !fits) return fits.error();
+    auto fd = datagram_socket(AF_UNIX);
     if (!fd) return fd.error();
     return Outlet(*socket, true, std::move(*fd));
   }
@@ -134,9 +101,8 @@ Status Outlet::send(const std::string& line) {
     if (written < 0) return errno_error(errno, "cannot write " + path_.string());
     return done();
   }
-  const auto address = unix_address("--to", path_.string());
-  if (!address) return address.error();
-  const ssize_t sent = ::sendto(fd_.get(), line.data(), line.size(), MSG_DONTWAIT, general(*address), sizeof(*address));
+  const sockaddr_un address = unix_address(path_);
+  const ssize_t sent = ::sendto(fd_.get(), line.data(), line.size(), MSG_DONTWAIT, general(address), sizeof(address));
   if (sent >= 0) return done();
   Error error = errno_error(errno, "cannot send to " + path_.string());
   error.kind = ErrorKind::Gone;

@@ -68,3 +68,16 @@ def test_an_upgrade_touches_nothing(machine: Machine) -> None:
     machine.run("postrm", "upgrade")
     assert not machine.asked.exists()
     assert machine.state.exists()
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_an_installation_makes_the_group_once(machine: Machine, monkeypatch: pytest.MonkeyPatch, known: bool) -> None:
+    programs = machine.folder / "programs"
+    programs.mkdir()
+    for name, code in (("getent", 0 if known else 2), ("groupadd", 0)):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $@" >> {machine.asked}\nexit {code}\n')
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")
+    machine.run("postinst", "configure")
+    made = ["groupadd --system osml"] if not known else []
+    assert machine.asked.read_text().splitlines() == ["getent group osml", *made]

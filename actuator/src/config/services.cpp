@@ -1,8 +1,7 @@
 // The list of services: who they are, what they may cost, how their tasks and latencies are found.
-#include <sys/un.h>
-
 #include <map>
 
+#include "base/unix_socket.h"
 #include "config/sections.h"
 #include "config/url.h"
 #include "domain/forms.h"
@@ -11,8 +10,6 @@ namespace osml {
 
 namespace {
 
-// With the zero at its end.
-constexpr std::size_t longest_socket_path = sizeof(sockaddr_un::sun_path) - 1;
 constexpr NumberRange positive_ms{0, 1e9, true, "milliseconds above 0"};
 constexpr NumberRange positive{0, 1e15, true, "a number above 0"};
 constexpr NumberRange age_range{0, 86400, true, "seconds above 0 and at most 86400"};

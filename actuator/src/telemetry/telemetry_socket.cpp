@@ -2,61 +2,20 @@
 
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 
 #include "base/trust.h"
+#include "base/unix_socket.h"
 
 namespace osml {
 
 namespace {
 
-sockaddr_un address_of(const fs::path& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  const std::string& text = path.native();
-  std::copy_n(text.data(), std::min(text.size(), sizeof(address.sun_path) - 1), address.sun_path);
-  return address;
-}
-
-// bind(2) and connect(2) want the general type.
-const sockaddr* general(const sockaddr_un& address) {
-  return reinterpret_cast<const sockaddr*>(&address);  // NOLINT(cppcoreguidelines-pro-type-reinterpret-cast)
-}
-
-Result<Fd> new_socket() {
-  Fd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd.valid()) return errno_error(errno, "socket");
-  return fd;
-}
-
 Error at(const fs::path& path, ErrorKind kind, const std::string& what) {
   return {kind, "datagram " + path.string() + ": " + what, 0};
-}
-
-// Done: nothing is at the path any more.
-Status clear_away(const fs::path& path) {
-  struct stat there {};
-  if (::lstat(path.c_str(), &there) != 0) {
-    return errno == ENOENT ? done() : Status(errno_error(errno, "datagram " + path.string()));
-  }
-  if (!S_ISSOCK(there.st_mode)) {
-    return at(path, ErrorKind::Input, "this path exists and is not a socket; remove it, or set another path");
-  }
-  auto probe = new_socket();
-  if (!probe) return probe.error();
-  const sockaddr_un address = address_of(path);
-  if (::connect(probe->get(), general(address), sizeof(address)) == 0 || errno != ECONNREFUSED) {
-    return at(path, ErrorKind::Busy, "another process listens there; stop that process, or set another path");
-  }
-  // nobody listens: a crash left it
-  if (::unlink(path.c_str()) != 0) return errno_error(errno, "cannot remove " + path.string());
-  return done();
 }
 
 }  // namespace
@@ -69,12 +28,12 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& p
   if (Status trusted = refuse_untrusted(directory, "the directory of the datagram socket"); !trusted) {
     return trusted.error();
   }
-  if (Status cleared = clear_away(path); !cleared) return cleared.error();
-  auto fd = new_socket();
+  if (Status cleared = clear_stale_socket(path, "datagram " + path.string()); !cleared) return cleared.error();
+  auto fd = datagram_socket(AF_UNIX);
   if (!fd) return fd.error();
   // The file is made with the socket's mode: closed until set_mode() opens it as far as was asked for.
   if (::fchmod(fd->get(), S_IRUSR | S_IWUSR) != 0) return errno_error(errno, "datagram " + path.string());
-  const sockaddr_un address = address_of(path);
+  const sockaddr_un address = unix_address(path);
   if (::bind(fd->get(), general(address), sizeof(address)) != 0)
     return errno_error(errno, "cannot bind " + path.string());
   // not make_shared: the constructor is private

@@ -26,5 +26,6 @@ def _fill(port: int) -> None:
 
 SERVICE = Service(
     "image", sys.executable, "python3", "http", python_server("image"), _fill,
-    modules=("onnxruntime", "onnx", "sklearn"), prepare=_prepare, user=None, requests=tuple(f"/digit?n={number}" for number in range(IMAGES)),
+    modules=("onnxruntime", "onnx", "sklearn"), prepare=_prepare, user=None,
+    requests=tuple(f"/digit?n={number}" for number in range(IMAGES)),
 )  # fmt: skip

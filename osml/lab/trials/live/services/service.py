@@ -16,10 +16,14 @@ PREPARED = Path("/var/cache/osml-live")
 USER = "nobody"
 
 
+def _prepared(name: str) -> Path:
+    return PREPARED / name
+
+
 def python_server(name: str) -> Callable[[Path, int], list[str]]:
     """The command of a server of ours in `servers/`, with what `prepare` made for the service of that name."""
     module = f"osml.lab.trials.live.servers.{name}"
-    return lambda _, port: [sys.executable, "-m", module, "--port", str(port), "--folder", str(PREPARED / name)]
+    return lambda _, port: [sys.executable, "-m", module, "--port", str(port), "--folder", str(_prepared(name))]
 
 
 @dataclass(frozen=True)
@@ -62,4 +66,4 @@ class Service:
     @property
     def prepared(self) -> Path:
         """Folder of what `prepare` made."""
-        return PREPARED / self.name
+        return _prepared(self.name)
