@@ -91,7 +91,7 @@ def tenants_of(record: Record) -> tuple[Tenant, ...]:
     return tuple(sorted(found, key=lambda one: one.kind == "be"))
 
 
-def measured(service: Service, interval_s: float) -> dict[str, float]:
+def measured(service: Service) -> dict[str, float]:
     """What was measured of a tenant in one interval, by the names of SEEN; only numbers above 0."""
     latency, counters = service.latency, service.counters
     found: dict[str, float | None] = {
@@ -104,7 +104,6 @@ def measured(service: Service, interval_s: float) -> dict[str, float]:
         found["mpki"] = 1000.0 * counters.llc_misses / counters.instructions
     if service.kind == "be" and counters.work_rate is not None and service.work_rate_solo:
         found["speed"] = counters.work_rate / service.work_rate_solo
-    del interval_s
     return {name: value for name, value in found.items() if value is not None and math.isfinite(value) and value > 0}
 
 
@@ -206,7 +205,7 @@ def _scene(record: Record, intervals: Sequence[int], least: int) -> Scene:
     for at in intervals:
         observation = record.lines[at].observation
         for service in observation.services:
-            for name, value in measured(service, observation.interval_s).items():
+            for name, value in measured(service).items():
                 logs[service.name][name].append(math.log(value))
             if (rate := rate_of(service)) is not None:
                 rates[service.name].append(rate)
