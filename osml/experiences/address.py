@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 DEFAULT_FILE = "experiences.db"
-REVISION = "0001"
+REVISION = "0002"
 """The newest migration: a store that has it is used as it is."""
 BUSY_MS = 5000
 CONNECT_S = 3

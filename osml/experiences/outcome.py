@@ -30,3 +30,11 @@ class Newest(NamedTuple):
     experiences: list[bytes]
     damaged: int
     seconds: float
+
+
+class CanaryReturn(NamedTuple):
+    """A canary (its name) that the server took back, when (seconds since 1970), and why."""
+
+    canary: str
+    at: float
+    why: str

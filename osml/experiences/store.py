@@ -14,7 +14,8 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from osml.domain import Experience
 from osml.experiences.address import first_line
-from osml.experiences.outcome import Added, Newest, StoreAwayError, StoreError
+from osml.experiences.canary_returns import add_return, read_returns
+from osml.experiences.outcome import Added, CanaryReturn, Newest, StoreAwayError, StoreError
 from osml.experiences.tables import EXPERIENCES
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
@@ -164,6 +165,14 @@ class Store:
                 after = rows[-1][0]
         except SQLAlchemyError as error:
             raise self._failed(error) from None
+
+    def add_return(self, one: CanaryReturn) -> None:
+        """Keep that a canary returned; the first return of a canary stays. Raises StoreError."""
+        add_return(self._engine, one)
+
+    def returns(self) -> list[CanaryReturn]:
+        """The newest returns of canaries. Raises StoreError."""
+        return read_returns(self._engine)
 
     def _failed(self, error: SQLAlchemyError) -> StoreError:
         """What the database said, in its words; of another kind where nobody answers."""

@@ -1,4 +1,4 @@
-"""The one table of the store. A change here needs a migration (`migrations/versions/`); a test compares the two."""
+"""The tables of the store. A change here needs a migration (`migrations/versions/`); a test compares the two."""
 
 from __future__ import annotations
 
@@ -32,4 +32,12 @@ EXPERIENCES = Table(
     Index("experiences_by_platform", "platform", "id"),
     Index("experiences_by_age", "received_s"),
     sqlite_autoincrement=True,  # ids of deleted rows never come again: readers go on after the last id they saw
+)
+
+CANARY_RETURNS = Table(
+    "canary_returns",
+    METADATA,
+    Column("canary", String(63), primary_key=True),
+    Column("at", Double, nullable=False),  # the server's clock, since 1970
+    Column("why", String(1000), nullable=False),
 )

@@ -23,6 +23,7 @@ from osml_serving.api import (
     health,
     inference,
     nodes,
+    rollout,
 )
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError
@@ -32,6 +33,7 @@ from osml_serving.guards.error_boundary import ErrorBoundary
 from osml_serving.guards.host_names import HostNames
 from osml_serving.guards.request_limits import RequestLimits
 from osml_serving.models.watch import watch
+from osml_serving.rollout.rollout import tend
 from osml_serving.runtime import Runtime
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -55,7 +57,10 @@ def create_app(runtime: Runtime) -> FastAPI:
             runtime.experiences.start()
         if runtime.datasets is not None:
             await runtime.datasets.start()
-        watching = [asyncio.create_task(renewal.watch(runtime.watched))]
+        watching = [
+            asyncio.create_task(renewal.watch(runtime.watched)),
+            asyncio.create_task(tend(runtime.rollout, runtime.log)),
+        ]
         if runtime.shelf is not None:
             models = watch(runtime.shelf, runtime.settings.models_poll_s, runtime.metrics, runtime.log)
             watching.append(asyncio.create_task(models))
@@ -68,6 +73,7 @@ def create_app(runtime: Runtime) -> FastAPI:
             await runtime.datasets.stop()
         for process in runtime.slow.values():
             await process.stop()
+        await runtime.shadows.stop()
         if runtime.experiences is not None:
             await asyncio.to_thread(runtime.experiences.stop)
 
@@ -95,7 +101,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.add_middleware(ErrorBoundary, log=runtime.log, metrics=runtime.metrics)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
-    for part in (decisions, experiences, datasets, nodes, health, inference):
+    for part in (decisions, experiences, datasets, nodes, rollout, health, inference):
         app.include_router(part.router(runtime))
     app.include_router(dashboard.router())
     app.mount("/static", dashboard.PageFiles(directory=dashboard.STATIC), name="static")

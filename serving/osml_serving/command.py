@@ -47,6 +47,8 @@ def serve(
     store_days: Annotated[float | None, _option("store_days")] = None,
     datasets: Annotated[Path | None, _option("datasets")] = None,
     max_dataset_mib: Annotated[int | None, _option("max_dataset_mib")] = None,
+    rollout: Annotated[Path | None, _option("rollout")] = None,
+    twins: Annotated[Path | None, _option("twins")] = None,
     drain_s: Annotated[float | None, _option("drain_s")] = None,
 ) -> None:
     """Run the decision server and the dashboard (at /).
@@ -80,6 +82,8 @@ def serve(
         "store_days": store_days,
         "datasets": datasets,
         "max_dataset_mib": max_dataset_mib,
+        "rollout": rollout,
+        "twins": twins,
         "drain_s": drain_s,
     }
     settings = load_settings(flags)

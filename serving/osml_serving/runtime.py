@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from osml.base.failure import InputError
 from osml.experiences.writer import Writer
@@ -19,7 +20,14 @@ from osml_serving.metrics import Metrics
 from osml_serving.models.shelf import ModelShelf
 from osml_serving.readiness import Readiness
 from osml_serving.renewal import Watched
+from osml_serving.rollout.canary_models import decider_with_models
+from osml_serving.rollout.figures import CanaryFigures
+from osml_serving.rollout.returns import Returns
+from osml_serving.rollout.rollout import Rollout
 from osml_serving.settings import Settings
+from osml_serving.shadow.figures import ShadowFigures
+from osml_serving.shadow.follower import Follower
+from osml_serving.shadow.tally import ShadowTally
 from osml_serving.slow.policy_process import PolicyProcess
 from osml_serving.tls import load_certificate, make_context
 from osml_serving.view.broker import Broker
@@ -41,6 +49,9 @@ class Runtime:
     readiness: Readiness
     experiences: Writer | None
     slow: Mapping[str, PolicyProcess]
+    rollout: Rollout
+    shadows: Follower
+    shadow_tally: ShadowTally
     tls: ssl.SSLContext | None = None
     shelf: ModelShelf | None = None
     datasets: DatasetShelf | None = None
@@ -80,7 +91,11 @@ class Runtime:
         settings = self.settings
         tokens = [settings.token_file] if settings.token_file is not None else []
         certificate = [file for file in (settings.tls_cert, settings.tls_key) if file is not None]
-        return [Watched(tokens, self.reload_tokens), Watched(certificate, self.reload_certificate)]
+        return [
+            Watched(tokens, self.reload_tokens),
+            Watched(certificate, self.reload_certificate),
+            Watched(self.rollout.files, self.rollout.reload),
+        ]
 
     def state_discarded(self, policy: str, detail: str) -> None:
         """Count and log that a policy started anew, because it failed with the state that the node sent."""
@@ -99,6 +114,12 @@ def make_runtime(
     """Build the parts. Raises InputError for a token file, and for a store, that can't be used."""
     metrics = Metrics(decider.policies)
     log = log or Log(settings.log_format, settings.log_level)
+    writer = make_writer(settings, log, metrics)
+    tally = ShadowTally()
+
+    def open_models(folder: Path) -> Decider:
+        return decider_with_models(decider, folder, log)
+
     runtime = Runtime(
         settings=settings,
         decider=decider,
@@ -108,13 +129,18 @@ def make_runtime(
         rate=NodeRate(settings.max_node_rate),
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
-        experiences=make_writer(settings, log, metrics),
+        experiences=writer,
         slow={name: PolicyProcess(name, settings.slow_policy_timeout_s, decider, log) for name in sorted(decider.slow)},
+        rollout=Rollout(settings.rollout, decider.policies, Returns(writer), open_models, log),
+        shadows=Follower((settings.seed, settings.models, settings.twins), tally.add, tally.lose, log),
+        shadow_tally=tally,
         tls=make_context(settings),
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
     )
     decider.discarded = runtime.state_discarded
     metrics.watch_nodes(runtime.history.figures)
+    metrics.registry.register(CanaryFigures(runtime.rollout.states))
+    metrics.registry.register(ShadowFigures(tally))
     metrics.watch_log(lambda: log.lost)
     return runtime

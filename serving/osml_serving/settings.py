@@ -72,6 +72,12 @@ class Settings(BaseSettings):
         None, description="Folder for contributed data sets; without it, the server takes none."
     )
     max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest package of a data set, MiB.")
+    rollout: Path | None = Field(
+        None, description="Rollout file: groups of nodes, shadow policies, canaries; it is read again when it changes."
+    )
+    twins: Path | None = Field(
+        None, description="Folder of twins, NODE.json each; with it, shadow policies get a predicted E_S."
+    )
     drain_s: float = Field(1.0, ge=0, le=60, description="Time between SIGTERM (not ready) and the stop, s.")
 
     @property

@@ -22,6 +22,7 @@ from osml_serving.api.messages import MAX_BATCH, unknown_keys_header
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError, ErrorBody
 from osml_serving.guards.access import require
+from osml_serving.rollout.choice import Choice
 from osml_serving.runtime import Runtime
 from osml_serving.view import interval
 from osml_serving.view.event_stream import frame
@@ -68,17 +69,35 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unk
     """The encoded decision on one observation; `unknown` gets the keys that it left out. Raises ApiError."""
     started = time.perf_counter()
     with runtime.share.of(scope):
-        observation = _observation(runtime, scope, body, unknown)
+        given = _observation(runtime, scope, body, unknown)
+        observation, choice, own = runtime.rollout.assign(given)
         slow = runtime.slow.get(observation.policy or runtime.decider.default_policy)
         if slow is None:
             with _failures(runtime, observation):
-                decision = runtime.decider(observation)
+                try:
+                    decision = (own or runtime.decider)(observation)
+                except PolicyFailedError as error:
+                    runtime.rollout.count_failure(choice)
+                    if choice.canary is None:
+                        raise
+                    _tell_of_canary(runtime, choice.canary.name, error)
+                    observation = runtime.rollout.without_canary(given, choice)
+                    decision = runtime.decider(observation)
             runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
-            return _finish(runtime, observation, decision, started)
+            return _finish(runtime, observation, decision, choice, started)
     with _failures(runtime, observation):
         runtime.decider.refuse_unavailable(observation)
-        decision = await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
-    return _finish(runtime, observation, decision, started)
+        try:
+            decision = await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
+        except (PolicyFailedError, ApiError):
+            runtime.rollout.count_failure(choice)
+            raise
+    return _finish(runtime, observation, decision, choice, started)
+
+
+def _tell_of_canary(runtime: Runtime, canary: str, error: PolicyFailedError) -> None:
+    message = f"canary '{canary}' failed, and the node's own policy decided: {error}"
+    runtime.log.fault("canary", message, error.detail)
 
 
 def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unknown: list[str]) -> Observation:
@@ -93,11 +112,13 @@ def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unkn
     return observation
 
 
-def _finish(runtime: Runtime, observation: Observation, decision: Decision, started: float) -> bytes:
+def _finish(runtime: Runtime, observation: Observation, decision: Decision, choice: Choice, started: float) -> bytes:
     """The encoded decision, counted and shown."""
     runtime.metrics.decision(decision.policy, "ok")
     answer = _encoder.encode(decision)
-    _report(runtime, observation, decision, (time.perf_counter() - started) * 1000)
+    _report(runtime, observation, decision, choice, (time.perf_counter() - started) * 1000)
+    if choice.group is not None and choice.group.shadow:
+        runtime.shadows.look(choice.group.shadow, observation, answer)
     return answer
 
 
@@ -140,7 +161,7 @@ def _failures(runtime: Runtime, observation: Observation) -> Generator[None]:
         raise ApiError(500, "policy_failed", message, hint=hint) from error
 
 
-def _report(runtime: Runtime, observation: Observation, decision: Decision, duration_ms: float) -> None:
+def _report(runtime: Runtime, observation: Observation, decision: Decision, choice: Choice, duration_ms: float) -> None:
     """Log the decision, and show it on the page."""
     newest = interval.make_interval(observation, decision, time.time(), duration_ms)
     runtime.log.decision(
@@ -154,7 +175,10 @@ def _report(runtime: Runtime, observation: Observation, decision: Decision, dura
     )
     encoded = interval.encode(newest)
     now = interval.encode(interval.make_now(observation, decision))
-    summary = interval.make_summary(observation, decision, newest)
+    group = None if choice.group is None else choice.group.name
+    canary = None if choice.canary is None else choice.canary.name
+    summary = interval.make_summary(observation, decision, newest, group, canary)
+    runtime.rollout.count(choice, observation, missed=summary.violations > 0, e_s=newest.e_s)
     runtime.metrics.node(
         summary.interval_s,
         missed=summary.violations > 0,

@@ -16,7 +16,9 @@ from osml_serving.api.messages import (
     BatchRequest,
     NodeDocument,
     NodeList,
+    NodeRollout,
     Receipt,
+    RolloutDocument,
     StoredExperiences,
 )
 from osml_serving.api.portable import VERSION, portable
@@ -39,6 +41,7 @@ Json = dict[str, Any]
 _ROOTS = (
     *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
     *(DatasetRecord, DatasetList, NodeList, NodeDocument, Explanation, ErrorEnvelope),
+    *(RolloutDocument, NodeRollout),
     *(ServerMetadata, ModelDescription, ModelReady, InferRequest, InferResponse, ProtocolError),
 )
 _REF = "#/components/schemas/{name}"
@@ -177,6 +180,19 @@ NODES: Json = {
     "tags": ["live view"],
     "security": BEARER,
     "responses": {**_answer("The nodes.", "application/json", _ref(NodeList)), **_errors(401, 403)},
+}
+ROLLOUT: Json = {
+    "tags": ["rollout"],
+    "security": BEARER,
+    "responses": {**_answer("The rollout.", "application/json", _ref(RolloutDocument)), **_errors(401, 403)},
+}
+NODE_ROLLOUT: Json = {
+    "tags": ["rollout"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The rollout at this node.", "application/json", _ref(NodeRollout)),
+        **_errors(401, 403, 404, 422),
+    },
 }
 NODE: Json = {
     "tags": ["live view"],

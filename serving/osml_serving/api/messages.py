@@ -8,6 +8,9 @@ import msgspec
 
 from osml.domain import Decision, Experience, Observation
 from osml_serving.errors import ErrorBody
+from osml_serving.rollout.rollout import CanaryState
+from osml_serving.shadow.messages import Shadowed
+from osml_serving.shadow.tally import ShadowSums
 from osml_serving.view.interval import Interval, NodeSummary, Now
 
 UNKNOWN_KEYS = "osml-unknown-keys"  # header: paths of keys that the server does not know
@@ -48,6 +51,34 @@ class NodeDocument(msgspec.Struct):
     node: str
     now: Now | None
     points: list[Interval]
+
+
+class NodeGroup(msgspec.Struct):
+    """Nodes whose name matches one of the patterns, with their policy (null: the server's) and shadow policies."""
+
+    name: str
+    nodes: list[str]
+    policy: str | None
+    shadow: list[str]
+
+
+class RolloutDocument(msgspec.Struct):
+    """Which policies decide where. `lost` counts intervals that the shadow policies did not see."""
+
+    groups: list[NodeGroup]
+    canaries: list[CanaryState]
+    shadows: list[ShadowSums]
+    lost: int
+
+
+class NodeRollout(msgspec.Struct):
+    """Which policy decides for a node, and what each shadow policy would have decided in its newest interval."""
+
+    node: str
+    group: str | None
+    canary: str | None
+    policy: str
+    shadows: list[Shadowed]
 
 
 class Receipt(msgspec.Struct):

@@ -11,8 +11,8 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from osml_serving import __version__
-from osml_serving.api.document import EVENTS, EXPLAIN, NODE, NODES
-from osml_serving.api.messages import NodeList
+from osml_serving.api.document import EVENTS, EXPLAIN, NODE, NODE_ROLLOUT, NODES
+from osml_serving.api.messages import NodeList, NodeRollout
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import grant_of, require
 from osml_serving.runtime import Runtime
@@ -61,6 +61,15 @@ def router(runtime: Runtime) -> APIRouter:
                 message = f"node '{node}' is too large for the history of a server with so many nodes"
                 raise ApiError(404, "not_found", message, field="node") from None
         return _json(msgspec.json.encode(explained))
+
+    @routes.get("/v1/nodes/{node}/rollout", name="node_rollout", openapi_extra=NODE_ROLLOUT, response_class=Response)
+    async def rollout(request: Request, node: NodeName) -> Response:
+        """Show which policy decides for a node, and what its shadow policies would have decided last."""
+        require(request.scope, node)
+        line = _history(runtime, node).summary
+        assert line is not None  # noqa: S101 - a history begins with an interval
+        shadows = runtime.shadow_tally.of_node(node)
+        return _json(msgspec.json.encode(NodeRollout(node, line.group, line.canary, line.policy, shadows)))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
     async def events(request: Request, node: WatchedNode) -> Response:

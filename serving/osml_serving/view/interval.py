@@ -83,7 +83,7 @@ class Now(Struct):
 class NodeSummary(Struct):
     """A line in the list of nodes. `unmeasured` counts LC services without a latency, `violations` those above target.
 
-    `interval_s` is the time since the observation before.
+    `interval_s` is the time since the observation before, `group` and `canary` are those of the rollout file.
     """
 
     node: str
@@ -96,6 +96,8 @@ class NodeSummary(Struct):
     unmeasured: int = 0
     infeasible: bool = False
     interval_s: float = 1.0
+    group: str | None = None
+    canary: str | None = None
 
 
 def service_interval(service: Service, observation: Observation, decision: Decision) -> ServiceInterval:
@@ -147,7 +149,13 @@ def make_now(observation: Observation, decision: Decision) -> Now:
     return Now(observation.platform, decision.assignments, observation.missing, decision.infeasible, decision.entropy)
 
 
-def make_summary(observation: Observation, decision: Decision, interval: Interval) -> NodeSummary:
+def make_summary(
+    observation: Observation,
+    decision: Decision,
+    interval: Interval,
+    group: str | None = None,
+    canary: str | None = None,
+) -> NodeSummary:
     """The node's line in the list."""
     lc = [service for service in interval.services if service.kind == "lc"]
     return NodeSummary(
@@ -161,6 +169,8 @@ def make_summary(observation: Observation, decision: Decision, interval: Interva
         unmeasured=sum(service.met is None for service in lc),
         infeasible=decision.infeasible is not None,
         interval_s=observation.interval_s,
+        group=group,
+        canary=canary,
     )
 
 

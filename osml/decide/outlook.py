@@ -1,0 +1,32 @@
+"""What would come of an allocation, for those who can tell: plugged in, so that no server needs a simulator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Protocol, cast
+
+from osml.base.failure import InputError
+from osml.domain import Assignment, Observation
+
+GROUP = "osml.outlooks"
+
+
+class Outlook(Protocol):
+    """Predicts the system entropy of a node."""
+
+    def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
+        """E_S of the node under each option, in place of the assignments of the observation.
+
+        None where nothing is known of the node, or where nothing was measured in this interval.
+        """
+        ...
+
+
+def load_outlook(name: str, folder: Path) -> Outlook:
+    """The outlook of that name, which has its files in a folder. Raises InputError where it is not installed."""
+    entry = next((one for one in entry_points(group=GROUP) if one.name == name), None)
+    if entry is None:
+        raise InputError(f"outlook '{name}' is not installed; install osml[simulator] for the twin")
+    return cast(Callable[[Path], Outlook], entry.load())(folder)

@@ -1,0 +1,37 @@
+"""Canaries that the server took back, in the database of the experiences: all replicas of a server share it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy import Engine, select
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
+
+from osml.experiences.address import first_line
+from osml.experiences.outcome import CanaryReturn, StoreError
+from osml.experiences.tables import CANARY_RETURNS
+
+MOST = 1000
+
+
+def add_return(engine: Engine, one: CanaryReturn) -> None:
+    """Keep a return; the first one of a canary stays. Raises StoreError."""
+    insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
+    statement = insert(CANARY_RETURNS).values(**one._asdict()).on_conflict_do_nothing(index_elements=["canary"])
+    try:
+        with engine.begin() as connection:
+            connection.execute(statement)
+    except SQLAlchemyError as error:
+        raise StoreError(f"the return of canary '{one.canary}' can't be stored: {first_line(error)}") from None
+
+
+def read_returns(engine: Engine) -> list[CanaryReturn]:
+    """The newest returns. Raises StoreError."""
+    columns = CANARY_RETURNS.c
+    statement = select(columns.canary, columns.at, columns.why).order_by(columns.at.desc()).limit(MOST)
+    try:
+        with engine.begin() as connection:
+            return [CanaryReturn(*row) for row in connection.execute(statement)]
+    except SQLAlchemyError as error:
+        raise StoreError(f"the returns of canaries can't be read: {first_line(error)}") from None

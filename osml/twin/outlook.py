@@ -1,0 +1,97 @@
+"""The twins of a folder as an outlook: E_S of a node under other assignments, from what was just measured of it.
+
+A twin says by which factor a latency, or a job's speed, would change; the factor is applied to the measured value.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from osml.base.failure import Failure
+from osml.domain import Assignment, Observation, Service
+from osml.entropy import system_entropy
+from osml.twin.document import load
+from osml.twin.ensemble import Ensemble, grants_for, node_of
+from osml.twin.forward import only
+from osml.twin.scenes import rate_of
+from osml.twin.world import World, outcome
+
+MEMBERS = 8
+MOST_TWINS = 256
+SUFFIX = ".json"
+
+
+class TwinOutlook:
+    """Twins of a folder, NODE.json each, read when the node is first asked for."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._twins: dict[str, Ensemble | None] = {}
+
+    def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
+        """As `osml.decide.outlook.Outlook.e_s`: the median over the members. None without a twin that fits."""
+        twin = self._twin(observation.node)
+        names = {service.name for service in observation.services}
+        if twin is None or not names <= {one.name for one in twin.tenants}:
+            return None
+        before = _outcomes(twin, observation, observation.assignments)
+        found: list[float] = []
+        for option in options:
+            after = _outcomes(twin, observation, option)
+            values = [
+                system_entropy([_changed(one, now[one.name], then[one.name]) for one in observation.services]).e_s
+                for now, then in zip(before, after, strict=True)
+            ]
+            known = [value for value in values if value is not None]
+            if not known:
+                return None
+            found.append(statistics.median(known))
+        return found
+
+    def _twin(self, node: str) -> Ensemble | None:
+        """A file that is no twin is as good as none: `osml twin check` says what is wrong with it."""
+        if node not in self._twins:
+            if len(self._twins) >= MOST_TWINS:
+                self._twins.clear()
+            try:
+                self._twins[node] = load(self._folder / f"{node}{SUFFIX}").ensemble.some(MEMBERS)
+            except Failure:
+                self._twins[node] = None
+        return self._twins[node]
+
+
+def _outcomes(twin: Ensemble, observation: Observation, assignments: Sequence[Assignment]) -> list[dict[str, float]]:
+    """What every member shows under the assignments, at the measured loads."""
+    given = {one.service: one for one in assignments}
+    rates = {one.name: rate_of(one) or 0.0 for one in observation.services if one.kind == "lc"}
+    percentiles = {one.name: one.percentile for one in observation.services}
+    present = [service.name for service in observation.services]
+    found: list[dict[str, float]] = []
+    for member in range(twin.size):
+        node = only(node_of(twin, member), present)
+        grants = grants_for(twin, twin.values(member), given)
+        found.append(outcome(World(node, {name: grants[name] for name in node.names}, rates, percentiles)))
+    return found
+
+
+def _changed(service: Service, now: float, then: float) -> Service:
+    """The service with its measured latency, or its speed, changed by the factor from `now` to `then`."""
+    factor = then / max(now, 1e-9)
+    if service.kind == "lc":
+        latency = service.latency
+        if latency is None or (measured := service.latency_ms) is None:
+            return service
+        return replace(service, latency=replace(latency, **{f"{service.percentile}_ms": measured * factor}))
+    counters = service.counters
+    return replace(
+        service,
+        counters=replace(
+            counters,
+            ipc=None if counters.ipc is None else counters.ipc * factor,
+            work_rate=None if counters.work_rate is None else counters.work_rate * factor,
+        ),
+    )

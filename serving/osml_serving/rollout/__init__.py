@@ -1,0 +1,1 @@
+"""Which policy and which models decide for a node: groups of nodes, and canaries that return by themselves."""
