@@ -17,6 +17,11 @@ from pathlib import Path
 from typing import Any, cast, get_args, get_origin
 
 from osml_serving import metrics, settings
+from osml_serving.rollout.figures import CanaryFigures
+from osml_serving.rollout.judge import ArmFigures
+from osml_serving.rollout.rollout import CanaryState
+from osml_serving.shadow.figures import ShadowFigures
+from osml_serving.shadow.tally import ShadowSums, ShadowTally
 from typer.main import get_command
 
 from osml.cli.main import application as all_commands
@@ -197,6 +202,9 @@ def server_families() -> list[Family]:
     """What the server exports, from a registry as a server fills it at its start."""
     found = metrics.Metrics(policies.policy_names())
     found.watch_log(lambda: 0)
+    arm = ArmFigures(nodes=1, seconds=0, missed=0, e_s=0, failures=0)
+    found.registry.register(CanaryFigures(lambda: [CanaryState("", "", None, 1, "runs", None, None, arm, arm)]))
+    found.registry.register(ShadowFigures(ShadowTally({"": ShadowSums("")})))
     families: list[Family] = []
     for family in found.families():
         values: dict[str, set[str]] = {}

@@ -1,7 +1,7 @@
 """Whether a canary is worse than the nodes beside it: one figure a node, Welch's interval, looks that are counted.
 
-Each look has a part of the error that the confidence allows (1/2, 1/4, ...), and looks come when the time of the
-canary's nodes has doubled: who looks all the time would find a difference at last, where there is none.
+Look number k has 6/(pi k)^2 of the error that the confidence allows (these parts add up to 1), and looks come when the
+time of the canary's nodes has doubled: who looks all the time would find a difference at last, where there is none.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Tally:
         if hours < max(self.limits.node_hours, 1e-3) * 2**self.looks:
             return None
         self.looks += 1
-        level = 1 - (1 - self.limits.confidence) / 2**self.looks / 2  # two figures are looked at
+        error = (1 - self.limits.confidence) * 6 / (math.pi * self.looks) ** 2
+        level = 1 - error / 2  # two figures are looked at
         for name, of, margin in (
             ("the share of time with a missed target", self._missed, self.limits.missed),
             ("E_S", self._e_s, self.limits.e_s),

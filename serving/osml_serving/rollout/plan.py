@@ -62,7 +62,7 @@ class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     percent: Annotated[float, Meta(gt=0, le=100)]
     group: str | None = None
     policy: str | None = None
-    models: Path | None = None
+    models: str | None = None
     limits: Limits = Limits()
 
     @property

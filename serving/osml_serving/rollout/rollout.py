@@ -8,7 +8,6 @@ import time
 import traceback
 from collections.abc import Callable, Collection
 from pathlib import Path
-from typing import cast
 
 import msgspec
 
@@ -69,6 +68,7 @@ class Rollout:
         self._deciders: dict[str, Decider] = {}
         self._tallies: dict[str, Tally] = {}
         self._tried: dict[str, object] = {}
+        self._tending = asyncio.Lock()
         self._begin()
 
     @property
@@ -131,6 +131,10 @@ class Rollout:
 
     async def tend(self) -> None:
         """Open models that wait, judge, and exchange returns; awaited every few seconds. Never raises."""
+        async with self._tending:
+            await self._tend()
+
+    async def _tend(self) -> None:
         plan = self._plan
         if not plan.canaries:
             return
@@ -189,7 +193,7 @@ class Rollout:
 
     async def _open(self, canary: Canary) -> None:
         try:
-            decider = await asyncio.to_thread(self._open_models, cast(Path, canary.models))
+            decider = await asyncio.to_thread(self._open_models, Path(canary.models or ""))
             decider(msgspec.structs.replace(EXAMPLE, policy=canary.policy))
         except (Failure, ApiError, PolicyFailedError) as error:
             self._take_back(canary, f"it cannot decide: {error}")

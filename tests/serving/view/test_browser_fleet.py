@@ -3,14 +3,17 @@
 import asyncio
 import threading
 import time
+from typing import NamedTuple
 
 import pytest
 import uvicorn
 from osml_serving.app import create_app
 from osml_serving.decider import Decider
 from osml_serving.log import Log
-from osml_serving.runtime import make_runtime
+from osml_serving.runtime import Runtime, make_runtime
 from osml_serving.settings import load_settings
+from osml_serving.shadow.messages import Shadowed
+from osml_serving.view.history import History
 from osml_serving.view.interval import NodeSummary
 
 from tests.kit import chromium
@@ -39,9 +42,17 @@ def fleet():
     thread.start()
     while not server.started:
         time.sleep(0.05)
-    yield f"http://127.0.0.1:{port}", runtime.history
+    yield Fleet(f"http://127.0.0.1:{port}", runtime.history, runtime)
     server.should_exit = True
     thread.join(20)
+
+
+class Fleet(NamedTuple):
+    """Address, history and parts of a server."""
+
+    url: str
+    history: History
+    runtime: Runtime
 
 
 def add(history, node, at=None, **changes):
@@ -50,7 +61,7 @@ def add(history, node, at=None, **changes):
 
 
 def test_nodes_are_searched_filtered_and_sorted(browser, fleet):
-    url, history = fleet
+    url, history = fleet.url, fleet.history
     add(history, "rack1-good", e_s=0.05)
     add(history, "rack1-bad", e_s=0.7, violations=2)
     add(history, "rack2-worse", e_s=0.9, violations=3, policy="parties")
@@ -86,6 +97,33 @@ def test_nodes_are_searched_filtered_and_sorted(browser, fleet):
     asyncio.run(scenario())
 
 
+def test_canaries_and_shadow_policies_are_above_the_nodes(browser, fleet, tmp_path):
+    url, history = fleet.url, fleet.history
+    add(history, "edge-1", canary="first", group="edge")
+    add(history, "edge-2", group="edge")
+    runtime = fleet.runtime
+    runtime.shadow_tally.add(Shadowed("edge-1", "parties", 1, cores=3, lc_cores=-2, e_s=0.2, e_s_decided=0.1))
+    runtime.shadow_tally.add(Shadowed("edge-1", "parties", 2))
+    file = tmp_path / "rollout.yaml"
+    file.write_text("schema: osml/rollout/v1\ncanaries: [{name: first, percent: 25, policy: turns}]")
+    runtime.rollout._path = file  # pyright: ignore[reportPrivateUsage] - as --rollout would
+    runtime.rollout.reload()
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{url}/fleet") as page:
+            await page.until("!document.getElementById('canaries-panel').hidden")
+            canary = await page.ask("document.querySelector('#canaries tbody').innerText")
+            assert "policy turns, 25 % of all nodes" in canary
+            assert "● runs" in canary
+            shadow = await page.ask("document.querySelector('#shadows tbody').innerText")
+            assert shadow.split() == ["parties", "2", "50", "%", "0", "1.5", "-1", "0.200", "0.100"]
+            await set_value(page, "search", "first", "input")
+            assert await page.ask(NAMES) == ["edge-1"]
+            assert page.errors == []
+
+    asyncio.run(scenario())
+
+
 async def set_value(page, element, value, event):
     await page.ask(
         f"(() => {{ const e = document.getElementById('{element}'); e.value = '{value}';"
@@ -94,7 +132,7 @@ async def set_value(page, element, value, event):
 
 
 def test_ten_thousand_nodes_are_shown_at_once(browser, fleet):
-    url, history = fleet
+    url, history = fleet.url, fleet.history
     for number in range(10_000):
         add(history, f"node-{number:05}", violations=int(number % 7 == 0), e_s=number / 10_000)
 

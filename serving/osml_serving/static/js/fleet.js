@@ -3,6 +3,7 @@ import { getJson, rememberToken, WantsToken } from "./api.js";
 import { byId, make, setText } from "./dom.js";
 import { chosen, COLUMNS, counts, judged, STATES } from "./fleet_lines.js";
 import { count, entropy, plural } from "./format.js";
+import { pollRollout } from "./rollout_panel.js";
 
 const POLL_MS = 5000;
 const MOST_ROWS = 200; // a browser draws these at once; the rest is found by search and sort
@@ -23,7 +24,7 @@ function row(line) {
     make("td", { class: "number" }, entropy(line.e_s)),
     make("td", { class: "number" }, age(line.age)),
     make("td", { class: "number" }, count(line.services)),
-    make("td", {}, line.policy));
+    make("td", {}, line.canary ? `${line.policy} (canary ${line.canary})` : line.policy));
 }
 
 function show() {
@@ -67,6 +68,7 @@ async function poll() {
   }
   say("live", "live");
   show();
+  await pollRollout();
 }
 
 function enter() {

@@ -48,7 +48,7 @@ export function chosen(lines, { search, filter, key, direction }) {
   const kept = lines.filter(
     (line) =>
       (filter === "all" || line.state === filter) &&
-      (!wanted || line.node.toLowerCase().includes(wanted) || line.policy.toLowerCase().includes(wanted)),
+      (!wanted || [line.node, line.policy, line.group, line.canary].some((text) => text?.toLowerCase().includes(wanted))),
   );
   const value = key === "state" ? (line) => RANK.indexOf(line.state) : (line) => line[key];
   return kept.sort((a, b) => compare(value(a), value(b), direction) || compare(a.node, b.node, 1));
