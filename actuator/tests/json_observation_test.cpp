@@ -36,6 +36,11 @@ Service moses() {
   counters.frequency_ghz = 2.25;
   counters.rss_mib = 512.5;
   counters.vms_mib = 1024.5;
+  counters.run_delay_s = 0.25;
+  counters.switches = 1500;
+  counters.cpu_pressure = 0.375;
+  counters.memory_pressure = 0.0625;
+  counters.io_pressure = 0.03125;
   return service;
 }
 
@@ -61,6 +66,7 @@ Observation observation() {
   built.time_s = 12.5;
   built.platform = *parse_platform(document.at("platform"), "platform");
   built.services = {moses(), stream()};
+  built.host = {0.125, 0.5, 0.25, std::nullopt};
   built.policy = "arq";
   built.partition = *parse_partition(document.at("partition"), "partition");
   built.assignments = *parse_assignments(document.at("assignments"), "assignments");

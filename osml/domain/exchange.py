@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 
 from osml.domain.forecast import Forecast
 from osml.domain.partition import Assignment, Partition
-from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, Platform, PositiveFloat
+from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, Platform, PositiveFloat, Share
 from osml.domain.service import Service
 
 OBSERVATION_SCHEMA = "osml/observation/v1"
@@ -30,6 +30,18 @@ DRY_RUN = "dry_run"
 """Key of `Observation.missing` where the agent applies nothing: what it tells of allocations would be in force."""
 
 
+class Host(Struct, frozen=True, forbid_unknown_fields=True):
+    """The whole machine in one interval: shares of CPU time (steal) and of the interval (pressure), 0 to 1.
+
+    `steal` is what a hypervisor gave to others. Pressures are those of the kernel, line "some".
+    """
+
+    steal: Share | None = None
+    cpu_pressure: Share | None = None
+    memory_pressure: Share | None = None
+    io_pressure: Share | None = None
+
+
 class Observation(Struct, frozen=True, forbid_unknown_fields=True):
     """One interval of one node.
 
@@ -49,6 +61,7 @@ class Observation(Struct, frozen=True, forbid_unknown_fields=True):
     partition: Partition | None = None
     assignments: list[Assignment] = []
     outcome: Outcome | None = None
+    host: Host = Host()
     missing: dict[str, str] = {}  # mechanism or sensor -> why this node does not have it
     policy_state: Annotated[str, Meta(max_length=131072)] | None = None
 

@@ -11,6 +11,7 @@ PositiveInt = Annotated[int, Meta(ge=1, le=MAX_INT)]
 NonNegativeInt = Annotated[int, Meta(ge=0, le=MAX_INT)]
 PositiveFloat = Annotated[float, Meta(gt=0)]
 NonNegativeFloat = Annotated[float, Meta(ge=0)]
+Share = Annotated[float, Meta(ge=0, le=1)]
 Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z", description="letters, digits, '_', '.', '-'")]
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from msgspec import Struct, field
 
-from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Share
 
 Percentile = Literal["p50", "p95", "p99", "mean"]
 
@@ -50,6 +50,11 @@ class Counters(Struct, frozen=True, forbid_unknown_fields=True):
     disk_iops: NonNegativeFloat | None = None  # reads per second
     network_mbps: NonNegativeFloat | None = None  # sent
     work_rate: NonNegativeFloat | None = None  # a BE job's own progress per second, in its own unit
+    run_delay_s: NonNegativeFloat | None = None  # its threads were ready and had no CPU, throttled time included; sum
+    switches: NonNegativeFloat | None = None  # times that a thread was put on a CPU in the interval
+    cpu_pressure: Share | None = None  # share of the interval in which a task waited for a CPU, beyond its own quota
+    memory_pressure: Share | None = None  # share of the interval in which a task waited for memory
+    io_pressure: Share | None = None  # share of the interval in which a task waited for disks
 
 
 class Service(Struct, frozen=True, forbid_unknown_fields=True):

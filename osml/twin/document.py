@@ -17,6 +17,7 @@ from osml.twin.ensemble import MACHINE_S, Ensemble, clipped
 from osml.twin.machine import machine_of
 from osml.twin.prior import BIAS, JOB, LIMITS, MACHINE, SERVICE
 from osml.twin.scenes import LATENCIES, Scene, Tenant
+from osml.twin.stolen import Stolen
 
 SCHEMA = "osml/twin/v1"
 _MOST_BYTES, _MOST_MEMBERS = 256 * 2**20, 4096
@@ -44,7 +45,10 @@ class Noise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Twin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A fitted twin. `noise[service][percentile]`; `unknown` says in words what the record could not tell."""
+    """A fitted twin. `noise[service][percentile]`; `unknown` says in words what the record could not tell.
+
+    `stolen` is what a hypervisor took, None where the record does not say.
+    """
 
     node: str
     platform: Platform
@@ -60,6 +64,7 @@ class Twin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     scenes: list[Scene]
     noise: dict[str, dict[str, Noise]]
     unknown: list[str]
+    stolen: Stolen | None = None
     schema: Literal["osml/twin/v1"] = "osml/twin/v1"
 
     @property

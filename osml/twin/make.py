@@ -10,6 +10,7 @@ from osml.twin.document import Noise, Twin, parameters_of
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import MEMBERS, drawn, fitted
 from osml.twin.scenes import LATENCIES, SETTLING, Scene
+from osml.twin.stolen import stolen_of
 from osml.twin.trajectory import along, measured_along, names_of
 
 NOISE_MEMBERS = 6
@@ -33,6 +34,7 @@ def made(record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[
         gaps=len(record.gaps), garbage=record.garbage, tenants=list(ensemble.tenants), rates=dict(ensemble.rates),
         quotas=dict(ensemble.quotas), parameters=parameters_of(ensemble, before), scenes=list(scenes),
         noise=noise_of(ensemble, record), unknown=unknown_of(ensemble, before, scenes, record),
+        stolen=stolen_of(record),
     )  # fmt: skip
 
 
@@ -93,7 +95,8 @@ def unknown_of(ensemble: Ensemble, before: Ensemble, scenes: tuple[Scene, ...], 
         dark = [name for name, (now, first) in spreads.items() if now > (1.0 - _LEARNED) * first]
         if dark:
             said.append(f"{one.name}: hardly learned are {', '.join(dark)}")
-    said.append("hypervisor: the record has no steal time, so time that a hypervisor took looks like slow programs")
+    if all(line.observation.host.steal is None for line in record.lines):
+        said.append("hypervisor: the record has no steal time, so time that a hypervisor took looks like slow programs")
     return said
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from osml.domain import Assignment, Observation, Service
 from osml.records import Record
 from osml.simulator.columns import FloatArray
+from osml.twin.stolen import robbed_intervals
 
 LATENCIES = ("p50", "p95", "p99", "mean")
 COUNTERS = ("cpu", "ipc", "mpki", "occupancy", "bandwidth", "speed")
@@ -144,13 +145,17 @@ def _longest(record: Record, most: int) -> tuple[list[list[int]], int]:
 
 
 def usable_intervals(record: Record, settling: int = SETTLING) -> Iterator[int]:
-    """Intervals that are long enough after a change of the allocation, a coming or going, or a gap."""
+    """Intervals that are long enough after a change of the allocation, a coming or going, or a gap.
+
+    What a hypervisor took much from is left out.
+    """
     before, since = b"", 0
+    robbed = robbed_intervals(record)
     for at, line in enumerate(record.lines):
         key = _key(line.observation, record.dry_run)
         since = 0 if key != before or at in record.gaps else since + 1
         before = key
-        if since >= settling:
+        if since >= settling and at not in robbed:
             yield at
 
 

@@ -113,7 +113,9 @@ std::vector<Assignment> Loop::in_force() {
 void Loop::prime(double now_s) {
   constexpr auto before_the_first = std::numeric_limits<std::uint64_t>::max();
   auto missing = machine_->missing();
-  (void)sensors_->read({before_the_first, now_s, config_->interval_s}, read_back(), machine_->places(), missing);
+  const Interval interval{before_the_first, now_s, config_->interval_s};
+  (void)sensors_->read_host(interval);
+  (void)sensors_->read(interval, read_back(), machine_->places(), missing);
 }
 
 Observation Loop::observe(double now_s) {
@@ -144,6 +146,7 @@ Observation Loop::observe(double now_s) {
   observation.policy_state = memory_.policy_state;
   observation.missing = machine_->missing();
   const Interval interval{observation.seq, now_s, observation.interval_s};
+  observation.host = sensors_->read_host(interval);
   observation.services = sensors_->read(interval, dry_run_ ? read_back() : observation.assignments, machine_->places(),
                                         observation.missing);
   note_missing(observation.missing);

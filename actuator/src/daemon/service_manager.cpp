@@ -11,6 +11,7 @@
 
 #include "base/files.h"
 #include "base/number.h"
+#include "base/units.h"
 
 namespace osml {
 
@@ -36,7 +37,6 @@ double watchdog_interval_s() {
       (whose != nullptr && parse_unsigned(whose) != static_cast<unsigned long long>(::getpid()))) {
     return 0;
   }
-  constexpr double us_per_s = 1e6;
   return static_cast<double>(parse_unsigned(patience).value_or(0)) / us_per_s / 2;
 }
 

@@ -42,7 +42,19 @@ json counters_json(const Counters& counters) {
           {key::frequency_ghz, or_null(counters.frequency_ghz)},
           {key::rss_mib, or_null(counters.rss_mib)},
           {key::vms_mib, or_null(counters.vms_mib)},
-          {key::work_rate, or_null(counters.work_rate)}};
+          {key::work_rate, or_null(counters.work_rate)},
+          {key::run_delay_s, or_null(counters.run_delay_s)},
+          {key::switches, or_null(counters.switches)},
+          {key::cpu_pressure, or_null(counters.cpu_pressure)},
+          {key::memory_pressure, or_null(counters.memory_pressure)},
+          {key::io_pressure, or_null(counters.io_pressure)}};
+}
+
+json host_json(const Host& host) {
+  return {{key::steal, or_null(host.steal)},
+          {key::cpu_pressure, or_null(host.cpu_pressure)},
+          {key::memory_pressure, or_null(host.memory_pressure)},
+          {key::io_pressure, or_null(host.io_pressure)}};
 }
 
 json region_json(const Region& region) {
@@ -126,6 +138,7 @@ void to_json(json& out, const Observation& observation) {
          {key::interval_s, observation.interval_s},
          {key::platform, observation.platform},
          {key::services, observation.services},
+         {key::host, host_json(observation.host)},
          {key::policy, or_null(observation.policy)},
          {key::partition, or_null(observation.partition)},
          {key::assignments, observation.assignments},

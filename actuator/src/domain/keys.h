@@ -12,6 +12,7 @@ inline constexpr const char* time_s = "time_s";
 inline constexpr const char* interval_s = "interval_s";
 inline constexpr const char* platform = "platform";
 inline constexpr const char* services = "services";
+inline constexpr const char* host = "host";
 inline constexpr const char* schema = "schema";
 inline constexpr const char* policy = "policy";
 inline constexpr const char* partition = "partition";
@@ -79,6 +80,14 @@ inline constexpr const char* bandwidth_total_gbps = "bandwidth_total_gbps";
 inline constexpr const char* rss_mib = "rss_mib";
 inline constexpr const char* vms_mib = "vms_mib";
 inline constexpr const char* work_rate = "work_rate";
+inline constexpr const char* run_delay_s = "run_delay_s";
+inline constexpr const char* switches = "switches";
+inline constexpr const char* cpu_pressure = "cpu_pressure";
+inline constexpr const char* memory_pressure = "memory_pressure";
+inline constexpr const char* io_pressure = "io_pressure";
+
+// Host
+inline constexpr const char* steal = "steal";
 
 // Partition, Assignment, Outcome, Reason
 inline constexpr const char* regions = "regions";

@@ -56,6 +56,12 @@ struct Counters {
   std::optional<std::uint64_t> threads;
   std::optional<double> instructions, cycles, ipc, llc_misses, llc_occupancy_mib, bandwidth_gbps, bandwidth_total_gbps;
   std::optional<double> frequency_ghz, rss_mib, vms_mib, work_rate;
+  std::optional<double> run_delay_s, switches, cpu_pressure, memory_pressure, io_pressure;
+};
+
+// The whole machine in one interval; shares are 0 to 1.
+struct Host {
+  std::optional<double> steal, cpu_pressure, memory_pressure, io_pressure;
 };
 
 // What the operator says of a service (configuration) and what was measured of it (one interval).
@@ -103,6 +109,7 @@ struct Observation {
   double interval_s = 1;
   Platform platform;
   std::vector<Service> services;
+  Host host;
   std::optional<std::string> policy;
   std::optional<Partition> partition;
   std::vector<Assignment> assignments;

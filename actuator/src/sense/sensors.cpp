@@ -44,6 +44,7 @@ Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_
       monitor_group_(std::move(monitor_group)),
       sockets_(sockets),
       frequency_(config.roots.sysfs, cpus),
+      host_(config.roots.proc, cpus),
       scrape_(std::make_shared<MetricsScrape>(
           std::min(longest_endpoint_wait_s, endpoint_share * config.interval_s / config.time_scale))) {
   probe_machine();
@@ -52,6 +53,9 @@ Sensors::Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_
 
 void Sensors::probe_machine() {
   if (!frequency_.available()) missing_here_["frequency"] = "sysfs has no cpufreq for the CPUs of this node";
+  if (!host_.has_pressure()) {
+    missing_here_["pressure"] = "the kernel has no pressure stall information; boot it with psi=1";
+  }
   // Process ids of another /proc (a virtual node) are not those of this kernel: we would count strangers.
   if (config_->roots.proc != "/proc") {
     missing_here_["perf_events"] = "roots.proc is not /proc: its tasks do not run on this kernel";
@@ -75,7 +79,8 @@ std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) c
 }
 
 Sensors::Watched Sensors::watch(const ServiceConfig& service) {
-  Watched watched{&service, service.match, {}, UsageSensor(config_->roots, service.match), {}, nullptr, nullptr, {}};
+  Watched watched{&service, service.match, {}, UsageSensor(config_->roots, service.match),
+                  RunDelaySensor(config_->roots.proc), {}, nullptr, nullptr, {}};
   const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
@@ -95,6 +100,14 @@ void Sensors::read_perf(Watched& watched, Service& service, std::map<std::string
   if (!read) missing["perf_events." + service.name] = read.error().message;
 }
 
+void Sensors::read_run_delay(Watched& watched, Service& service) const {
+  const auto tids = member_tids(config_->roots, watched.match);
+  const auto waited = watched.run_delay.read(tids ? *tids : std::vector<pid_t>{});
+  if (!waited) return;
+  service.counters.run_delay_s = waited->delay_s;
+  service.counters.switches = waited->switches;
+}
+
 std::optional<double> Sensors::frequency(const std::string& service, const std::vector<Assignment>& assignments,
                                          const Interval& interval) {
   for (const Assignment& assignment : assignments) {
@@ -109,6 +122,7 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   if (const Status usage = watched.usage.read(interval, service.counters); !usage) {
     missing["cpu_usage." + service.name] = usage.error().message;
   }
+  if (watched.config->spec.kind == "lc") read_run_delay(watched, service);
   watched.cache.read(monitor_group_(service.name), interval, service.counters);
   read_perf(watched, service, missing);
   if (watched.latency) {
@@ -135,6 +149,7 @@ void Sensors::follow(Watched& watched, const Place& place) const {
   watched.cgroup_inode = place.cgroup_inode;
   if (!elsewhere) return;
   watched.usage = UsageSensor(config_->roots, place.match);
+  watched.run_delay = RunDelaySensor(config_->roots.proc);
   if (watched.perf) watched.perf = std::make_unique<PerfCounters>(hardware_events());
 }
 

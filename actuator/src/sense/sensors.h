@@ -14,7 +14,9 @@
 #include "locate/place.h"
 #include "sense/cache_monitor.h"
 #include "sense/frequency.h"
+#include "sense/host.h"
 #include "sense/perf_counters.h"
+#include "sense/run_delay.h"
 #include "sense/usage.h"
 #include "telemetry/latency_sensor.h"
 #include "telemetry/telemetry_file.h"
@@ -38,6 +40,8 @@ class Sensors {
   // "latency.moses", "perf_events", "frequency", ...
   std::vector<Service> read(const Interval& interval, const std::vector<Assignment>& assignments,
                             const std::vector<Place>& places, std::map<std::string, std::string>& missing);
+  // The whole machine in this interval.
+  Host read_host(const Interval& interval) { return host_.read(interval); }
 
  private:
   struct Watched {
@@ -45,6 +49,7 @@ class Sensors {
     Match match;
     std::optional<std::uint64_t> cgroup_inode;
     UsageSensor usage;
+    RunDelaySensor run_delay;
     CacheMonitor cache;
     std::unique_ptr<LatencySensor> latency;   // none for most best-effort jobs
     std::shared_ptr<TelemetryFile> counters;  // none where the kernel's counters are all there is
@@ -59,6 +64,7 @@ class Sensors {
   void probe_machine();
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);
+  void read_run_delay(Watched& watched, Service& service) const;
   void read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing);
   std::optional<double> frequency(const std::string& service, const std::vector<Assignment>& assignments,
                                   const Interval& interval);
@@ -68,6 +74,7 @@ class Sensors {
   MonitorGroup monitor_group_;
   TelemetrySockets* sockets_;
   FrequencySensor frequency_;
+  HostSensor host_;
   std::shared_ptr<MetricsScrape> scrape_;
   std::map<std::string, std::string> missing_here_;  // what the whole machine does not have
   std::map<fs::path, std::shared_ptr<TelemetryFile>> telemetry_;

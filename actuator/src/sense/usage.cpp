@@ -1,18 +1,12 @@
 #include "sense/usage.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/units.h"
 #include "cpu/members.h"
 
 namespace osml {
-
-namespace {
-
-constexpr double us_per_s = 1e6;
-constexpr double ns_per_s = 1e9;
-
-}  // namespace
 
 UsageSensor::UsageSensor(const Roots& roots, Match match)
     : roots_(roots), match_(std::move(match)), processes_(roots.proc) {}
@@ -23,6 +17,7 @@ Status UsageSensor::open_cgroup() {
     v2_ = true;
     cpu_file_.emplace(v2 / "cpu.stat");
     memory_file_.emplace(v2 / "memory.current");
+    pressure_.emplace(v2 / "cpu.pressure", v2 / "memory.pressure", v2 / "io.pressure");
     return done();
   }
   const fs::path accounting = cgroup1_directory(roots_, "cpuacct", *match_.cgroup);
@@ -31,6 +26,7 @@ Status UsageSensor::open_cgroup() {
                                       " has neither cpu.stat (v2) nor cpuacct (v1); check that the cgroup exists"};
   }
   v2_ = false;
+  pressure_.reset();
   cpu_file_.emplace(accounting / "cpuacct.usage");
   if (const fs::path cpu = cgroup1_directory(roots_, "cpu", *match_.cgroup); !cpu.empty()) {
     quota_file_.emplace(cpu / "cpu.stat");
@@ -61,6 +57,17 @@ std::optional<double> UsageSensor::cgroup_throttled_s() {
   return ns ? std::optional<double>(static_cast<double>(*ns) / ns_per_s) : std::nullopt;
 }
 
+void UsageSensor::read_pressure(const Interval& interval, Counters& counters) {
+  if (!pressure_) return;
+  const PressureShares shares = pressure_->read(interval);
+  counters.memory_pressure = shares.memory;
+  counters.io_pressure = shares.io;
+  if (!shares.cpu) return;
+  // A throttled task waits, too, and for its own limit: only what is left can be the fault of others.
+  const double throttled = std::min(1.0, counters.throttled_s.value_or(0) / interval.length_s);
+  counters.cpu_pressure = std::max(0.0, *shares.cpu - throttled);
+}
+
 Status UsageSensor::read(const Interval& interval, Counters& counters) {
   const auto members = member_pids(roots_, match_);
   pids_ = members ? *members : std::vector<pid_t>();
@@ -85,6 +92,7 @@ Status UsageSensor::read(const Interval& interval, Counters& counters) {
   }
   if (const auto grown = cpu_.grown(*cpu_s)) counters.cpu_usage_cores = *grown / interval.length_s;
   if (const auto throttled = cgroup_throttled_s()) counters.throttled_s = throttled_.grown(*throttled);
+  read_pressure(interval, counters);
   if (!counters.rss_mib && memory_file_) {
     if (const auto bytes = memory_file_->read_number()) counters.rss_mib = static_cast<double>(*bytes) / bytes_per_mib;
   }

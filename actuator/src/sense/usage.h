@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "config/config.h"
 #include "domain/interval.h"
+#include "sense/pressure.h"
 #include "sense/processes.h"
 
 namespace osml {
@@ -18,8 +19,8 @@ class UsageSensor {
  public:
   UsageSensor(const Roots& roots, Match match);
 
-  // Fills cpu_usage_cores, throttled_s, threads, rss_mib, vms_mib as far as they can be read. The error says why CPU
-  // time, the least that is expected, cannot.
+  // Fills cpu_usage_cores, throttled_s, threads, rss_mib, vms_mib and pressures as far as they can be read. The error
+  // says why CPU time, the least that is expected, cannot.
   Status read(const Interval& interval, Counters& counters);
 
   // Processes of this interval, ascending; after read().
@@ -29,6 +30,7 @@ class UsageSensor {
   Status open_cgroup();
   std::optional<double> cgroup_cpu_s();
   std::optional<double> cgroup_throttled_s();
+  void read_pressure(const Interval& interval, Counters& counters);
 
   Roots roots_;
   Match match_;
@@ -38,6 +40,7 @@ class UsageSensor {
   std::optional<KeptFile> cpu_file_;     // v2 cpu.stat, v1 cpuacct.usage
   std::optional<KeptFile> quota_file_;   // v1 cpu.stat; v2 has it in cpu_file_
   std::optional<KeptFile> memory_file_;  // only where no process can be seen
+  std::optional<Pressure> pressure_;     // v2 only
   std::optional<double> throttled_total_s_;
   Rate cpu_;
   Rate throttled_;

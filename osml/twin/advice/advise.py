@@ -6,10 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from msgspec import to_builtins
+
 from osml.twin.advice.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
 from osml.twin.advice.levers import PARTITIONING, Lever, best, levers_for
 from osml.twin.document import Twin, noise_at
 from osml.twin.scenes import Scene
+from osml.twin.stolen import ABOVE, Stolen
 
 WORTH = 0.05
 """Share of the latency that a lever has to take off to be worth a word."""
@@ -139,10 +142,28 @@ def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
     return {
         "node": twin.node, "platform": twin.platform.id, "watched": twin.watched, "intervals": twin.intervals,
         "predicted_by": "a twin of the node (simulated), fitted to the record",
-        "needs_partitioning": needed, "verdict": verdict(needed, found), "answer": said,
+        "needs_partitioning": needed, "verdict": verdict(needed, found),
+        "answer": [*said, *_of_hypervisor(twin.stolen)],
+        "hypervisor": None if twin.stolen is None else to_builtins(twin.stolen),
         "services": [_row(one) for one in found],
         "unknown": list(twin.unknown),
     }  # fmt: skip
+
+
+def _of_hypervisor(stolen: Stolen | None) -> list[str]:
+    """What it took, where that is worth a word."""
+    if stolen is None or (stolen.robbed < _MISSES and stolen.usual < ABOVE):
+        return []
+    said: list[str] = []
+    if stolen.usual >= ABOVE:
+        said.append(f"The hypervisor usually gives {stolen.usual:.0%} of the CPU time to others.")
+    if stolen.robbed >= _MISSES:
+        said.append(
+            f"In {stolen.robbed:.0%} of the intervals the hypervisor took {stolen.mean_robbed:.0%} of the CPU time; "
+            "no lever on this machine helps against that."
+        )
+        said += [f"Such an interval costs {name} {ms:.3g} ms." for name, ms in sorted(stolen.ms.items()) if ms > 0]
+    return said
 
 
 def _row(one: Advice) -> dict[str, Any]:

@@ -86,6 +86,7 @@ def row(phase: str, record: Record, service: Service, line: TelemetryLine | None
         "seq": observation.seq,
         "time_s": observation.time_s,
         "interval_s": observation.interval_s,
+        "steal": observation.host.steal,
         "platform": platform.id,
         "platform_cores": platform.cores,
         "core_quantum": platform.core_quantum,
