@@ -26,6 +26,7 @@ from osml_serving.rollout.choice import Choice
 from osml_serving.runtime import Runtime
 from osml_serving.view import interval
 from osml_serving.view.event_stream import frame
+from osml_serving.view.happenings import make_seen
 
 MAX_REASONS_LOGGED = 8
 _body = Body(Observation, "invalid_observation", "an observation")
@@ -185,7 +186,7 @@ def _report(runtime: Runtime, observation: Observation, decision: Decision, choi
         unmeasured=summary.unmeasured > 0,
         infeasible=summary.infeasible,
     )
-    if not runtime.history.append(encoded, now, summary):
+    if not runtime.history.append(encoded, now, summary, make_seen(observation, decision, newest, canary)):
         runtime.metrics.nodes_dropped.inc()
     if runtime.broker.watched(decision.node):
         runtime.broker.publish(decision.node, frame("observation", b'{"point":%s,"now":%s}' % (encoded, now)))

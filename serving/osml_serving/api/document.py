@@ -14,6 +14,8 @@ from osml_serving.api.messages import (
     DAMAGED,
     BatchAnswer,
     BatchRequest,
+    DayDocument,
+    FleetEvents,
     NodeDocument,
     NodeList,
     NodeRollout,
@@ -41,7 +43,7 @@ Json = dict[str, Any]
 _ROOTS = (
     *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
     *(DatasetRecord, DatasetList, NodeList, NodeDocument, Explanation, ErrorEnvelope),
-    *(RolloutDocument, NodeRollout),
+    *(RolloutDocument, NodeRollout, DayDocument, FleetEvents),
     *(ServerMetadata, ModelDescription, ModelReady, InferRequest, InferResponse, ProtocolError),
 )
 _REF = "#/components/schemas/{name}"
@@ -198,6 +200,16 @@ NODE: Json = {
     "tags": ["live view"],
     "security": BEARER,
     "responses": {**_answer("The intervals.", "application/json", _ref(NodeDocument)), **_errors(401, 403, 404, 422)},
+}
+DAY: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {**_answer("The day.", "application/json", _ref(DayDocument)), **_errors(401, 403, 404, 422)},
+}
+FLEET_EVENTS: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {**_answer("The events.", "application/json", _ref(FleetEvents)), **_errors(401, 403, 422)},
 }
 EXPLAIN: Json = {
     "tags": ["live view"],

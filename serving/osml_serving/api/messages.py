@@ -11,6 +11,8 @@ from osml_serving.errors import ErrorBody
 from osml_serving.rollout.rollout import CanaryState
 from osml_serving.shadow.messages import Shadowed
 from osml_serving.shadow.tally import ShadowSums
+from osml_serving.view.day import DayBin
+from osml_serving.view.happenings import Event
 from osml_serving.view.interval import Interval, NodeSummary, Now
 
 UNKNOWN_KEYS = "osml-unknown-keys"  # header: paths of keys that the server does not know
@@ -51,6 +53,20 @@ class NodeDocument(msgspec.Struct):
     node: str
     now: Now | None
     points: list[Interval]
+
+
+class DayDocument(msgspec.Struct):
+    """The last 24 hours of a node, as far as this server has seen them, and its events, newest first."""
+
+    node: str
+    bins: list[DayBin]
+    events: list[Event]
+
+
+class FleetEvents(msgspec.Struct):
+    """The newest events of all nodes for which the token is valid, newest first."""
+
+    events: list[Event]
 
 
 class NodeGroup(msgspec.Struct):

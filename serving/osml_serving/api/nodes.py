@@ -5,26 +5,29 @@
 from __future__ import annotations
 
 import time
+from itertools import islice
 from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from osml_serving import __version__
-from osml_serving.api.document import EVENTS, EXPLAIN, NODE, NODE_ROLLOUT, NODES
-from osml_serving.api.messages import NodeList, NodeRollout
+from osml_serving.api.document import DAY, EVENTS, EXPLAIN, FLEET_EVENTS, NODE, NODE_ROLLOUT, NODES
+from osml_serving.api.messages import DayDocument, FleetEvents, NodeList, NodeRollout
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import grant_of, require
 from osml_serving.runtime import Runtime
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
 from osml_serving.view.explain import TooLargeError, explain
-from osml_serving.view.history import MAX_INTERVALS, NodeHistory
+from osml_serving.view.history import MAX_EVENTS, MAX_INTERVALS, NodeHistory
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 NodeName = Annotated[str, Path(pattern=NAME, description="Name of a node, as in its observations.")]
 WatchedNode = Annotated[str, Query(pattern=NAME, description="Node to watch, which may still be unknown.")]
 Intervals = Annotated[int, Query(ge=1, le=MAX_INTERVALS, description="Number of intervals; the newest is last.")]
+
+Newest = Annotated[int, Query(ge=1, le=MAX_EVENTS, description="Number of events; the newest is first.")]
 
 MAX_STEPS = 240  # decoding them holds the event loop for a few milliseconds
 Steps = Annotated[int, Query(ge=1, le=MAX_STEPS, description="Number of intervals in each path; the newest is last.")]
@@ -61,6 +64,22 @@ def router(runtime: Runtime) -> APIRouter:
                 message = f"node '{node}' is too large for the history of a server with so many nodes"
                 raise ApiError(404, "not_found", message, field="node") from None
         return _json(msgspec.json.encode(explained))
+
+    @routes.get("/v1/nodes/{node}/day", openapi_extra=DAY, response_class=Response)
+    async def day(request: Request, node: NodeName) -> Response:
+        """Show the last 24 hours of one node in bins of five minutes, and what happened. They are in memory only."""
+        require(request.scope, node)
+        known = _history(runtime, node).day
+        bins = [] if known is None else known.bins(time.time())
+        events = [] if known is None else list(reversed(known.events))
+        return _json(msgspec.json.encode(DayDocument(node, bins, events)))
+
+    @routes.get("/v1/fleet/events", openapi_extra=FLEET_EVENTS, response_class=Response)
+    async def fleet_events(request: Request, limit: Newest = 100) -> Response:
+        """List what happened on the nodes that this server answered: targets missed, agents that started anew."""
+        grant = grant_of(request.scope)
+        visible = (event for event in reversed(runtime.history.events) if grant.is_for(event.node))
+        return _json(msgspec.json.encode(FleetEvents(list(islice(visible, limit)))))
 
     @routes.get("/v1/nodes/{node}/rollout", name="node_rollout", openapi_extra=NODE_ROLLOUT, response_class=Response)
     async def rollout(request: Request, node: NodeName) -> Response:

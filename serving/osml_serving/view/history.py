@@ -7,12 +7,15 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from osml_serving.metrics import LONGEST_INTERVAL_S, NodeFigures
+from osml_serving.view.day import Day
+from osml_serving.view.happenings import Event, Seen
 from osml_serving.view.interval import NodeSummary
 
 MAX_NODES = 10_000
 MAX_INTERVALS = 600
 MAX_BYTES = 512 * 1024  # of one node
 BUDGET = 128 * 2**20  # bytes of all nodes, whatever is posted
+MAX_EVENTS = 1000
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
 EXPIRE_S = 30.0  # a node silent for this long, and for EXPIRE_INTERVALS, has no metrics here: another replica has it
 EXPIRE_INTERVALS = 5
@@ -28,6 +31,7 @@ class NodeHistory:
         self.summary: NodeSummary | None = None
         self.seen_s = 0.0  # monotonic: a clock that jumps must not make room, nor keep it
         self.missed_s = 0.0
+        self.day: Day | None = None
 
     def append(self, interval: bytes, now: bytes, summary: NodeSummary, limit: int = MAX_BYTES) -> None:
         """Add the newest interval; the oldest are removed beyond MAX_INTERVALS or `limit` bytes."""
@@ -63,6 +67,7 @@ class History:
         self._clock = clock
         self._budget = budget
         self._limit = MAX_BYTES
+        self.events: deque[Event] = deque(maxlen=MAX_EVENTS)  # of all nodes, newest last
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -86,8 +91,11 @@ class History:
                 continue
             yield NodeFigures(name, line.e_s, line.violations, node.missed_s)
 
-    def append(self, interval: bytes, now: bytes, summary: NodeSummary) -> bool:
-        """Add an interval to its node. False where the limit of nodes is reached and all of them are active."""
+    def append(self, interval: bytes, now: bytes, summary: NodeSummary, seen: Seen | None = None) -> bool:
+        """Add an interval to its node. False where the limit of nodes is reached and all of them are active.
+
+        `seen` goes into its day, and makes its events.
+        """
         node = self._nodes.pop(summary.node, None)
         now_s = self._clock()
         if node is None:
@@ -98,6 +106,10 @@ class History:
         self._nodes[summary.node] = node
         node.append(interval, now, summary, self._limit)
         node.seen_s = now_s
+        if seen is not None:
+            if node.day is None:
+                node.day = Day(summary.node)
+            self.events.extend(node.day.add(seen, summary.e_s))
         return True
 
     def _share(self, n_nodes: int) -> None:

@@ -13,6 +13,7 @@ from osml_serving.log import Log
 from osml_serving.runtime import Runtime, make_runtime
 from osml_serving.settings import load_settings
 from osml_serving.shadow.messages import Shadowed
+from osml_serving.view.happenings import Event
 from osml_serving.view.history import History
 from osml_serving.view.interval import NodeSummary
 
@@ -104,6 +105,7 @@ def test_canaries_and_shadow_policies_are_above_the_nodes(browser, fleet, tmp_pa
     runtime = fleet.runtime
     runtime.shadow_tally.add(Shadowed("edge-1", "parties", 1, cores=3, lc_cores=-2, e_s=0.2, e_s_decided=0.1))
     runtime.shadow_tally.add(Shadowed("edge-1", "parties", 2))
+    runtime.history.events.append(Event(time.time(), "edge-2", "missed", "redis <b>is</b> slow"))
     file = tmp_path / "rollout.yaml"
     file.write_text("schema: osml/rollout/v1\ncanaries: [{name: first, percent: 25, policy: turns}]")
     runtime.rollout._path = file  # pyright: ignore[reportPrivateUsage] - as --rollout would
@@ -115,6 +117,8 @@ def test_canaries_and_shadow_policies_are_above_the_nodes(browser, fleet, tmp_pa
             canary = await page.ask("document.querySelector('#canaries tbody').innerText")
             assert "policy turns, 25 % of all nodes" in canary
             assert "● runs" in canary
+            await page.until("!document.getElementById('events-panel').hidden")
+            assert "edge-2 ✕ redis <b>is</b> slow" in await page.ask("document.getElementById('events').innerText")
             shadow = await page.ask("document.querySelector('#shadows tbody').innerText")
             assert shadow.split() == ["parties", "2", "50", "%", "0", "1.5", "-1", "0.200", "0.100"]
             await set_value(page, "search", "first", "input")

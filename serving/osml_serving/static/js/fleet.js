@@ -1,11 +1,13 @@
 // The table of all nodes: search, filter, sort.
 import { getJson, rememberToken, WantsToken } from "./api.js";
+import { eventItems } from "./event_items.js";
 import { byId, make, setText } from "./dom.js";
 import { chosen, COLUMNS, counts, judged, STATES } from "./fleet_lines.js";
 import { count, entropy, plural } from "./format.js";
 import { pollRollout } from "./rollout_panel.js";
 
 const POLL_MS = 5000;
+const MOST_EVENTS = 50;
 const MOST_ROWS = 200; // a browser draws these at once; the rest is found by search and sort
 const view = { search: "", filter: "all", key: "state", direction: 1 };
 let lines = [];
@@ -68,7 +70,13 @@ async function poll() {
   }
   say("live", "live");
   show();
-  await pollRollout();
+  await Promise.all([pollRollout(), pollEvents()]);
+}
+
+async function pollEvents() {
+  const { events } = await getJson(`v1/fleet/events?limit=${MOST_EVENTS}`).catch(() => ({ events: [] }));
+  byId("events-panel").hidden = events.length === 0;
+  byId("events").replaceChildren(...eventItems(events, true));
 }
 
 function enter() {

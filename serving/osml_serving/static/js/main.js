@@ -4,10 +4,12 @@ import { Connection } from "./connection.js";
 import { byId, make } from "./dom.js";
 import { EventStream } from "./event_stream.js";
 import { Timeline } from "./timeline.js";
+import { DayPanel } from "./day_panel.js";
 import { View } from "./view.js";
 
 const POLL_MS = 2000;
 const view = new View();
+const day = new DayPanel();
 const connection = new Connection();
 const select = byId("node");
 let stream = null;
@@ -19,6 +21,7 @@ function follow(node) {
   stream?.stop();
   const timeline = new Timeline();
   connection.observedAt = null;
+  day.follow(node);
   location.replace(`#${encodeURIComponent(node)}`);
   stream = new EventStream(`v1/events?node=${encodeURIComponent(node)}`, {
     open: async () => {

@@ -1,0 +1,144 @@
+"""What happened on a node, in words: a target missed for a while, an agent that started anew, another policy.
+
+Single intervals are noise: a service counts as missing its target, or as meeting it again, after STEADY_S of that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from msgspec import Struct
+
+from osml.domain import Decision, Observation
+from osml_serving.view.interval import Interval
+
+STEADY_S = 30.0
+SILENT_S = 30.0
+SILENT_INTERVALS = 5
+MAX_TEXT = 300
+Kind = Literal["missed", "met", "infeasible", "feasible", "policy", "services", "agent", "silent", "apply"]
+FAILED = ("refused", "rolled_back", "failed")
+
+
+class Event(Struct):
+    """Something that happened on a node; `at` is the server's clock."""
+
+    at: float
+    node: str
+    kind: Kind
+    text: str
+
+
+class Seen(Struct):
+    """What one interval shows of a node."""
+
+    at: float
+    seq: int
+    interval_s: float
+    policy: str
+    canary: str | None
+    met: dict[str, bool | None]  # by LC service
+    names: frozenset[str]
+    infeasible: str | None
+    failure: str | None
+
+
+def make_seen(observation: Observation, decision: Decision, interval: Interval, canary: str | None) -> Seen:
+    """What the events of a node are made of."""
+    outcome = observation.outcome
+    failure = None
+    if outcome is not None and outcome.status in FAILED:
+        failure = f"a decision was not applied ({outcome.status.replace('_', ' ')}): {outcome.message}"
+    return Seen(
+        interval.at,
+        interval.seq,
+        observation.interval_s,
+        decision.policy,
+        canary,
+        {one.name: one.met for one in interval.services if one.kind == "lc"},
+        frozenset(one.name for one in interval.services),
+        None if decision.infeasible is None else decision.infeasible.message,
+        failure,
+    )
+
+
+@dataclass
+class _Steady:
+    """Whether something counts as missed, for how long it shows the other (s), and how long it has been missed."""
+
+    missed: bool = False
+    other_s: float = 0.0
+    missed_s: float = 0.0
+
+    def turns(self, met: bool, interval_s: float) -> bool:
+        """Count an interval; True where it has shown the other for STEADY_S, and counts as that from now on."""
+        if self.missed:
+            self.missed_s += interval_s
+        self.other_s = self.other_s + interval_s if met == self.missed else 0.0
+        if self.other_s < STEADY_S:
+            return False
+        self.missed = not self.missed
+        self.missed_s = self.other_s if self.missed else 0.0
+        self.other_s = 0.0
+        return True
+
+
+@dataclass
+class Watch:
+    """Compares each interval of a node with the one before."""
+
+    node: str
+    last: Seen | None = None
+    targets: dict[str, _Steady] = field(default_factory=dict[str, _Steady])
+    feasibility: _Steady = field(default_factory=_Steady)
+
+    def events(self, seen: Seen) -> list[Event]:
+        """What happened since the last interval."""
+        last, self.last = self.last, seen
+        found = [] if last is None else self._changes(last, seen)
+        found += self._of_feasibility(seen) + self._of_targets(seen)
+        return [Event(seen.at, self.node, kind, text[:MAX_TEXT]) for kind, text in found]
+
+    def _changes(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:
+        found: list[tuple[Kind, str]] = []
+        gap_s = seen.at - last.at
+        if gap_s > max(SILENT_S, SILENT_INTERVALS * seen.interval_s):
+            found.append(("silent", f"it sent nothing for {gap_s:.0f} s"))
+        if seen.seq < last.seq:
+            found.append(("agent", "its agent started anew"))
+        if (seen.policy, seen.canary) != (last.policy, last.canary):
+            found.append(("policy", f"{_decider(seen)} decides, before it was {_decider(last)}"))
+        came, left = sorted(seen.names - last.names), sorted(last.names - seen.names)
+        found.extend(("services", f"{name} came") for name in came)
+        found.extend(("services", f"{name} left") for name in left)
+        if seen.failure is not None and seen.failure != last.failure:
+            found.append(("apply", seen.failure))
+        return found
+
+    def _of_feasibility(self, seen: Seen) -> list[tuple[Kind, str]]:
+        if not self.feasibility.turns(seen.infeasible is None, seen.interval_s):
+            return []
+        if self.feasibility.missed:
+            return [("infeasible", f"it cannot satisfy its services: {seen.infeasible}")]
+        return [("feasible", "it can satisfy its services again")]
+
+    def _of_targets(self, seen: Seen) -> list[tuple[Kind, str]]:
+        self.targets = {name: self.targets.get(name) or _Steady() for name in seen.met}
+        found: list[tuple[Kind, str]] = []
+        for name, target in self.targets.items():
+            met = seen.met[name]
+            if met is None:
+                continue
+            missed_s = target.missed_s
+            if not target.turns(met, seen.interval_s):
+                continue
+            if target.missed:
+                found.append(("missed", f"{name} has been above its target for {target.missed_s:.0f} s"))
+            else:
+                found.append(("met", f"{name} meets its target again, {missed_s:.0f} s after it began to miss it"))
+        return found
+
+
+def _decider(seen: Seen) -> str:
+    return seen.policy if seen.canary is None else f"{seen.policy} (canary {seen.canary})"
