@@ -67,7 +67,7 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/v1/nodes/{node}/day", openapi_extra=DAY, response_class=Response)
     async def day(request: Request, node: NodeName) -> Response:
-        """Show the last 24 hours of one node in bins of five minutes, and what happened. They are in memory only."""
+        """Show the last 24 hours of one node in bins of ten minutes, and what happened. They are in memory only."""
         require(request.scope, node)
         known = _history(runtime, node).day
         bins = [] if known is None else known.bins(time.time())

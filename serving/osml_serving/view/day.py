@@ -1,4 +1,4 @@
-"""The last 24 hours of a node in bins of five minutes, and its events: a few kilobytes, in memory only."""
+"""The last 24 hours of a node in bins of ten minutes, and its events: a few kilobytes, in memory only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from msgspec import Struct
 from osml_serving.metrics import LONGEST_INTERVAL_S
 from osml_serving.view.happenings import Event, Seen, Watch
 
-BIN_S = 300
-BINS = 288
+BIN_S = 600
+BINS = 144
 MAX_EVENTS = 64
 
 
 class DayBin(Struct):
-    """Five minutes of a node. `at` is their beginning, on the server's clock; `seconds` is what was seen of them.
+    """Ten minutes of a node. `at` is their beginning, on the server's clock; `seconds` is what was seen of them.
 
     `missed_s` and `infeasible_s` are parts of these; `e_s` is the mean, None where nothing was measured.
     """
@@ -32,7 +32,7 @@ class Day:
     """Rings of BINS bins. A server's clock that jumps writes into the bin of its present time."""
 
     def __init__(self, node: str) -> None:
-        self._number = array("q", [-1]) * BINS
+        self._number = array("i", [-1]) * BINS
         self._seconds = array("f", [0.0]) * BINS
         self._missed = array("f", [0.0]) * BINS
         self._infeasible = array("f", [0.0]) * BINS

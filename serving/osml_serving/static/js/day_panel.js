@@ -1,4 +1,4 @@
-// The last 24 hours of a node: E_S and missed time in bins of five minutes, and what happened.
+// The last 24 hours of a node: E_S and missed time in bins of ten minutes, and what happened.
 import { getJson } from "./api.js";
 import { Chart, timeAxis, timeSeries, uPlot, valueAxis } from "./chart.js";
 import { token } from "./colours.js";
@@ -7,7 +7,7 @@ import { eventItems } from "./event_items.js";
 import { entropy, percent } from "./format.js";
 
 const POLL_MS = 30000;
-const BIN_S = 300;
+const BIN_S = 600;
 
 export class DayPanel {
   constructor() {
@@ -49,7 +49,7 @@ export class DayPanel {
   }
 }
 
-// Five minutes in which the node was not seen are a gap, not a line across it.
+// Ten minutes in which the node was not seen are a gap, not a line across it.
 export function columns(bins) {
   const [times, missed, e_s] = [[], [], []];
   const add = (at, bin) => {
