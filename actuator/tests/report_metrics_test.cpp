@@ -60,6 +60,24 @@ TEST(AgentMetrics, EverySeriesIsThereFromTheStart) {
   EXPECT_GT(after.at("osml_agent_resident_memory_bytes"), 1e6);
 }
 
+TEST(AgentMetrics, WaitsAddUpAndWhatIsNotMeasuredHasNoSample) {
+  AgentMetrics metrics(100);
+  TurnReport report;
+  report.host.steal = 0.25;
+  report.host.memory_pressure = 0.5;
+  report.run_delay_s = {{"moses", 0.5}};
+  metrics.turn(report, 101, 0.01, 0);
+  metrics.turn(report, 102, 0.01, 0);
+  const auto now = samples(metrics);
+  EXPECT_EQ(now.at("osml_agent_steal_ratio"), 0.25);
+  EXPECT_EQ(now.at("osml_agent_pressure_ratio{resource=\"memory\"}"), 0.5);
+  EXPECT_FALSE(now.contains("osml_agent_pressure_ratio{resource=\"cpu\"}"));
+  EXPECT_EQ(now.at("osml_agent_run_delay_seconds_total{service=\"moses\"}"), 1.0);
+  metrics.turn({}, 103, 0.01, 0);
+  EXPECT_FALSE(samples(metrics).contains("osml_agent_steal_ratio"));
+  EXPECT_EQ(samples(metrics).at("osml_agent_run_delay_seconds_total{service=\"moses\"}"), 1.0);
+}
+
 TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
   AgentMetrics metrics(100);
   metrics.turn({}, 101, 0.01, 0);

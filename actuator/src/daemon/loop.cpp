@@ -150,6 +150,10 @@ Observation Loop::observe(double now_s) {
   observation.services = sensors_->read(interval, dry_run_ ? read_back() : observation.assignments, machine_->places(),
                                         observation.missing);
   note_missing(observation.missing);
+  report_.host = observation.host;
+  for (const Service& service : observation.services) {
+    if (service.counters.run_delay_s) report_.run_delay_s[service.name] = *service.counters.run_delay_s;
+  }
   for (const auto& [service, why] : absent_) observation.missing["service." + service] = why;
   if (dry_run_) observation.missing.emplace("dry_run", why_dry);
   for (const std::string& excess :

@@ -85,6 +85,7 @@ void AgentMetrics::turn(const TurnReport& report, double unix_s, double took_s, 
     ++answers_;
     answers_s_ += *report.server_ms * s_per_ms;
   }
+  for (const auto& [service, waited_s] : report.run_delay_s) run_delay_s_[service] += waited_s;
   last_ = report;
 }
 
@@ -167,6 +168,16 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("missing", "Measurements and mechanisms that are missing now.", number(last_.missing.size()));
   out.family("missing_info", "gauge", "1 for each measurement or mechanism that is missing now.");
   for (const std::string& what : last_.missing) out.sample(1, label("what", what));
+  out.family("steal_ratio", "gauge", "Share of CPU time that the hypervisor gave to others in the last interval.");
+  if (last_.host.steal) out.sample(*last_.host.steal);
+  out.family("pressure_ratio", "gauge", "Share of the last interval in which a task of the machine waited.");
+  for (const auto& [resource, share] :
+       {std::pair{"cpu", last_.host.cpu_pressure}, std::pair{"memory", last_.host.memory_pressure},
+        std::pair{"io", last_.host.io_pressure}}) {
+    if (share) out.sample(*share, label("resource", resource));
+  }
+  out.family("run_delay_seconds_total", "counter", "Time in which threads of the service were ready and had no CPU.");
+  for (const auto& [service, waited_s] : run_delay_s_) out.sample(waited_s, label("service", service));
   out.family("experiences_total", "counter",
              "Experiences by status: sent, dropped by the agent, or refused by the server.")
       .sample(number(sent_.total()), label("status", "sent"))

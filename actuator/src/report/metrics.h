@@ -67,6 +67,7 @@ class AgentMetrics {
   double answers_s_ = 0;
   std::uint64_t reloads_taken_ = 0;
   std::uint64_t reloads_refused_ = 0;
+  std::map<std::string, double> run_delay_s_;
   TurnReport last_;
   std::vector<std::string> services_;
   Growth sent_, dropped_, refused_;

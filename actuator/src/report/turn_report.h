@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,6 +28,8 @@ struct TurnReport {
   std::optional<double> server_ms;              // wall time of the question
   std::vector<std::string> missing;             // keys of Observation.missing
   std::vector<std::string> absent;              // services that are not there
+  Host host;                                    // of this interval
+  std::map<std::string, double> run_delay_s;    // waits for a CPU in this interval, by service
 
   void count(KernelWork work) { ++kernel.at(static_cast<std::size_t>(work)); }
 };

@@ -79,8 +79,9 @@ std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) c
 }
 
 Sensors::Watched Sensors::watch(const ServiceConfig& service) {
-  Watched watched{&service, service.match, {}, UsageSensor(config_->roots, service.match),
-                  RunDelaySensor(config_->roots.proc), {}, nullptr, nullptr, {}};
+  Watched watched{
+      &service, service.match, {}, UsageSensor(config_->roots, service.match), RunDelaySensor(config_->roots.proc), {},
+      nullptr,  nullptr,       {}};
   const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
