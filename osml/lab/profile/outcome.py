@@ -11,8 +11,7 @@ class Load:
     """How a server was asked while it was measured. Times of the CPU are per request, in ms; None: not measured.
 
     `native` ones are of the same program without instrumentation, just before, and
-    `native_user_share` is the part of its time outside of the kernel. `p99_ms` is native, at the same
-    utilisation.
+    `native_user_share` is the part of its time outside of the kernel.
     """
 
     utilisation: float
@@ -21,7 +20,6 @@ class Load:
     native_rate: float
     native_cpu_ms: float
     native_user_share: float | None
-    p99_ms: float | None
     requests: int
     errors: int
 

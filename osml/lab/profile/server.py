@@ -14,7 +14,6 @@ from osml.lab.profile.outcome import Load, Outcome
 from osml.lab.trials.children import Child, Interrupted, free_port, interrupt_on_signals, wait_until
 from osml.lab.trials.live.generator import Generator, find_generator
 from osml.lab.trials.live.services import LOOPBACK, Service, try_fill
-from osml.lab.validation.statistics import quantiles_of
 
 _READY_NATIVE_S, _READY_S = 60.0, 400.0
 _LOOK_S = 2.0
@@ -43,7 +42,6 @@ class _Stretch:
     errors: int
     cpu_s: float
     user_share: float | None
-    p99_ms: float | None
 
 
 class _Server:
@@ -95,11 +93,9 @@ class _Server:
         seen = self._mark()["services"][self.service.name]
         after = (self._bench.cpu_seconds(), self._bench.ticks(), time.monotonic())
         user, kernel = (late - early for late, early in zip(after[1], before[1], strict=True))
-        histogram = [(float(at), int(count)) for at, count in seen["histogram"]]
         return _Stretch(
             rate=rate, requests=round(seen["requests_per_s"] * (after[2] - before[2])), errors=int(seen["errors"]),
             cpu_s=after[0] - before[0], user_share=user / (user + kernel) if user + kernel >= _FEWEST_TICKS else None,
-            p99_ms=quantiles_of(histogram, (0.99,))[0] if histogram else None,
         )  # fmt: skip
 
     def settle(self, first: float, utilisation: float) -> float:
@@ -149,7 +145,7 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
             server.load(rate, max(asked.warm_s, _FEWEST / rate))
             complete = True
             say(f"{service.name}: measuring for {asked.seconds:g} s")
-            seen = _Stretch(rate, 0, 0, 0.0, None, None)
+            seen = _Stretch(rate, 0, 0, 0.0, None)
             try:
                 seen = server.load(rate, asked.seconds, bench.counts.start)
             except Interrupted:
@@ -167,7 +163,7 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
             load = Load(
                 utilisation=asked.utilisation, rate=rate, cpu_ms=1000.0 * seen.cpu_s / seen.requests,
                 native_rate=native_rate, native_cpu_ms=1000.0 * native.cpu_s / native.requests,
-                native_user_share=native.user_share, p99_ms=native.p99_ms,
+                native_user_share=native.user_share,
                 requests=seen.requests, errors=seen.errors,
             )  # fmt: skip
         return Outcome(

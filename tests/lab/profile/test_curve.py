@@ -121,7 +121,7 @@ def test_programs_that_ran_unseen_are_said() -> None:
     assert found["notes"][0].startswith("2 further programs were started (exec)")
 
 
-LOAD = Load(0.5, 20.0, 30.0, 500.0, 1.0, 0.9, 4.0, 600, 0)
+LOAD = Load(0.5, 20.0, 30.0, 500.0, 1.0, 0.9, 600, 0)
 
 
 def test_entry_of_a_server_runs_on_the_virtual_node(tmp_path: Path) -> None:
