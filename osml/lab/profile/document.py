@@ -17,6 +17,7 @@ NOT_SEEN = (
     "What the kernel does for the program (sockets, files) is not seen: neither its instructions nor its misses.",
     "Replacement is LRU; a real last-level cache replaces lines by rules of its own.",
     "Each thread has private caches of its own, as if it stayed on one core.",
+    "The program sees a CPU with AVX2, without AVX-512 and fast string copies: it may choose other code than natively.",
     "Time is not simulated: cycles, overlapping misses and late prefetches are unknown.",
 )
 
