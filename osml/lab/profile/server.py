@@ -16,7 +16,6 @@ from osml.lab.trials.live.generator import Generator, find_generator
 from osml.lab.trials.live.services import LOOPBACK, Service, try_fill
 
 _READY_NATIVE_S, _READY_S = 60.0, 400.0
-_LOOK_S = 2.0
 _FIRST_RATE, _FIRST_RATE_SLOW, _MOST_RATE = 50.0, 4.0, 20_000.0
 _LOOKS = 4
 _FEWEST = 4
@@ -25,12 +24,16 @@ _FEWEST_TICKS = 20
 
 @dataclass(frozen=True)
 class Asked:
-    """Utilisation of the server's CPUs, seconds that are measured, seconds of warm-up before, and the seed."""
+    """Utilisation of the server's CPUs, seconds that are measured, seconds of warm-up before, and the seed.
+
+    `look_s` is how long one look at the CPU time per request takes.
+    """
 
     utilisation: float = 0.5
     seconds: float = 30.0
     warm_s: float = 10.0
     seed: int = 0
+    look_s: float = 2.0
 
 
 @dataclass(frozen=True)
@@ -98,15 +101,15 @@ class _Server:
             cpu_s=after[0] - before[0], user_share=user / (user + kernel) if user + kernel >= _FEWEST_TICKS else None,
         )  # fmt: skip
 
-    def settle(self, first: float, utilisation: float) -> float:
+    def settle(self, first: float, asked: Asked) -> float:
         """The rate at which the server uses that share of its threads' CPUs. Raises Failure where nothing is answered.
 
         CPU time per request falls while caches, compilers and translated code get warm; so it looks some times.
         """
-        rate, wanted = first, utilisation * min(self.service.threads, 2)
+        rate, wanted = first, asked.utilisation * min(self.service.threads, 2)
         answered = 0
         for _ in range(_LOOKS):
-            seen = self.load(rate, max(_LOOK_S, 2.0 * _FEWEST / rate))
+            seen = self.load(rate, max(asked.look_s, 2.0 * _FEWEST / rate))
             answered = seen.requests
             if seen.requests >= _FEWEST and seen.cpu_s > 0.0:
                 rate = min(wanted * seen.requests / seen.cpu_s, _MOST_RATE)
@@ -140,7 +143,7 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
         say(f"{service.name}: instrumented, starting")
         server = _Server(bench, service, asked.seed, instrumented=True)
         try:
-            rate = server.settle(_FIRST_RATE_SLOW, asked.utilisation)
+            rate = server.settle(_FIRST_RATE_SLOW, asked)
             say(f"{service.name}: warm-up at {rate:.3g} requests/s instead of {native_rate:.0f}")
             server.load(rate, max(asked.warm_s, _FEWEST / rate))
             complete = True
@@ -156,7 +159,8 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
             server.stop()
         if complete and seen.requests < _FEWEST:
             raise Failure(
-                f"{service.name} answered {seen.requests} requests in {asked.seconds:g} s: give more --seconds"
+                f"{service.name} answered {seen.requests} requests in {asked.seconds:g} s, expected {_FEWEST} or more: "
+                "give more --seconds; requests that take over 10 s are given up"
             )
         load = None
         if complete:
@@ -175,8 +179,8 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
 def _native(bench: Bench, service: Service, asked: Asked) -> tuple[_Stretch, float]:
     server = _Server(bench, service, asked.seed, instrumented=False)
     try:
-        rate = server.settle(_FIRST_RATE, asked.utilisation)
-        seen = server.load(rate, 2.0 * _LOOK_S)
+        rate = server.settle(_FIRST_RATE, asked)
+        seen = server.load(rate, 2.0 * asked.look_s)
     finally:
         server.stop()
     if seen.requests == 0:
