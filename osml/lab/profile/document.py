@@ -67,7 +67,7 @@ def document(name: str, platform_id: str, caches: Caches, outcome: Outcome, comm
             "l1_kib": caches.l1_kib, "l2_kib": caches.l2_kib, "sampled_sets": report["sampled_sets"],
             "sets": report["sets"], "seed": caches.seed,
         },
-        "command": command, "notes": [*outcome.notes, *_unseen(outcome), *NOT_SEEN],
+        "command": command, "notes": [*outcome.notes, *_unanswered(outcome), *_unseen(outcome), *NOT_SEEN],
     }  # fmt: skip
     return found
 
@@ -78,6 +78,16 @@ def _load(outcome: Outcome) -> dict[str, Any] | None:
     given = {key: value for key, value in asdict(outcome.load).items() if key != "requests"}
     native = outcome.load.native_cpu_ms
     return given | {"slow_down": None if native <= 0.0 else outcome.load.cpu_ms / native}
+
+
+def _unanswered(outcome: Outcome) -> list[str]:
+    load = outcome.load
+    if load is None or load.errors == 0:
+        return []
+    return [
+        f"{load.errors} requests were not answered in time, beside {load.requests} that were: counts per request are "
+        "too high; try again on a quieter machine or with a lower --load."
+    ]
 
 
 def _unseen(outcome: Outcome) -> list[str]:

@@ -19,6 +19,7 @@ _READY_NATIVE_S, _READY_S = 60.0, 400.0
 _FIRST_RATE, _FIRST_RATE_SLOW, _MOST_RATE = 50.0, 4.0, 20_000.0
 _LOOKS = 4
 _FEWEST = 4
+_MOSTLY = 0.8
 _FEWEST_TICKS = 20
 
 
@@ -43,6 +44,7 @@ class _Stretch:
     rate: float
     requests: int
     errors: int
+    seconds: float
     cpu_s: float
     user_share: float | None
 
@@ -98,7 +100,8 @@ class _Server:
         user, kernel = (late - early for late, early in zip(after[1], before[1], strict=True))
         return _Stretch(
             rate=rate, requests=round(seen["requests_per_s"] * (after[2] - before[2])), errors=int(seen["errors"]),
-            cpu_s=after[0] - before[0], user_share=user / (user + kernel) if user + kernel >= _FEWEST_TICKS else None,
+            seconds=after[2] - before[2], cpu_s=after[0] - before[0],
+            user_share=user / (user + kernel) if user + kernel >= _FEWEST_TICKS else None,
         )  # fmt: skip
 
     def settle(self, first: float, asked: Asked) -> float:
@@ -112,7 +115,10 @@ class _Server:
             seen = self.load(rate, max(asked.look_s, 2.0 * _FEWEST / rate))
             answered = seen.requests
             if seen.requests >= _FEWEST and seen.cpu_s > 0.0:
+                asked_for = rate * seen.seconds
                 rate = min(wanted * seen.requests / seen.cpu_s, _MOST_RATE)
+                if seen.errors > 0 or seen.requests < _MOSTLY * asked_for:  # it queues: other programs use the CPUs
+                    rate = min(rate, 0.5 * seen.requests / seen.seconds)
             elif seen.requests < _FEWEST:
                 rate = max(rate / 2.0, 0.05)
         if answered == 0:
@@ -148,7 +154,7 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
             server.load(rate, max(asked.warm_s, _FEWEST / rate))
             complete = True
             say(f"{service.name}: measuring for {asked.seconds:g} s")
-            seen = _Stretch(rate, 0, 0, 0.0, None)
+            seen = _Stretch(rate, 0, 0, 0.0, 0.0, None)
             try:
                 seen = server.load(rate, asked.seconds, bench.counts.start)
             except Interrupted:

@@ -23,6 +23,7 @@ from osml.lab.profile.document import document
 from osml.lab.profile.known import compiled, known_loops, miss_ratios
 from osml.lab.profile.program import Work, run_program
 from osml.lab.profile.server import Asked, run_server
+from osml.lab.trials.children import Interrupted
 from osml.lab.trials.live import machine
 from osml.lab.trials.live.jobs.compiler import SOURCE
 from osml.lab.trials.live.services import services
@@ -106,6 +107,8 @@ def main() -> None:
             if not kept.exists():
                 kept.write_text(json.dumps(profiled(name)) + "\n")
             found.append(json.loads(kept.read_text()))
+        except Interrupted:
+            raise
         except Failure as failure:
             _say(f"{name}: {failure}")
             failed.append({"name": name, "why": str(failure)})
@@ -119,4 +122,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except Failure as failure:
+        sys.exit(str(failure))
