@@ -1,5 +1,6 @@
 // osml-stackdist: how many misses a program has with every number of ways of the last-level cache, in one pass.
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <iostream>
 
 #include "core.h"

@@ -92,8 +92,9 @@ void translated(std::uint64_t /*id*/, QemuTranslated* code) {
 void thread_began(std::uint64_t /*id*/, unsigned /*vcpu*/) { g_model->shared().threads.fetch_add(1); }
 
 // A program that waits has handed all on.
-void calls(std::uint64_t /*id*/, unsigned vcpu, std::int64_t number, std::uint64_t, std::uint64_t, std::uint64_t,
-           std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) {
+void calls(std::uint64_t /*id*/, unsigned vcpu, std::int64_t number, std::uint64_t /*a1*/, std::uint64_t /*a2*/,
+           std::uint64_t /*a3*/, std::uint64_t /*a4*/, std::uint64_t /*a5*/, std::uint64_t /*a6*/, std::uint64_t /*a7*/,
+           std::uint64_t /*a8*/) {
   thread_of(vcpu).core.flush();
   if (number == kExecve || number == kExecveat) g_model->shared().unseen_programs.fetch_add(1);
 }
@@ -122,7 +123,7 @@ void in_forked_child() {
 
 int qemu_plugin_install(std::uint64_t id, const QemuInfo* info, int argc, char** argv) {
   if (info->system_emulation || std::strcmp(info->target_name, "x86_64") != 0) {
-    std::fprintf(stderr, "osml-stackdist: QEMU runs %s, expected user mode of x86_64\n", info->target_name);
+    (void)std::fprintf(stderr, "osml-stackdist: QEMU runs %s, expected user mode of x86_64\n", info->target_name);
     return 1;
   }
   std::string file;
@@ -131,7 +132,7 @@ int qemu_plugin_install(std::uint64_t id, const QemuInfo* info, int argc, char**
   }
   auto model = SharedModel::open(file);
   if (!model) {
-    std::fprintf(stderr, "osml-stackdist: %s\n", model.error().message.c_str());
+    (void)std::fprintf(stderr, "osml-stackdist: %s\n", model.error().message.c_str());
     return 1;
   }
   g_model.emplace(std::move(model).value());

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <vector>
 
 namespace osml::stackdist {
 
@@ -42,7 +43,7 @@ nlohmann::json report(const SharedModel& model) {
   const Shared& shared = model.shared();
   const Geometry& geometry = model.geometry();
   auto slices = nlohmann::json::array();
-  auto groups = std::make_unique<GroupCounts[]>(kGroups);
+  std::vector<GroupCounts> groups(kGroups);
   const std::uint32_t used = std::min(shared.current_slice.load() + 1, kSlices);
   for (std::uint32_t i = 0; i < used; ++i) {
     const Slice& slice = shared.slices[i];

@@ -222,9 +222,9 @@ void SharedModel::merge_slices() {
         map_->slices[i] = Slice{};
         continue;
       }
-      if (i != 0) map_->slices[i] = map_->slices[2 * i];
+      if (i != 0) map_->slices[i] = map_->slices[std::size_t{2} * i];
       Slice& to = map_->slices[i];
-      const Slice& from = map_->slices[2 * i + 1];
+      const Slice& from = map_->slices[std::size_t{2} * i + 1];
       to.instructions += from.instructions;
       for (std::uint32_t group = 0; group < kGroups; ++group) {
         add(to.groups[group].prefetched, from.groups[group].prefetched);

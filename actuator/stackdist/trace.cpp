@@ -15,7 +15,7 @@ struct Access {
 
 bool parse(std::string_view line, Access& access) {
   const std::size_t at = line.find_first_not_of(' ');
-  if (at == std::string_view::npos || at > 1 || line.size() < at + 4) return false;
+  if (at > 1 || line.size() < at + 4) return false;  // npos, too
   access.kind = line[at];
   std::string_view rest = line.substr(at + 1);
   rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));

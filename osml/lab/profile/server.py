@@ -48,6 +48,11 @@ class _Stretch:
     cpu_s: float
     user_share: float | None
 
+    @property
+    def kept_up(self) -> bool:
+        """False where requests queue: other programs use the CPUs, or the rate is too high."""
+        return self.errors == 0 and self.requests >= _MOSTLY * self.rate * self.seconds
+
 
 class _Server:
     """A running server with its generator."""
@@ -115,9 +120,8 @@ class _Server:
             seen = self.load(rate, max(asked.look_s, 2.0 * _FEWEST / rate))
             answered = seen.requests
             if seen.requests >= _FEWEST and seen.cpu_s > 0.0:
-                asked_for = rate * seen.seconds
                 rate = min(wanted * seen.requests / seen.cpu_s, _MOST_RATE)
-                if seen.errors > 0 or seen.requests < _MOSTLY * asked_for:  # it queues: other programs use the CPUs
+                if not seen.kept_up:
                     rate = min(rate, 0.5 * seen.requests / seen.seconds)
             elif seen.requests < _FEWEST:
                 rate = max(rate / 2.0, 0.05)
@@ -150,8 +154,11 @@ def run_server(service: Service, caches: Caches, asked: Asked, say: Callable[[st
         server = _Server(bench, service, asked.seed, instrumented=True)
         try:
             rate = server.settle(_FIRST_RATE_SLOW, asked)
-            say(f"{service.name}: warm-up at {rate:.3g} requests/s instead of {native_rate:.0f}")
-            server.load(rate, max(asked.warm_s, _FEWEST / rate))
+            for _ in range(_LOOKS):
+                say(f"{service.name}: warm-up at {rate:.3g} requests/s instead of {native_rate:.0f}")
+                if server.load(rate, max(asked.warm_s, _FEWEST / rate)).kept_up:
+                    break
+                rate /= 2.0
             complete = True
             say(f"{service.name}: measuring for {asked.seconds:g} s")
             seen = _Stretch(rate, 0, 0, 0.0, 0.0, None)
