@@ -53,7 +53,8 @@ def _compiler(folder: Path) -> Work:
     source = folder / "words.cpp"
     source.write_text(SOURCE)
     found = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True)
-    return Work([found.stdout.strip(), "-quiet", "-std=c++20", "-O2", str(source), "-o", "/dev/null"])
+    command = [found.stdout.strip(), "-quiet", "-imultiarch", "x86_64-linux-gnu", "-D_GNU_SOURCE", "-std=c++20", "-O2"]
+    return Work([*command, str(source), "-o", "/dev/null"])
 
 
 JOBS: dict[str, Callable[[Path], Work]] = {"xz": _xz, "triad": _triad, "compiler": _compiler}
