@@ -19,7 +19,7 @@ from osml.lab.profile.program import Work, run_program
 
 SOURCE = Path(__file__).with_name("loops.c")
 WAYS = 16
-_SETS, _SPREAD_SETS = 256, 1024
+_SETS, _SPREAD_SETS = 256, 4096
 _INNER, _OUTER, _STEP = 4, 7, 8
 _BINOMIAL: Any = stats.binom
 
@@ -86,13 +86,13 @@ def known_loops() -> list[Known]:
     lines, strided = 10 * _SPREAD_SETS, 6 * _STEP * _SPREAD_SETS
     return [
         Known("sweep", ("sweep", 10 * _SETS, 600), plain, _step(10)),
-        Known("sweep, sets hashed", ("sweep", lines, 200), spread, _spread(lines, _SPREAD_SETS)),
+        Known("sweep, sets hashed", ("sweep", lines, 60), spread, _spread(lines, _SPREAD_SETS)),
         Known("random", ("random", 20 * _SETS, 400), plain, [1.0 - way / 20 for way in range(1, WAYS + 1)]),
-        Known("random, sets hashed", ("random", lines, 200), spread, _random_spread(lines, _SPREAD_SETS)),
+        Known("random, sets hashed", ("random", lines, 60), spread, _random_spread(lines, _SPREAD_SETS)),
         Known("two nested sets of lines", ("nested", _INNER * _SETS, 300, _OUTER * _SETS), plain, nested),
         Known("stride of 8 lines", ("stride", 6 * _SETS, 8000, _STEP), plain, _step(6)),
         Known(
-            "stride of 8 lines, sets hashed", ("stride", strided, 300, _STEP), spread,
+            "stride of 8 lines, sets hashed", ("stride", strided, 100, _STEP), spread,
             _spread(strided // _STEP, _SPREAD_SETS),
         ),
         Known("pointer chase, sets hashed", ("chase", lines, 200), spread, _spread(lines, _SPREAD_SETS)),

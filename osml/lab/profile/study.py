@@ -43,9 +43,9 @@ def _xz(folder: Path) -> Work:
 
 
 def _triad(folder: Path) -> Work:
-    """The STREAM-like loop of the lab, for a while."""
+    """The STREAM-like loop of the lab, for a while. Loading numpy takes long under instrumentation."""
     del folder
-    return Work([sys.executable, "-m", "osml.lab.trials.live.jobs.triad", "1"], warm_s=10.0, seconds=20.0)
+    return Work([sys.executable, "-m", "osml.lab.trials.live.jobs.triad", "1"], warm_s=60.0, seconds=20.0)
 
 
 def _compiler(folder: Path) -> Work:
