@@ -17,6 +17,9 @@ _BATCHES = 16
 _T_95 = 2.13
 """Student's t for 95 % and 15 degrees of freedom: 16 groups of sets, 16 batches of time."""
 
+_RULE_OF_THREE = 3.0
+"""Where nothing was counted, up to 3 may be expected with 95 % (Hanley and Lippman-Hand 1983)."""
+
 
 @dataclass(frozen=True)
 class Curve:
@@ -66,7 +69,7 @@ def _half_width(groups: Floats, slices: Floats, instructions: Floats, whole_run:
         missed, ran = np.add.reduceat(slices, cuts, axis=0), np.add.reduceat(instructions, cuts)
         rest = missed - missed.sum(axis=0) * (ran / ran.sum())[:, None]
         variance = variance + parts / (parts - 1) * (rest**2).sum(axis=0)
-    return _T_95 * np.sqrt(variance)
+    return np.maximum(_T_95 * np.sqrt(variance), _RULE_OF_THREE)
 
 
 def curve_of(report: dict[str, Any], variant: int, whole_run: bool) -> Curve:

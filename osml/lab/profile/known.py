@@ -16,6 +16,7 @@ from osml.lab.profile.caches import Caches
 from osml.lab.profile.curve import Floats, curve_of
 from osml.lab.profile.outcome import Outcome
 from osml.lab.profile.program import Work, run_program
+from osml.lab.trials.children import Interrupted
 
 SOURCE = Path(__file__).with_name("loops.c")
 WAYS = 16
@@ -52,8 +53,11 @@ class Known:
     expected: Sequence[float]
 
     def run(self, program: Path) -> Outcome:
-        """The loop under instrumentation."""
-        return run_program(Work([str(program), *map(str, self.arguments)]), self.caches)
+        """The loop under instrumentation. Raises Interrupted on Ctrl-C."""
+        outcome = run_program(Work([str(program), *map(str, self.arguments)]), self.caches)
+        if not outcome.complete:
+            raise Interrupted(f"stopped at loop '{self.name}'")
+        return outcome
 
 
 def miss_ratios(outcome: Outcome) -> Floats:

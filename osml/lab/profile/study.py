@@ -49,12 +49,12 @@ def _triad(folder: Path) -> Work:
 
 
 def _compiler(folder: Path) -> Work:
-    """The compiler proper of g++, once: g++ itself only starts it."""
+    """The first minute of the compiler proper of g++: g++ itself only starts it."""
     source = folder / "words.cpp"
     source.write_text(SOURCE)
     found = subprocess.run(["g++", "-print-prog-name=cc1plus"], capture_output=True, text=True, check=True)
     command = [found.stdout.strip(), "-quiet", "-imultiarch", "x86_64-linux-gnu", "-D_GNU_SOURCE", "-std=c++20", "-O2"]
-    return Work([*command, str(source), "-o", "/dev/null"])
+    return Work([*command, str(source), "-o", "/dev/null"], seconds=60.0)
 
 
 JOBS: dict[str, Callable[[Path], Work]] = {"xz": _xz, "triad": _triad, "compiler": _compiler}
@@ -70,13 +70,22 @@ def profiled(name: str) -> dict[str, Any]:
     if name in JOBS:
         with tempfile.TemporaryDirectory(prefix="osml-study-") as folder:
             work = JOBS[name](Path(folder))
-            return document(name, PLATFORM, caches, run_program(work, caches), [Path(work.command[0]).name])
+            outcome = run_program(work, caches)
+        return _whole(name, document(name, PLATFORM, caches, outcome, [Path(work.command[0]).name]))
     service = services()[name]
     machine.require_programs([service])
     if service.prepare is not None:
         service.prepared.mkdir(parents=True, exist_ok=True)
         service.prepare(service.prepared)
-    return document(name, PLATFORM, caches, run_server(service, caches, Asked(seed=SEED), _say), [service.program])
+    outcome = run_server(service, caches, Asked(seed=SEED), _say)
+    return _whole(name, document(name, PLATFORM, caches, outcome, [service.program]))
+
+
+def _whole(name: str, found: dict[str, Any]) -> dict[str, Any]:
+    """The document; Interrupted where Ctrl-C cut the run short, so that nothing of it is kept."""
+    if not found["complete"]:
+        raise Interrupted(f"stopped at {name}")
+    return found
 
 
 def checked_loops() -> list[dict[str, Any]]:

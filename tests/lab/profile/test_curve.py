@@ -58,7 +58,7 @@ def test_misses_are_what_lies_deeper_than_the_ways_times_the_share_of_sampled_se
     assert found.accesses == pytest.approx(15.75 * per_ki)
     assert found.mpki == pytest.approx(np.array([7.75, 3.75, 1.75, 0.75]) * per_ki)
     assert found.cold == pytest.approx(0.25 * per_ki)
-    assert found.errors == pytest.approx(0.0)  # all groups are alike
+    assert found.errors == pytest.approx(3.0 * 4 * 1000 / 32e6)  # all groups are alike: the rule of three
     assert found.bytes_per_miss[0] == pytest.approx(64.0 * (1.0 + 1.0 / 7.75))
 
 
