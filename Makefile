@@ -73,7 +73,7 @@ lint: setup-test ## What check does, without the unit tests
 # All files are looked at, whatever one of them has. Counts of what system headers have are left out: only findings show.
 tidy: setup-test ## clang-tidy over the agent (minutes); it cannot read the compiler's precompiled headers
 	cmake -S actuator -B actuator/build/tidy -G Ninja -DCMAKE_DISABLE_PRECOMPILE_HEADERS=ON >/dev/null
-	@git ls-files -z 'actuator/src/*.cpp' 'actuator/loadgen/*.cpp' 'actuator/latency/*.cpp' | xargs -0 -n 1 -P 2 bash -c '\
+	@git ls-files -z 'actuator/src/*.cpp' 'actuator/loadgen/*.cpp' 'actuator/latency/*.cpp' 'actuator/stackdist/*.cpp' | xargs -0 -n 1 -P 2 bash -c '\
 	  found=$$(clang-tidy --quiet -p actuator/build/tidy "$$0" 2>&1); status=$$?; \
 	  sed -E "/^$$|^[0-9]+ (warning|error).* (generated\.|treated as errors?)$$/d" <<<"$$found"; exit $$status'
 
@@ -83,7 +83,7 @@ format: setup-test ## Format everything in place
 
 agent: setup-run
 	@[ -e actuator/build/release/osml-agent ] || echo "5/5 compiling the agent, about two minutes" >&2
-	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen osml-latency -- --quiet
+	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen osml-latency osml-stackdist osml-stackdist-plugin -- --quiet
 
 pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two minutes)
 	$(RUN) python docs/pictures/make_pictures.py

@@ -36,7 +36,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     (".", "main.cpp"),
 )
 # Folders beside actuator/src: what they may include besides themselves.
-BESIDE: dict[str, tuple[str, ...]] = {"loadgen": ("base",)}
+BESIDE: dict[str, tuple[str, ...]] = {"loadgen": ("base",), "stackdist": ("base",)}
 # Headers that the build generates, with the folder they belong to.
 GENERATED: dict[str, str] = {"agent_schema.h": "cli"}
 # A module is a header with the source file of the same name.

@@ -58,6 +58,10 @@ COMMANDS = (
         "look", "replay", "osml.twin.commands.replay:replay", "What another policy would have decided over a record.",
         "replay", "simulator",
     ),
+    Entry(
+        "look", "profile", "osml.lab.commands.profile:profile",
+        "A program's misses over the size of the last-level cache.", "profile", "lab",
+    ),
     Entry("learn", "data", "osml-training", "Traces and labels: collect, import, label, check, contribute.", "data"),
     Entry("learn", "train", "osml-training", "Train, evaluate and transfer models: A, A', B, B', C, C'.", "train"),
     Entry("learn", "models", "osml-training", "List, show, promote and roll back models.", "models"),

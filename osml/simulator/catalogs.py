@@ -50,6 +50,9 @@ _ZERO_IS_FINE = {
     "flows",
     "reserved_gib",
 }
+_ORIGINS = ("published", "measured", "fitted")
+"""Where a number may come from. `measured` ones (`osml look profile`) may say their `error`."""
+
 PERCENTILES = ("p50", "p95", "p99")
 MAX_WAYS = 62
 MAX_THREADS = 4096
@@ -58,13 +61,16 @@ _KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
 
 def _value(where: str, name: str, entry: object, kind: type) -> Any:
     """The value of one parameter after all checks. `where` names the catalog and its entry."""
-    if not isinstance(entry, dict) or ("published" in entry) == ("fitted" in entry):
-        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected either 'published' with a 'source' or 'fitted'")
+    if not isinstance(entry, dict) or sum(origin in entry for origin in _ORIGINS) != 1:
+        raise CatalogError(
+            f"{where}: '{name}' is {entry!r}, expected either 'published' or 'measured' with a 'source' or 'fitted'"
+        )
     given = cast(dict[str, Any], entry)
-    unknown = set(given) - {"published", "fitted", "source", "note"}
-    if unknown or ("published" in given and not given.get("source")):
-        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected 'published' with a 'source' or 'fitted' only")
-    value = given.get("published", given.get("fitted"))
+    origin = next(origin for origin in _ORIGINS if origin in given)
+    unknown = set(given) - {origin, "source", "note"} - ({"error"} if origin == "measured" else set())
+    if unknown or (origin != "fitted" and not given.get("source")):
+        raise CatalogError(f"{where}: '{name}' is {entry!r}, expected '{origin}' with a 'source' or 'fitted' only")
+    value = given[origin]
     if kind in (str, bool):
         if not isinstance(value, kind):
             raise CatalogError(f"{where}: '{name}' is {value!r}, expected {'text' if kind is str else 'true or false'}")
@@ -186,12 +192,8 @@ def platform(name: str) -> PlatformModel:
 
     CatalogError lists the known ones, or says what is wrong with the file.
     """
-    if not name.endswith((".yaml", ".yml")):
-        return _find("platform", name, shipped_entries("platforms.yaml", PlatformModel))
-    entries = load_file(Path(name), PlatformModel)
-    if len(entries) != 1:
-        raise CatalogError(f"{name}: {len(entries)} platforms ({', '.join(sorted(entries))}), expected a file with one")
-    return next(iter(entries.values()))
+    own: PlatformModel | None = _of_file(name, PlatformModel)
+    return own or _find("platform", name, shipped_entries("platforms.yaml", PlatformModel))
 
 
 def _throughput(model: PlatformModel) -> float:
@@ -214,15 +216,27 @@ def scaled_to(service: ServiceModel, home: PlatformModel, target: PlatformModel)
 
 
 def service(name: str, platform_id: str | None = None) -> ServiceModel:
-    """A latency-critical service of the shipped catalog on a platform (None: the first on which it was measured).
+    """A latency-critical service of the shipped catalog on a platform (None: the first on which it was measured),
+    or the only one of a file of the user's own.
 
     Where no load is published for that platform it is scaled, and `scaled` says how. CatalogError lists what is known.
     """
-    deployments: dict[str, ServiceModel] = _find("LC service", name, shipped_entries("services.yaml", ServiceModel))
+    own: dict[str, ServiceModel] | None = _of_file(name, ServiceModel)
+    deployments = own or _find("LC service", name, shipped_entries("services.yaml", ServiceModel))
     home = next(iter(deployments.values()))
     if platform_id is None or platform_id in deployments:
         return deployments[platform_id] if platform_id else home
     return scaled_to(home, platform(home.platform), platform(platform_id))
+
+
+def _of_file(name: str, model: type) -> Any | None:
+    """The only entry of a file of the user's own (a name that ends in .yaml), None for a name of the catalog."""
+    if not name.endswith((".yaml", ".yml")):
+        return None
+    entries = load_file(Path(name), model)
+    if len(entries) != 1:
+        raise CatalogError(f"{name}: {len(entries)} entries ({', '.join(sorted(entries))}), expected a file with one")
+    return next(iter(entries.values()))
 
 
 def deployments(name: str) -> dict[str, ServiceModel]:
@@ -238,8 +252,9 @@ def fitted_targets(name: str) -> frozenset[str]:
 
 
 def job(name: str) -> JobModel:
-    """A best-effort job of the shipped catalog; CatalogError lists the known ones."""
-    return _find("BE job", name, shipped_entries("jobs.yaml", JobModel))
+    """A best-effort job of the shipped catalog or of a file of the user's own; CatalogError lists the known ones."""
+    own: JobModel | None = _of_file(name, JobModel)
+    return own or _find("BE job", name, shipped_entries("jobs.yaml", JobModel))
 
 
 def platform_names() -> list[str]:

@@ -117,7 +117,7 @@ def test_the_training_platform_is_as_published():
         ({"threads": {"fitted": 1.5}}, "'threads' is 1.5, expected a whole number"),
         ({"mlp": {"published": 2.0}}, "expected 'published' with a 'source'"),
         ({"mlp": {"published": 2.0, "fitted": 2.0, "source": "x"}}, "expected either"),
-        ({"mlp": 2.0}, "expected either 'published' with a 'source' or 'fitted'"),
+        ({"mlp": 2.0}, "expected either 'published' or 'measured' with a 'source' or 'fitted'"),
         ({"speling": {"fitted": 1.0}}, "unknown parameter 'speling'"),
     ],
 )

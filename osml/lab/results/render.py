@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from osml.lab.results import live_validation
+from osml.lab.results import live_validation, profiles
 from osml.lab.results.commands import MIXES
 from osml.lab.results.figures import FIGURES
 
@@ -97,8 +97,9 @@ def stale() -> list[str]:
     """The pages that are not as the files of figures would make them."""
     found = kept()
     pages = {PAGE: page(found), README: readme(README.read_text("utf-8"), found)}
-    if live_validation.NAME in found:
-        pages[live_validation.PAGE] = live_validation.page(found[live_validation.NAME])
+    for own in (live_validation, profiles):
+        if own.NAME in found:
+            pages[own.PAGE] = own.page(found[own.NAME])
     return [str(path) for path, text in pages.items() if path.read_text("utf-8") != text]
 
 
@@ -107,6 +108,7 @@ def write() -> None:
     found = kept()
     PAGE.write_text(page(found), "utf-8")
     README.write_text(readme(README.read_text("utf-8"), found), "utf-8")
-    if live_validation.NAME in found:
-        live_validation.PAGE.write_text(live_validation.page(found[live_validation.NAME]), "utf-8")
-        live_validation.draw(found[live_validation.NAME], live_validation.PICTURE)
+    for own in (live_validation, profiles):
+        if own.NAME in found:
+            own.PAGE.write_text(own.page(found[own.NAME]), "utf-8")
+            own.draw(found[own.NAME], own.PICTURE)

@@ -59,7 +59,9 @@ def _command(directory: Path, port: int) -> list[str]:
     return [
         "mariadbd", "--no-defaults", f"--datadir={data}", f"--bind-address={LOOPBACK}", f"--port={port}",
         f"--socket={directory}/socket", f"--pid-file={directory}/pid", "--skip-grant-tables",
-        f"--init-file={directory}/schema.sql", "--innodb-buffer-pool-size=64M", "--innodb-flush-log-at-trx-commit=0",
+        f"--init-file={directory}/schema.sql", "--innodb-buffer-pool-size=64M",
+        "--loose-innodb-buffer-pool-size-max=64M",  # else newer versions reserve 8 TiB of addresses
+        "--innodb-flush-log-at-trx-commit=0",
         "--skip-log-bin", "--performance-schema=OFF",
     ]  # fmt: skip
 
