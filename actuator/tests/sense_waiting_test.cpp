@@ -1,4 +1,5 @@
 // Sensors of waiting from fake kernel files: pressure stalls, schedstat, steal. Rates need two readings.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "sense/host.h"
@@ -68,8 +69,12 @@ TEST(RunDelay, GrowsOverThreadsThatStay) {
   ASSERT_TRUE(waited);
   EXPECT_DOUBLE_EQ(waited->delay_s, 0.25);
   EXPECT_EQ(waited->switches, 40);
-  EXPECT_FALSE(RunDelaySensor(tree / "nowhere").read({10}));
-  EXPECT_FALSE(sensor.read(std::vector<pid_t>(1000, 10))) << "too many to read in passing";
+  EXPECT_EQ(sensor.why(), "");
+  EXPECT_FALSE(sensor.read(std::vector<pid_t>(1000, 10)));
+  EXPECT_EQ(sensor.why(), "the service has 1000 threads, the agent reads at most 512");
+  RunDelaySensor blind(tree / "nowhere");
+  EXPECT_FALSE(blind.read({10}));
+  EXPECT_THAT(blind.why(), testing::HasSubstr("schedstat cannot be read"));
 }
 
 constexpr const char* stat_before =
@@ -104,28 +109,26 @@ TEST(Host, StealIsAShareOfTheTimeOfItsCpus) {
   EXPECT_FALSE(HostSensor(tree / "nowhere", {0}).has_pressure());
 }
 
-TEST(Usage, PressureOfACgroupIsLessItsOwnThrottling) {
+TEST(Usage, PressureOfACgroupIsAsMeasured) {
   const Tree tree;
   tree.write("cgroup/cgroup.controllers", "cpu\n");
   tree.write("cgroup/lc/cgroup.procs", "");
   tree.write("cgroup/lc/cgroup.threads", "");
-  const auto write = [&tree](int throttled_us, std::uint64_t stalled) {
-    tree.write("cgroup/lc/cpu.stat", "usage_usec 1000000\nthrottled_usec " + std::to_string(throttled_us) + "\n");
-    tree.write("cgroup/lc/cpu.pressure", stalls(stalled));
-  };
-  write(0, 0);
+  tree.write("cgroup/lc/cpu.stat", "usage_usec 1000000\nthrottled_usec 0\n");
+  tree.write("cgroup/lc/cpu.pressure", stalls(0));
+  tree.write("cgroup/lc/memory.pressure", stalls(0));
   Match match;
   match.cgroup = "lc";
   UsageSensor usage(tree.roots(), match);
   Counters counters;
   ASSERT_TRUE(usage.read({1, 1, 1}, counters));
   EXPECT_FALSE(counters.cpu_pressure);
-  write(300'000, 500'000);
+  tree.write("cgroup/lc/cpu.pressure", stalls(500'000));
+  tree.write("cgroup/lc/memory.pressure", stalls(125'000));
   ASSERT_TRUE(usage.read({2, 2, 1}, counters));
-  EXPECT_NEAR(*counters.cpu_pressure, 0.2, 1e-9);
-  write(1'300'000, 900'000);
-  ASSERT_TRUE(usage.read({3, 3, 1}, counters));
-  EXPECT_EQ(*counters.cpu_pressure, 0.0) << "all of it was its own limit";
+  EXPECT_DOUBLE_EQ(*counters.cpu_pressure, 0.5);
+  EXPECT_DOUBLE_EQ(*counters.memory_pressure, 0.125);
+  EXPECT_FALSE(counters.io_pressure);
 }
 
 }  // namespace

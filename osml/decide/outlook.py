@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Protocol, cast
 
@@ -24,9 +24,20 @@ class Outlook(Protocol):
         ...
 
 
+def check_outlook(name: str, folder: Path) -> None:
+    """Raise InputError where the outlook is not installed, or has no folder. Loads nothing."""
+    _entry(name)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is not a folder, expected one with a twin of each node, NODE.json")
+
+
 def load_outlook(name: str, folder: Path) -> Outlook:
     """The outlook of that name, which has its files in a folder. Raises InputError where it is not installed."""
+    return cast(Callable[[Path], Outlook], _entry(name).load())(folder)
+
+
+def _entry(name: str) -> EntryPoint:
     entry = next((one for one in entry_points(group=GROUP) if one.name == name), None)
     if entry is None:
         raise InputError(f"outlook '{name}' is not installed; install osml[simulator] for the twin")
-    return cast(Callable[[Path], Outlook], entry.load())(folder)
+    return entry

@@ -52,7 +52,7 @@ class Counters(Struct, frozen=True, forbid_unknown_fields=True):
     work_rate: NonNegativeFloat | None = None  # a BE job's own progress per second, in its own unit
     run_delay_s: NonNegativeFloat | None = None  # its threads were ready and had no CPU, throttled time included; sum
     switches: NonNegativeFloat | None = None  # times that a thread was put on a CPU in the interval
-    cpu_pressure: Share | None = None  # share of the interval in which a task waited for a CPU, beyond its own quota
+    cpu_pressure: Share | None = None  # share of the interval in which a task waited for a CPU, throttled or not
     memory_pressure: Share | None = None  # share of the interval in which a task waited for memory
     io_pressure: Share | None = None  # share of the interval in which a task waited for disks
 

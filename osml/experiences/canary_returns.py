@@ -6,32 +6,24 @@ from typing import Any
 
 from sqlalchemy import Engine, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
 
-from osml.experiences.address import first_line
-from osml.experiences.outcome import CanaryReturn, StoreError
+from osml.experiences.outcome import CanaryReturn
 from osml.experiences.tables import CANARY_RETURNS
 
 MOST = 1000
 
 
 def add_return(engine: Engine, one: CanaryReturn) -> None:
-    """Keep a return; the first one of a canary stays. Raises StoreError."""
+    """Keep a return; the first one of a canary stays. Raises SQLAlchemyError."""
     insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
     statement = insert(CANARY_RETURNS).values(**one._asdict()).on_conflict_do_nothing(index_elements=["canary"])
-    try:
-        with engine.begin() as connection:
-            connection.execute(statement)
-    except SQLAlchemyError as error:
-        raise StoreError(f"the return of canary '{one.canary}' can't be stored: {first_line(error)}") from None
+    with engine.begin() as connection:
+        connection.execute(statement)
 
 
 def read_returns(engine: Engine) -> list[CanaryReturn]:
-    """The newest returns. Raises StoreError."""
+    """The newest returns. Raises SQLAlchemyError."""
     columns = CANARY_RETURNS.c
     statement = select(columns.canary, columns.at, columns.why).order_by(columns.at.desc()).limit(MOST)
-    try:
-        with engine.begin() as connection:
-            return [CanaryReturn(*row) for row in connection.execute(statement)]
-    except SQLAlchemyError as error:
-        raise StoreError(f"the returns of canaries can't be read: {first_line(error)}") from None
+    with engine.begin() as connection:
+        return [CanaryReturn(*row) for row in connection.execute(statement)]

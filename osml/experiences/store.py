@@ -168,11 +168,19 @@ class Store:
 
     def add_return(self, one: CanaryReturn) -> None:
         """Keep that a canary returned; the first return of a canary stays. Raises StoreError."""
-        add_return(self._engine, one)
+        try:
+            add_return(self._engine, one)
+        except SQLAlchemyError as error:
+            self._engine.dispose()  # the next call connects anew
+            raise self._failed(error) from None
 
     def returns(self) -> list[CanaryReturn]:
         """The newest returns of canaries. Raises StoreError."""
-        return read_returns(self._engine)
+        try:
+            return read_returns(self._engine)
+        except SQLAlchemyError as error:
+            self._engine.dispose()
+            raise self._failed(error) from None
 
     def _failed(self, error: SQLAlchemyError) -> StoreError:
         """What the database said, in its words; of another kind where nobody answers."""

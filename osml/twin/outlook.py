@@ -26,17 +26,19 @@ SUFFIX = ".json"
 
 
 class TwinOutlook:
-    """Twins of a folder, NODE.json each, read when the node is first asked for."""
+    """Twins of a folder, NODE.json each, read when they are asked for and have changed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        self._twins: dict[str, Ensemble | None] = {}
+        self._twins: dict[str, tuple[object, Ensemble | None]] = {}
 
     def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
         """As `osml.decide.outlook.Outlook.e_s`: the median over the members. None without a twin that fits."""
         twin = self._twin(observation.node)
         names = {service.name for service in observation.services}
-        if twin is None or not names <= {one.name for one in twin.tenants}:
+        if twin is None or not names or not names <= {one.name for one in twin.tenants}:
+            return None
+        if (observation.platform.cpus, observation.platform.ways) != (twin.platform.cpus, twin.platform.ways):
             return None
         before = _outcomes(twin, observation, observation.assignments)
         found: list[float] = []
@@ -54,14 +56,30 @@ class TwinOutlook:
 
     def _twin(self, node: str) -> Ensemble | None:
         """A file that is no twin is as good as none: `osml twin check` says what is wrong with it."""
-        if node not in self._twins:
+        file = self._folder / f"{node}{SUFFIX}"
+        stamp = _stamp(file)
+        known = self._twins.get(node)
+        if known is None or known[0] != stamp:
             if len(self._twins) >= MOST_TWINS:
                 self._twins.clear()
-            try:
-                self._twins[node] = load(self._folder / f"{node}{SUFFIX}").ensemble.some(MEMBERS)
-            except Failure:
-                self._twins[node] = None
-        return self._twins[node]
+            known = self._twins[node] = stamp, _loaded(file)
+        return known[1]
+
+
+def _stamp(file: Path) -> object:
+    """What changes when the file does; None where it is missing."""
+    try:
+        status = file.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size, status.st_ino
+
+
+def _loaded(file: Path) -> Ensemble | None:
+    try:
+        return load(file).ensemble.some(MEMBERS)
+    except Failure:
+        return None
 
 
 def _outcomes(twin: Ensemble, observation: Observation, assignments: Sequence[Assignment]) -> list[dict[str, float]]:

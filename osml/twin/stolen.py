@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import statistics
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 
 import msgspec
@@ -15,6 +16,7 @@ ABOVE = 0.05
 
 _ALIKE = 0.2  # relative difference of loads that are compared
 _FEW = 10  # intervals
+_MOST = 300  # robbed intervals that are compared
 
 
 class Stolen(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -66,13 +68,14 @@ def _costs(record: Record, robbed: frozenset[int]) -> dict[str, float]:
                 seen[service.name].append((*found, at in robbed))
     costs: dict[str, float] = {}
     for name, points in seen.items():
-        quiet = [(load, ms) for load, ms, taken in points if not taken]
+        quiet = sorted((load, ms) for load, ms, taken in points if not taken)
+        loads = [load for load, _ in quiet]
+        stolen = [(load, ms) for load, ms, taken in points if taken]
         more: list[float] = []
-        for load, ms, taken in points:
-            if taken:
-                alike = [other for at, other in quiet if abs(at - load) <= _ALIKE * load]
-                if len(alike) >= _FEW:
-                    more.append(ms - statistics.median(alike))
+        for load, ms in stolen[:: max(1, len(stolen) // _MOST)]:
+            alike = quiet[bisect_left(loads, (1 - _ALIKE) * load) : bisect_right(loads, (1 + _ALIKE) * load)]
+            if len(alike) >= _FEW:
+                more.append(ms - statistics.median(other for _, other in alike))
         if len(more) >= _FEW:
             costs[name] = round(statistics.median(more), 6)
     return costs

@@ -58,7 +58,7 @@ def create_app(runtime: Runtime) -> FastAPI:
         if runtime.datasets is not None:
             await runtime.datasets.start()
         watching = [
-            asyncio.create_task(renewal.watch(runtime.watched)),
+            asyncio.create_task(renewal.watch(runtime.watched, runtime.log)),
             asyncio.create_task(tend(runtime.rollout, runtime.log)),
         ]
         if runtime.shelf is not None:

@@ -38,7 +38,7 @@ class Decider:
     """Policies as the server uses them: `policies` are their names, `refusal` what `decide` raises on bad input.
 
     `unavailable` are installed policies that may not or cannot decide here, and why. `slow` policies may take long, so
-    they decide in processes of their own.
+    they decide in processes of their own. `takes_models` says which decide with the models of the server.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Decider:
         default_policy: str,
         seed: int,
         slow: Iterable[str] = (),
+        takes_models: Callable[[str], bool] = lambda _policy: False,
     ) -> None:
         self._decide = decide
         self._refusal = refusal
@@ -57,6 +58,7 @@ class Decider:
         self.slow = frozenset(slow)
         self.default_policy = default_policy
         self.seed = seed
+        self.takes_models = takes_models
         self.discarded: Callable[[str, str], None] = lambda _policy, _detail: None
 
     def __call__(self, observation: Observation) -> Decision:
@@ -128,7 +130,7 @@ def installed_decider(
         return decide_by(policy_of(name), observation, seed)
 
     decides = names if allowed is None else sorted(set(allowed) & set(names))
-    decider = Decider(decide, decides, RequestError, default_policy, seed, filter(_is_slow, decides))
+    decider = Decider(decide, decides, RequestError, default_policy, seed, filter(_is_slow, decides), _takes_models)
     for name in sorted(set(names) - set(decides)):
         decider.withdraw(name, "the operator does not allow it (--policies)")
     return decider
@@ -139,6 +141,13 @@ def _is_slow(name: str) -> bool:
     try:
         return is_slow(load_policy(name))
     except Exception:
+        return False
+
+
+def _takes_models(name: str) -> bool:
+    try:
+        return isinstance(load_policy(name), TakesModels)
+    except Exception:  # one that cannot be loaded says so in its warm-up
         return False
 
 

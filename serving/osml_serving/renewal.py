@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from osml_serving.guards.tokens import stamp_of
+from osml_serving.log import Log
 
 EVERY_S = 2.0
 
@@ -19,7 +21,7 @@ class Watched(NamedTuple):
     reload: Callable[[], None]
 
 
-async def watch(watched: Sequence[Watched], every_s: float = EVERY_S) -> None:
+async def watch(watched: Sequence[Watched], log: Log, every_s: float = EVERY_S) -> None:
     """Reload what has changed, until cancelled."""
     seen = [_stamps(one) for one in watched]
     while True:
@@ -28,7 +30,11 @@ async def watch(watched: Sequence[Watched], every_s: float = EVERY_S) -> None:
             now = _stamps(one)
             if now != seen[index]:
                 seen[index] = now
-                one.reload()
+                try:
+                    one.reload()
+                except Exception as error:  # a file from outside must not end the watch over the others
+                    names = ", ".join(str(file) for file in one.files)
+                    log.fault("reload", f"{names} was not reloaded: {error!r}", traceback.format_exc())
 
 
 def _stamps(one: Watched) -> list[tuple[int, int, int] | None]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from osml.base.failure import InputError
+from osml.decide.outlook import check_outlook
 from osml.experiences.writer import Writer
 from osml_serving.datasets.shelf import DatasetShelf
 from osml_serving.decider import Decider
@@ -20,7 +21,7 @@ from osml_serving.metrics import Metrics
 from osml_serving.models.shelf import ModelShelf
 from osml_serving.readiness import Readiness
 from osml_serving.renewal import Watched
-from osml_serving.rollout.canary_models import decider_with_models
+from osml_serving.rollout.canary_models import CanaryModels, open_canary_models
 from osml_serving.rollout.figures import CanaryFigures
 from osml_serving.rollout.returns import Returns
 from osml_serving.rollout.rollout import Rollout
@@ -37,7 +38,7 @@ from osml_serving.view.history import History
 
 @dataclass(frozen=True)
 class Runtime:
-    """Everything but the policies only looks on: losing it all at a restart changes no decision."""
+    """Everything but policies, models and rollout only looks on: losing it at a restart changes no decision."""
 
     settings: Settings
     decider: Decider
@@ -103,22 +104,32 @@ class Runtime:
         message = f"policy '{policy}' failed with the state that a node sent, and started anew"
         self.log.fault("state_discarded", message, detail)
 
-    def models_of(self, platform: str) -> list[ModelInUse]:
-        """Models that decide for a platform."""
+    def models_of(self, platform: str, canary: str | None = None) -> list[ModelInUse]:
+        """Models that decide for a platform, for a node of a canary or any other."""
+        own = None if canary is None else self.rollout.models_of(canary, platform)
+        if own is not None:
+            return own
         return [] if self.shelf is None else self.shelf.in_use(platform)
 
 
 def make_runtime(
     settings: Settings, decider: Decider, log: Log | None = None, shelf: ModelShelf | None = None
 ) -> Runtime:
-    """Build the parts. Raises InputError for a token file, and for a store, that can't be used."""
+    """Build the parts. Raises InputError for a file, a folder or a store that can't be used."""
+    if settings.twins is not None:
+        check_outlook("twin", settings.twins)
     metrics = Metrics(decider.policies)
     log = log or Log(settings.log_format, settings.log_level)
     writer = make_writer(settings, log, metrics)
     tally = ShadowTally()
 
-    def open_models(folder: Path) -> Decider:
-        return decider_with_models(decider, folder, log)
+    slow = {name: PolicyProcess(name, settings.slow_policy_timeout_s, decider, log) for name in sorted(decider.slow)}
+
+    def open_models(folder: Path) -> CanaryModels:
+        return open_canary_models(decider, folder, log)
+
+    def ready(policy: str) -> bool:
+        return policy not in slow or slow[policy].ready.is_set()
 
     runtime = Runtime(
         settings=settings,
@@ -130,8 +141,8 @@ def make_runtime(
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
         readiness=Readiness(metrics.ready),
         experiences=writer,
-        slow={name: PolicyProcess(name, settings.slow_policy_timeout_s, decider, log) for name in sorted(decider.slow)},
-        rollout=Rollout(settings.rollout, decider.policies, Returns(writer), open_models, log),
+        slow=slow,
+        rollout=Rollout(settings.rollout, decider, Returns(writer, log), open_models, log, ready),
         shadows=Follower((settings.seed, settings.models, settings.twins), tally.add, tally.lose, log),
         shadow_tally=tally,
         tls=make_context(settings),

@@ -27,7 +27,10 @@ std::optional<RunDelay> parse_schedstat(std::string_view text) {
 }
 
 std::optional<RunDelay> RunDelaySensor::read(const std::vector<pid_t>& tids) {
+  why_.clear();
   if (tids.size() > most_threads) {
+    why_ = "the service has " + std::to_string(tids.size()) + " threads, the agent reads at most " +
+           std::to_string(most_threads);
     threads_.clear();
     return std::nullopt;
   }
@@ -46,6 +49,7 @@ std::optional<RunDelay> RunDelaySensor::read(const std::vector<pid_t>& tids) {
     sum->delay_s += *delay;
     sum->switches += *switches;
   }
+  if (known.empty() && !tids.empty()) why_ = (root_ / "PID/schedstat").string() + " cannot be read";
   threads_ = std::move(known);
   return sum;
 }

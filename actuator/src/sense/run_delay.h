@@ -5,6 +5,7 @@
 
 #include <map>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,6 +29,8 @@ class RunDelaySensor {
   // Growth since the last interval, of the threads that were there then, too. None in the first interval, where the
   // kernel has no schedstat, and for more threads than can be read in passing.
   std::optional<RunDelay> read(const std::vector<pid_t>& tids);
+  // Why the last read() had nothing to read; empty where it had, or there were no threads.
+  [[nodiscard]] const std::string& why() const { return why_; }
 
  private:
   struct Thread {
@@ -36,6 +39,7 @@ class RunDelaySensor {
 
   fs::path root_;
   std::map<pid_t, Thread> threads_;
+  std::string why_;
 };
 
 }  // namespace osml

@@ -101,9 +101,10 @@ void Sensors::read_perf(Watched& watched, Service& service, std::map<std::string
   if (!read) missing["perf_events." + service.name] = read.error().message;
 }
 
-void Sensors::read_run_delay(Watched& watched, Service& service) const {
+void Sensors::read_run_delay(Watched& watched, Service& service, std::map<std::string, std::string>& missing) const {
   const auto tids = member_tids(config_->roots, watched.match);
   const auto waited = watched.run_delay.read(tids ? *tids : std::vector<pid_t>{});
+  if (!watched.run_delay.why().empty()) missing["run_delay." + service.name] = watched.run_delay.why();
   if (!waited) return;
   service.counters.run_delay_s = waited->delay_s;
   service.counters.switches = waited->switches;
@@ -123,7 +124,7 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   if (const Status usage = watched.usage.read(interval, service.counters); !usage) {
     missing["cpu_usage." + service.name] = usage.error().message;
   }
-  if (watched.config->spec.kind == "lc") read_run_delay(watched, service);
+  if (watched.config->spec.kind == "lc") read_run_delay(watched, service, missing);
   watched.cache.read(monitor_group_(service.name), interval, service.counters);
   read_perf(watched, service, missing);
   if (watched.latency) {

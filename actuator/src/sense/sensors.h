@@ -64,7 +64,7 @@ class Sensors {
   void probe_machine();
   void measure(Watched& watched, const Interval& interval, Service& service,
                std::map<std::string, std::string>& missing);
-  void read_run_delay(Watched& watched, Service& service) const;
+  void read_run_delay(Watched& watched, Service& service, std::map<std::string, std::string>& missing) const;
   void read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing);
   std::optional<double> frequency(const std::string& service, const std::vector<Assignment>& assignments,
                                   const Interval& interval);

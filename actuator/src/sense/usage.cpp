@@ -1,6 +1,5 @@
 #include "sense/usage.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/units.h"
@@ -60,12 +59,9 @@ std::optional<double> UsageSensor::cgroup_throttled_s() {
 void UsageSensor::read_pressure(const Interval& interval, Counters& counters) {
   if (!pressure_) return;
   const PressureShares shares = pressure_->read(interval);
+  counters.cpu_pressure = shares.cpu;
   counters.memory_pressure = shares.memory;
   counters.io_pressure = shares.io;
-  if (!shares.cpu) return;
-  // A throttled task waits, too, and for its own limit: only what is left can be the fault of others.
-  const double throttled = std::min(1.0, counters.throttled_s.value_or(0) / interval.length_s);
-  counters.cpu_pressure = std::max(0.0, *shares.cpu - throttled);
 }
 
 Status UsageSensor::read(const Interval& interval, Counters& counters) {

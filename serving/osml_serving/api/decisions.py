@@ -22,7 +22,7 @@ from osml_serving.api.messages import MAX_BATCH, unknown_keys_header
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError, ErrorBody
 from osml_serving.guards.access import require
-from osml_serving.rollout.choice import Choice
+from osml_serving.rollout.rollout import Assigned
 from osml_serving.runtime import Runtime
 from osml_serving.view import interval
 from osml_serving.view.event_stream import frame
@@ -41,8 +41,8 @@ def router(runtime: Runtime) -> APIRouter:
     async def decide(request: Request) -> Response:
         """Decide the allocation of a node for the next interval.
 
-        The decision depends only on the request, the models, the default policy and the seed. Send its `policy_state`
-        with the next observation. Any replica can answer.
+        The decision depends only on the request, the models, the default policy, the seed, and the rollout file with
+        the canaries that returned. Send its `policy_state` with the next observation. Any replica can answer.
         """
         require_json(request)
         unknown: list[str] = []
@@ -71,34 +71,33 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unk
     started = time.perf_counter()
     with runtime.share.of(scope):
         given = _observation(runtime, scope, body, unknown)
-        observation, choice, own = runtime.rollout.assign(given)
-        slow = runtime.slow.get(observation.policy or runtime.decider.default_policy)
-        if slow is None:
-            with _failures(runtime, observation):
-                try:
-                    decision = (own or runtime.decider)(observation)
-                except PolicyFailedError as error:
-                    runtime.rollout.count_failure(choice)
-                    if choice.canary is None:
-                        raise
-                    _tell_of_canary(runtime, choice.canary.name, error)
-                    observation = runtime.rollout.without_canary(given, choice)
-                    decision = runtime.decider(observation)
-            runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
-            return _finish(runtime, observation, decision, choice, started)
-    with _failures(runtime, observation):
-        runtime.decider.refuse_unavailable(observation)
-        try:
-            decision = await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
-        except (PolicyFailedError, ApiError):
-            runtime.rollout.count_failure(choice)
-            raise
-    return _finish(runtime, observation, decision, choice, started)
+        assigned = runtime.rollout.assign(given)
+    if assigned.choice.canary is None:
+        decision = await _decided(runtime, scope, assigned, started)
+        return _finish(runtime, assigned, decision, started)
+    try:
+        decision = await _decided(runtime, scope, assigned, started)
+    except ApiError as error:  # a canary harms no node: its own policy decides
+        canary = assigned.choice.canary.name
+        runtime.log.event("warning", "canary", f"canary '{canary}' did not decide, the node's policy does: {error}")
+        assigned = runtime.rollout.without_canary(given, assigned.choice)
+        decision = await _decided(runtime, scope, assigned, started)
+        return _finish(runtime, assigned, decision, started, instead=True)
+    return _finish(runtime, assigned, decision, started)
 
 
-def _tell_of_canary(runtime: Runtime, canary: str, error: PolicyFailedError) -> None:
-    message = f"canary '{canary}' failed, and the node's own policy decided: {error}"
-    runtime.log.fault("canary", message, error.detail)
+async def _decided(runtime: Runtime, scope: Scope, assigned: Assigned, started: float) -> Decision:
+    """The decision of the policy that is assigned. Raises ApiError; what is the policy's fault counts against it."""
+    observation = assigned.observation
+    slow = runtime.slow.get(observation.policy or runtime.decider.default_policy)
+    with _failures(runtime, assigned):
+        if slow is not None:
+            runtime.decider.refuse_unavailable(observation)
+            return await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
+        with runtime.share.of(scope):
+            decision = (assigned.decider or runtime.decider)(observation)
+        runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
+    return decision
 
 
 def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unknown: list[str]) -> Observation:
@@ -113,13 +112,16 @@ def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unkn
     return observation
 
 
-def _finish(runtime: Runtime, observation: Observation, decision: Decision, choice: Choice, started: float) -> bytes:
-    """The encoded decision, counted and shown."""
+def _finish(
+    runtime: Runtime, assigned: Assigned, decision: Decision, started: float, *, instead: bool = False
+) -> bytes:
+    """The encoded decision, counted and shown. `instead`: of a canary that did not decide."""
     runtime.metrics.decision(decision.policy, "ok")
     answer = _encoder.encode(decision)
-    _report(runtime, observation, decision, choice, (time.perf_counter() - started) * 1000)
-    if choice.group is not None and choice.group.shadow:
-        runtime.shadows.look(choice.group.shadow, observation, answer)
+    _report(runtime, assigned, decision, (time.perf_counter() - started) * 1000, instead=instead)
+    group = assigned.choice.group
+    if group is not None and group.shadow:
+        runtime.shadows.look(group.shadow, assigned.observation, answer)
     return answer
 
 
@@ -146,15 +148,18 @@ _batch = Body(_Batch, "bad_request", "a batch of observations")
 
 
 @contextmanager
-def _failures(runtime: Runtime, observation: Observation) -> Generator[None]:
+def _failures(runtime: Runtime, assigned: Assigned) -> Generator[None]:
     """Count what a policy raises; its own fault becomes an ApiError and a line in the log."""
+    observation = assigned.observation
     policy = observation.policy or runtime.decider.default_policy
     try:
         yield
     except ApiError as error:
         runtime.metrics.decision(policy, "late" if error.body.code == "policy_late" else "refused")
+        runtime.rollout.count_failure(assigned.choice, observation.node, error)
         raise
     except PolicyFailedError as error:
+        runtime.rollout.count_failure(assigned.choice, observation.node, error)
         runtime.metrics.decision(policy, "failed")
         message = f"policy '{policy}' failed: {error}"
         runtime.log.fault("policy_failed", message, error.detail, node=observation.node)
@@ -162,8 +167,9 @@ def _failures(runtime: Runtime, observation: Observation) -> Generator[None]:
         raise ApiError(500, "policy_failed", message, hint=hint) from error
 
 
-def _report(runtime: Runtime, observation: Observation, decision: Decision, choice: Choice, duration_ms: float) -> None:
+def _report(runtime: Runtime, assigned: Assigned, decision: Decision, duration_ms: float, *, instead: bool) -> None:
     """Log the decision, and show it on the page."""
+    observation, choice = assigned.observation, assigned.choice
     newest = interval.make_interval(observation, decision, time.time(), duration_ms)
     runtime.log.decision(
         decision.node,
@@ -186,7 +192,8 @@ def _report(runtime: Runtime, observation: Observation, decision: Decision, choi
         unmeasured=summary.unmeasured > 0,
         infeasible=summary.infeasible,
     )
-    if not runtime.history.append(encoded, now, summary, make_seen(observation, decision, newest, canary)):
+    seen = make_seen(observation, decision, newest, canary, instead=instead)
+    if not runtime.history.append(encoded, now, summary, seen):
         runtime.metrics.nodes_dropped.inc()
     if runtime.broker.watched(decision.node):
         runtime.broker.publish(decision.node, frame("observation", b'{"point":%s,"now":%s}' % (encoded, now)))

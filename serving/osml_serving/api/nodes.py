@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import time
+from functools import partial
 from itertools import islice
 from typing import Annotated
 
@@ -59,7 +60,9 @@ def router(runtime: Runtime) -> APIRouter:
         require(request.scope, node)
         with runtime.share.of(request.scope):
             try:
-                explained = explain(node, _history(runtime, node), points, runtime.models_of)
+                history = _history(runtime, node)
+                canary = None if history.summary is None else history.summary.canary
+                explained = explain(node, history, points, partial(runtime.models_of, canary=canary))
             except TooLargeError:
                 message = f"node '{node}' is too large for the history of a server with so many nodes"
                 raise ApiError(404, "not_found", message, field="node") from None

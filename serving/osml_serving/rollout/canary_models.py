@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from osml.base.failure import Failure
 from osml_serving.decider import Decider, installed_decider
@@ -11,8 +11,15 @@ from osml_serving.log import Level, Log
 from osml_serving.models.shelf import ModelShelf
 
 
-def decider_with_models(like: Decider, folder: Path, log: Log) -> Decider:
-    """A decider with the policies of `like` and the models of a folder. Blocks.
+class CanaryModels(NamedTuple):
+    """Models of a canary, and the policies with them."""
+
+    decider: Decider
+    shelf: ModelShelf
+
+
+def open_canary_models(like: Decider, folder: Path, log: Log) -> CanaryModels:
+    """The policies of `like` with the models of a folder. Blocks.
 
     Raises Failure where the folder has no models, or one that is refused.
     """
@@ -23,11 +30,10 @@ def decider_with_models(like: Decider, folder: Path, log: Log) -> Decider:
     shelf = ModelShelf(folder, tell)
     shelf.reload()
     if shelf.refused:
-        raise Failure(
-            f"models of {folder}: {'; '.join(f'{one.name} is refused, {one.reason}' for one in shelf.refused)}"
-        )
+        refused = "; ".join(f"{one.name} is refused, {one.reason}" for one in shelf.refused)
+        raise Failure(f"models of {folder}: {refused}")
     if not shelf.in_use():
         raise Failure(f"models of {folder}: there are none, expected a model folder with a manifest")
     decider = installed_decider(like.default_policy, like.seed, shelf, like.policies)
     decider.discarded = like.discarded
-    return decider
+    return CanaryModels(decider, shelf)

@@ -1,13 +1,16 @@
 """Whether a canary is worse than the nodes beside it: one figure a node, Welch's interval, looks that are counted.
 
-Look number k has 6/(pi k)^2 of the error that the confidence allows (these parts add up to 1), and looks come when the
-time of the canary's nodes has doubled: who looks all the time would find a difference at last, where there is none.
+Figures are of a window of at most WINDOW_S: a canary that turns bad later is not hidden behind good weeks. Within it,
+looks come when the time of the canary's nodes has doubled. Look number k, over all windows, has 6/(pi k)^2 of the error
+that the confidence allows (these parts add up to 1): who looks all the time would find a difference at last, where
+there is none.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, variance
 from typing import Literal
@@ -17,6 +20,9 @@ from osml_serving.rollout.plan import Limits
 Arm = Literal["canary", "others"]
 LEAST_NODES = 3
 MAX_NODES = 20_000
+WINDOW_S = 86_400.0
+WORSE = 10.0
+"""The share of failed decisions is this many times that of the other nodes where failures end a canary."""
 
 
 @dataclass
@@ -29,6 +35,8 @@ class NodeTally:
     missed_s: float = 0.0
     e_s_s: float = 0.0
     e_s_seconds: float = 0.0
+    decisions: int = 0
+    failures: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,20 +61,21 @@ class ArmFigures:
 
 @dataclass
 class Tally:
-    """All nodes that a canary chose from. Beyond MAX_NODES new nodes do not count."""
+    """All nodes that a canary chose from, in the present window. Beyond MAX_NODES new nodes do not count."""
 
     limits: Limits
+    clock: Callable[[], float] = time.monotonic
     nodes: dict[str, NodeTally] = field(default_factory=dict[str, NodeTally])
-    failures: dict[Arm, int] = field(default_factory=lambda: {"canary": 0, "others": 0})
     looks: int = 0
+    window_looks: int = 0
+    began_s: float | None = None
 
     def add(self, node: str, arm: Arm, interval_s: float, *, missed: bool, e_s: float | None) -> None:
         """Count an interval. What a node shows in its first seconds is still of the policy before."""
-        tally = self.nodes.get(node)
-        if tally is None or tally.arm != arm:
-            if tally is None and len(self.nodes) >= MAX_NODES:
-                return
-            tally = self.nodes[node] = NodeTally(arm, self.limits.settle_s)
+        tally = self._node(node, arm)
+        if tally is None:
+            return
+        tally.decisions += 1
         if tally.settling_s > 0:
             tally.settling_s -= interval_s
             return
@@ -76,29 +85,83 @@ class Tally:
             tally.e_s_s += interval_s * e_s
             tally.e_s_seconds += interval_s
 
+    def add_failure(self, node: str, arm: Arm) -> None:
+        """Count a decision that failed."""
+        tally = self._node(node, arm)
+        if tally is not None:
+            tally.decisions += 1
+            tally.failures += 1
+
     def figures(self, arm: Arm) -> ArmFigures:
         """One arm, for people."""
         missed, e_s = self._missed(arm), self._e_s(arm)
-        seconds = sum(one.seconds for one in self.nodes.values() if one.arm == arm)
+        of_arm = [one for one in self.nodes.values() if one.arm == arm]
         return ArmFigures(
-            len(missed), seconds, fmean(missed) if missed else None, fmean(e_s) if e_s else None, self.failures[arm]
+            len(missed),
+            sum(one.seconds for one in of_arm),
+            fmean(missed) if missed else None,
+            fmean(e_s) if e_s else None,
+            sum(one.failures for one in of_arm),
         )
 
     def verdict(self) -> str | None:
         """Why the canary has to return; None while nothing speaks against it."""
-        if self.failures["canary"] >= self.limits.failures and not self.failures["others"]:
-            return f"its decisions failed {self.failures['canary']} times, and those of the other nodes never"
-        hours = sum(one.seconds for one in self.nodes.values() if one.arm == "canary") / 3600
-        if hours < max(self.limits.node_hours, 1e-3) * 2**self.looks:
+        why = self._of_failures()
+        if why is None and self._time_to_look():
+            why = self._of_figures()
+        if self.began_s is not None and self.clock() - self.began_s >= WINDOW_S:
+            self._begin_window()
+        return why
+
+    def _node(self, node: str, arm: Arm) -> NodeTally | None:
+        if self.began_s is None:
+            self.began_s = self.clock()
+        tally = self.nodes.get(node)
+        if tally is None or tally.arm != arm:
+            if tally is None and len(self.nodes) >= MAX_NODES:
+                return None
+            tally = self.nodes[node] = NodeTally(arm, self.limits.settle_s)
+        return tally
+
+    def _begin_window(self) -> None:
+        self.began_s = self.clock()
+        self.window_looks = 0
+        self.nodes = {name: NodeTally(one.arm, one.settling_s) for name, one in self.nodes.items() if one.decisions}
+
+    def _of_failures(self) -> str | None:
+        """Failures count on two nodes at least: a single one may send what no policy can handle."""
+        arms = {arm: [one for one in self.nodes.values() if one.arm == arm] for arm in ("canary", "others")}
+        failed = [one.failures for one in arms["canary"] if one.failures]
+        if sum(failed) < self.limits.failures or len(failed) < min(2, len(arms["canary"])):
             return None
-        self.looks += 1
-        error = (1 - self.limits.confidence) * 6 / (math.pi * self.looks) ** 2
-        level = 1 - error / 2  # two figures are looked at
-        for name, of, margin in (
+        shares = {arm: sum(one.failures for one in ones) / max(1, sum(one.decisions for one in ones))
+                  for arm, ones in arms.items()}  # fmt: skip
+        if shares["canary"] <= WORSE * shares["others"]:
+            return None
+        return (
+            f"{shares['canary']:.1%} of its decisions failed on {len(failed)} of its nodes, "
+            f"and {shares['others']:.1%} on the others"
+        )
+
+    def _time_to_look(self) -> bool:
+        hours = sum(one.seconds for one in self.nodes.values() if one.arm == "canary") / 3600
+        return hours >= max(self.limits.node_hours, 1e-3) * 2**self.window_looks
+
+    def _of_figures(self) -> str | None:
+        """A look. One that finds too few nodes to compare costs nothing."""
+        measures = (
             ("the share of time with a missed target", self._missed, self.limits.missed),
             ("E_S", self._e_s, self.limits.e_s),
-        ):
-            found = difference(of("canary"), of("others"), level)
+        )
+        pairs = [(name, of("canary"), of("others"), margin) for name, of, margin in measures]
+        if all(min(len(one), len(other)) < LEAST_NODES for _, one, other, _ in pairs):
+            return None
+        self.looks += 1
+        self.window_looks += 1
+        error = (1 - self.limits.confidence) * 6 / (math.pi * self.looks) ** 2
+        level = 1 - error / len(measures)
+        for name, one, other, margin in pairs:
+            found = difference(one, other, level)
             if found is not None and found.low > margin:
                 return (
                     f"{name} is {found.canary:.3f} on its nodes and {found.others:.3f} on the others; "

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
@@ -12,12 +11,13 @@ import yaml
 from msgspec import Meta
 
 from osml.base.failure import InputError
+from osml_serving.decider import Decider
 
 MAX_BYTES = 2**20
 MAX_CANARIES = 16
 MAX_SHADOWS = 8
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")]
-Pattern = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.*?-]{1,63}$")]
+Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")]
+Pattern = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.*?-]{1,63}\Z")]
 Share = Annotated[float, Meta(ge=0, le=1)]
 
 
@@ -41,7 +41,8 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """When a canary returns: it is worse than the other nodes by more than these margins, at this confidence.
 
     `missed` is a share of the time in which a target was missed, `e_s` is of the system entropy. `settle_s` after a
-    node came to its policy do not count. There is no verdict before `node_hours` of the canary's nodes.
+    node came to its policy do not count. There is no look at the figures before `node_hours` of the canary's nodes, and
+    none at failures before so many.
     """
 
     missed: Share = 0.01
@@ -62,7 +63,7 @@ class Canary(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     percent: Annotated[float, Meta(gt=0, le=100)]
     group: str | None = None
     policy: str | None = None
-    models: str | None = None
+    models: Annotated[str, Meta(min_length=1)] | None = None
     limits: Limits = Limits()
 
     @property
@@ -84,25 +85,26 @@ class Plan(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return next((group for group in self.groups if group.has(node)), None)
 
 
-def read_plan(path: Path, policies: Collection[str]) -> Plan:
-    """The plan of a file; `policies` are those that may decide. Raises InputError, naming file and field."""
+def read_plan(path: Path, decider: Decider) -> Plan:
+    """The plan of a file, for the policies of a decider. Raises InputError, naming file and field."""
     try:
-        text = path.read_bytes()[: MAX_BYTES + 1]
+        with path.open("rb") as file:
+            text = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise InputError(f"rollout file {path} can't be read: {error.strerror}") from None
     if len(text) > MAX_BYTES:
         raise InputError(f"rollout file {path} has more than {MAX_BYTES >> 10} KiB, expected groups and canaries")
     try:
         plan = msgspec.convert(yaml.safe_load(text), Plan)
-    except (yaml.YAMLError, msgspec.ValidationError, UnicodeDecodeError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:  # YAML raises ValueError for some dates and numbers
         raise InputError(f"rollout file {path}: {' '.join(str(error).split())}; see docs/how-to/rollout.md") from None
-    wrong = _wrong(plan, policies)
+    wrong = _wrong(plan, decider)
     if wrong is not None:
         raise InputError(f"rollout file {path}: {wrong}")
     return plan
 
 
-def _wrong(plan: Plan, policies: Collection[str]) -> str | None:
+def _wrong(plan: Plan, decider: Decider) -> str | None:
     for kind, names in (("groups", [g.name for g in plan.groups]), ("canaries", [c.name for c in plan.canaries])):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -111,8 +113,11 @@ def _wrong(plan: Plan, policies: Collection[str]) -> str | None:
     named += [(f"groups '{g.name}'.shadow", policy) for g in plan.groups for policy in g.shadow]
     named += [(f"canaries '{c.name}'.policy", c.policy) for c in plan.canaries]
     for where, policy in named:
-        if policy is not None and policy not in policies:
-            return f"{where} is '{policy}', expected one of {', '.join(sorted(policies))}"
+        if policy is not None and policy not in decider.policies:
+            return f"{where} is '{policy}', expected one of {', '.join(decider.policies)}"
+    for group in plan.groups:
+        if len(set(group.shadow)) < len(group.shadow):
+            return f"groups '{group.name}'.shadow has a policy twice; name each once"
     groups = {group.name for group in plan.groups}
     for canary in plan.canaries:
         if canary.group is not None and canary.group not in groups:
@@ -120,4 +125,21 @@ def _wrong(plan: Plan, policies: Collection[str]) -> str | None:
             return f"canaries '{canary.name}'.group is '{canary.group}', expected one of {known}"
         if canary.policy is None and canary.models is None:
             return f"canaries '{canary.name}' has neither policy nor models; set what it tries"
+        if canary.models is not None:
+            policy = _without_models(plan, canary, decider)
+            if policy is not None:
+                return (
+                    f"canaries '{canary.name}'.models: policy '{policy}' takes no models; set policy to one that does"
+                )
     return None
+
+
+def _without_models(plan: Plan, canary: Canary, decider: Decider) -> str | None:
+    """A policy that may decide for the canary's nodes, and that does not decide with models of the server."""
+    deciding = [canary.policy]
+    if canary.policy is None:
+        deciding = [group.policy for group in plan.groups if canary.group in (None, group.name)]
+        if canary.group is None:
+            deciding.append(None)  # nodes of no group
+    named = [policy or decider.default_policy for policy in deciding]
+    return next((policy for policy in named if policy in decider.slow or not decider.takes_models(policy)), None)

@@ -6,8 +6,9 @@ import asyncio
 import importlib
 import time
 import traceback
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -19,19 +20,23 @@ from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
 from osml_serving.metrics import LONGEST_INTERVAL_S
+from osml_serving.rollout.canary_models import CanaryModels
 from osml_serving.rollout.choice import Choice, choose
 from osml_serving.rollout.judge import ArmFigures, Tally
 from osml_serving.rollout.plan import Canary, Limits, Plan, read_plan
 from osml_serving.rollout.returns import Returns
+from osml_serving.view.explain import ModelInUse
 
 NOBODY = Choice(None, None)
 MAX_CHOICES = 20_000
 EVERY_S = 5.0
 WHY = 1000  # characters of a reason that are kept
+BLAMED = frozenset({"policy_late", "policy_unavailable"})
+"""Errors of the API that are the fault of a policy, not of the request and not of the moment."""
 
 
 class CanaryState(msgspec.Struct):
-    """A canary as the API shows it. `state`: waits (its models are being opened), runs, or returned."""
+    """A canary as the API shows it. `state`: waits, runs, or returned."""
 
     name: str
     what: str
@@ -44,30 +49,42 @@ class CanaryState(msgspec.Struct):
     others: ArmFigures
 
 
+class Assigned(NamedTuple):
+    """An observation with the policy that shall decide, and the choice; `decider` where the canary has own models."""
+
+    observation: Observation
+    choice: Choice
+    decider: Decider | None
+
+
 class Rollout:
     """`assign` decides which policy and models decide; `count` and `tend` judge the canaries.
 
-    `open_models` makes a decider that uses the models of a folder (and checks them); it blocks.
+    `ready` says whether a policy decides at this moment (slow ones start), `open_models` makes a decider with the
+    models of a folder, checked; it blocks.
     """
 
     def __init__(
         self,
         path: Path | None,
-        policies: Collection[str],
+        decider: Decider,
         returns: Returns,
-        open_models: Callable[[Path], Decider],
+        open_models: Callable[[Path], CanaryModels],
         log: Log,
+        ready: Callable[[str], bool] = lambda _policy: True,
     ) -> None:
         self._path = path
-        self._policies = policies
+        self._decider = decider
         self._returns = returns
         self._open_models = open_models
         self._log = log
-        self._plan = Plan(schema="osml/rollout/v1") if path is None else read_plan(path, policies)
+        self._ready = ready
+        self._plan = Plan(schema="osml/rollout/v1") if path is None else read_plan(path, decider)
         self._choices: dict[tuple[str, bool], Choice] = {}
-        self._deciders: dict[str, Decider] = {}
+        self._models: dict[str, CanaryModels] = {}
         self._tallies: dict[str, Tally] = {}
         self._tried: dict[str, object] = {}
+        self._told: set[str] = set()
         self._tending = asyncio.Lock()
         self._begin()
 
@@ -86,7 +103,7 @@ class Rollout:
         if self._path is None:
             return
         try:
-            plan = read_plan(self._path, self._policies)
+            plan = read_plan(self._path, self._decider)
         except InputError as error:
             self._log.event("error", "rollout", f"the rollout file was not reloaded, the old one stays: {error}")
             return
@@ -94,25 +111,35 @@ class Rollout:
         self._begin()
         self._log.event("info", "rollout", f"the rollout file {self._path} was reloaded")
 
-    def assign(self, observation: Observation) -> tuple[Observation, Choice, Decider | None]:
-        """The observation with the policy that shall decide, the choice, and the decider where it has own models."""
+    def assign(self, given: Observation) -> Assigned:
+        """Who decides on an observation."""
         if not (self._plan.groups or self._plan.canaries):
-            return observation, NOBODY, None
-        key = observation.node, observation.policy is not None
+            return Assigned(given, NOBODY, None)
+        key = given.node, given.policy is not None
         choice = self._choices.get(key)
         if choice is None:
             if len(self._choices) >= MAX_CHOICES:
                 self._choices.clear()
             choice = choose(self._plan, key[0], {*self._returns.known, *self._waiting()}, names_policy=key[1])
             self._choices[key] = choice
-        if observation.policy is None and choice.policy is not None:
-            observation = msgspec.structs.replace(observation, policy=choice.policy)
-        return observation, choice, None if choice.canary is None else self._deciders.get(choice.canary.name)
+        canary = choice.canary
+        if canary is None or (canary.policy is not None and not self._decides(canary.policy)):
+            return self.without_canary(given, choice)
+        models = self._models.get(canary.name)
+        policy = choice.policy if given.policy is None else given.policy
+        seen = msgspec.structs.replace(given, policy=policy)
+        return Assigned(seen, choice, None if models is None else models.decider)
 
-    def without_canary(self, given: Observation, choice: Choice) -> Observation:
-        """The observation with the policy of its group: for an interval that the canary could not decide."""
-        policy = given.policy or (None if choice.group is None else choice.group.policy)
-        return msgspec.structs.replace(given, policy=policy)
+    def without_canary(self, given: Observation, choice: Choice) -> Assigned:
+        """As `assign` for an interval that no canary decides. It then counts for none."""
+        group = choice.group
+        rest = choice if choice.canary is None else Choice(group, None)
+        if given.policy is not None or group is None or group.policy is None:
+            return Assigned(given, rest, None)
+        if group.policy in self._decider.unavailable:
+            self._tell(f"group '{group.name}' names policy '{group.policy}', which is not available", group.policy)
+            return Assigned(given, rest, None)
+        return Assigned(msgspec.structs.replace(given, policy=group.policy), rest, None)
 
     def count(self, choice: Choice, observation: Observation, *, missed: bool, e_s: float | None) -> None:
         """Count what an observation says of the policy that decided before it."""
@@ -120,35 +147,40 @@ class Rollout:
             seconds = min(observation.interval_s, LONGEST_INTERVAL_S)
             self._tally(name).add(observation.node, arm, seconds, missed=missed, e_s=e_s)
 
-    def count_failure(self, choice: Choice) -> None:
-        """Count a decision that failed."""
+    def count_failure(self, choice: Choice, node: str, error: Exception) -> None:
+        """Count a decision that failed, where that is the policy's fault."""
+        if isinstance(error, ApiError) and error.body.code not in BLAMED:
+            return
         for name, arm in choice.arms:
-            self._tally(name).failures[arm] += 1
+            self._tally(name).add_failure(node, arm)
 
-    def _tally(self, canary: str) -> Tally:
-        """That of a canary; a plan that came in between may have none."""
-        return self._tallies.get(canary) or Tally(Limits())
+    def models_of(self, canary: str, platform: str) -> list[ModelInUse] | None:
+        """Models that a canary decides with for a platform; None where it has none of its own."""
+        models = self._models.get(canary)
+        return None if models is None else models.shelf.in_use(platform)
 
     async def tend(self) -> None:
-        """Open models that wait, judge, and exchange returns; awaited every few seconds. Never raises."""
+        """Exchange returns, open models that wait, and judge; awaited every few seconds. Never raises."""
         async with self._tending:
             await self._tend()
 
     async def _tend(self) -> None:
-        plan = self._plan
-        if not plan.canaries:
+        if not self._plan.canaries and not self._returns.unsaved:
             return
         await asyncio.to_thread(importlib.import_module, "scipy.special")  # the verdicts need it
-        for canary in plan.canaries:
-            if canary.name in self._waiting():
-                await self._open(canary)
+        complete = self._returns.complete
         for one in await self._returns.exchange():
             self._choices = {}
             if one.canary in self._tallies:
                 self._log.event("warning", "canary", f"canary '{one.canary}' stays returned: {one.why}")
+        if complete != self._returns.complete:
+            self._choices = {}
+        for canary in self._plan.canaries:
+            if self._returns.complete and canary.name in self._waiting():
+                await self._open(canary)
         for canary in self._plan.canaries:
             if canary.name not in self._returns.known:
-                why = self._tallies[canary.name].verdict()
+                why = self._fault(canary) or self._tally(canary.name).verdict()
                 if why is not None:
                     self._take_back(canary, why)
         await self._returns.exchange()
@@ -159,7 +191,7 @@ class Rollout:
         found: list[CanaryState] = []
         for canary in self._plan.canaries:
             returned = self._returns.known.get(canary.name)
-            tally = self._tallies[canary.name]
+            tally = self._tally(canary.name)
             found.append(
                 CanaryState(
                     canary.name,
@@ -177,35 +209,72 @@ class Rollout:
 
     def _begin(self) -> None:
         """Take up the plan. A canary that tries the same as before keeps its models and its figures."""
-        same = {c.name for c in self._plan.canaries if self._tried.get(c.name) == (c.group, c.policy, c.models)}
-        self._tried = {c.name: (c.group, c.policy, c.models) for c in self._plan.canaries}
-        self._deciders = {name: decider for name, decider in self._deciders.items() if name in same}
+        tried = {canary.name: self._what_it_tries(canary) for canary in self._plan.canaries}
+        same = {name for name, what in tried.items() if self._tried.get(name) == what}
+        self._tried = tried
+        self._models = {name: models for name, models in self._models.items() if name in same}
         kept = {name: tally for name, tally in self._tallies.items() if name in same}
         self._tallies = {c.name: kept.get(c.name) or Tally(c.limits) for c in self._plan.canaries}
         for canary in self._plan.canaries:
             self._tallies[canary.name].limits = canary.limits
         self._choices = {}
 
+    def _what_it_tries(self, canary: Canary) -> object:
+        """With what it is compared to: another policy of its group makes other figures."""
+        groups = [(g.name, g.policy, g.nodes) for g in self._plan.groups if canary.group in (None, g.name)]
+        return canary.group, canary.policy, canary.models, groups
+
     def _waiting(self) -> set[str]:
-        """Canaries whose models are not open yet: nobody decides with them."""
-        models = {canary.name for canary in self._plan.canaries if canary.models is not None}
-        return models - self._deciders.keys() - self._returns.known.keys()
+        """Canaries that decide for nobody yet: their models are not open, or they may have returned before."""
+        names = {canary.name for canary in self._plan.canaries}
+        if self._returns.complete:
+            names = {canary.name for canary in self._plan.canaries if canary.models is not None} - self._models.keys()
+        return names - self._returns.known.keys()
+
+    def _decides(self, policy: str) -> bool:
+        return policy not in self._decider.unavailable and self._ready(policy)
+
+    def _fault(self, canary: Canary) -> str | None:
+        """Why the policy of a canary can't decide here at all."""
+        why = self._decider.unavailable.get(canary.policy or "")
+        return None if why is None else f"policy '{canary.policy}' is not available: {why}"
+
+    def _tally(self, canary: str) -> Tally:
+        """That of a canary; a plan that came in between may have none."""
+        return self._tallies.get(canary) or Tally(Limits())
 
     async def _open(self, canary: Canary) -> None:
-        try:
-            decider = await asyncio.to_thread(self._open_models, Path(canary.models or ""))
-            decider(msgspec.structs.replace(EXAMPLE, policy=canary.policy))
-        except (Failure, ApiError, PolicyFailedError) as error:
-            self._take_back(canary, f"it cannot decide: {error}")
+        if canary.models is None:
             return
-        self._deciders[canary.name] = decider
+        tried = self._tried.get(canary.name)
+        models, why = await asyncio.to_thread(self._opened, canary, Path(canary.models))
+        if self._tried.get(canary.name) != tried:
+            return  # another file came meanwhile
+        if models is None:
+            self._take_back(canary, f"it cannot decide: {why}")
+            return
+        self._models[canary.name] = models
         self._choices = {}
         self._log.event("info", "canary", f"canary '{canary.name}' decides with {canary.what}")
+
+    def _opened(self, canary: Canary, folder: Path) -> tuple[CanaryModels | None, str]:
+        """The models, warm; or why they can't be used. Blocks."""
+        try:
+            models = self._open_models(folder)
+            models.decider(msgspec.structs.replace(EXAMPLE, policy=canary.policy))
+        except (Failure, ApiError, PolicyFailedError) as error:
+            return None, str(error)
+        return models, ""
 
     def _take_back(self, canary: Canary, why: str) -> None:
         self._returns.add(CanaryReturn(canary.name, time.time(), why[:WHY]))
         self._choices = {}
         self._log.event("error", "canary", f"canary '{canary.name}' ({canary.what}) was taken back: {why}")
+
+    def _tell(self, message: str, once: str) -> None:
+        if once not in self._told:
+            self._told.add(once)
+            self._log.event("error", "rollout", f"{message}: the default policy decides")
 
 
 async def tend(rollout: Rollout, log: Log, every_s: float = EVERY_S) -> None:

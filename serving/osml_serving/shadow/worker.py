@@ -10,7 +10,9 @@ import contextlib
 import os
 import signal
 import sys
+import time
 from collections import OrderedDict
+from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -20,14 +22,14 @@ from osml.base.failure import Failure
 from osml.decide.outlook import Outlook, load_outlook
 from osml.domain import Decision, Observation, Outcome
 from osml.predictors import models_folder
-from osml_serving.decider import Decider, PolicyFailedError, installed_decider
-from osml_serving.errors import ApiError
+from osml_serving.decider import Decider, installed_decider
 from osml_serving.models.shelf import ModelShelf
 from osml_serving.shadow.messages import Shadowed, Task
 
 NICENESS = 15  # after everything else
 MAX_STATES = 20_000
 MAX_REASONS = 3
+POLL_S = 3.0
 
 
 class _Before(NamedTuple):
@@ -57,12 +59,13 @@ class Shadow:
         )
         try:
             decision = self._decider(seen)
-        except (ApiError, PolicyFailedError) as error:
-            return Shadowed(observation.node, policy, observation.seq, failed=str(error)[:300])
+            found = self._compared(policy, observation, decided, decision)
+        except Exception as error:  # of a policy, a twin or an observation from outside: the other nodes go on
+            return Shadowed(observation.node, policy, observation.seq, failed=str(error)[:300] or repr(error))
         self._before[key] = _Before(observation.seq, decision.policy_state)
         if len(self._before) > MAX_STATES:
             self._before.popitem(last=False)
-        return self._compared(policy, observation, decided, decision)
+        return found
 
     def _compared(self, policy: str, seen: Observation, decided: Decision, shadow: Decision) -> Shadowed:
         cores = {
@@ -87,9 +90,10 @@ class Shadow:
         )
 
 
-def serve(shadow: Shadow, tasks: BinaryIO, out: BinaryIO) -> None:
-    """Work through tasks until the input ends."""
+def serve(shadow: Shadow, tasks: BinaryIO, out: BinaryIO, refresh: Callable[[], None] = lambda: None) -> None:
+    """Work through tasks until the input ends; `refresh` is called before each."""
     for line in tasks:
+        refresh()
         task = msgspec.json.decode(line, type=Task)
         observation = msgspec.json.decode(tasks.read(task.observation_bytes), type=Observation)
         decided = msgspec.json.decode(tasks.read(task.decision_bytes), type=Decision)
@@ -98,9 +102,23 @@ def serve(shadow: Shadow, tasks: BinaryIO, out: BinaryIO) -> None:
         out.flush()
 
 
-def make_shadow(seed: int, models: Path, twins: Path | None) -> Shadow:
-    """Policies with the models of a folder; the twins of a folder predict, where one is given."""
-    shelf = ModelShelf(models)
+class Fresh:
+    """Reads models again when their folder changes, as the server does; looks at most every POLL_S."""
+
+    def __init__(self, shelf: ModelShelf) -> None:
+        self._shelf = shelf
+        self._looked_s = time.monotonic()
+
+    def __call__(self) -> None:
+        """Look, where it is time."""
+        if time.monotonic() - self._looked_s >= POLL_S:
+            self._looked_s = time.monotonic()
+            if self._shelf.changed():
+                self._shelf.reload()
+
+
+def make_shadow(seed: int, shelf: ModelShelf, twins: Path | None) -> Shadow:
+    """Policies with the models of a shelf; the twins of a folder predict, where one is given."""
     shelf.reload()
     decider = installed_decider("unmanaged", seed, shelf)
     return Shadow(decider, None if twins is None else load_outlook("twin", twins))
@@ -115,11 +133,12 @@ def main() -> None:
         signal.signal(number, signal.SIG_IGN)
     with os.fdopen(os.dup(1), "wb") as out:
         os.dup2(2, 1)
+        shelf = ModelShelf(Path(models) if models else models_folder())
         try:
-            shadow = make_shadow(seed, Path(models) if models else models_folder(), Path(twins) if twins else None)
+            shadow = make_shadow(seed, shelf, Path(twins) if twins else None)
         except Failure as failure:
             sys.exit(f"the shadow policies cannot start: {failure}")
-        serve(shadow, sys.stdin.buffer, out)
+        serve(shadow, sys.stdin.buffer, out, Fresh(shelf))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The last 24 hours of a node in bins of ten minutes, and its events: a few kilobytes, in memory only."""
+"""The last 24 hours of a node in bins of ten minutes, and its events, in memory only: 6 KiB, with all events 16."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from osml_serving.view.happenings import Event, Seen, Watch
 
 BIN_S = 600
 BINS = 144
-MAX_EVENTS = 64
+MAX_EVENTS = 32
 
 
 class DayBin(Struct):

@@ -9,14 +9,17 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from osml.domain import Decision, Observation
+from osml_serving.metrics import LONGEST_INTERVAL_S
 from osml_serving.view.interval import Interval
 
 STEADY_S = 30.0
 SILENT_S = 30.0
 SILENT_INTERVALS = 5
-MAX_TEXT = 300
+MAX_TEXT = 160
+MOST_A_MINUTE = 6
 Kind = Literal["missed", "met", "infeasible", "feasible", "policy", "services", "agent", "silent", "apply"]
 FAILED = ("refused", "rolled_back", "failed")
 
@@ -36,7 +39,7 @@ class Seen(Struct):
     at: float
     seq: int
     interval_s: float
-    policy: str
+    policy: str | None  # None: a node's policy decided once in place of a canary, and that is no change
     canary: str | None
     met: dict[str, bool | None]  # by LC service
     names: frozenset[str]
@@ -44,8 +47,10 @@ class Seen(Struct):
     failure: str | None
 
 
-def make_seen(observation: Observation, decision: Decision, interval: Interval, canary: str | None) -> Seen:
-    """What the events of a node are made of."""
+def make_seen(
+    observation: Observation, decision: Decision, interval: Interval, canary: str | None, *, instead: bool = False
+) -> Seen:
+    """What the events of a node are made of. `instead`: of a canary that did not decide this once."""
     outcome = observation.outcome
     failure = None
     if outcome is not None and outcome.status in FAILED:
@@ -53,8 +58,8 @@ def make_seen(observation: Observation, decision: Decision, interval: Interval, 
     return Seen(
         interval.at,
         interval.seq,
-        observation.interval_s,
-        decision.policy,
+        min(observation.interval_s, LONGEST_INTERVAL_S),
+        None if instead else decision.policy,
         canary,
         {one.name: one.met for one in interval.services if one.kind == "lc"},
         frozenset(one.name for one in interval.services),
@@ -92,13 +97,28 @@ class Watch:
     last: Seen | None = None
     targets: dict[str, _Steady] = field(default_factory=dict[str, _Steady])
     feasibility: _Steady = field(default_factory=_Steady)
+    minute: int = 0
+    in_minute: int = 0
 
     def events(self, seen: Seen) -> list[Event]:
         """What happened since the last interval."""
-        last, self.last = self.last, seen
+        last = self.last
+        if last is not None and seen.policy is None:
+            seen = replace(seen, policy=last.policy, canary=last.canary)
+        self.last = seen
         found = [] if last is None else self._changes(last, seen)
         found += self._of_feasibility(seen) + self._of_targets(seen)
-        return [Event(seen.at, self.node, kind, text[:MAX_TEXT]) for kind, text in found]
+        told = [Event(seen.at, self.node, kind, text[:MAX_TEXT]) for kind, text in found]
+        return told[: self._room(seen.at, len(told))]
+
+    def _room(self, at: float, count: int) -> int:
+        """How many of so many events fit into this minute: a node that flaps must not drive out the others'."""
+        minute = int(at // 60)
+        if minute != self.minute:
+            self.minute, self.in_minute = minute, 0
+        room = min(count, MOST_A_MINUTE - self.in_minute)
+        self.in_minute += room
+        return room
 
     def _changes(self, last: Seen, seen: Seen) -> list[tuple[Kind, str]]:
         found: list[tuple[Kind, str]] = []
@@ -110,8 +130,9 @@ class Watch:
         if (seen.policy, seen.canary) != (last.policy, last.canary):
             found.append(("policy", f"{_decider(seen)} decides, before it was {_decider(last)}"))
         came, left = sorted(seen.names - last.names), sorted(last.names - seen.names)
-        found.extend(("services", f"{name} came") for name in came)
-        found.extend(("services", f"{name} left") for name in left)
+        if came or left:
+            words = [*(f"{name} came" for name in came[:3]), *(f"{name} left" for name in left[:3])]
+            found.append(("services", ", ".join(words) + (" and others" if len(came + left) > len(words) else "")))
         if seen.failure is not None and seen.failure != last.failure:
             found.append(("apply", seen.failure))
         return found
@@ -141,4 +162,4 @@ class Watch:
 
 
 def _decider(seen: Seen) -> str:
-    return seen.policy if seen.canary is None else f"{seen.policy} (canary {seen.canary})"
+    return f"{seen.policy}" if seen.canary is None else f"{seen.policy} (canary {seen.canary})"

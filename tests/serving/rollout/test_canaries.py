@@ -1,16 +1,25 @@
 """Canaries in a server: who gets them, who falls back, and that a return lasts and reaches the other replicas."""
 
-import asyncio
+import hashlib
+import json
 import shutil
+import threading
+import time
 from pathlib import Path
 
+import httpx
 import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
+from osml_serving.rollout.canary_models import CanaryModels
 
+from osml.base.failure import InputError
 from osml.domain import Observation
+from osml.experiences.outcome import CanaryReturn
 from osml.predictors import models_folder
+from tests.kit.server import InProcess
 
+JSON = {"content-type": "application/json"}
 PLAN = """
 schema: osml/rollout/v1
 groups:
@@ -23,7 +32,7 @@ canaries:
 """
 
 
-def write(folder: Path, name: str = "try", tries: str = "policy: greedy") -> Path:
+def write(folder: Path, name: str = "try", tries: str = "policy: broken") -> Path:
     file = folder / "rollout.yaml"
     file.write_text(PLAN.format(name=name, tries=tries))
     return file
@@ -31,6 +40,16 @@ def write(folder: Path, name: str = "try", tries: str = "policy: greedy") -> Pat
 
 def on(node: str, seq: int = 0, **changes: object) -> Observation:
     return msgspec.structs.replace(EXAMPLE, node=node, seq=seq, **changes)
+
+
+def tend(server: InProcess) -> None:
+    portal = server.client.portal
+    assert portal is not None
+    portal.call(server.runtime.rollout.tend)
+
+
+def canary(server: InProcess) -> dict:
+    return server.client.get("/v1/rollout").json()["canaries"][0]
 
 
 def test_nodes_without_a_policy_get_the_group_s_and_the_list_says_so(serve, tmp_path):
@@ -44,40 +63,77 @@ def test_nodes_without_a_policy_get_the_group_s_and_the_list_says_so(serve, tmp_
     assert server.client.get("/v1/nodes/core-1/rollout").status_code == 404
 
 
-def test_a_canary_whose_decisions_fail_harms_no_node_and_returns(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr("osml_serving.rollout.plan._wrong", lambda _plan, _policies: None)
-    server = serve(rollout=write(tmp_path, tries="policy: broken"))
+@pytest.mark.parametrize("policy", ["broken", "greedy"])
+def test_a_canary_whose_decisions_fail_harms_no_node_and_returns(serve, tmp_path, policy):
+    server = serve(rollout=write(tmp_path, tries=f"policy: {policy}"))
     for seq in range(3):
-        answer = server.post(on("edge-1", seq))
-        assert answer.status_code == 200
-        assert answer.json()["policy"] == "turns", "the node's own policy decides instead"
-    asyncio.run(server.runtime.rollout.tend())
-    state = server.client.get("/v1/rollout").json()["canaries"][0]
-    assert state["state"] == "returned"
-    assert "failed 3 times" in state["why"]
-    server.post(on("edge-1", 4))
+        for node in ("edge-1", "edge-2"):
+            answer = server.post(on(node, seq))
+            assert answer.status_code == 200
+            assert answer.json()["policy"] == "turns", "the node's own policy decides instead"
+    metrics = server.client.get("/metrics").text
+    assert f'osml_decisions_total{{policy="{policy}",status="failed"}} 6.0' in metrics
     assert server.client.get("/v1/nodes/edge-1/rollout").json()["canary"] is None
+    events = server.client.get("/v1/fleet/events").json()["events"]
+    assert events == [], "a fallback is no change of the policy"
+    tend(server)
+    assert canary(server)["state"] == "returned"
+    assert "100.0% of its decisions failed on 2 of its nodes" in canary(server)["why"]
     assert 'osml_canary_returned{canary="try"} 1.0' in server.client.get("/metrics").text
 
 
-def test_a_node_that_names_its_policy_is_in_no_canary(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr("osml_serving.rollout.plan._wrong", lambda _plan, _policies: None)
-    server = serve(rollout=write(tmp_path, tries="policy: broken"))
+def test_one_node_alone_does_not_end_a_canary_of_many(serve, tmp_path):
+    server = serve(rollout=write(tmp_path, tries="policy: turns"))
+    for seq in range(4):
+        for node in ("edge-1", "edge-2", "edge-3"):
+            server.post(on(node, seq))
+    for _ in range(9):
+        server.runtime.rollout._tallies["try"].add_failure("edge-1", "canary")
+    tend(server)
+    assert canary(server)["state"] == "runs"
+
+
+def test_a_batch_falls_back_item_by_item(serve, tmp_path):
+    server = serve(rollout=write(tmp_path))
+    body = {"observations": [json.loads(msgspec.json.encode(on(node))) for node in ("edge-1", "core-1")]}
+    decided = server.client.post("/v1/decisions:batch", json=body).json()["decisions"]
+    assert [item["decision"]["policy"] for item in decided] == ["turns", "turns"]
+
+
+def test_a_node_that_names_its_policy_is_in_no_canary(serve, tmp_path):
+    server = serve(rollout=write(tmp_path))
     assert server.post(on("edge-1", policy="turns")).status_code == 200
-    assert server.client.get("/v1/rollout").json()["canaries"][0]["canary"]["nodes"] == 0
+    assert canary(server)["canary"]["nodes"] == 0
+
+
+def test_a_policy_that_is_withdrawn_later_costs_nobody_a_decision(serve, tmp_path):
+    file = tmp_path / "rollout.yaml"
+    file.write_text(
+        PLAN.format(name="try", tries="group: edge\n    policy: broken").replace('"]}', '"], policy: greedy}')
+    )
+    server = serve(rollout=file)
+    for policy in ("broken", "greedy"):
+        server.runtime.decider.withdraw(policy, "a library is missing")
+    assert server.post(on("edge-1")).json()["policy"] == "turns"
+    assert b"group 'edge' names policy 'greedy', which is not available" in server.log.getvalue()
+    tend(server)
+    assert "is not available: a library is missing" in canary(server)["why"]
+    server.runtime.rollout.reload()
+    assert b"the rollout file was not reloaded" in server.log.getvalue(), "a new plan may not name it any more"
 
 
 def test_a_changed_file_is_taken_up_and_a_wrong_one_changes_nothing(serve, tmp_path):
     file = write(tmp_path, tries="policy: turns")
     server = serve(rollout=file)
     server.post(on("edge-1"))
-    file.write_text("schema: nonsense")
-    server.runtime.rollout.reload()
-    assert [one["name"] for one in server.client.get("/v1/rollout").json()["canaries"]] == ["try"]
+    for wrong in ("schema: nonsense", "schema: 2024-13-45"):
+        file.write_text(wrong)
+        server.runtime.rollout.reload()
+        assert canary(server)["name"] == "try"
     assert b"the rollout file was not reloaded, the old one stays" in server.log.getvalue()
     write(tmp_path, "second", "policy: turns")
     server.runtime.rollout.reload()
-    assert [one["name"] for one in server.client.get("/v1/rollout").json()["canaries"]] == ["second"]
+    assert canary(server)["name"] == "second"
 
 
 def test_what_was_counted_stays_while_a_canary_tries_the_same(serve, tmp_path):
@@ -87,41 +143,85 @@ def test_what_was_counted_stays_while_a_canary_tries_the_same(serve, tmp_path):
         server.post(on("edge-1", seq))
     file.write_text(file.read_text().replace("percent: 100", "percent: 99.99"))
     server.runtime.rollout.reload()
-    assert server.client.get("/v1/rollout").json()["canaries"][0]["canary"]["seconds"] > 0
+    assert canary(server)["canary"]["seconds"] > 0
+    file.write_text(file.read_text().replace('"edge-*"]', '"edge-*"], policy: turns'))
+    server.runtime.rollout.reload()
+    assert canary(server)["canary"]["seconds"] == 0, "it is compared to another policy now"
 
 
-def test_a_return_is_in_the_store_and_another_replica_obeys_it(serve, tmp_path, monkeypatch):
-    monkeypatch.setattr("osml_serving.rollout.plan._wrong", lambda _plan, _policies: None)
-    file, store = write(tmp_path, tries="policy: broken"), f"sqlite:///{tmp_path}/shared.db"
+def test_a_return_is_in_the_store_and_another_replica_obeys_it(serve, tmp_path):
+    file, store = write(tmp_path), f"sqlite:///{tmp_path}/shared.db"
     first, second = serve(rollout=file, store=store), serve(rollout=file, store=store)
+    tend(first)
     for seq in range(2):
-        first.post(on("edge-1", seq))
-    first.client.portal.call(first.runtime.rollout.tend)
-    second.client.portal.call(second.runtime.rollout.tend)
-    assert second.client.get("/v1/rollout").json()["canaries"][0]["state"] == "returned"
+        for node in ("edge-1", "edge-2"):
+            first.post(on(node, seq))
+    tend(first)
+    tend(second)
+    assert canary(second)["state"] == "returned"
     third = serve(rollout=file, store=store)
-    third.client.portal.call(third.runtime.rollout.tend)
-    assert "failed 2 times" in third.client.get("/v1/rollout").json()["canaries"][0]["why"]
+    assert canary(third)["state"] in ("waits", "returned"), "it decides for nobody before the store was read"
+    tend(third)
+    assert "decisions failed on 2 of its nodes" in canary(third)["why"]
 
 
-def test_models_decide_once_they_are_open_and_damaged_ones_never(serve, tmp_path):
-    good = shutil.copytree(models_folder(), tmp_path / "good")
-    server = serve(rollout=write(tmp_path, tries=f"models: {good}\n    policy: turns"))
-    assert server.client.get("/v1/rollout").json()["canaries"][0]["state"] in ("waits", "runs")
-    server.client.portal.call(server.runtime.rollout.tend)
+def test_without_its_store_no_canary_decides(serve, tmp_path):
+    (tmp_path / "file").write_text("no folder")
+    server = serve(rollout=write(tmp_path), store=f"sqlite:///{tmp_path}/file/away.db")
+    assert server.post(on("edge-1")).status_code == 200
+    tend(server)
+    assert canary(server)["state"] == "waits"
+    assert b"the experience store does not answer, canaries that returned are not known" in server.log.getvalue()
+
+
+def test_a_return_is_saved_as_soon_as_the_store_takes_it(serve, tmp_path):
+    server = serve(rollout=write(tmp_path), store=f"sqlite:///{tmp_path}/shared.db")
+    tend(server)
+    server.runtime.rollout._returns.add(CanaryReturn("gone", 1.0, "an old one"))
+    (tmp_path / "rollout.yaml").write_text("schema: osml/rollout/v1")
+    server.runtime.rollout.reload()
+    tend(server)
+    other = serve(rollout=write(tmp_path, "gone", "policy: turns"), store=f"sqlite:///{tmp_path}/shared.db")
+    tend(other)
+    assert canary(other)["why"] == "an old one"
+
+
+def test_damaged_models_never_decide(serve, tmp_path):
     bad = shutil.copytree(models_folder(), tmp_path / "bad")
     next(bad.rglob("model.onnx")).write_bytes(b"no model")
-    write(tmp_path, "bad-models", f"models: {bad}")
+    server = serve(rollout=write(tmp_path, "bad-models", f"models: {bad}"))
+    assert server.post(on("edge-1")).status_code == 200
+    tend(server)
+    assert canary(server)["state"] == "returned"
+    assert "is refused" in canary(server)["why"]
+
+
+def test_models_that_were_opened_for_a_former_file_are_not_used(serve, tmp_path):
+    """The file changes while the first folder is being opened."""
+    opening, go_on = threading.Event(), threading.Event()
+    opened: list[str] = []
+    server = serve(rollout=write(tmp_path, "try", "models: /a"))
+
+    def slow(folder: Path) -> CanaryModels:
+        opened.append(str(folder))
+        opening.set()
+        go_on.wait(20)
+        return CanaryModels(server.runtime.decider, server.runtime.shelf)
+
+    server.runtime.rollout._open_models = slow
+    tending = threading.Thread(target=tend, args=(server,))
+    tending.start()
+    assert opening.wait(20)
+    write(tmp_path, "try", "models: /b")
     server.runtime.rollout.reload()
-    server.client.portal.call(server.runtime.rollout.tend)
-    state = server.client.get("/v1/rollout").json()["canaries"][0]
-    assert state["state"] == "returned"
-    assert "is refused" in state["why"]
+    go_on.set()
+    tending.join(20)
+    tend(server)
+    assert opened == ["/a", "/b"], "what was opened for the former file is dropped"
+    assert canary(server)["state"] == "runs"
 
 
 def test_only_tokens_for_all_nodes_see_the_rollout(serve, tmp_path):
-    import hashlib
-
     tokens = tmp_path / "tokens"
     tokens.write_text(f"edge-1:{hashlib.sha256(b'small').hexdigest()}\n*:{hashlib.sha256(b'large').hexdigest()}\n")
     tokens.chmod(0o600)
@@ -133,7 +233,25 @@ def test_only_tokens_for_all_nodes_see_the_rollout(serve, tmp_path):
 
 @pytest.mark.parametrize("policy", ["unknown", "clite "])
 def test_a_plan_with_an_unknown_policy_stops_the_start(serve, tmp_path, policy):
-    from osml.base.failure import InputError
-
-    with pytest.raises(InputError, match="expected one of turns"):
+    with pytest.raises(InputError, match="expected one of broken, greedy, turns"):
         serve(rollout=write(tmp_path, tries=f"policy: '{policy}'"))
+
+
+def test_a_canary_of_a_slow_policy_decides_once_its_process_does(start_process, tmp_path):
+    file = write(tmp_path, "slow", "policy: clite")
+    url = start_process("--rollout", str(file), "--policy", "staffing", "--slow-policy-timeout-s", "20").url
+    decided: list[str] = []
+    deadline = time.monotonic() + 90
+    with httpx.Client(timeout=30) as client:
+        while "clite" not in decided:
+            assert time.monotonic() < deadline, decided
+            answer = client.post(
+                f"{url}/v1/decisions", content=msgspec.json.encode(on("edge-1", len(decided))), headers=JSON
+            )
+            assert answer.status_code == 200, "a node gets a decision, whatever its canary does"
+            decided.append(answer.json()["policy"])
+            time.sleep(0.05)
+        state = client.get(f"{url}/v1/rollout").json()["canaries"][0]
+    assert set(decided) <= {"staffing", "clite"}
+    assert state["state"] == "runs"
+    assert state["canary"]["failures"] == 0, "starting is no failure"

@@ -55,12 +55,66 @@ def test_two_nodes_are_too_few_to_judge_by():
     assert difference([1.0, 1.0], [0.0] * 10, 0.95) is None
 
 
-def test_failures_of_the_canary_alone_end_it_at_once():
+def with_failures(canary: list[int], others: list[int], decisions: int = 20) -> Tally:
+    """So many failures on each node."""
     tally = Tally(LIMITS)
-    tally.failures["canary"] = 3
-    assert "failed 3 times" in (tally.verdict() or "")
-    tally.failures["others"] = 1
-    assert tally.verdict() is None
+    for arm, failures in (("canary", canary), ("others", others)):
+        for k, count in enumerate(failures):
+            for _ in range(decisions - count):
+                tally.add(f"{arm}-{k}", arm, 1.0, missed=False, e_s=0.1)
+            for _ in range(count):
+                tally.add_failure(f"{arm}-{k}", arm)
+    return tally
+
+
+def test_failures_of_the_canary_end_it_at_once_where_they_are_its_own():
+    assert "failed on 2 of its nodes" in (with_failures([2, 2, 0], [0, 0, 0]).verdict() or "")
+    assert with_failures([1, 1, 0], [0, 0, 0]).verdict() is None, "fewer than the limit"
+    assert with_failures([9, 0, 0], [0, 0, 0]).verdict() is None, "one node may send what no policy can handle"
+    assert "failed on 1 of its nodes" in (with_failures([9], [0, 0]).verdict() or ""), "it has no other node"
+    assert with_failures([4, 4, 4], [2, 2, 2]).verdict() is None, "the others fail as well"
+    assert with_failures([9, 9, 9], [0] * 99 + [1]).verdict() is not None, "a failure long ago excuses nothing"
+
+
+def test_entropy_alone_is_a_verdict():
+    tally = Tally(LIMITS)
+    for k in range(12):
+        arm = "canary" if k < 6 else "others"
+        for _ in range(120):
+            tally.add(f"n{k}", arm, 60.0, missed=False, e_s=0.4 + 0.01 * k if arm == "canary" else 0.1 + 0.01 * k)
+    assert "E_S is 0.425 on its nodes" in (tally.verdict() or "")
+
+
+def test_looks_with_too_few_nodes_cost_nothing():
+    tally = Tally(LIMITS)
+    for _ in range(50):
+        for k in range(2):
+            tally.add(f"c{k}", "canary", 3600.0, missed=True, e_s=None)
+            tally.add(f"o{k}", "others", 3600.0, missed=False, e_s=None)
+        assert tally.verdict() is None
+    assert tally.looks == 0
+    for k in (2, 3):
+        tally.add(f"c{k}", "canary", 3600.0, missed=True, e_s=None)
+        tally.add(f"o{k}", "others", 3600.0, missed=False, e_s=None)
+    assert tally.verdict() is not None
+
+
+def test_a_canary_that_turns_bad_after_weeks_is_found_within_a_day():
+    now = [0.0]
+    tally = Tally(LIMITS, clock=lambda: now[0])
+
+    def hour(share: float) -> str | None:
+        now[0] += 3600
+        for k in range(20):
+            arm = "canary" if k < 10 else "others"
+            usual = 0.02 * (k % 5)
+            missed = usual + (share if arm == "canary" else 0.0)
+            tally.add(f"n{k}", arm, 3600 * missed, missed=True, e_s=None)
+            tally.add(f"n{k}", arm, 3600 * (1 - missed), missed=False, e_s=None)
+        return tally.verdict()
+
+    assert not any(hour(0.0) for _ in range(20 * 24))
+    assert any(hour(0.3) for _ in range(25))
 
 
 def test_the_first_seconds_after_a_change_do_not_count():

@@ -5,12 +5,20 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from osml_serving.decider import Decider
 from osml_serving.rollout.choice import choose, is_chosen
 from osml_serving.rollout.plan import Canary, Group, Plan, read_plan
 
 from osml.base.failure import InputError
+from tests.kit.server import Refused, decide
 
-POLICIES = ("osml", "parties", "staffing")
+
+def policies() -> Decider:
+    return Decider(
+        decide, ["osml", "parties", "staffing"], Refused, "osml", 0, takes_models=lambda name: name == "osml"
+    )
+
+
 GOOD = """
 schema: osml/rollout/v1
 groups:
@@ -29,7 +37,7 @@ def write(folder: Path, text: str) -> Path:
 
 
 def test_a_node_belongs_to_the_first_group_that_has_it(tmp_path):
-    plan = read_plan(write(tmp_path, GOOD), POLICIES)
+    plan = read_plan(write(tmp_path, GOOD), policies())
     assert [group.name for node in ("edge-7", "pop-1", "pop-12", "db") if (group := plan.group_of(node))] == [
         *("edge", "edge", "rest", "rest")
     ]
@@ -50,6 +58,11 @@ def test_a_node_belongs_to_the_first_group_that_has_it(tmp_path):
         ("percent: 10", "per_cent: 10", "unknown field `per_cent`"),
         ("name: rest", "name: edge", "groups has the name 'edge' twice"),
         (", models: /srv/models", "", "canaries 'new-models' has neither policy nor models"),
+        ("models: /srv/models", "models: ''", "Expected `str` of length >= 1"),
+        ("models: /srv/models", "models: /m, policy: parties", "policy 'parties' takes no models"),
+        ("shadow: [staffing]", "shadow: [staffing, staffing]", "groups 'edge'.shadow has a policy twice"),
+        ("name: rest", 'name: "rest\\n"', "Expected `str` matching regex"),
+        ("name: rest", "name: 2024-13-45", "month must be in 1..12"),
         ("schema: osml/rollout/v1", "schema: osml/rollout/v9", "Invalid enum value"),
         ("groups:", "groups: [", "while parsing"),
         ("name: rest", "name: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
@@ -58,7 +71,7 @@ def test_a_node_belongs_to_the_first_group_that_has_it(tmp_path):
 def test_what_is_wrong_is_said_with_file_and_field(tmp_path, old, new, said):
     file = write(tmp_path, GOOD.replace(old, new, 1))
     with pytest.raises(InputError) as error:
-        read_plan(file, POLICIES)
+        read_plan(file, policies())
     assert said in str(error.value)
     assert str(file) in str(error.value)
     assert "\n" not in str(error.value)
@@ -66,9 +79,9 @@ def test_what_is_wrong_is_said_with_file_and_field(tmp_path, old, new, said):
 
 def test_a_file_that_is_missing_or_huge_is_refused(tmp_path):
     with pytest.raises(InputError, match="can't be read: No such file"):
-        read_plan(tmp_path / "none.yaml", POLICIES)
+        read_plan(tmp_path / "none.yaml", policies())
     with pytest.raises(InputError, match="more than 1024 KiB"):
-        read_plan(write(tmp_path, "#" * (2**20 + 1)), POLICIES)
+        read_plan(write(tmp_path, "#" * (2**20 + 1)), policies())
 
 
 NODES = [f"node-{k}" for k in range(4000)]

@@ -10,6 +10,7 @@ import httpx
 import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
+from osml_serving.models.shelf import ModelShelf
 from osml_serving.shadow.follower import QUEUE, Follower
 from osml_serving.shadow.messages import Shadowed
 from osml_serving.shadow.tally import ShadowTally
@@ -30,7 +31,7 @@ groups:
 
 @cache
 def shadow() -> Shadow:
-    return make_shadow(0, models_folder(), None)
+    return make_shadow(0, ModelShelf(models_folder()), None)
 
 
 def beside(record: Record, policy: str, node: str) -> list[Shadowed]:
@@ -75,6 +76,20 @@ class Twins:
 
     def e_s(self, observation: Observation, options: list[list[Assignment]]) -> list[float] | None:
         return [0.2, 0.1] if len(options) == 2 else None
+
+
+class Raising:
+    """An outlook with a defect."""
+
+    def e_s(self, observation: Observation, options: list[list[Assignment]]) -> list[float] | None:
+        raise ZeroDivisionError(f"no twin can tell of {observation.node}")
+
+
+def test_an_outlook_that_raises_is_a_failed_interval_and_no_more():
+    line = managed(60).lines[-1]
+    assert line.decision is not None
+    found = Shadow(shadow()._decider, Raising()).beside("staffing", line.observation, line.decision)  # pyright: ignore[reportPrivateUsage]
+    assert "no twin can tell" in (found.failed or "")
 
 
 def test_an_outlook_predicts_both():

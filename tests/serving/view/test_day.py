@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from osml_serving.example import EXAMPLE
 from osml_serving.view.day import BIN_S, BINS, Day
-from osml_serving.view.happenings import STEADY_S, Seen, Watch
+from osml_serving.view.happenings import MOST_A_MINUTE, STEADY_S, Seen, Watch
 
 from osml.domain import Outcome
 
@@ -55,12 +55,25 @@ def test_what_else_happens_is_told_once():
     assert texts(watch, steps) == [
         "parties (canary try) decides, before it was osml",
         "osml decides, before it was parties (canary try)",
-        "web came",
-        "job left",
+        "web came, job left",
         "a decision was not applied (failed): EBUSY",
         "it sent nothing for 94 s",
         "its agent started anew",
     ]
+
+
+def test_a_node_that_flaps_does_not_drive_out_the_others():
+    watch = Watch("n")
+    steps = [seen(k / 10, names=frozenset({"redis", f"pod-{k}"})) for k in range(500)]
+    assert len(texts(watch, steps)) <= 2 * MOST_A_MINUTE
+    crowd = seen(70, names=frozenset(f"pod-{k}" for k in range(60)))
+    assert "and others" in texts(watch, [crowd])[0]
+
+
+def test_a_decision_in_place_of_a_canary_is_no_event():
+    watch = Watch("n")
+    steps = [seen(k, policy=None if k % 2 else "parties", canary=None if k % 2 else "try") for k in range(10)]
+    assert texts(watch, steps) == []
 
 
 def test_a_node_that_cannot_do_it_for_a_while_is_told():

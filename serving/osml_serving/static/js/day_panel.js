@@ -29,6 +29,7 @@ export class DayPanel {
 
   follow(node) {
     this.node = node;
+    this.show({ bins: [], events: [] }); // not those of the node before
     this.poll();
   }
 
