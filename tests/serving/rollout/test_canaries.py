@@ -200,7 +200,8 @@ def test_models_that_were_opened_for_a_former_file_are_not_used(serve, tmp_path)
     """The file changes while the first folder is being opened."""
     opening, go_on = threading.Event(), threading.Event()
     opened: list[str] = []
-    server = serve(rollout=write(tmp_path, "try", "models: /a"))
+    (tmp_path / "rollout.yaml").write_text("schema: osml/rollout/v1")
+    server = serve(rollout=tmp_path / "rollout.yaml")
 
     def slow(folder: Path) -> CanaryModels:
         opened.append(str(folder))
@@ -209,6 +210,8 @@ def test_models_that_were_opened_for_a_former_file_are_not_used(serve, tmp_path)
         return CanaryModels(server.runtime.decider, server.runtime.shelf)
 
     server.runtime.rollout._open_models = slow
+    write(tmp_path, "try", "models: /a")
+    server.runtime.rollout.reload()
     tending = threading.Thread(target=tend, args=(server,))
     tending.start()
     assert opening.wait(20)
