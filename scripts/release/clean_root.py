@@ -1,0 +1,129 @@
+"""Clean roots: containers of buildah, from base images of the registry or, where none answers, from Debian's packages.
+
+Containers are chroots with the host's network (`BUILDAH_ISOLATION=chroot`): this works inside another container, too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+from scripts.release.step import NotReleased, clean_environment, program, run
+
+DEBIAN = "docker.io/library/debian:bookworm-slim"
+PYTHON = "docker.io/library/python:3.12-slim-bookworm"
+UV = "ghcr.io/astral-sh/uv:0.9"
+MIRROR = "http://deb.debian.org/debian"
+_PYTHON = """FROM {debian}
+RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \\
+    && ln -s /usr/bin/python3 /usr/local/bin/python && rm -rf /var/lib/apt/lists/*
+"""
+
+
+class Buildah:
+    """A store of images and containers of its own, in a folder that goes with the release's other work."""
+
+    def __init__(self, folder: Path) -> None:
+        self._program = program("buildah", "buildah (scripts/setup release does)")
+        self._folder = folder
+        self._roots = ["--root", str(folder / "store"), "--runroot", str(folder / "run")]
+        self.stand_ins: list[str] = []
+        """Base images that no registry gave, and what stands for them."""
+
+    def call(self, *arguments: str | Path, timeout_s: float = 1800) -> str:
+        """Call buildah; raises NotReleased where it fails."""
+        environment = clean_environment() | {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": _driver()}
+        return run([self._program, *self._roots, *arguments], env=environment, timeout_s=timeout_s)
+
+    def prepare_bases(self) -> str:
+        """Have the base images of the Containerfiles; returns which are the registry's and which stand-ins."""
+        for name, make in ((DEBIAN, self._make_debian), (PYTHON, self._make_python), (UV, self._make_uv)):
+            try:
+                self.call("pull", "--quiet", name, timeout_s=300)
+            except NotReleased:
+                self.stand_ins.append(f"{name} by {make()}")
+        if not self.stand_ins:
+            return "base images are the registry's"
+        return f"no registry answered; {'; '.join(self.stand_ins)}"
+
+    def _make_debian(self) -> str:
+        archive = self._folder / "debian.tar"
+        run([program("mmdebstrap", "mmdebstrap"), "--quiet", "--variant=minbase", "bookworm", archive, MIRROR])
+        self._from_text(DEBIAN, f"FROM scratch\nADD {archive.name} /\n")
+        archive.unlink()
+        return "Debian 12 made by mmdebstrap"
+
+    def _make_python(self) -> str:
+        self._from_text(PYTHON, _PYTHON.format(debian=DEBIAN))
+        return "Debian's own Python 3.11"
+
+    def _make_uv(self) -> str:
+        copied = self._folder / "uv"
+        copied.write_bytes(Path(program("uv", "uv")).resolve().read_bytes())
+        copied.chmod(0o755)
+        self._from_text(UV, "FROM scratch\nCOPY uv /uv\n")
+        return "the uv of this machine"
+
+    def _from_text(self, name: str, text: str) -> None:
+        file = self._folder / "Containerfile"
+        file.write_text(text)
+        self.call("build", "--quiet", "--pull-never", "--file", file, "--tag", name, self._folder)
+
+    def build(self, source: Path, file: str, name: str, *, target: str | None = None) -> None:
+        """Build an image by a Containerfile of the source; `target` ends at this stage."""
+        stage = ["--target", target] if target else []
+        self.call("build", "--quiet", "--layers", "--pull-never", "--file", source / file, *stage, "--tag", name, source)
+
+    def config(self, image: str) -> dict[str, object]:
+        """The configuration of an image: `Entrypoint`, `User`, `Env`, ..."""
+        found: dict[str, object] = json.loads(self.call("inspect", "--type", "image", image))["OCIv1"]["config"]
+        return found
+
+    def save(self, image: str, file: Path) -> None:
+        """Write an image as an OCI archive."""
+        self.call("push", "--quiet", image, f"oci-archive:{file}:{image}")
+
+    def command(self, container: str, command: Sequence[str], options: Sequence[str] = ()) -> list[str]:
+        """The command of the host that runs one in a container."""
+        return [self._program, *self._roots, "run", *options, container, "--", *command]
+
+    def environment(self) -> dict[str, str]:
+        """The variables of `command`."""
+        return clean_environment() | {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": _driver()}
+
+    def root(self, image: str) -> CleanRoot:
+        """A container of an image, which goes at the end of the `with`."""
+        return CleanRoot(self, image)
+
+
+class CleanRoot(AbstractContextManager["CleanRoot"]):
+    """A container: run commands in it, copy into it, list its files."""
+
+    def __init__(self, buildah: Buildah, image: str) -> None:
+        self._buildah, self.name = buildah, buildah.call("from", "--pull-never", image).strip()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._buildah.call("rm", self.name)
+
+    def copy(self, file: Path, place: str) -> None:
+        """Copy a file of the host to a path."""
+        self._buildah.call("copy", "--quiet", self.name, file, place)
+
+    def run(self, *command: str, mounts: Sequence[Path] = (), codes: Sequence[int] = (0,)) -> str:
+        """What a command prints; `mounts` are folders of the host that it sees under the same path."""
+        options = [part for folder in mounts for part in ("--volume", f"{folder}:{folder}")]
+        return run(self._buildah.command(self.name, command, options), env=self._buildah.environment(), codes=codes)
+
+    def files(self) -> set[str]:
+        """All paths but those of the kernel."""
+        said = self.run("find", "/", "-xdev", "-not", "-path", "/proc/*", "-not", "-path", "/sys/*")
+        return set(said.splitlines())
+
+
+def _driver() -> str:
+    """overlay needs rights that a container seldom has; vfs copies each layer, and works everywhere."""
+    return os.environ.get("STORAGE_DRIVER", "vfs")
