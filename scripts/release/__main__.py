@@ -51,7 +51,8 @@ def release(root: Path, out: Path, report: Report, *, rehearse: bool, tag: bool)
     commit, epoch_s = source.commit_of(root)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    with tempfile.TemporaryDirectory(prefix="osml-release-", dir=os.environ.get("TMPDIR", "/var/tmp")) as folder:
+    scratch = os.environ.get("TMPDIR", "/var/tmp")  # /tmp is often small, and in memory
+    with tempfile.TemporaryDirectory(prefix="osml-release-", dir=scratch, ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         _parts(root, out, work, report, version, epoch_s)
     document = {
@@ -92,12 +93,14 @@ def _parts(root: Path, out: Path, work: Path, report: Report, version: str, epoc
         options = ["--policies", "unmanaged,parties", "--seeds", "1", "--out", work / "bench"]
         run([lab / "bin/osml", "lab", "bench", "run", "case-a", *options], cwd=work, env=clean_environment())
         step.found = "two policies ran on case-a"
-    _containers(tree, out, work, report, version, server, lab)
-
-
-def _containers(tree: Path, out: Path, work: Path, report: Report, version: str, server: Path, lab: Path) -> None:
     (work / "buildah").mkdir()
-    buildah = Buildah(work / "buildah")
+    with Buildah(work / "buildah") as buildah:
+        _containers(buildah, tree, out, work, report, version, server, lab)
+
+
+def _containers(
+    buildah: Buildah, tree: Path, out: Path, work: Path, report: Report, version: str, server: Path, lab: Path
+) -> None:
     with report.step("base images") as step:
         step.found = buildah.prepare_bases()
     with report.step("agent package") as step:

@@ -24,7 +24,7 @@ RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates
 """
 
 
-class Buildah:
+class Buildah(AbstractContextManager["Buildah"]):
     """A store of images and containers of its own, in a folder that goes with the release's other work."""
 
     def __init__(self, folder: Path) -> None:
@@ -34,10 +34,12 @@ class Buildah:
         self.stand_ins: list[str] = []
         """Base images that no registry gave, and what stands for them."""
 
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.call("rm", "--all")  # unmounts them, too
+
     def call(self, *arguments: str | Path, timeout_s: float = 1800) -> str:
         """Call buildah; raises NotReleased where it fails."""
-        environment = clean_environment() | {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": _driver()}
-        return run([self._program, *self._roots, *arguments], env=environment, timeout_s=timeout_s)
+        return run([self._program, *self._roots, *arguments], env=self.environment(), timeout_s=timeout_s)
 
     def prepare_bases(self) -> str:
         """Have the base images of the Containerfiles; returns which are the registry's and which stand-ins."""
@@ -92,8 +94,9 @@ class Buildah:
         return [self._program, *self._roots, "run", *options, container, "--", *command]
 
     def environment(self) -> dict[str, str]:
-        """The variables of `command`."""
-        return clean_environment() | {"BUILDAH_ISOLATION": "chroot", "STORAGE_DRIVER": _driver()}
+        """The variables of buildah. STORAGE_DRIVER=vfs is for machines where overlay is refused."""
+        driver = {name: value for name, value in os.environ.items() if name == "STORAGE_DRIVER"}
+        return clean_environment() | {"BUILDAH_ISOLATION": "chroot"} | driver
 
     def root(self, image: str) -> CleanRoot:
         """A container of an image, which goes at the end of the `with`."""
@@ -123,7 +126,3 @@ class CleanRoot(AbstractContextManager["CleanRoot"]):
         said = self.run("find", "/", "-xdev", "-not", "-path", "/proc/*", "-not", "-path", "/sys/*")
         return set(said.splitlines())
 
-
-def _driver() -> str:
-    """overlay needs rights that a container seldom has; vfs copies each layer, and works everywhere."""
-    return os.environ.get("STORAGE_DRIVER", "vfs")
