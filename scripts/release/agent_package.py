@@ -60,7 +60,9 @@ def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: s
         root.run("apt-get", "purge", "-y", "-qq", "--autoremove", "osml-agent")
         left = sorted(path for path in root.files() - before if not IGNORED.match(path))
         if left:
-            raise NotReleased(f"a purge left {len(left)} files, first {left[:5]}: actuator/debian/postrm shall remove them")
+            raise NotReleased(
+                f"a purge left {len(left)} files, first {left[:5]}: actuator/debian/postrm shall remove them"
+            )
     return f"{len(installed)} files, {decided} decisions applied on a virtual node, a purge left nothing"
 
 
@@ -87,7 +89,16 @@ def _run_on_virtual_node(buildah: Buildah, container: str, environment: Path, wo
         )
         try:
             _wait_for_node(virtual, node / "node.json", work / "node.log")
-            agent = ["osml-agent", "run", "--config", f"{node}/agent.yaml", "--ticks", str(TICKS), "--record", str(record)]
+            agent = [
+                "osml-agent",
+                "run",
+                "--config",
+                f"{node}/agent.yaml",
+                "--ticks",
+                str(TICKS),
+                "--record",
+                str(record),
+            ]
             command = buildah.command(container, agent, ["--volume", f"{work}:{work}"])
             done = subprocess.run(
                 command, env=buildah.environment(), capture_output=True, text=True, check=False, timeout=120

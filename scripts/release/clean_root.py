@@ -34,7 +34,9 @@ class Buildah(AbstractContextManager["Buildah"]):
         self.stand_ins: list[str] = []
         """Base images that no registry gave, and what stands for them."""
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.call("rm", "--all")  # unmounts them, too
 
     def call(self, *arguments: str | Path, timeout_s: float = 1800) -> str:
@@ -43,14 +45,19 @@ class Buildah(AbstractContextManager["Buildah"]):
 
     def prepare_bases(self) -> str:
         """Have the base images of the Containerfiles; returns which are the registry's and which stand-ins."""
-        for name, make in ((DEBIAN, self._make_debian), (PYTHON, self._make_python), (UV, self._make_uv)):
-            try:
-                self.call("pull", "--quiet", name, timeout_s=300)
-            except NotReleased:
-                self.stand_ins.append(f"{name} by {make()}")
+        for name in (DEBIAN, PYTHON, UV):
+            self.prepare(name)
         if not self.stand_ins:
             return "base images are the registry's"
         return f"no registry answered; {'; '.join(self.stand_ins)}"
+
+    def prepare(self, name: str) -> None:
+        """Have one base image: the registry's, or else a stand-in."""
+        make = {DEBIAN: self._make_debian, PYTHON: self._make_python, UV: self._make_uv}[name]
+        try:
+            self.call("pull", "--quiet", name, timeout_s=300)
+        except NotReleased:
+            self.stand_ins.append(f"{name} by {make()}")
 
     def _make_debian(self) -> str:
         archive = self._folder / "debian.tar"
@@ -78,7 +85,9 @@ class Buildah(AbstractContextManager["Buildah"]):
     def build(self, source: Path, file: str, name: str, *, target: str | None = None) -> None:
         """Build an image by a Containerfile of the source; `target` ends at this stage."""
         stage = ["--target", target] if target else []
-        self.call("build", "--quiet", "--layers", "--pull-never", "--file", source / file, *stage, "--tag", name, source)
+        self.call(
+            "build", "--quiet", "--layers", "--pull-never", "--file", source / file, *stage, "--tag", name, source
+        )
 
     def config(self, image: str) -> dict[str, object]:
         """The configuration of an image: `Entrypoint`, `User`, `Env`, ..."""
@@ -98,18 +107,20 @@ class Buildah(AbstractContextManager["Buildah"]):
         driver = {name: value for name, value in os.environ.items() if name == "STORAGE_DRIVER"}
         return clean_environment() | {"BUILDAH_ISOLATION": "chroot"} | driver
 
-    def root(self, image: str) -> CleanRoot:
-        """A container of an image, which goes at the end of the `with`."""
-        return CleanRoot(self, image)
+    def root(self, image: str, *options: str) -> CleanRoot:
+        """A container of an image, made with options of `buildah from`; it goes at the end of the `with`."""
+        return CleanRoot(self, image, options)
 
 
 class CleanRoot(AbstractContextManager["CleanRoot"]):
     """A container: run commands in it, copy into it, list its files."""
 
-    def __init__(self, buildah: Buildah, image: str) -> None:
-        self._buildah, self.name = buildah, buildah.call("from", "--pull-never", image).strip()
+    def __init__(self, buildah: Buildah, image: str, options: Sequence[str] = ()) -> None:
+        self._buildah, self.name = buildah, buildah.call("from", "--pull-never", *options, image).strip()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._buildah.call("rm", self.name)
 
     def copy(self, file: Path, place: str) -> None:
@@ -125,4 +136,3 @@ class CleanRoot(AbstractContextManager["CleanRoot"]):
         """All paths but those of the kernel."""
         said = self.run("find", "/", "-xdev", "-not", "-path", "/proc/*", "-not", "-path", "/sys/*")
         return set(said.splitlines())
-

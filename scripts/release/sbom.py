@@ -46,7 +46,9 @@ def agent_parts(cmake: str, depends: list[str], version_of: Callable[[str], str]
     """
     unknown = [name for name in asked_of_cmake(cmake) if name not in DEBIAN_PACKAGES]
     if unknown:
-        raise NotReleased(f"CMakeLists.txt asks for {unknown}: say in scripts/release/sbom.py which Debian package it is")
+        raise NotReleased(
+            f"CMakeLists.txt asks for {unknown}: say in scripts/release/sbom.py which Debian package it is"
+        )
     compiled = {DEBIAN_PACKAGES[name] for name in asked_of_cmake(cmake)}
     needed = {one.split()[0].split(":")[0] for one in depends if one}
     return [_component(name, version_of(name)) for name in sorted(compiled | needed)]

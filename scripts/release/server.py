@@ -45,7 +45,11 @@ def check_server(
     began = time.monotonic()
     with logs.open("wb") as log:
         server = subprocess.Popen(
-            [*command, "--port", str(port)], stdout=log, stderr=log, env=dict(env or clean_environment()), cwd=logs.parent
+            [*command, "--port", str(port)],
+            stdout=log,
+            stderr=log,
+            env=dict(env or clean_environment()),
+            cwd=logs.parent,
         )
         try:
             _wait(server, url, logs)

@@ -76,7 +76,10 @@ def refuse_taken_tag(root: Path, version: str) -> None:
 
 def tag(root: Path, version: str, changes: str) -> None:
     """Make the annotated tag of a version; its message is what the changelog says."""
-    run(["git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "-m", f"osml {version}\n\n{changes}\n"], cwd=root)
+    run(
+        ["git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "-m", f"osml {version}\n\n{changes}\n"],
+        cwd=root,
+    )
 
 
 def commit_of(root: Path) -> tuple[str, int]:

@@ -39,7 +39,9 @@ class Step(AbstractContextManager["Step"]):
         print(f"     {self._name} ...", flush=True)
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         seconds = time.monotonic() - self._began
         if error is None:
             self._report.steps.append((self._name, round(seconds, 1), self.found))

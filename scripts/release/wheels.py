@@ -37,7 +37,10 @@ EXTRAS = (
     Extra("osml[dispatch]", "import osml.dispatch.mdp.policy_iteration, osml.dispatch.mdp.thresholds"),
     Extra("osml[datasets]", "import osml.datasets.validate, osml.datasets.package"),
     Extra("osml[experiences]", "import osml.experiences.store"),
-    Extra("osml[simulator]", "from osml.simulator.mix import node_of, parse_mix\nnode_of(parse_mix('moses=0.4'), 'e5-2697v4')"),
+    Extra(
+        "osml[simulator]",
+        "from osml.simulator.mix import node_of, parse_mix\nnode_of(parse_mix('moses=0.4'), 'e5-2697v4')",
+    ),
     Extra("osml[fuse]", "import mfusepy"),
     Extra(
         "osml[gym]",
@@ -67,7 +70,15 @@ def build(source: Path, out: Path, epoch_s: int) -> list[Path]:
 
 def write_constraints(source: Path, file: Path) -> None:
     """The versions of all dependencies that the tests ran with: `pip install -c FILE` takes these."""
-    options = ["--frozen", "--all-packages", "--all-extras", "--no-dev", "--no-emit-workspace", "--no-hashes", "--quiet"]
+    options = [
+        "--frozen",
+        "--all-packages",
+        "--all-extras",
+        "--no-dev",
+        "--no-emit-workspace",
+        "--no-hashes",
+        "--quiet",
+    ]
     run([program("uv", "uv"), "export", *options, "--no-header", "--output-file", file], cwd=source)
 
 
@@ -83,7 +94,9 @@ class Environments:
         uv = program("uv", "uv")
         place = self._folder / "-".join(wanted).translate({ord(one): "-" for one in "[],"}).rstrip("-")
         run([uv, "venv", "--quiet", "--python", "3.11", place], env=clean_environment())
-        asked = [f"{self._wheels[name]}{bracket}{rest}" for name, bracket, rest in (one.partition("[") for one in wanted)]
+        asked = [
+            f"{self._wheels[name]}{bracket}{rest}" for name, bracket, rest in (one.partition("[") for one in wanted)
+        ]
         named = {one.partition("[")[0] for one in wanted}
         asked += [str(self._wheels["osml"])] if "osml" not in named else []
         options = ["--quiet", "--python", place / "bin/python", "--constraints", self._constraints]

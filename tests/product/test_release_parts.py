@@ -32,7 +32,9 @@ def checkout(tmp_path: Path) -> Path:
     for name in {"pyproject.toml", *(place.file for place in source.STATED)}:
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, root / name)
-    (root / "CHANGELOG.md").write_text(f"# Changelog\n\n## {VERSION} - 2026-11-25\n\n- First.\n\n## 0.0.1 - 2026-01-01\n\n- Old.\n")
+    (root / "CHANGELOG.md").write_text(
+        f"# Changelog\n\n## {VERSION} - 2026-11-25\n\n- First.\n\n## 0.0.1 - 2026-01-01\n\n- Old.\n"
+    )
     git(root, "init", "--quiet")
     git(root, "add", ".")
     git(root, "commit", "--quiet", "--message", "One")
@@ -76,9 +78,7 @@ def test_a_version_that_the_changelog_lacks_is_refused(
 
 
 @pytest.mark.parametrize("name", ["CITATION.cff", "new.txt"])
-def test_a_tree_that_is_not_clean_is_refused(
-    checkout: Path, capsys: pytest.CaptureFixture[str], name: str
-) -> None:
+def test_a_tree_that_is_not_clean_is_refused(checkout: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
     with (checkout / name).open("a") as file:
         file.write("# more\n")
     assert main(["--root", str(checkout), "--out", str(checkout / "out")]) == 1
