@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from pathlib import Path
 
 from scripts.release import agent_package, chart, checksums, images, sbom, source, wheels
 from scripts.release.clean_root import Buildah
-from scripts.release.step import NotReleased, Report, clean_environment, run
+from scripts.release.step import NotReleasedError, Report, clean_environment, run
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -34,14 +33,14 @@ def main(arguments: list[str] | None = None) -> int:
     report = Report()
     try:
         release(options.root, options.out.resolve(), report, rehearse=options.rehearse, tag=options.tag)
-    except NotReleased as reason:
+    except NotReleasedError as reason:
         print(f"not released: {reason}", file=sys.stderr)
         return 1
     return 0
 
 
 def release(root: Path, out: Path, report: Report, *, rehearse: bool, tag: bool) -> None:
-    """Make the parts of a release in `out`; raises NotReleased where something stands in the way."""
+    """Make the parts of a release in `out`; raises NotReleasedError where something stands in the way."""
     version = source.version_of(root)
     changes = ""
     if not rehearse:
@@ -51,8 +50,7 @@ def release(root: Path, out: Path, report: Report, *, rehearse: bool, tag: bool)
     commit, epoch_s = source.commit_of(root)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    scratch = os.environ.get("TMPDIR", "/var/tmp")  # /tmp is often small, and in memory
-    with tempfile.TemporaryDirectory(prefix="osml-release-", dir=scratch, ignore_cleanup_errors=True) as folder:
+    with tempfile.TemporaryDirectory(prefix="osml-release-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         _parts(root, out, work, report, version, epoch_s)
     document = {

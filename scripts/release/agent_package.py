@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from scripts.release.clean_root import DEBIAN, Buildah
-from scripts.release.step import NotReleased, clean_environment
+from scripts.release.step import NotReleasedError, clean_environment
 
 BUILT = "localhost/osml-agent-package"
 IGNORED = re.compile(
@@ -39,8 +39,8 @@ def _bytes_of(buildah: Buildah, container: str, path: str) -> bytes:
 def depends_of(buildah: Buildah, package: Path) -> list[str]:
     """The packages that a package needs, with their versions as in its field Depends."""
     with buildah.root(BUILT) as root:
-        root.copy(package, "/tmp/")
-        return [one.strip() for one in root.run("dpkg-deb", "--field", f"/tmp/{package.name}", "Depends").split(",")]
+        root.copy(package, "/srv/")
+        return [one.strip() for one in root.run("dpkg-deb", "--field", f"/srv/{package.name}", "Depends").split(",")]
 
 
 def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: str) -> str:
@@ -49,9 +49,9 @@ def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: s
         root.run("apt-get", "update", "-qq")
         depends = "ca-certificates"
         root.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", depends)
-        root.copy(package, "/tmp/")
+        root.copy(package, "/srv/")
         before = root.files()
-        root.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", f"/tmp/{package.name}")
+        root.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", f"/srv/{package.name}")
         installed = root.run("dpkg", "--listfiles", "osml-agent").split()
         _expect(installed)
         root.run("osml-agent", "probe", "--json")
@@ -60,7 +60,7 @@ def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: s
         root.run("apt-get", "purge", "-y", "-qq", "--autoremove", "osml-agent")
         left = sorted(path for path in root.files() - before if not IGNORED.match(path))
         if left:
-            raise NotReleased(
+            raise NotReleasedError(
                 f"a purge left {len(left)} files, first {left[:5]}: actuator/debian/postrm shall remove them"
             )
     return f"{len(installed)} files, {decided} decisions applied on a virtual node, a purge left nothing"
@@ -75,11 +75,11 @@ def _expect(installed: list[str]) -> None:
     )  # fmt: skip
     missing = [path for path in wanted if path not in installed]
     if missing:
-        raise NotReleased(f"the package lacks {missing}: actuator/packaging.cmake lists what it has")
+        raise NotReleasedError(f"the package lacks {missing}: actuator/packaging.cmake lists what it has")
 
 
 def _run_on_virtual_node(buildah: Buildah, container: str, environment: Path, work: Path, url: str) -> int:
-    """Run the installed agent on the kernel files that a virtual node exports; returns the decisions that it applied."""
+    """Run the installed agent on the files that a virtual node exports; returns the decisions that it applied."""
     node, record = work / "node", work / "node-record.jsonl"
     mount = [environment / "bin/osml", "lab", "simulator", "mount", node, "--lc", "moses=0.4", "--be", "stream"]
     mount += ["--fuse", "off", "--speed", "5", "--server-url", url, "--policy", "arq"]
@@ -107,12 +107,14 @@ def _run_on_virtual_node(buildah: Buildah, container: str, environment: Path, wo
             virtual.send_signal(signal.SIGTERM)
             virtual.wait(30)
     if done.returncode != 0:
-        raise NotReleased(f"the installed agent ended with code {done.returncode}:\n{done.stderr[-1500:]}")
+        raise NotReleasedError(f"the installed agent ended with code {done.returncode}:\n{done.stderr[-1500:]}")
     lines = [json.loads(line) for line in record.read_text("utf-8").splitlines()]
     outcomes = [(line["observation"].get("outcome") or {}).get("status") for line in lines]
     applied = sum(status in ("applied", "unchanged") for status in outcomes)
     if applied == 0:
-        raise NotReleased(f"the installed agent applied no decision in {len(lines)} intervals, outcomes {outcomes}")
+        raise NotReleasedError(
+            f"the installed agent applied no decision in {len(lines)} intervals, outcomes {outcomes}"
+        )
     return applied
 
 
@@ -120,5 +122,7 @@ def _wait_for_node(virtual: subprocess.Popen[bytes], ready: Path, log: Path) -> 
     deadline = time.monotonic() + 120
     while not (ready.exists() and json.loads(ready.read_text("utf-8"))["ready"]):
         if virtual.poll() is not None or time.monotonic() > deadline:
-            raise NotReleased(f"the virtual node did not start, it said:\n{log.read_text('utf-8', 'replace')[-1500:]}")
+            raise NotReleasedError(
+                f"the virtual node did not start, it said:\n{log.read_text('utf-8', 'replace')[-1500:]}"
+            )
         time.sleep(0.2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import kubernetes_validate
 import yaml
 
-from scripts.release.step import NotReleased, program, run
+from scripts.release.step import NotReleasedError, program, run
 
 KUBERNETES = "1.33"
 
@@ -24,5 +24,5 @@ def build(source: Path, out: Path) -> tuple[Path, str]:
         try:
             kubernetes_validate.validate(one, KUBERNETES, strict=True)
         except kubernetes_validate.ValidationError as error:
-            raise NotReleased(f"{one['kind']} {one['metadata']['name']} is not valid: {error.message}") from error
+            raise NotReleasedError(f"{one['kind']} {one['metadata']['name']} is not valid: {error.message}") from error
     return chart, f"{len(objects)} objects, valid for Kubernetes {KUBERNETES}"

@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
-from scripts.release.step import NotReleased, clean_environment, program, run
+from scripts.release.step import NotReleasedError, clean_environment, program, run
 
 DEBIAN = "docker.io/library/debian:bookworm-slim"
 PYTHON = "docker.io/library/python:3.12-slim-bookworm"
@@ -40,7 +40,7 @@ class Buildah(AbstractContextManager["Buildah"]):
         self.call("rm", "--all")  # unmounts them, too
 
     def call(self, *arguments: str | Path, timeout_s: float = 1800) -> str:
-        """Call buildah; raises NotReleased where it fails."""
+        """Call buildah; raises NotReleasedError where it fails."""
         return run([self._program, *self._roots, *arguments], env=self.environment(), timeout_s=timeout_s)
 
     def prepare_bases(self) -> str:
@@ -56,7 +56,7 @@ class Buildah(AbstractContextManager["Buildah"]):
         make = {DEBIAN: self._make_debian, PYTHON: self._make_python, UV: self._make_uv}[name]
         try:
             self.call("pull", "--quiet", name, timeout_s=300)
-        except NotReleased:
+        except NotReleasedError:
             self.stand_ins.append(f"{name} by {make()}")
 
     def _make_debian(self) -> str:

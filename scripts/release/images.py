@@ -7,7 +7,7 @@ from pathlib import Path
 
 from scripts.release.clean_root import Buildah
 from scripts.release.server import check_server, free_port
-from scripts.release.step import NotReleased, run
+from scripts.release.step import NotReleasedError, run
 
 AGENT, SERVER = "localhost/osml-agent", "localhost/osml-server"
 
@@ -49,5 +49,5 @@ def build_server(buildah: Buildah, source: Path, out: Path, version: str, work: 
 def _entry(buildah: Buildah, image: str) -> list[str]:
     entry = buildah.config(image).get("Entrypoint")
     if not isinstance(entry, list):
-        raise NotReleased(f"{image} has no entry point: its Containerfile shall name one")
+        raise NotReleasedError(f"{image} has no entry point: its Containerfile shall name one")
     return [str(part) for part in entry]

@@ -13,7 +13,7 @@ from cyclonedx.output import make_outputter
 from cyclonedx.schema import OutputFormat, SchemaVersion
 from packageurl import PackageURL
 
-from scripts.release.step import NotReleased, clean_environment, run
+from scripts.release.step import NotReleasedError, clean_environment, run
 
 DEBIAN_PACKAGES = {
     "CURL": "libcurl4-openssl-dev",
@@ -42,13 +42,11 @@ def agent_parts(cmake: str, depends: list[str], version_of: Callable[[str], str]
     """The parts of the agent's package: libraries that it was compiled with, and packages that it needs to run.
 
     `cmake` is its CMakeLists.txt, `depends` the entries of its field Depends, and `version_of` the installed version of
-    a package of Debian. Raises NotReleased for a library of which nobody said which package has it.
+    a package of Debian. Raises NotReleasedError for a library of which nobody said which package has it.
     """
     unknown = [name for name in asked_of_cmake(cmake) if name not in DEBIAN_PACKAGES]
     if unknown:
-        raise NotReleased(
-            f"CMakeLists.txt asks for {unknown}: say in scripts/release/sbom.py which Debian package it is"
-        )
+        raise NotReleasedError(f"CMakeLists.txt asks for {unknown}: name its Debian package in scripts/release/sbom.py")
     compiled = {DEBIAN_PACKAGES[name] for name in asked_of_cmake(cmake)}
     needed = {one.split()[0].split(":")[0] for one in depends if one}
     return [_component(name, version_of(name)) for name in sorted(compiled | needed)]

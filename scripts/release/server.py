@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 
-from scripts.release.step import NotReleased, clean_environment
+from scripts.release.step import NotReleasedError, clean_environment
 
 READY_S = 120.0
 
@@ -37,8 +37,8 @@ def check_server(
 ) -> str:
     """Start a server, wait until it is ready, ask for one decision, and call `then` with its address.
 
-    `command` gets `--port PORT` at its end. Raises NotReleased where the server ends, is not ready within two minutes,
-    or does not decide. Returns one sentence: the seconds until it was ready, and which policy answered.
+    `command` gets `--port PORT` at its end. Raises NotReleasedError where the server ends, is not ready within two
+    minutes, or does not decide. Returns one sentence: the seconds until it was ready, and which policy answered.
     """
     port = free_port() if port is None else port
     url = f"http://127.0.0.1:{port}"
@@ -57,7 +57,9 @@ def check_server(
             headers = {"authorization": f"Bearer {token}"} if token else {}
             answer = httpx.post(f"{url}/v1/decisions", content=observation, headers=headers, timeout=30)
             if answer.status_code != 200 or not answer.json().get("assignments"):
-                raise NotReleased(f"the server answered {answer.status_code} {answer.text[:300]}, expected a decision")
+                raise NotReleasedError(
+                    f"the server answered {answer.status_code} {answer.text[:300]}, expected a decision"
+                )
             if then is not None:
                 then(url)
         finally:
@@ -81,5 +83,5 @@ def _wait(server: subprocess.Popen[bytes], url: str, logs: Path) -> None:
             pass
         if server.poll() is not None or time.monotonic() > deadline:
             said = logs.read_text("utf-8", "replace")[-1500:]
-            raise NotReleased(f"the server did not become ready within {READY_S:.0f} s, it said:\n{said}")
+            raise NotReleasedError(f"the server did not become ready within {READY_S:.0f} s, it said:\n{said}")
         time.sleep(0.2)

@@ -9,7 +9,7 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.release.step import NotReleased, run
+from scripts.release.step import NotReleasedError, run
 
 
 class Stated(NamedTuple):
@@ -34,44 +34,44 @@ STATED = (
 
 
 def version_of(root: Path) -> str:
-    """The version in pyproject.toml; raises NotReleased where another place states another one."""
+    """The version in pyproject.toml; raises NotReleasedError where another place states another one."""
     version: str = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
     for place in STATED:
         found = re.search(place.expression, (root / place.file).read_text("utf-8"))
         said = found[1] if found else "nothing"
         if said != version:
-            raise NotReleased(
+            raise NotReleasedError(
                 f"{place.file} states version {said}, expected {version} as in pyproject.toml: change one of them"
             )
     return version
 
 
 def changes_of(root: Path, version: str) -> str:
-    """What the changelog says about a version; raises NotReleased where it has no dated heading for it."""
+    """What the changelog says about a version; raises NotReleasedError where it has no dated heading for it."""
     text = (root / "CHANGELOG.md").read_text("utf-8")
     found = re.search(rf"(?ms)^## \[?{re.escape(version)}\]?(?: - (\d{{4}}-\d\d-\d\d))?$\n(.*?)(?=^## |\Z)", text)
     if found is None or found[1] is None:
-        raise NotReleased(
+        raise NotReleasedError(
             f"CHANGELOG.md has no heading `## {version} - YYYY-MM-DD`: give the part `Unreleased` this heading"
         )
     if not found[2].strip():
-        raise NotReleased(f"CHANGELOG.md says nothing below the heading of {version}: write what changed")
+        raise NotReleasedError(f"CHANGELOG.md says nothing below the heading of {version}: write what changed")
     return found[2].strip()
 
 
 def refuse_dirty(root: Path) -> None:
-    """Raise NotReleased where a file is changed or not tracked."""
+    """Raise NotReleasedError where a file is changed or not tracked."""
     changed = run(["git", "status", "--porcelain"], cwd=root).splitlines()
     if changed:
-        raise NotReleased(
+        raise NotReleasedError(
             f"the tree is not clean ({len(changed)} files, first `{changed[0].strip()}`): commit or remove them"
         )
 
 
 def refuse_taken_tag(root: Path, version: str) -> None:
-    """Raise NotReleased where the tag of the version exists."""
+    """Raise NotReleasedError where the tag of the version exists."""
     if run(["git", "tag", "--list", f"v{version}"], cwd=root).strip():
-        raise NotReleased(f"the tag v{version} exists: raise the version in pyproject.toml and the other places")
+        raise NotReleasedError(f"the tag v{version} exists: raise the version in pyproject.toml and the other places")
 
 
 def tag(root: Path, version: str, changes: str) -> None:
@@ -89,7 +89,7 @@ def commit_of(root: Path) -> tuple[str, int]:
 
 
 def copy_tracked(root: Path, target: Path) -> int:
-    """Copy the tracked files, as they are now, into `target`; returns their number. Nothing else can get into a build."""
+    """Copy the tracked files, as they are now, into `target`; returns their number. Nothing else gets into a build."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True).stdout
     names = [name for name in listed.decode().split("\0") if name and (root / name).is_file()]
     for name in names:

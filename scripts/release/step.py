@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 
 
-class NotReleased(Exception):
+class NotReleasedError(Exception):
     """What stands in the way of the release, and what to do about it: one sentence."""
 
 
@@ -58,7 +58,7 @@ def run(
 ) -> str:
     """Run a command to its end, and return its standard output.
 
-    Raises NotReleased with the last lines that it said, where its exit code is none of `codes`.
+    Raises NotReleasedError with the last lines that it said, where its exit code is none of `codes`.
     """
     words = [str(word) for word in command]
     try:
@@ -66,19 +66,19 @@ def run(
             words, cwd=cwd, env=env, capture_output=True, text=True, errors="replace", check=False, timeout=timeout_s
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise NotReleased(f"`{' '.join(words)[:200]}` could not run to its end: {error}") from error
+        raise NotReleasedError(f"`{' '.join(words)[:200]}` could not run to its end: {error}") from error
     if done.returncode not in codes:
         said = (done.stderr.strip() or done.stdout.strip())[-2000:]
-        raise NotReleased(f"`{' '.join(words)[:200]}` ended with code {done.returncode}:\n{said}")
+        raise NotReleasedError(f"`{' '.join(words)[:200]}` ended with code {done.returncode}:\n{said}")
     return done.stdout
 
 
 def program(name: str, package: str) -> str:
-    """Path of a program that the release needs; raises NotReleased where it is not installed."""
+    """Path of a program that the release needs; raises NotReleasedError where it is not installed."""
     places = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin", str(Path.cwd() / ".tools/bin")])
     found = shutil.which(name, path=places)
     if found is None:
-        raise NotReleased(f"{name} is not installed, expected it on the path: install {package}")
+        raise NotReleasedError(f"{name} is not installed, expected it on the path: install {package}")
     return found
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.release.server import check_server
-from scripts.release.step import NotReleased, Report, clean_environment, program, run
+from scripts.release.step import NotReleasedError, Report, clean_environment, program, run
 
 PACKAGES = ("osml", "osml_serving", "osml_training")
 
@@ -64,7 +64,9 @@ def build(source: Path, out: Path, epoch_s: int) -> list[Path]:
     (out / ".gitignore").unlink(missing_ok=True)
     wheels = sorted(out.glob("*.whl"))
     if [wheel.name.split("-")[0] for wheel in wheels] != list(PACKAGES):
-        raise NotReleased(f"the build made {[wheel.name for wheel in wheels]}, expected one wheel each of {PACKAGES}")
+        raise NotReleasedError(
+            f"the build made {[wheel.name for wheel in wheels]}, expected one wheel each of {PACKAGES}"
+        )
     return wheels
 
 
@@ -111,7 +113,7 @@ class Environments:
 
 
 def check(environments: Environments, report: Report) -> None:
-    """Try every extra; raises NotReleased at the first that does not work."""
+    """Try every extra; raises NotReleasedError at the first that does not work."""
     for extra in EXTRAS:
         with report.step(f"wheel {extra.wanted}") as step:
             place = environments.make(extra.wanted)
@@ -124,7 +126,9 @@ def _doctor(environments: Environments, place: Path) -> str:
     found = json.loads(said)["mechanisms"]
     where = environments.python(place, "import osml; print(osml.__file__)").strip()
     if not where.startswith(str(place)):
-        raise NotReleased(f"osml was imported from {where}, expected a place below {place}: look for a stray .pth file")
+        raise NotReleasedError(
+            f"osml was imported from {where}, expected a place below {place}: look for a stray .pth file"
+        )
     return f"{sum(one['available'] for one in found)} of {len(found)}"
 
 

@@ -18,11 +18,11 @@ HELM = shutil.which("helm", path=f"{ROOT / '.tools/bin'}:/usr/local/bin:/usr/bin
 @pytest.mark.slow
 @pytest.mark.timeout(2400)
 @pytest.mark.skipif(os.geteuid() != 0, reason="clean roots need root")
-@pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not installed; scripts/setup release does")
+@pytest.mark.skipif(shutil.which("buildah") is None, reason="buildah is not installed")
 @pytest.mark.skipif(
     shutil.which("mmdebstrap") is None, reason="mmdebstrap is not installed; scripts/setup release does"
 )
-@pytest.mark.skipif(HELM is None, reason="helm is not installed; with Go, scripts/setup release installs it")
+@pytest.mark.skipif(HELM is None, reason="helm is not installed")
 def test_a_rehearsal_builds_and_checks_every_part(tmp_path: Path) -> None:
     out = tmp_path / "release"
     command = [sys.executable, "-m", "scripts.release", "--rehearse", "--out", str(out)]

@@ -24,7 +24,9 @@ PRELUDE = f"""set -e
 export HOME=/root DEBIAN_FRONTEND=noninteractive
 cd {{checkout}}
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
-ready() {{{{ exec 9<>"/dev/tcp/$1/$2" && printf 'GET %s HTTP/1.0\\r\\n\\r\\n' "$3" >&9 && head -n 1 <&9 | grep -q ' 200 '; }}}} 2>/dev/null
+ready() {{{{
+  exec 9<>"/dev/tcp/$1/$2" && printf 'GET %s HTTP/1.0\\r\\n\\r\\n' "$3" >&9 && head -n 1 <&9 | grep -q ' 200 '
+}}}} 2>/dev/null
 until_ready() {{{{ for _ in $(seq {READY_S}); do if (ready "$@"); then return; fi; sleep 1; done; return 1; }}}}
 """
 """What stands for the reader: a shell that stops at the first failure, and that knows when a server is ready."""
@@ -58,7 +60,7 @@ def script_of(blocks: Sequence[Block], checkout: Path) -> str:
 
 
 def walk(blocks: Sequence[Block], folder: Path, timeout_s: float) -> tuple[list[Step], str]:
-    """Run the commands in a clean root with `make` and nothing else; returns the steps with their times, and the output.
+    """Run the commands in a clean root that has `make`; returns the steps with their times, and the output.
 
     The checkout has the tracked files only. Skips where no clean root can be made. Fails with the output of the walk
     where a command fails.
@@ -70,7 +72,13 @@ def walk(blocks: Sequence[Block], folder: Path, timeout_s: float) -> tuple[list[
         pytest.skip("clean roots need root")
     checkout = folder / "osml"
     copy_tracked(ROOT, checkout)
-    (folder / "walk.sh").write_text(script_of(blocks, checkout))
+    script = script_of(blocks, checkout)
+    authorities = os.environ.get("SSL_CERT_FILE")
+    if authorities:  # a proxy before the package indexes has an authority of its own
+        shutil.copy(authorities, folder / "authorities.pem")
+        names = ("SSL_CERT_FILE", "PIP_CERT")
+        script = "".join(f"export {name}={folder}/authorities.pem\n" for name in names) + script
+    (folder / "walk.sh").write_text(script)
     (folder / "store").mkdir()
     with Buildah(folder / "store") as buildah:
         buildah.prepare(DEBIAN)

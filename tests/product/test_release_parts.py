@@ -14,7 +14,7 @@ import pytest
 
 from scripts.release import checksums, sbom, source
 from scripts.release.__main__ import main
-from scripts.release.step import NotReleased, Report, run
+from scripts.release.step import NotReleasedError, Report, run
 
 ROOT = Path(__file__).parents[2]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -51,7 +51,7 @@ def test_a_place_with_another_version_is_named(checkout: Path, place: source.Sta
     found = re.search(place.expression, text)
     assert found is not None
     (checkout / place.file).write_text(text[: found.start(1)] + "9.9.9" + text[found.end(1) :])
-    with pytest.raises(NotReleased, match=re.escape(f"{place.file} states version 9.9.9, expected {VERSION}")):
+    with pytest.raises(NotReleasedError, match=re.escape(f"{place.file} states version 9.9.9, expected {VERSION}")):
         source.version_of(checkout)
 
 
@@ -93,7 +93,7 @@ def test_a_version_is_tagged_once_with_what_the_changelog_says(checkout: Path) -
     source.tag(checkout, VERSION, source.changes_of(checkout, VERSION))
     assert git(checkout, "cat-file", "-t", f"v{VERSION}").strip() == "tag"
     assert "- First." in git(checkout, "tag", "--list", "-n9", f"v{VERSION}")
-    with pytest.raises(NotReleased, match="exists"):
+    with pytest.raises(NotReleasedError, match="exists"):
         source.refuse_taken_tag(checkout, VERSION)
 
 
@@ -152,7 +152,7 @@ def test_the_list_of_the_agent_has_its_libraries_and_what_it_needs_to_run(tmp_pa
 
 
 def test_a_library_of_which_nobody_said_where_it_comes_from_is_refused() -> None:
-    with pytest.raises(NotReleased, match=r"asks for \['Boost'\]"):
+    with pytest.raises(NotReleasedError, match=r"asks for \['Boost'\]"):
         sbom.agent_parts("find_package(Boost REQUIRED)", [], lambda name: "1")
 
 
@@ -160,7 +160,7 @@ def test_a_step_says_what_it_found_or_why_it_failed(capsys: pytest.CaptureFixtur
     report = Report()
     with report.step("first") as step:
         step.found = "two files"
-    with pytest.raises(NotReleased, match=r"ended with code 3:\nbad"), report.step("second"):
+    with pytest.raises(NotReleasedError, match=r"ended with code 3:\nbad"), report.step("second"):
         run(["sh", "-c", "echo bad >&2; exit 3"])
     assert [(name, found) for name, _, found in report.steps] == [("first", "two files")]
     assert "ok   first: two files" in capsys.readouterr().out

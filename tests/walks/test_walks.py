@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,6 +19,10 @@ ENFORCES = "--record out/first-run/managed.jsonl"
 
 def typed(page: str) -> list[str]:
     return [line for block in commands_of(TUTORIAL / page, THIS) for line in block.commands]
+
+
+def records(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
 
 
 def tell(name: str, steps: list[Step]) -> None:
@@ -39,6 +44,11 @@ def test_a_platform_engineer_watches_after_twelve_commands_and_enforces_after_th
 def test_a_page_has_no_command_that_its_walk_leaves_out(page: Path) -> None:
     text = page.read_text("utf-8")
     assert len(commands_of(page, THIS)) == len(re.findall(r"^```(?:sh|console)", text, re.MULTILINE)) >= 3
+
+
+def test_the_how_to_on_policies_has_the_commands_of_the_study() -> None:
+    [block] = commands_of(ROOT / "docs/how-to/new-policy.md", THIS)
+    assert block.commands == typed("first-study.md")[-3:]
 
 
 def test_a_command_that_goes_on_is_waited_for() -> None:
