@@ -25,7 +25,7 @@ def build(buildah: Buildah, source: Path, out: Path) -> Path:
     """Build the package by the first stage of its Containerfile, and copy it to `out`."""
     buildah.build(source, "deploy/Containerfile.agent", BUILT, target="build")
     with buildah.root(BUILT) as root:
-        [name] = root.run("find", "/package", "-name", "osml-agent_*.deb").split()
+        [name] = root.run("find", "/package", "-maxdepth", "1", "-name", "osml-agent_*.deb").split()
         made = out / Path(name).name
         made.write_bytes(_bytes_of(buildah, root.name, name))
     return made

@@ -85,9 +85,11 @@ class Buildah(AbstractContextManager["Buildah"]):
     def build(self, source: Path, file: str, name: str, *, target: str | None = None) -> None:
         """Build an image by a Containerfile of the source; `target` ends at this stage."""
         stage = ["--target", target] if target else []
-        self.call(
-            "build", "--quiet", "--layers", "--pull-never", "--file", source / file, *stage, "--tag", name, source
-        )
+        options = ["--quiet", "--layers", "--pull-never", "--file", source / file, *stage]
+        authorities = os.environ.get("SSL_CERT_FILE")
+        if authorities:
+            options += ["--volume", f"{authorities}:/authorities.pem:ro", "--build-arg", "SSL_CERT_FILE=/authorities.pem"]
+        self.call("build", *options, "--tag", name, source)
 
     def config(self, image: str) -> dict[str, object]:
         """The configuration of an image: `Entrypoint`, `User`, `Env`, ..."""

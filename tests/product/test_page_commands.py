@@ -58,7 +58,7 @@ def test_most_commands_outside_a_cluster_are_run() -> None:
     [
         ("```sh\nosml look doctor\n```\n", "new.md:1 has no comment"),
         ("```\nosml look doctor\n```\n", "new.md:1 has no language"),
-        ("<!-- run by tests/nobody.py -->\n```sh\nls\n```\n", "new.md:2 is run by tests/nobody.py, which does not read"),
+        ("<!-- run by tests/nobody.py -->\n```sh\nls\n```\n", "new.md:2 is run by tests/nobody.py, which does not"),
         ("<!-- run by tests/conftest.py -->\n```sh\nls\n```\n", "tests/conftest.py, which does not read new.md"),
         ("<!-- not run: hours -->\n```sh\nls\n```\n", "says 'hours', expected why no test runs it"),
         ("<!-- not run: as in tests/nobody.py -->\n```sh\nls\n```\n", "names tests/nobody.py, which does not exist"),

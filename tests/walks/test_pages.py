@@ -61,7 +61,9 @@ def test_the_package_of_production(tmp_path: Path) -> None:
 def test_the_conformance_check_of_write_an_agent(tmp_path: Path, children: Children) -> None:
     [block] = blocks("docs/how-to/write-an-agent.md")
     port = free_port()
-    server = children.start("server", ["osml", "run", "serve", "--port", str(port), "--store", "none"])
+    server = children.start(
+        "server", [str(ROOT / ".venv/bin/osml"), "run", "serve", "--port", str(port), "--store", "none"]
+    )
     ready = f"import urllib.request; urllib.request.urlopen('http://127.0.0.1:{port}/readyz', timeout=1)"
     wait_until(
         lambda: subprocess.run(["python3", "-c", ready], capture_output=True, check=False).returncode == 0,
