@@ -88,7 +88,12 @@ class Buildah(AbstractContextManager["Buildah"]):
         options = ["--quiet", "--layers", "--pull-never", "--file", source / file, *stage]
         authorities = os.environ.get("SSL_CERT_FILE")
         if authorities:
-            options += ["--volume", f"{authorities}:/authorities.pem:ro", "--build-arg", "SSL_CERT_FILE=/authorities.pem"]
+            options += [
+                "--volume",
+                f"{authorities}:/authorities.pem:ro",
+                "--build-arg",
+                "SSL_CERT_FILE=/authorities.pem",
+            ]
         self.call("build", *options, "--tag", name, source)
 
     def config(self, image: str) -> dict[str, object]:

@@ -31,7 +31,7 @@ class Scaled(gymnasium.ObservationWrapper[Any, Any, Any]):
 
 
 def make(horizon: int = 60) -> gymnasium.Env[Any, Any]:
-    """A node of up to three services, which act in turn: 49 actions. An episode has `horizon` intervals of one second."""
+    """A node of up to three services, which act in turn: 49 actions. An episode has `horizon` steps of one second."""
     return Scaled(gymnasium.make(ENVIRONMENT_ID, max_services=3, turns=True, horizon=horizon))
 
 
