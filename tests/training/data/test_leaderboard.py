@@ -46,7 +46,7 @@ def test_the_margin_holds_for_nine_of_ten_errors() -> None:
     for one in boards.leaderboard(table(), "a2").entries:
         assert one.margin >= 0.5 * one.error
     errors = np.arange(1.0, 101.0)
-    flat = boards.Table(np.zeros((200, 1)), np.concatenate([np.zeros((100, 4)), errors[:, None].repeat(4, 1)]),
+    flat = boards.Table(np.zeros((200, 1)), np.concatenate([np.zeros((100, 5)), errors[:, None].repeat(5, 1)]),
                         ["p"] * 200, ["a"] * 100 + ["b"] * 100)  # fmt: skip
     [entry, *_] = [one for one in boards.leaderboard(flat, "a2").entries if (one.name, one.model) == ("b", "median")]
     assert (entry.error, entry.margin) == (50.5, pytest.approx(np.quantile(errors, 0.9), abs=0.001))

@@ -22,6 +22,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from threadpoolctl import threadpool_limits
 
 from osml.base.failure import InputError
 from osml_training.tables.examples import ExampleSource
@@ -71,18 +72,28 @@ class Leaderboard(msgspec.Struct, frozen=True):
     schema: str = "osml/leaderboard/v1"
 
 
+def _size(x: Floats) -> Floats:
+    return np.sign(x) * np.log1p(np.abs(x))
+
+
 def _models(seed: int) -> dict[str, Callable[[], Any]]:
     """Median first: whoever is not better has learned nothing."""
 
     def prepared(model: Any) -> Any:
-        size = FunctionTransformer(lambda x: np.sign(x) * np.log1p(np.abs(x)))
-        return make_pipeline(size, SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler(), model)
+        return make_pipeline(
+            FunctionTransformer(_size),
+            SimpleImputer(strategy="median", keep_empty_features=True),
+            StandardScaler(),
+            model,
+        )
 
     return {
         "median": lambda: DummyRegressor(strategy="median"),
         "nearest_neighbours": lambda: prepared(KNeighborsRegressor(NEIGHBOURS, weights="distance")),
         "linear": lambda: prepared(LinearRegression()),
-        "boosted_trees": lambda: HistGradientBoostingRegressor(loss="absolute_error", random_state=seed),
+        "boosted_trees": lambda: HistGradientBoostingRegressor(
+            loss="absolute_error", max_iter=60, learning_rate=0.2, random_state=seed
+        ),
     }
 
 
@@ -130,12 +141,15 @@ def _left_out(
 ) -> list[Entry]:
     found: list[Entry] = []
     for at, output in enumerate(outputs):
+        if not output.endswith(("_cores", "_ways")):
+            continue
         y = table.y[:, at]
         train, test = ~out & ~np.isnan(y), out & ~np.isnan(y)
         if train.sum() <= NEIGHBOURS or not test.any():
             continue
         for model, make in _models(seed).items():
-            predicted = make().fit(table.x[train], y[train]).predict(table.x[test])
+            with threadpool_limits(1):  # threads that wait for each other on a busy machine took ten times as long
+                predicted = make().fit(table.x[train], y[train]).predict(table.x[test])
             errors = np.abs(predicted - y[test])
             error, margin = round(float(errors.mean()), 3), round(float(np.quantile(errors, 0.9)), 3)
             found.append(Entry(kind, name, model, output, int(test.sum()), error, margin))

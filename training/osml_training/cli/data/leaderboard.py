@@ -5,13 +5,16 @@ from __future__ import annotations
 import sys
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 import typer
 from rich.console import Console
 
 from osml.base.failure import InputError
+
+if TYPE_CHECKING:
+    from osml_training.tables.features import Model
 
 NAME = "leaderboard"
 
@@ -32,7 +35,7 @@ def leaderboard_command(
     from osml.datasets.store import whole_file  # noqa: PLC0415
     from osml_training.evaluate.leaderboard import MODELS, leaderboard, markdown, read  # noqa: PLC0415
 
-    chosen = {name: name for name in MODELS}.get(model)  # type: ignore[call-overload]
+    chosen: Model | None = next((name for name in MODELS if name == model), None)
     if chosen is None:
         raise InputError(f"--model is '{model}', expected one of {', '.join(MODELS)}")
     packages = sorted(folder.glob("*.tar")) if folder.is_dir() else []
