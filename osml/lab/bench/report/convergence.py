@@ -54,8 +54,8 @@ def _feasibility(results: Results) -> list[str]:
     runs = {verdict: sum(row["feasible_oracle"] is verdict for row in first) for verdict in said}
     return [
         f"{said[True]} mixes are feasible, {said[False]} are infeasible, and {said[None]} are undecided. "
-        f"With {len({row['seed'] for row in first})} seeds, these are {runs[True]}, {runs[False]} and {runs[None]} runs "
-        "of each policy. The table counts runs.",
+        f"With {len({row['seed'] for row in first})} seeds, these are {runs[True]}, {runs[False]} and {runs[None]} "
+        "runs of each policy. The table counts runs.",
         "For an infeasible mix, the oracle proves that neither an isolated partition nor one shared region meets all "
         "targets. A policy that shares some resources can still meet them. A mix is undecided if the time of the "
         "oracle was up. The paper does not report how many of its mixes are infeasible.",
