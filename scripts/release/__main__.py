@@ -112,10 +112,8 @@ def _containers(
         step.found = found[0]
     with report.step("SBOM of the agent") as step, buildah.root(agent_package.BUILT) as root:
         cmake = (tree / "actuator/CMakeLists.txt").read_text("utf-8")
-        depends = agent_package.depends_of(buildah, package)
-        parts = sbom.agent_parts(
-            cmake, depends, lambda name: root.run("dpkg-query", "--show", "--showformat=${Version}", name)
-        )
+        depends = agent_package.depends_of(package)
+        parts = sbom.agent_parts(cmake, depends, lambda name: root.debian("--show", "--showformat=${Version}", name))
         sbom.write_agent(version, parts, out / f"osml-agent-{version}.cdx.json")
         step.found = f"{len(parts)} packages"
     with report.step("image of the agent") as step:

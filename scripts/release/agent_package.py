@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import signal
 import subprocess
 import time
 from pathlib import Path
 
 from scripts.release.clean_root import DEBIAN, Buildah
-from scripts.release.step import NotReleasedError, clean_environment
+from scripts.release.step import NotReleasedError, clean_environment, program, run
 
 BUILT = "localhost/osml-agent-package"
 IGNORED = re.compile(
@@ -25,22 +26,13 @@ def build(buildah: Buildah, source: Path, out: Path) -> Path:
     """Build the package by the first stage of its Containerfile, and copy it to `out`."""
     buildah.build(source, "deploy/Containerfile.agent", BUILT, target="build")
     with buildah.root(BUILT) as root:
-        [name] = root.run("find", "/package", "-maxdepth", "1", "-name", "osml-agent_*.deb").split()
-        made = out / Path(name).name
-        made.write_bytes(_bytes_of(buildah, root.name, name))
-    return made
+        [found] = (root.place / "package").glob("osml-agent_*.deb")
+        return Path(shutil.copy(found, out))
 
 
-def _bytes_of(buildah: Buildah, container: str, path: str) -> bytes:
-    command = buildah.command(container, ["cat", path])
-    return subprocess.run(command, env=buildah.environment(), check=True, capture_output=True).stdout
-
-
-def depends_of(buildah: Buildah, package: Path) -> list[str]:
+def depends_of(package: Path) -> list[str]:
     """The packages that a package needs, with their versions as in its field Depends."""
-    with buildah.root(BUILT) as root:
-        root.copy(package, "/srv/")
-        return [one.strip() for one in root.run("dpkg-deb", "--field", f"/srv/{package.name}", "Depends").split(",")]
+    return [one.strip() for one in run([program("dpkg-deb", "dpkg"), "--field", package, "Depends"]).split(",")]
 
 
 def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: str) -> str:
@@ -52,7 +44,7 @@ def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: s
         root.copy(package, "/srv/")
         before = root.files()
         root.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", f"/srv/{package.name}")
-        installed = root.run("dpkg", "--listfiles", "osml-agent").split()
+        installed = root.debian("--listfiles", "osml-agent").split()
         _expect(installed)
         root.run("osml-agent", "probe", "--json")
         root.run("osml-latency", "--help")

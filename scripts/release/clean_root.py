@@ -139,7 +139,21 @@ class CleanRoot(AbstractContextManager["CleanRoot"]):
         options = [part for folder in mounts for part in ("--volume", f"{folder}:{folder}")]
         return run(self._buildah.command(self.name, command, options), env=self._buildah.environment(), codes=codes)
 
+    @property
+    def place(self) -> Path:
+        """Where the host sees its files: buildah can lose what a short command prints."""
+        return Path(self._buildah.call("mount", self.name).strip())
+
     def files(self) -> set[str]:
-        """All paths but those of the kernel."""
-        said = self.run("find", "/", "-xdev", "-not", "-path", "/proc/*", "-not", "-path", "/sys/*")
-        return set(said.splitlines())
+        """All paths."""
+        place = self.place
+        return {f"/{path.relative_to(place)}" for path in place.rglob("*")}
+
+    def said(self, *command: str) -> str:
+        """What a command writes to its standard output, kept in a file of the root."""
+        self.run("sh", "-c", '"$@" > /said', "sh", *command)
+        return (self.place / "said").read_text("utf-8")
+
+    def debian(self, *arguments: str) -> str:
+        """What `dpkg-query` says of the packages in it."""
+        return run([program("dpkg-query", "dpkg"), f"--admindir={self.place}/var/lib/dpkg", *arguments])

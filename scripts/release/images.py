@@ -18,7 +18,7 @@ def build_agent(buildah: Buildah, source: Path, out: Path, version: str) -> str:
     buildah.build(source, "deploy/Containerfile.agent", image)
     entry = _entry(buildah, image)
     with buildah.root(image) as root:
-        probed = json.loads(root.run(*entry, "probe", "--json"))
+        probed = json.loads(root.said(*entry, "probe", "--json"))
     buildah.save(image, out / f"osml-agent-{version}.oci.tar")
     return f"`{entry[0]} probe` answers with {len(probed)} keys"
 
@@ -34,7 +34,9 @@ def build_server(buildah: Buildah, source: Path, out: Path, version: str, work: 
         osml = entry[0]
         options = ["--user", "0", "--volume", f"{secrets}:{secrets}"]
         create = [osml, "tokens", "create", "--file", f"{secrets}/osml-tokens", "--node", "node-17"]
-        token = run(buildah.command(root.name, create, options), env=buildah.environment()).strip()
+        keep = ["sh", "-c", f'"$@" > {secrets}/token', "sh", *create]
+        run(buildah.command(root.name, keep, options), env=buildah.environment())
+        token = (secrets / "token").read_text("utf-8").strip()
         run(["chown", "-R", user, secrets])
         options = ["--user", user, "--volume", f"{secrets}:/run/secrets:ro"]
         command = buildah.command(root.name, entry, options)

@@ -71,6 +71,15 @@ def test_the_first_command_of_the_page_on_contributions_is_this_one() -> None:
 
 
 @pytest.mark.slow
+def test_a_sweep_into_a_relative_folder_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = Sweep(Path("set"), "--load", "1000", "--samples", "3", "--yes")
+    code, output = sweep.end(150)
+    assert code == 0, sweep.log.read_text()
+    assert json.loads(output)["rows"] > 0, sweep.log.read_text()
+
+
+@pytest.mark.slow
 def test_a_sweep_goes_on_after_ctrl_c_and_after_kill_and_gives_labels(tmp_path: Path) -> None:
     short = ("--load", "1000", "--samples", "3", "--yes")
     first = Sweep(tmp_path / "set", *short)

@@ -23,13 +23,17 @@ MARK = "@@walk"
 PRELUDE = f"""set -e
 export HOME=/root DEBIAN_FRONTEND=noninteractive
 cd {{checkout}}
+for place in $(grep -o '/sys/fs/cgroup/[^ ]*' /proc/mounts | sort -u); do mount -o remount,bind,rw "$place"; done
 trap 'kill $(jobs -p) 2>/dev/null || true' EXIT
 ready() {{{{
   exec 9<>"/dev/tcp/$1/$2" && printf 'GET %s HTTP/1.0\\r\\n\\r\\n' "$3" >&9 && head -n 1 <&9 | grep -q ' 200 '
 }}}} 2>/dev/null
 until_ready() {{{{ for _ in $(seq {READY_S}); do if (ready "$@"); then return; fi; sleep 1; done; return 1; }}}}
 """
-"""What stands for the reader: a shell that stops at the first failure, and that knows when a server is ready."""
+"""What stands for the reader: a shell that stops at the first failure, and that knows when a server is ready.
+
+A container sees cgroups that it can't write; the machine of a reader has others, so they are made writable.
+"""
 
 
 class Step(NamedTuple):
