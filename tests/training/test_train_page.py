@@ -23,7 +23,7 @@ def small(command: str) -> str:
     command = re.sub(r"--rows \d+", f"--rows {ROWS}", command)
     command = re.sub(r"--varied \d+", "--varied 1", command)
     if re.match(r"osml learn train a2? ", command):
-        command = re.sub(r"\s+#.*", "", command) + " --epochs 2 --track none"
+        command = re.sub(r"\s+#.*", "", command) + " --epochs 2"
     return command
 
 

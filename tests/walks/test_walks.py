@@ -43,7 +43,8 @@ def test_a_platform_engineer_watches_after_twelve_commands_and_enforces_after_th
 @pytest.mark.parametrize("page", sorted(TUTORIAL.glob("first-*.md")), ids=lambda page: page.stem)
 def test_a_page_has_no_command_that_its_walk_leaves_out(page: Path) -> None:
     text = page.read_text("utf-8")
-    assert len(commands_of(page, THIS)) == len(re.findall(r"^```(?:sh|console)", text, re.MULTILINE)) >= 3
+    reasons = text.count("<!-- not run: ")
+    assert len(commands_of(page, THIS)) == len(re.findall(r"^```(?:sh|console)", text, re.MULTILINE)) - reasons >= 3
 
 
 def test_the_how_to_on_policies_has_the_commands_of_the_study() -> None:
@@ -103,5 +104,4 @@ def test_the_walk_of_a_contributor(tmp_path: Path) -> None:
     assert "my-redis" in output
     fetched = json.loads((checkout / "out/fetched/dataset.json").read_text())
     assert fetched["kind"] == "real"
-    [model] = (checkout / "out/models").glob("a2-masked-*")
-    assert (model / "model.onnx").stat().st_size > 1000
+    assert list((checkout / "out/fetched/labels").rglob("*.parquet"))

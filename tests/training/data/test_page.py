@@ -89,7 +89,7 @@ def test_others_list_and_fetch(fetched: tuple[Path, str]) -> None:
 def test_others_train_on_what_they_fetched(fetched: tuple[Path, str]) -> None:
     pytest.importorskip("torch")
     folder, train = fetched
-    bash(folder, [f"{train} --epochs 2 --track none"], 1000)
+    bash(folder, [f"{train} --epochs 2"], 1000)
     assert list((folder / "out/models").glob("a2-*/model.onnx"))
 
 
