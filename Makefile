@@ -6,7 +6,7 @@ export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
 AGENT := actuator/build/release/osml-agent
 
-.PHONY: demo live live-lab dispatch-testbed check test test-training test-slow fuzz bench results reproduce lint tidy format agent pictures docs
+.PHONY: demo live live-lab dispatch-testbed check test test-training test-slow fuzz bench results reproduce lint tidy format agent pictures docs release
 .PHONY: clean coverage test-cpp test-python
 
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 4 minutes, no root
@@ -85,14 +85,17 @@ agent: setup-run
 	@[ -e actuator/build/release/osml-agent ] || echo "5/5 compiling the agent, about two minutes" >&2
 	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen osml-latency osml-stackdist osml-stackdist-plugin -- --quiet
 
+release: setup-release ## Build all parts of a release, check each in a clean root; out/release (ARGS="--rehearse", ARGS=--tag)
+	@$(RUN) python -m scripts.release $(ARGS)
+
 pictures: setup-run ## The pictures of the documentation, in docs/pictures/ (two minutes)
 	$(RUN) python docs/pictures/make_pictures.py
 
 docs: setup-docs ## The documentation site in site/
 	$(RUN) mkdocs build --strict
 
-.PHONY: setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs
-setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs: setup-%:
+.PHONY: setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs setup-release
+setup-run setup-live setup-live-lab setup-dispatch setup-test setup-training setup-fuzz setup-docs setup-release: setup-%:
 	@scripts/setup $*
 
 clean: ## Everything that a build or a run made

@@ -44,6 +44,7 @@ KINDS = {
     "twin": "simulation",
     "twin/test_shapley.py": "unit",
     "training": "simulation",
+    "walks": "process",
 }
 """Kind of the tests of a folder or file; the longest match counts, and all others are unit tests."""
 

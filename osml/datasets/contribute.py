@@ -7,6 +7,7 @@ import hashlib
 import re
 import shutil
 import tarfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,6 +176,31 @@ def send(package: Package, server: str, token: str | None) -> dict[str, Any]:
     said = _json(answer).get("error")
     text = msgspec.convert(said, dict[str, Any]).get("message", "") if isinstance(said, dict) else answer.reason_phrase
     raise Failure(f"{server} refused the data set ({answer.status_code}: {text}); the package stays in {package.file}")
+
+
+def wait_for_check(server: str, identity: str, token: str | None, within_s: float) -> dict[str, Any]:
+    """Ask until the server has checked a data set that it received; returns what `GET /v1/datasets/ID` says.
+
+    Failure where it refuses the data set, with its first finding, and where it has not checked it `within_s` seconds.
+    """
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    at, deadline = f"{server.rstrip('/')}/v1/datasets/{identity}", time.monotonic() + within_s
+    while True:
+        try:
+            record = _json(httpx.get(at, headers=headers, timeout=_TIMEOUT_S))
+        except httpx.HTTPError as error:
+            raise Failure(f"cannot reach {server} ({error}); it has the data set, ask again: GET {at}") from None
+        if record.get("state") == "accepted":
+            return record
+        if record.get("state") in ("refused", "failed"):
+            findings = msgspec.convert(record.get("findings") or [], list[dict[str, Any]])
+            why = findings[0].get("message", "") if findings else "it does not say why"
+            raise Failure(f"{server} did not accept data set {identity[:12]} ({record['state']}): {why}")
+        if time.monotonic() > deadline:
+            raise Failure(
+                f"{server} has not checked data set {identity[:12]} within {within_s:g} s, ask again: GET {at}"
+            )
+        time.sleep(0.2)
 
 
 def _json(answer: httpx.Response) -> dict[str, Any]:

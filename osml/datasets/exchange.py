@@ -74,17 +74,14 @@ class Source:
         return [one for one in found if one.state == "accepted" and set(one.id) <= _HEX and len(one.id) == 64]
 
     def fetch(self, identity: str, folder: Path) -> Offered:
-        """Fetch the data set whose id begins so, and unpack it into a new folder.
+        """Fetch the data set whose id begins so, or that has this name, and unpack it into a new folder.
 
-        Checksum, members and content are checked before the folder is there. InputError for an id that is not there or
-        not unique, for a folder that exists, and for a package that does not keep what it promises.
+        Checksum, members and content are checked before the folder is there. InputError for an id or a name that is not
+        there or not unique, for a folder that exists, and for a package that does not keep what it promises.
         """
         if folder.exists():
             raise InputError(f"'{folder}' exists, expected the name of a new folder")
-        found = [one for one in self.datasets() if one.id.startswith(identity)]
-        if len(identity) < 4 or len(found) != 1:
-            raise InputError(f"{len(found)} data sets have an id that begins with '{identity}', expected 1: see `list`")
-        wanted = found[0]
+        wanted = _one_of(self.datasets(), identity)
         folder.resolve().parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder.resolve().parent, prefix=".fetching-") as scratch:
             package, inside = Path(scratch) / "package.tar", Path(scratch) / "set"
@@ -141,6 +138,17 @@ class Source:
                 yield (block for block in answer.iter_raw(1 << 20))
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise Failure(f"cannot reach {at} ({error})") from None
+
+
+def _one_of(offered: list[Offered], identity: str) -> Offered:
+    """The data set of this name, or else whose id begins so."""
+    named = [one for one in offered if one.content is not None and one.content.name == identity]
+    found = named or [one for one in offered if len(identity) >= 4 and one.id.startswith(identity)]
+    if len(found) != 1:
+        raise InputError(
+            f"{len(found)} data sets have the name '{identity}' or an id that begins so, expected 1: see `list`"
+        )
+    return found[0]
 
 
 def _plain(wanted: Offered) -> str:

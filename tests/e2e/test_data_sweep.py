@@ -15,6 +15,7 @@ import pytest
 from osml.datasets.validate import validate
 from osml.lab.trials.children import Children, free_port, wait_until
 from osml.lab.trials.live import machine
+from tests.kit.pages import commands_of
 from tests.kit.trial_process import TrialProcess, groups, skip_where_no_trial_can_run, wait_for
 
 pytest.importorskip("osml_training")
@@ -57,6 +58,25 @@ def test_nothing_begins_where_nobody_can_be_asked(tmp_path: Path) -> None:
     assert code != 0
     assert "say --yes to begin" in sweep.log.read_text()
     assert groups() == []
+
+
+def test_the_first_command_of_the_page_on_contributions_is_this_one() -> None:
+    """Beginning without a question, labels and validation are in the walk below; this is what the page adds."""
+    page = Path(__file__).parents[2] / "docs/how-to/contribute-data.md"
+    [block] = commands_of(page, "tests/e2e/test_data_sweep.py")
+    kinds = [" ".join(line.split()[:4]) for line in block.commands]
+    assert kinds == [f"osml learn data {name}" for name in ("sweep", "sweep", "label", "validate")]
+    options = block.commands[0].removeprefix("osml learn data sweep out/redis ").split()
+    assert options == ["--trial", "redis", "--load", "1000,2000", "--dry-run"]
+
+
+@pytest.mark.slow
+def test_a_sweep_into_a_relative_folder_measures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    sweep = Sweep(Path("set"), "--load", "1000", "--samples", "3", "--yes")
+    code, output = sweep.end(150)
+    assert code == 0, sweep.log.read_text()
+    assert json.loads(output)["rows"] > 0, sweep.log.read_text()
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from osml_serving.api import datasets
 from osml_serving.datasets import shelf as dataset_shelf
 from osml_serving.log import Log
 
-from osml.base.failure import InputError
+from osml.base.failure import Failure, InputError
 
 pytest.importorskip("osml_training")
 pytest.importorskip("pyarrow")
@@ -26,7 +26,7 @@ pytest.importorskip("pyarrow")
 from osml_training.collect.collect import collect_labelled
 from osml_training.collect.sweep import Sweep
 
-from osml.datasets.contribute import Package, pack, send
+from osml.datasets.contribute import Package, pack, send, wait_for_check
 from osml.datasets.exchange import Source
 from osml.datasets.package import unpack
 from osml.datasets.validate import validate
@@ -398,10 +398,19 @@ def test_an_accepted_contribution_is_listed_with_content_and_fetched(taking, pac
     assert fetched.rows == package.rows
     assert validate(tmp_path / "fetched").accepted
     assert not list(tmp_path.glob(".fetching-*"))
+    assert Source(taking.url, None).fetch("a-set", tmp_path / "by-name").id == identity
     with pytest.raises(InputError, match="exists, expected the name of a new folder"):
         Source(taking.url, None).fetch(identity[:8], tmp_path / "fetched")
-    with pytest.raises(InputError, match="0 data sets have an id that begins with 'ffff0000'"):
+    with pytest.raises(InputError, match="0 data sets have the name 'ffff0000' or an id that begins so"):
         Source(taking.url, None).fetch("ffff0000", tmp_path / "other")
+
+
+def test_a_contributor_waits_for_the_check(taking, package):
+    identity = send(package, taking.url, None)["id"]
+    assert wait_for_check(taking.url, identity, None, 60)["state"] == "accepted"
+    refused = httpx.post(f"{taking.url}/v1/datasets", content=tar(("dataset.json", b"{}")), headers=TAR).json()["id"]
+    with pytest.raises(Failure, match=rf"did not accept data set {refused[:12]} \(refused\): \w+"):
+        wait_for_check(taking.url, refused, None, 60)
 
 
 def test_a_package_that_was_not_accepted_is_not_handed_out(taking):

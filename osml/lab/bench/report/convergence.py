@@ -11,6 +11,15 @@ from osml.lab.bench.report.figures import colour, figure, violins
 from osml.lab.bench.report.statistics import mean
 from osml.lab.bench.results import Key, Results
 
+HEADS = [
+    "policy",
+    "converged, of all runs",
+    "converged, of the runs of feasible mixes",
+    "share of these",
+    "published",
+    "said that it does not fit, of the runs of infeasible mixes",
+]
+
 
 def who_converges(results: Results, *, figure_11: bool = True) -> Section:
     """Mixes that converge, of all and of those that the oracle can satisfy; their EMU as in figure 11.
@@ -27,27 +36,32 @@ def who_converges(results: Results, *, figure_11: bool = True) -> Section:
         share = f"{of_feasible / len(feasible):.1%}" if feasible else "-"
         paper = f"{theirs[policy]} of {theirs['of']} ({theirs[policy] / theirs['of']:.1%})" if policy in theirs else "-"
         hopeless = [row for row in found if row["feasible_oracle"] is False]
-        told = f"{sum(row['infeasible_reported'] for row in hopeless)} of {len(hopeless)}"
+        told = f"{sum(row['infeasible_reported'] for row in hopeless)} of {len(hopeless)}" if hopeless else "-"
         rows.append([policy, f"{done} of {len(found)}", f"{of_feasible} of {len(feasible)}", share, paper, told])
-    feasible, infeasible, undecided = (results.mixes(said) for said in (True, False, None))
-    text = [
-        f"Of {feasible + infeasible + undecided} mixes {feasible} are feasible and {infeasible} infeasible: for these "
-        "the oracle proves that neither an isolated partition nor one shared region meets all targets. It left "
-        f"{undecided} undecided, because its time was up. A policy that shares some resources can still meet the "
-        "targets of an infeasible mix. The paper does not report how many of its mixes are infeasible. The table "
-        "counts runs: mixes times seeds.",
-    ]
-    table = Table(
-        ["policy", "converged", "of the feasible", "share", "published", "infeasible, reported as infeasible"],
-        rows,
-        "runs (mix x seed) that converge within 180 s",
-    )
+    table = Table(HEADS, rows, "runs (mix x seed) that converge within 180 s")
     picture = Picture(
         "emu.png",
         "EMU of converged runs (simulated)" + (", as figure 11" if figure_11 else ""),
         figure(1, 1, (7, 3.6), lambda made, axes: _emu(results, axes[0, 0])),
     )
-    return Section("Figure 11: convergence" if figure_11 else "Convergence", text, [table], [picture])
+    return Section("Figure 11: convergence" if figure_11 else "Convergence", _feasibility(results), [table], [picture])
+
+
+def _feasibility(results: Results) -> list[str]:
+    """How many mixes are feasible, and how many runs of a policy these are: the table counts runs."""
+    said: dict[bool | None, int] = {verdict: results.mixes(verdict) for verdict in (True, False, None)}
+    first = results.of(policy=results.policies[0])
+    runs = {verdict: sum(row["feasible_oracle"] is verdict for row in first) for verdict in said}
+    return [
+        f"{said[True]} mixes are feasible, {said[False]} are infeasible, and {said[None]} are undecided. "
+        f"With {len({row['seed'] for row in first})} seeds, these are {runs[True]}, {runs[False]} and {runs[None]} "
+        "runs of each policy. The table counts runs.",
+        "For an infeasible mix, the oracle proves that neither an isolated partition nor one shared region meets all "
+        "targets. A policy that shares some resources can still meet them. A mix is undecided if the time of the "
+        "oracle was up. The paper does not report how many of its mixes are infeasible.",
+        "The last column counts runs of infeasible mixes in which the policy itself said that the mix does not fit. "
+        "Most policies never say so.",
+    ]
 
 
 def _emu(results: Results, axis: Any) -> None:

@@ -10,6 +10,7 @@ from osml_training.cli.data import (
     exchange,
     import_published,
     label,
+    leaderboard,
     outlooks,
     sweep,
     transitions,
@@ -32,3 +33,4 @@ app.command("contribute")(contribute.contribute_command)
 app.command("list")(exchange.list_command)
 app.command("fetch")(exchange.fetch_command)
 app.command("index")(exchange.index_command)
+app.command("leaderboard")(leaderboard.leaderboard_command)

@@ -13,6 +13,8 @@ from rich.console import Console
 from osml.base.failure import InputError
 from osml_training.cli.token import read_token
 
+_CHECK_S = 600.0
+
 
 def contribute_command(
     dataset: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of a data set.")],
@@ -27,13 +29,16 @@ def contribute_command(
     licence: Annotated[
         str | None, typer.Option(help="Expected SPDX id of the licence; the command fails if the files have another.")
     ] = None,
+    wait: Annotated[bool, typer.Option("--wait", help="Wait until the server has checked the data set.")] = False,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Check a data set, write its card and checksums, pack it, and put it in a folder or send it to a server."""
-    from osml.datasets.contribute import pack, place, send  # noqa: PLC0415
+    from osml.datasets.contribute import pack, place, send, wait_for_check  # noqa: PLC0415
 
     if to is not None and server is not None:
         raise InputError("give --to FOLDER or --server URL, not both")
+    if wait and server is None:
+        raise InputError("--wait needs --server URL: a folder checks nothing")
     token = read_token(token_file)
     out = to or dataset.resolve().parent
     with Console(stderr=True).status("checking and packing"):
@@ -42,6 +47,9 @@ def contribute_command(
     if server is not None:
         with Console(stderr=True).status(f"sending {package.file.stat().st_size / 1e6:.1f} MB"):
             answer = send(package, server, token)
+        if wait:
+            with Console(stderr=True).status("waiting for the server's check"):
+                answer = wait_for_check(server, str(answer["id"]), token, _CHECK_S)
     else:
         place(package, out)
     document: dict[str, Any] = {

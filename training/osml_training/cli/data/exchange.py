@@ -32,7 +32,9 @@ def list_command(server: Server = None, index: Index = None, token_file: TokenFi
 
 
 def fetch_command(
-    identity: Annotated[str, typer.Argument(metavar="ID", help="First characters of the id, at least 4.")],
+    identity: Annotated[
+        str, typer.Argument(metavar="ID|NAME", help="Its name, or at least the first 4 characters of its id.")
+    ],
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="New folder for the data set.")],
     server: Server = None,
     index: Index = None,

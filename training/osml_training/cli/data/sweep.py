@@ -91,7 +91,8 @@ def sweep_command(
         if trial is not None:
             from osml_training.live_sweep import trial as own  # noqa: PLC0415
 
-            logs = out.parent / f"{out.name}.trial"
+            # Absolute, for the configuration of the agent, which names files in here, is elsewhere.
+            logs = out.resolve().parent / f"{out.name}.trial"
             document, generate = stack.enter_context(own.running(trial, logs, seed))
             name = trial
             if load is None:

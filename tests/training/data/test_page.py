@@ -1,0 +1,100 @@
+"""The commands of docs/how-to/contribute-data.md, as they stand there but for fewer rows and for ports."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from osml.lab.trials.children import Children, free_port, wait_until
+from tests.kit.pages import ROOT, commands_of
+from tests.kit.twin_records import managed, write
+
+pytest.importorskip("osml_training")
+THIS = "tests/training/data/test_page.py"
+OSML = str(Path(sys.executable).with_name("osml"))
+BLOCKS = commands_of(ROOT / "docs/how-to/contribute-data.md", THIS)
+
+
+def bash(folder: Path, commands: list[str], timeout_s: float = 170) -> str:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    done = subprocess.run(
+        ["bash", "-e", "-c", "\n".join(commands)], cwd=folder, env=os.environ | {"PATH": path},
+        capture_output=True, text=True, check=False, timeout=timeout_s,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def collected(folder: Path) -> list[str]:
+    """The first block, up to the package in `out`; simulated, with 3000 rows."""
+    block = BLOCKS[0]
+    assert "--rows 1000000" in block.text
+    commands = [line.replace("--rows 1000000", "--rows 3000") for line in block.commands]
+    bash(folder, [line for line in commands if not line.startswith("sha256sum")])
+    return commands
+
+
+def test_collect_label_validate_contribute_and_check_the_sums(tmp_path: Path) -> None:
+    [check] = [line for line in collected(tmp_path) if line.startswith("sha256sum")]
+    [package] = (tmp_path / "out").glob("my-xeon-*.tar")
+    (tmp_path / "unpacked").mkdir()
+    bash(tmp_path, [f"tar --extract --file {package} --directory unpacked"])
+    folder = next((tmp_path / "unpacked").rglob("checksums.sha256")).parent
+    said = bash(folder, [check])
+    assert said.count(": OK") >= 4
+    assert "FAILED" not in said
+
+
+def test_a_record_becomes_traces(tmp_path: Path) -> None:
+    write(managed(60), tmp_path / "FILE")
+    [block] = [one for one in BLOCKS if "--live FILE" in one.text]
+    [command] = block.commands
+    # Its second file is what `osml run live` writes; here the record alone, from a virtual node, and it says so.
+    said = bash(tmp_path, [command.replace(" --live traces.parquet", "").replace("--here", "--simulated")])
+    assert re.search(r"\d+ rows", said)
+    assert list((tmp_path / "out/data").rglob("*.parquet"))
+
+
+@pytest.fixture
+def fetched(tmp_path: Path) -> tuple[Path, str]:
+    """A folder with the data set that others handed in and we fetched, and the command that trains on it."""
+    collected(tmp_path)
+    port, shelf = free_port(), tmp_path / "shelf"
+    url = f"http://127.0.0.1:{port}"
+    with Children(tmp_path / "logs") as children:
+        server = children.start(
+            "server", [OSML, "serve", "--port", str(port), "--store", "none", "--datasets", str(shelf)]
+        )
+        wait_until(lambda: _ready(url), "the server", [server], 60)
+        bash(tmp_path, [f"osml learn data contribute out/data --name my-xeon --server {url} --wait"])
+        [block] = [one for one in BLOCKS if "learn data fetch" in one.text]
+        listing, fetch, train = (line.replace("http://HOST:8080", url) for line in block.commands)
+        assert "my-xeon" in bash(tmp_path, [f"COLUMNS=200 {listing}"])
+        bash(tmp_path, [fetch])
+    return tmp_path, train
+
+
+def test_others_list_and_fetch(fetched: tuple[Path, str]) -> None:
+    assert (fetched[0] / "out/fetched/dataset.json").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_others_train_on_what_they_fetched(fetched: tuple[Path, str]) -> None:
+    pytest.importorskip("torch")
+    folder, train = fetched
+    bash(folder, [f"{train} --epochs 2"], 1000)
+    assert list((folder / "out/models").glob("a2-*/model.onnx"))
+
+
+def _ready(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/readyz", timeout=1).is_success
+    except httpx.HTTPError:
+        return False
