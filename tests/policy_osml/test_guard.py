@@ -64,9 +64,10 @@ def test_from_who_misses_its_target_or_was_not_measured_nothing_is_taken(ratio: 
     assert objection(seen(ratio), proposal(Cell(11, 8))) is None
 
 
-def test_a_proposal_may_say_that_it_goes_below() -> None:
+@pytest.mark.parametrize("marked", [{"past_cliff": True}, {"set_aside": ["a"]}])
+def test_a_proposal_may_say_that_it_goes_below(marked: dict[str, Any]) -> None:
     assert objection(seen(), proposal(Cell(2, 2))) is not None
-    assert objection(seen(), proposal(Cell(2, 2), past_cliff=True)) is None
+    assert objection(seen(), proposal(Cell(2, 2), **marked)) is None
 
 
 def test_cpu_time_in_use_has_to_fit_in_the_smaller_cell() -> None:

@@ -42,7 +42,7 @@ def more_ahead(facts: Facts) -> Proposal | None:
             continue
         cells[name], free = Cell(cell.cores + more, cell.ways), free - more
         reasons.append(_reason(facts, name, cells[name], now))
-    return Proposal(cells, reasons) if reasons else None
+    return Proposal(cells, reasons, facts.set_aside) if reasons else None
 
 
 def less_ahead(facts: Facts) -> Proposal | None:
@@ -66,7 +66,7 @@ def less_ahead(facts: Facts) -> Proposal | None:
         if safe != cell:
             cells[name], tracks[name] = safe, replace(track, before=cell)
             reasons.append(_reason(facts, name, safe, level))
-    return Proposal(cells, reasons, tracks, past_cliff=True) if reasons else None
+    return Proposal(cells, reasons, facts.set_aside, tracks, past_cliff=True) if reasons else None
 
 
 def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings) -> int:

@@ -38,7 +38,7 @@ def move_a_unit(facts: Facts) -> Proposal | None:
                 continue
             if got == facts.node.bounded(taker, *got):
                 cells = facts.cells | {giver: left, taker: got}
-                return Proposal(cells, changes(facts, cells), past_cliff=True)
+                return Proposal(cells, changes(facts, cells), facts.set_aside, past_cliff=True)
     return None
 
 

@@ -16,7 +16,7 @@ from osml.policies.osml.answers.outlook import LEAST_SHOWN, Situation, outlook
 from osml.policies.osml.divide import cut_down, fits
 from osml.policies.osml.layout import cells_of
 from osml.policies.osml.memory.past import Past, after
-from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, Correction, OsmlState, Track
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME, Correction, OsmlState, Track
 from osml.policies.osml.node import Cell, Node
 from osml.policies.osml.settings import Settings
 from osml.policies.osml.track import after_interval, drains, really_missed
@@ -28,7 +28,7 @@ class Facts:
 
     - `slacks`: 1 - latency over target; None where that was not measured. `tracks`: what is known of each service now.
     - `cells`: what each has to itself, within the limits of now.
-    - `wants`: the cell that each needs: OAA plus correction.
+    - `wants`: the cell that each needs: OAA plus correction. `set_aside`: services whose cell is known to be too small.
     - `new`: services that came.
     - `missed`: services that miss their target by more than noise. `alarmed`: those to act upon now.
     - `way`: how the node is run, for `age` intervals; `scores`: E_S of each way. `calm`: intervals with targets met;
@@ -48,6 +48,7 @@ class Facts:
     tracks: dict[str, Track]
     cells: dict[str, Cell]
     wants: dict[str, Cell]
+    set_aside: list[str]
     new: list[str]
     missed: list[str]
     alarmed: list[str]
@@ -174,12 +175,13 @@ def facts_of(
     missed = [name for name, track in tracks.items() if really_missed(track, services[name], settings)]
     too_small = [name for name in missed if name in cells and tracks[name].settled >= settings.settle]
     tracks |= {name: replace(tracks[name], missed_with=cells[name]) for name in too_small}
-    way = SHARED if not cells else POOLED if len(cells) < len(services) else CELLS
+    set_aside = [name for name in before.set_aside if name in cells]
+    way = _way(cells, services, set_aside)
     age = before.age + 1
     scores = {} if changed else dict(before.scores)
     if not changed and age > (settings.patience if way == SHARED else settings.settle):
         _score(scores, way, observation, slacks)
-    met = [0 if slacks[name] is None else track.streak for name, track in tracks.items()]
+    served = [0 if slacks[name] is None else track.streak for name, track in tracks.items() if name not in set_aside]
     facts = Facts(
         observation,
         node,
@@ -192,13 +194,14 @@ def facts_of(
         tracks,
         cells,
         {name: _want(node, name, track, observation, settings) for name, track in tracks.items()},
+        set_aside,
         new,
         missed,
-        [name for name in missed if _alarming(name, tracks[name], before, services[name], settings)],
+        [n for n in missed if n not in set_aside and _alarming(n, tracks[n], before, services[n], settings)],
         way,
         age,
         scores,
-        max(0, min(met, default=0)),
+        max(0, min(served, default=0)),
         notes,
         {},
     )
@@ -230,6 +233,12 @@ def _tried_again(track: Track, now_s: float) -> Track:
     if not old.times or now_s < old.until_s or not track.met or max(old.cores, old.ways) <= 0:
         return track
     return replace(track, correction=replace(old, cores=min(0, old.cores), ways=min(0, old.ways)))
+
+
+def _way(cells: Mapping[str, Cell], services: Mapping[str, Service], set_aside: Sequence[str]) -> str:
+    if not cells:
+        return SHARED
+    return SOME if set_aside else POOLED if len(cells) < len(services) else CELLS
 
 
 def _want(node: Node, name: str, track: Track, observation: Observation, settings: Settings) -> Cell:

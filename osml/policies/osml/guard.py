@@ -19,7 +19,7 @@ def objection(facts: Facts, proposal: Proposal) -> str | None:
     for name, cell in proposal.cells.items():
         if cell != node.bounded(name, *cell):
             return f"{name}: {cell.cores} cores and {cell.ways} ways are outside of the operator's limits"
-        if proposal.past_cliff:
+        if proposal.past_cliff or name in proposal.set_aside:
             continue
         now = facts.cells.get(name)
         if now is not None and cell.below(now) and not may_have(facts, name, cell, proposal.tracks.get(name)):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from osml.domain import Infeasible, Reason
-from osml.policies.osml.divide import cut_down, missing, spread_out
-from osml.policies.osml.facts import Facts
+from osml.entropy import combine
+from osml.policies.osml.divide import cut_down, fits, missing, spread_out
+from osml.policies.osml.facts import Facts, jobs_entropy
 from osml.policies.osml.guard import least_for_use
-from osml.policies.osml.memory.state import CELLS, POOLED, SHARED
+from osml.policies.osml.memory.state import CELLS, POOLED, SHARED, SOME
+from osml.policies.osml.node import Cell
 from osml.policies.osml.place import share
 from osml.policies.osml.relieve import corrected
 from osml.policies.osml.rule import Proposal
@@ -78,12 +80,35 @@ def share_everything(facts: Facts) -> Proposal:
     )
 
 
+def setting_aside_may_be_better(facts: Facts) -> bool:
+    """Whether all that was tried has a higher E_S than missing the targets of some completely."""
+    if not facts.missed or not untried(facts, SOME):
+        return False
+    aside = max(1, len(facts.services) - len(_served(facts)))
+    expected = combine(aside / len(facts.services), jobs_entropy(facts.observation))
+    return expected is not None and min(facts.scores.values(), default=1.0) > facts.settings.better * expected
+
+
 def sharing_was_best(facts: Facts) -> bool:
     """Whether targets are missed, and sharing everything had the lowest E_S of all that was tried."""
     scores, judged = facts.scores, facts.way in facts.scores
     return (short(facts) or (bool(facts.missed) and judged)) and (
         SHARED in scores and scores[SHARED] <= min(scores.values())
     )
+
+
+def set_some_aside(facts: Facts) -> Proposal:
+    """As many as possible in their cells, the others in what is left, where not all can meet their target."""
+    node, served = facts.node, _served(facts)
+    aside = [name for name in _by_price(facts) if name not in served]
+    cells = {name: node.leasts[name] for name in aside} | served
+    first = aside[0] if aside else None
+    if first is not None:  # all that is left for one of them: its need may be less than predicted
+        cells = spread_out(node, cells, [first], list(cells))
+    cells = {name: cells[name] for name in facts.services}
+    text = f"services that use what the others leave: {', '.join(aside) or 'none'}; {lack(facts).message}"
+    told = Infeasible(aside or list(facts.missed), lack(facts).message)
+    return Proposal(cells, [Reason(text=text)], aside, corrected(facts), told, past_cliff=True)
 
 
 def squeezed(facts: Facts) -> Proposal:
@@ -104,3 +129,27 @@ def lack(facts: Facts) -> Infeasible:
             names, f"the needs of all services are {more.cores} cores and {more.ways} ways more than there are"
         )
     return Infeasible(names, "targets are missed, and no service can give resources")
+
+
+def _served(facts: Facts) -> dict[str, Cell]:
+    """As many as possible in their cells, whoever needs least first: with the OAA, then with RCliff."""
+    order = _by_price(facts)
+    cells = {name: facts.node.leasts[name] for name in order}
+    served: dict[str, Cell] = {}
+    tights = {name: facts.tight(name) for name in order}
+    for need in (facts.wants, tights):
+        for name in order:
+            trial = {**cells, name: need[name]}
+            if name not in served and fits(facts.node, trial):
+                cells, served[name] = trial, need[name]
+    return served
+
+
+def _by_price(facts: Facts) -> list[str]:
+    total = facts.node.total
+
+    def price(name: str) -> tuple[float, str]:
+        want = facts.wants[name]
+        return want.cores / total.cores + (want.ways / total.ways if total.ways else 0.0), name
+
+    return sorted(facts.services, key=price)

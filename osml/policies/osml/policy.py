@@ -40,7 +40,7 @@ class Osml:
     """
 
     name = "osml"
-    version = 8
+    version = 9
     State = OsmlState
     kinds: tuple[str, ...] = ("a", "a2", "c2")
     """Models that are used."""
@@ -153,6 +153,9 @@ def _told(facts: Facts, proposal: Proposal) -> Infeasible | None:
     """What the scheduler above is told, in every decision until those targets have been met for a while."""
     if proposal.shortage is not None:
         return proposal.shortage
+    names = [name for name in proposal.set_aside if facts.tracks[name].met < facts.settings.calm]
+    if names:
+        return Infeasible(names, f"these services only have what the others leave: {', '.join(names)}")
     told = facts.before.shortage
     late = [] if told is None else [name for name in told.services if name in facts.tracks]
     if told is None or all(facts.tracks[name].met >= facts.settings.calm for name in late):
@@ -164,11 +167,14 @@ def _remembered(
     facts: Facts, rule: str, proposal: Proposal, partition: Partition, lack: Infeasible | None, since_s: float | None
 ) -> OsmlState:
     """What the next decision has to know."""
-    kept = proposal.partition is not None or len(proposal.cells) == len(facts.cells)
+    set_aside = list(proposal.set_aside)
+    same = len(proposal.cells) == len(facts.cells) and bool(set_aside) == bool(facts.set_aside)
+    kept = proposal.partition is not None or (same and rule != "set-aside")
     return replace(
         facts.before,
         tracks={**facts.tracks, **proposal.tracks},
         refused=after_decision(facts.before.refused, rule),
+        set_aside=facts.set_aside if proposal.partition is not None else set_aside,
         age=facts.age if kept else 0,
         scores=facts.scores,
         wanted=partition,

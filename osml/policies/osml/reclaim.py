@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from osml.allocation.policy import latency_text
 from osml.domain import Reason
 from osml.policies.osml.answers.correct import downsize_value
-from osml.policies.osml.divide import left_over
+from osml.policies.osml.divide import left_over, spread_out
 from osml.policies.osml.facts import Facts, units
 from osml.policies.osml.guard import least_for_use, may_have
 from osml.policies.osml.node import Cell
@@ -20,8 +20,9 @@ the resources of a whole node 0.2 (docs/reference/model-c.md)."""
 
 def calm(facts: Facts) -> bool:
     """Whether all is calm, and predictions are of the present cells."""
-    ready = all(facts.tracks[name].settled >= 1 and facts.tracks[name].confined for name in facts.cells)
-    return bool(facts.cells) and ready and facts.calm >= facts.settings.calm
+    served = [name for name in facts.cells if name not in facts.set_aside]
+    ready = all(facts.tracks[name].settled >= 1 and facts.tracks[name].confined for name in served)
+    return bool(served) and ready and facts.calm >= facts.settings.calm
 
 
 def take_surplus(facts: Facts) -> Proposal | None:
@@ -36,20 +37,22 @@ def probe_below(facts: Facts) -> Proposal | None:
 
 
 def hold(facts: Facts) -> Proposal:
-    """Nothing to do."""
+    """Nothing to do; what is idle goes to those who are set aside."""
     cells = dict(facts.cells)
     sharing = [name for name in facts.services if name not in cells]
     if sharing:
         text = f"no change: {', '.join(sharing)} share what no cell has"
-        return Proposal(cells, [Reason(text=text)])
+        return Proposal(cells, [Reason(text=text)], facts.set_aside)
+    if facts.set_aside:
+        cells = spread_out(facts.node, cells, facts.set_aside, list(cells))
     names = ", ".join([f"{name} {cell.cores} cores, {cell.ways} ways" for name, cell in cells.items()])
     idle = left_over(facts.node, list(cells.values()))
     text = f"no change: {names}; {idle.cores} cores and {idle.ways} ways are idle"
-    return Proposal(cells, [Reason(text=text)])
+    return Proposal(cells, [Reason(text=text)], facts.set_aside)
 
 
 def _served(facts: Facts) -> dict[str, Cell]:
-    return {name: cell for name, cell in facts.cells.items() if facts.meets(name)}
+    return {name: cell for name, cell in facts.cells.items() if name not in facts.set_aside and facts.meets(name)}
 
 
 def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:
@@ -60,7 +63,7 @@ def _surplus(facts: Facts, name: str, cell: Cell) -> Cell:
     if facts.unpredicted(name) and track.settled < settings.later:
         return cell
     cores, ways = min(cell.cores, want.cores), min(cell.ways, want.ways)
-    if facts.node.be:
+    if facts.set_aside or facts.node.be:
         ways = cell.ways  # more cache makes cores go further, and cores are what the others lack
     cores = max(cores, min(cell.cores, least_for_use(facts, name)))
     goal = Cell(cores, ways)
@@ -113,7 +116,7 @@ def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
             f"{latency_text(facts.services[name])}"
         )
         reasons.append(Reason(text=text, service=name, resource="cores", change=less.cores - cell.cores))
-    return Proposal(cells, reasons, tracks) if reasons else None
+    return Proposal(cells, reasons, facts.set_aside, tracks) if reasons else None
 
 
 def _agreed(facts: Facts, name: str, cell: Cell, less: Cell) -> bool:

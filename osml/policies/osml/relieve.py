@@ -39,7 +39,7 @@ def more_for_missed(facts: Facts) -> Proposal | None:
         cells = _given(facts, more)
         if cells is not None and any(facts.cells[name].below(cells[name]) for name in names):
             cells = _lent(facts, names, cells)
-            return Proposal(cells, changes(facts, cells, actions), tracks, actions=actions)
+            return Proposal(cells, changes(facts, cells, actions), facts.set_aside, tracks, actions=actions)
     return None
 
 
@@ -87,6 +87,8 @@ def _given(facts: Facts, more: dict[str, Cell]) -> dict[str, Cell] | None:
 
 def _spared(facts: Facts, name: str, cell: Cell) -> Cell:
     """What a neighbour keeps at least: its need of both, or what it has; all where the guard calls that unsafe."""
+    if name in facts.set_aside:
+        return facts.node.leasts[name]
     want = facts.wants[name]
     least = Cell(min(want.cores, cell.cores), min(want.ways, cell.ways))
     return least if may_have(facts, name, least) else cell

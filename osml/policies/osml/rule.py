@@ -20,14 +20,15 @@ _NO_ACTIONS: Mapping[str, Action] = MappingProxyType({})
 class Proposal(NamedTuple):
     """How to divide the node for the next interval.
 
-    `cells`: who gets a cell; all others share what is left. `tracks`: memory that the rule changed.
-    `shortage`: what the scheduler above is told. `actions`: Model-C's.
+    `cells`: who gets a cell; all others share what is left. `set_aside`: services whose cell is known to be too small.
+    `tracks`: memory that the rule changed. `shortage`: what the scheduler above is told. `actions`: Model-C's.
     `partition`: in place of cells, exactly this one. `past_cliff`: needs do not fit, so cells below RCliff pass the
     guard. `probes`: so do they for less than predicted, because measurements or Model-C' allow it.
     """
 
     cells: dict[str, Cell]
     reasons: Sequence[Reason] = ()
+    set_aside: Sequence[str] = ()
     tracks: Mapping[str, Track] = _NO_TRACKS
     shortage: Infeasible | None = None
     actions: Mapping[str, Action] = _NO_ACTIONS

@@ -29,6 +29,7 @@ RULES = (
         "OSML, algorithm 1, line 18",
         ("scarce_ways",),
     ),
+    Rule("set-aside", overcommit.setting_aside_may_be_better, overcommit.set_some_aside, "ours", ("better",)),
     Rule("share-again", overcommit.sharing_was_best, overcommit.share_everything, "ours"),
     Rule(
         "take-surplus",

@@ -11,8 +11,9 @@ from msgspec.structs import replace
 from osml.domain import Infeasible, Partition
 from osml.policies.osml.memory.past import Past, whole
 
-CELLS, SHARED, POOLED = "cells", "shared", "pooled"
-"""Ways to run a node: a cell for each service; all on everything; one in a cell, the others together on the rest."""
+CELLS, SHARED, POOLED, SOME = "cells", "shared", "pooled", "some"
+"""Ways to run a node: a cell for each service; everybody on everything; one in a cell and the others together on the
+rest; cells for some and too little for others."""
 
 _MOST = 1e9
 """CPUs or ways: no need is as much."""
@@ -82,7 +83,7 @@ class Refused(Struct, frozen=True, array_like=True):
 class OsmlState(Struct, frozen=True):
     """What is known after a decision.
 
-    - `tracks`: the services.
+    - `tracks`: the services. `set_aside`: those that use what the others leave.
     - `age`: intervals in the present way to run the node. `scores`: E_S of each way that was tried at these loads.
     - `unfamiliar`: in-distribution intervals of services whose predictions are not used yet.
     - `wanted`: the last decision, number `seq`. `refused`: decisions that the agent did not carry out.
@@ -90,6 +91,7 @@ class OsmlState(Struct, frozen=True):
     """
 
     tracks: dict[str, Track] = {}
+    set_aside: list[str] = []
     age: int = 0
     scores: dict[str, float] = {}
     unfamiliar: dict[str, int] = {}
