@@ -347,7 +347,9 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         "Rules of the policy `osml` in their order ([how it decides](../explanation/osml-policy.md)). "
         "The first rule that holds and whose proposal passes the guard decides. "
         "`worth` says what changes if the rule is left out (simulated, `python -m osml.lab.benchmarks.osml_rules`): "
-        "with a plus, the rule helps. Each figure has the 90 % interval of its mean."
+        "with a plus, the rule helps. Each figure has the 90 % interval of its mean. "
+        "`set-aside` was measured apart, on every second mix of osml-302; its other suites are of its first sample "
+        "([why](../notes/2026-11-25-rules-that-left.md))."
     )
     after = "If no rule decides, `hold` keeps all cells. If that is not legal, `squeeze` makes them fit."
     suites = list(next(iter(worth.values()), {}))
