@@ -18,6 +18,7 @@ LAYERS: tuple[tuple[str, str], ...] = (
     ("domain", "observations, decisions and their JSON"),
     ("config", "the configuration file"),
     ("cpu", "cgroups, affinity and the processes of a service"),
+    ("levers", "memory, disk and real-time priority of a service"),
     ("resctrl", "the kernel's cache and bandwidth control"),
     ("client", "HTTP and the decision server"),
     ("locate", "where each service is: its cgroup or its processes"),

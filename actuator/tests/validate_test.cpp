@@ -15,12 +15,14 @@ class AnyKnob : public Knob {
   [[nodiscard]] std::string_view backend() const override { return "any"; }
   Status probe() override { return done(); }
   Result<std::string> read() override { return now; }
+  Status allows(const std::string& /*value*/) override { return present; }
   Status write(const std::string& /*value*/) override { return done(); }
   [[nodiscard]] bool same(const std::string& read, const std::string& wanted) const override { return read == wanted; }
   Result<std::string> snapshot() override { return std::string(); }
   Status restore(const std::string& /*snapshot*/) override { return done(); }
 
   std::string now;
+  Status present = done();
 
  private:
   Aspect aspect_;
@@ -40,16 +42,18 @@ struct Node {
     platform.ways = 20;
     platform.min_way_bits = 2;
     platform.mba = MbaRange{10, 100, 10, "percent"};
+    platform.memory_mib = KnobRange{64, 1000, 64};
+    platform.disk_iops = KnobRange{10, 200, 10};
     for (const char* name : {"lc", "be"}) {
       ServiceConfig service;
       service.spec.name = name;
       config.services.push_back(service);
       KnobSet set;
       set.service = name;
-      for (const Aspect aspect :
-           {Aspect::Group, Aspect::Ways, Aspect::Mba, Aspect::Tasks, Aspect::Cpus, Aspect::Quota, Aspect::Weight}) {
+      for (const Aspect aspect : aspects) {
         set.knobs[aspect] = std::make_unique<AnyKnob>(aspect);
       }
+      set.slice_ms = 100;
       knobs.push_back(std::move(set));
     }
     decision.partition.regions = {{{"lc"}, 4, 10}, {{"be"}, 4, 10}};
@@ -107,6 +111,36 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"TooWide", "wider than the cache", [](Node& n) { lc(n).way_mask = 0x1fffff; }},
         Case{"TooFewBits", "hardware minimum of 2", [](Node& n) { lc(n).way_mask = 1; }},
         Case{"Holes", "is not contiguous", [](Node& n) { lc(n).way_mask = 0x5f; }},
+        Case{"TooLittleMemory", "memory_mib 63 is outside 64..1000", [](Node& n) { lc(n).levers.memory_mib = 63; }},
+        Case{"TooMuchMemory", "memory_mib 1001 is outside 64..1000", [](Node& n) { lc(n).levers.memory_mib = 1001; }},
+        Case{"MemoryBelowTheOperators", "memory_mib 100 is below the limit min_memory_mib 101",
+             [](Node& n) { lc(n).levers.memory_mib = 100, limits(n).min_memory_mib = 101; }},
+        Case{"MemoryAboveTheOperators", "memory_mib 100 is above the limit max_memory_mib 99",
+             [](Node& n) { lc(n).levers.memory_mib = 100, limits(n).max_memory_mib = 99; }},
+        Case{"MemoryTwice", "memory_mib: the assignments sum up to 1001, expected at most 1000",
+             [](Node& n) { lc(n).levers.memory_mib = 500, n.decision.assignments[1].levers.memory_mib = 501; }},
+        Case{"DiskBelowTheOperators", "disk_iops 20 is below the limit min_disk_iops 30",
+             [](Node& n) { lc(n).levers.disk_iops = 20, limits(n).min_disk_iops = 30; }},
+        Case{"DiskTwice", "disk_iops: the assignments sum up to 201, expected at most 200",
+             [](Node& n) { lc(n).levers.disk_iops = 100, n.decision.assignments[1].levers.disk_iops = 101; }},
+        Case{"BeforeTheKernel", "realtime_priority 50 is outside 1..49",
+             [](Node& n) { lc(n).levers.realtime_priority = 50; }},
+        Case{"SliceOfItsOwn", "slice_ms 5 cannot be set for one service; expected 100",
+             [](Node& n) {
+               lc(n).levers = {{}, {}, 10, 5};
+             }},
+        Case{"LeverSwitchedOff", "memory_mib 100 cannot be set on this node: levers.memory is off",
+             [](Node& n) {
+               lc(n).levers.memory_mib = 100;
+               n.knobs[0].knobs.erase(Aspect::Memory);
+               n.knobs[0].missing[Aspect::Memory] = "levers.memory is off in the agent's configuration";
+             }},
+        Case{"ThePresentForbidsIt", "service 'lc': it is busy",
+             [](Node& n) {
+               lc(n).levers.memory_mib = 100;
+               dynamic_cast<AnyKnob&>(*n.knobs[0].find(Aspect::Memory)).present =
+                   Error{ErrorKind::Input, "it is busy", 0};
+             }},
         Case{"QuotaTooSmall", "cpu_quota 0.001 is outside 0.01..8", [](Node& n) { lc(n).cpu_quota = 0.001; }},
         Case{"QuotaTooLarge", "cpu_quota 8.5 is outside", [](Node& n) { lc(n).cpu_quota = 8.5; }},
         Case{"MbaTooSmall", "mba 5 is outside 10..100 percent", [](Node& n) { lc(n).mba = 5; }},

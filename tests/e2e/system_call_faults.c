@@ -1,11 +1,13 @@
 /* Preloaded into the agent: its Nth call that changes something below OSML_FAULT_ROOT kills it, or fails.
  * OSML_FAULT_AT counts from 1, OSML_FAULT_ERRNO is the error; without it the process gets SIGKILL before the call.
+ * With OSML_FAULT_SCHEDULING, sched_setscheduler of other threads counts as such a call.
  * The number of calls goes to OSML_FAULT_COUNT, a file, so that a first run says how many there are. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,4 +82,12 @@ int rename(const char *from, const char *to) {
   static int (*real)(const char *, const char *);
   if (real == NULL) real = dlsym(RTLD_NEXT, "rename");
   return strikes(from) ? -1 : real(from, to);
+}
+
+int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param) {
+  static int (*real)(pid_t, int, const struct sched_param *);
+  if (real == NULL) real = dlsym(RTLD_NEXT, "sched_setscheduler");
+  const char *root = getenv("OSML_FAULT_ROOT");
+  const int counts = tid != 0 && root != NULL && getenv("OSML_FAULT_SCHEDULING") != NULL;
+  return counts && strikes(root) ? -1 : real(tid, policy, param);
 }

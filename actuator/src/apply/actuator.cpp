@@ -37,6 +37,16 @@ std::string value_of(const KnobSet& set, Aspect aspect) {
   return value ? *value : std::string();
 }
 
+Levers levers_of(const KnobSet& set) {
+  Levers levers;
+  if (const auto memory = parse_unsigned(value_of(set, Aspect::Memory))) levers.memory_mib = *memory;
+  if (const auto disk = parse_unsigned(value_of(set, Aspect::Disk))) levers.disk_iops = *disk;
+  if (const auto priority = parse_unsigned(value_of(set, Aspect::Priority))) {
+    levers.realtime_priority = static_cast<unsigned>(*priority);
+  }
+  return levers;
+}
+
 }  // namespace
 
 Actuator::Actuator(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -84,6 +94,7 @@ Result<std::vector<Assignment>> Actuator::read() {
       assignment.mba = static_cast<unsigned>(*mba);
       if (state_->curve) assignment.mba = mbps(state_->curve->gbps_of(*assignment.mba));
     }
+    assignment.levers = levers_of(set);
     assignments.push_back(std::move(assignment));
   }
   return assignments;

@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "base/units.h"
 #include "config/trusted_file.h"
+#include "node/levers.h"
 #include "resctrl/group.h"
 
 namespace osml {
@@ -47,11 +48,16 @@ Result<bool> Actuator::State::refresh() {
   if (!cpus) return cpus.error();
   if (topology.cpus != *cpus) topology = read_topology(*config, *cpus);
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
+  add_levers(now, *config, knobs);
   set_group_room(now);
   if (const Status read = read_curve(); !read) return read.error();
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
+  for (LeverState& lever : probe_levers(*config, mechanisms, knobs)) {
+    if (lever.switched_on && !lever.mechanism.available) missing[lever.mechanism.name] = lever.mechanism.reason;
+    mechanisms.push_back(std::move(lever.mechanism));
+  }
   for (const KnobSet& set : knobs) {
     if (set.weak_cpus.empty()) continue;
     missing["cpuset." + set.service] =

@@ -76,6 +76,8 @@ bool Actuator::State::is_stray(const KnobName& name) const {
       std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& one) { return one.service == name.service; });
   if (set == knobs.end()) return true;
   if (const Knob* knob = set->find(name.aspect); knob != nullptr && knob->backend() != name.backend) return true;
+  // Switched off since.
+  if (name.aspect >= Aspect::Memory && !set->absent && set->looked_at && set->find(name.aspect) == nullptr) return true;
   const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
   return !group_of_service && name.match != set->match;
 }

@@ -18,9 +18,17 @@ std::string_view name_of(Aspect aspect) {
       return "cpu_quota";
     case Aspect::Weight:
       return "cpu_weight";
+    case Aspect::Memory:
+      return "memory_mib";
+    case Aspect::Disk:
+      return "disk_iops";
+    case Aspect::Priority:
+      return "realtime_priority";
   }
   return "unknown";
 }
+
+Status Knob::allows(const std::string& /*value*/) { return done(); }
 
 Status Knob::reconcile(const std::string& /*value*/) { return done(); }
 

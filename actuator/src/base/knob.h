@@ -12,11 +12,12 @@ namespace osml {
 
 // What a knob sets; also the order in which the knobs of a service are first touched, and the reverse of the order in
 // which they are restored: a group exists before it has masks, and has masks before tasks move in.
-enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight };
-inline constexpr std::array aspects = {Aspect::Group, Aspect::Ways,  Aspect::Mba,   Aspect::Tasks,
-                                       Aspect::Cpus,  Aspect::Quota, Aspect::Weight};
+enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight, Memory, Disk, Priority };
+inline constexpr std::array aspects = {Aspect::Group, Aspect::Ways,   Aspect::Mba,    Aspect::Tasks, Aspect::Cpus,
+                                       Aspect::Quota, Aspect::Weight, Aspect::Memory, Aspect::Disk,  Aspect::Priority};
 
-// "group", "way_mask", "mba", "tasks", "cpus", "cpu_quota", "cpu_weight".
+// "group", "way_mask", "mba", "tasks", "cpus", "cpu_quota", "cpu_weight", "memory_mib", "disk_iops",
+// "realtime_priority".
 std::string_view name_of(Aspect aspect);
 
 class Knob {
@@ -36,6 +37,8 @@ class Knob {
 
   // The present value in the decision's terms ("0-3", "1.5", "ff"); empty = not set, it inherits or does not exist.
   virtual Result<std::string> read() = 0;
+  // Before anything is touched: the error says in one sentence why the present state of the service forbids the value.
+  virtual Status allows(const std::string& value);
   // Sets the value. Done = the kernel took the command; the caller compares read() by same().
   virtual Status write(const std::string& value) = 0;
   // Whether what was read means what was wanted (padding, rounding, order of CPUs do not matter).

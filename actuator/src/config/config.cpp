@@ -35,7 +35,7 @@ void read_behaviour(YamlSection& top, Config& config) {
 Config read_config(const YAML::Node& root, const fs::path& base, Problems& problems) {
   YamlSection top(root, "", problems,
                   {"node", "server", "policy", "interval_s", "time_scale", "hold_s", "fallback", "on_exit", "state_dir",
-                   "roots", "cpu", "platform", "bandwidth", "metrics", "log", "kubelet", "services"});
+                   "roots", "cpu", "platform", "bandwidth", "levers", "metrics", "log", "kubelet", "services"});
   if (root.IsNull()) problems.add(root.Mark(), "the file: empty, expected keys such as node: ...");
   // Not this kind of file at all: what it lacks besides is no news.
   if (!root.IsMap()) return {};
@@ -54,6 +54,7 @@ Config read_config(const YAML::Node& root, const fs::path& base, Problems& probl
   config.platform = read_platform_hints(top.child("platform"), problems);
   config.bandwidth = read_bandwidth(top.child("bandwidth"), base, problems);
   if (config.bandwidth.regulator) config.roots.budgets = config.state_dir / "budgets";
+  config.levers = read_levers(top.child("levers"), config.roots, problems);
   config.metrics = read_metrics(top.child("metrics"), base, problems);
   config.log = read_log(top.child("log"), problems);
   config.kubelet = read_kubelet(top.child("kubelet"), base, problems);

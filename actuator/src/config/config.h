@@ -27,6 +27,8 @@ struct Roots {
   fs::path proc = "/proc";
   fs::path sysfs = "/sys";
   fs::path docker = "/var/lib/docker";
+  // Names in <sysfs>/block that disk_iops limits; empty = every disk that is hardware.
+  std::vector<std::string> disks = {};
   // Where the budgets of the software regulator are kept (below state_dir); empty = it is off.
   fs::path budgets = {};
 
@@ -46,6 +48,17 @@ struct BandwidthConfig {
   std::optional<fs::path> curve;  // from calibrate-mba
   bool regulator = false;
   double period_ms = 20;  // node time
+};
+
+// What decisions may set beside CPUs, cache and memory bandwidth; all off, so that nothing is throttled by surprise.
+struct LeversConfig {
+  bool memory = false;
+  bool disk = false;
+  bool realtime = false;
+  std::optional<std::uint64_t> memory_mib;  // of all services together; absent = nine tenths of the memory
+  std::optional<std::uint64_t> disk_iops;   // reads a second of all services together
+
+  bool operator==(const LeversConfig&) const = default;
 };
 
 // What sysfs does not tell about the machine.
@@ -99,6 +112,7 @@ struct Limits {
   bool min_cores_given = false;                    // else a quota may be less than the one core that is the default
   std::optional<unsigned> min_mba, max_mba;        // in the platform's unit
   std::optional<unsigned> min_weight, max_weight;  // cgroup v2 scale
+  std::optional<std::uint64_t> min_memory_mib, max_memory_mib, min_disk_iops, max_disk_iops;
   std::optional<unsigned> max_core_step, max_way_step;  // how much one decision may give or take
 };
 
@@ -150,6 +164,7 @@ struct Config {
   CpuConfig cpu;
   PlatformHints platform;
   BandwidthConfig bandwidth;
+  LeversConfig levers;
   MetricsConfig metrics;
   LogConfig log;
   KubeletConfig kubelet;

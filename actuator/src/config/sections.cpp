@@ -1,5 +1,8 @@
 #include "config/sections.h"
 
+#include <algorithm>
+#include <cctype>
+
 #include "config/url.h"
 #include "domain/forms.h"
 
@@ -11,7 +14,33 @@ constexpr NumberRange timeout_range{0, 60, true, "seconds above 0 and at most 60
 constexpr NumberRange kubelet_timeout_range{0, 10, true, "seconds above 0 and at most 10"};
 constexpr NumberRange quantum_range{0.01, 1, false, "auto, or logical CPUs from 0.01 to 1"};
 constexpr NumberRange period_range{2, 1000, false, "milliseconds from 2 to 1000"};
+constexpr NumberRange memory_range{16, 1e9, false, "MiB from 16 to 1000000000"};
+constexpr NumberRange iops_range{1, 1e9, false, "reads a second from 1 to 1000000000"};
 constexpr NumberRange hint_range{0, 1e9, true, "a number above 0"};
+
+// A name in /sys/block, which may hold '!' for a slash.
+bool is_disk(const std::string& name) {
+  constexpr std::size_t longest = 31;
+  return !name.empty() && name.size() <= longest && name.front() != '.' &&
+         std::all_of(name.begin(), name.end(), [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '!' || c == '-' || c == '_' || c == '.';
+         });
+}
+
+void read_disks(YamlSection& section, std::vector<std::string>& disks) {
+  const YAML::Node names = section.child("disks");
+  if (!names.IsDefined()) return;
+  constexpr const char* expected = "a list of names in /sys/block, such as [sda, nvme0n1]";
+  if (!names.IsSequence() || names.size() == 0) return section.wrong("disks", expected);
+  for (const YAML::Node& name : names) {
+    if (!name.IsScalar() || !is_disk(name.Scalar())) return section.wrong("disks", expected);
+    disks.push_back(name.Scalar());
+  }
+}
+
+std::optional<std::uint64_t> whole(const std::optional<double>& number) {
+  return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
+}
 
 }  // namespace
 
@@ -86,6 +115,22 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
   bandwidth.regulator = section.choice("regulator", {"on", "off"}).value_or("off") == "on";
   bandwidth.period_ms = section.number("period_ms", period_range).value_or(bandwidth.period_ms);
   return bandwidth;
+}
+
+LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problems) {
+  YamlSection section(node, "levers", problems, {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime"});
+  LeversConfig levers;
+  const auto is_on = [&](const char* key) { return section.choice(key, {"on", "off"}).value_or("off") == "on"; };
+  levers.memory = is_on("memory");
+  levers.disk = is_on("disk");
+  levers.realtime = is_on("realtime");
+  levers.memory_mib = whole(section.number("memory_mib", memory_range));
+  levers.disk_iops = whole(section.number("disk_iops", iops_range));
+  read_disks(section, roots.disks);
+  if (levers.disk && !section.has("disk_iops")) {
+    section.missing("disk_iops", "the random reads a second of the disks, which no file of the kernel tells");
+  }
+  return levers;
 }
 
 MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problems& problems) {

@@ -12,6 +12,8 @@ Roots read_roots(const YAML::Node& node, const fs::path& base, Problems& problem
 CpuConfig read_cpu(const YAML::Node& node, Problems& problems);
 PlatformHints read_platform_hints(const YAML::Node& node, Problems& problems);
 BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Problems& problems);
+// The names of the disks go into `roots`.
+LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problems);
 MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problems& problems);
 KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problems& problems);
 LogConfig read_log(const YAML::Node& node, Problems& problems);

@@ -77,10 +77,16 @@ LatencySource read_latency(const YAML::Node& node, const std::string& path, cons
   return source;
 }
 
-void check_order(YamlSection& section, const char* least, const char* most, std::optional<unsigned> low,
-                 std::optional<unsigned> high) {
+void check_order(YamlSection& section, const char* least, const char* most, std::optional<std::uint64_t> low,
+                 std::optional<std::uint64_t> high) {
   if (low && high && *high < *low)
     section.wrong(most, "at least " + std::string(least) + ", which is " + std::to_string(*low));
+}
+
+std::optional<std::uint64_t> amount(YamlSection& section, const char* key) {
+  constexpr NumberRange range{1, 1e9, false, "a number from 1 to 1000000000"};
+  const auto number = section.number(key, range);
+  return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
 }
 
 Limits read_other_limits(YamlSection& section) {
@@ -90,17 +96,24 @@ Limits read_other_limits(YamlSection& section) {
   limits.max_mba = section.count("max_mba", 1);
   limits.min_weight = section.count("min_weight", 1);
   limits.max_weight = section.count("max_weight", 1);
+  limits.min_memory_mib = amount(section, "min_memory_mib");
+  limits.max_memory_mib = amount(section, "max_memory_mib");
+  limits.min_disk_iops = amount(section, "min_disk_iops");
+  limits.max_disk_iops = amount(section, "max_disk_iops");
   limits.max_core_step = section.count("max_core_step", 1);
   limits.max_way_step = section.count("max_way_step", 1);
   check_order(section, "min_mba", "max_mba", limits.min_mba, limits.max_mba);
   check_order(section, "min_weight", "max_weight", limits.min_weight, limits.max_weight);
+  check_order(section, "min_memory_mib", "max_memory_mib", limits.min_memory_mib, limits.max_memory_mib);
+  check_order(section, "min_disk_iops", "max_disk_iops", limits.min_disk_iops, limits.max_disk_iops);
   return limits;
 }
 
 Limits read_limits(const YAML::Node& node, const std::string& path, Service& service, Problems& problems) {
-  YamlSection section(node, path, problems,
-                      {"min_cores", "max_cores", "min_ways", "max_ways", "min_mba", "max_mba", "min_weight",
-                       "max_weight", "max_core_step", "max_way_step"});
+  YamlSection section(
+      node, path, problems,
+      {"min_cores", "max_cores", "min_ways", "max_ways", "min_mba", "max_mba", "min_weight", "max_weight",
+       "min_memory_mib", "max_memory_mib", "min_disk_iops", "max_disk_iops", "max_core_step", "max_way_step"});
   service.min_cores = section.count("min_cores", 1).value_or(1);
   service.max_cores = section.count("max_cores", 1);
   service.min_ways = section.count("min_ways", 1).value_or(1);

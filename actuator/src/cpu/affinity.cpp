@@ -56,22 +56,6 @@ CpuSet any_cpu() {
   return cpus;
 }
 
-// Field 22 of stat, counted behind the name, which may hold blanks and brackets. Empty where the thread has gone.
-std::string start_time(const fs::path& proc, pid_t tid) {
-  const auto text = read_text(proc / std::to_string(tid) / "stat");
-  if (!text) return {};
-  const std::size_t name_end = text->rfind(')');
-  if (name_end == std::string::npos) return {};
-  std::string_view rest = std::string_view(*text).substr(name_end + 1);
-  constexpr int behind_name = 22 - 2;
-  for (int field = 0; field < behind_name; ++field) {
-    const std::size_t blank = rest.find(' ');
-    if (blank == std::string_view::npos) return {};
-    rest.remove_prefix(blank + 1);
-  }
-  return std::string(rest.substr(0, rest.find(' ')));
-}
-
 std::map<pid_t, Record> parse_records(std::string_view text) {
   std::map<pid_t, Record> records;
   for (const std::string_view line : split_lines(text)) {
@@ -149,7 +133,7 @@ Result<std::string> AffinityKnob::snapshot() {
   if (!tids) return tids.error();
   std::string text;
   for (const pid_t tid : *tids) {
-    const std::string start = start_time(roots_.proc, tid);
+    const std::string start = thread_start_time(roots_.proc, tid);
     const auto mask = get_mask(tid);
     if (start.empty() || !mask) continue;
     text += std::to_string(tid) + " " + start + " " + format_cpulist(*mask) + "\n";
@@ -161,7 +145,7 @@ Status AffinityKnob::restore(const std::string& snapshot) {
   const auto records = parse_records(snapshot);
   const auto known = [&](pid_t tid) -> const Record* {
     const auto found = records.find(tid);
-    const bool alive = found != records.end() && found->second.start_time == start_time(roots_.proc, tid);
+    const bool alive = found != records.end() && found->second.start_time == thread_start_time(roots_.proc, tid);
     return alive ? &found->second : nullptr;
   };
   if (Status usable = probe(); !usable) return usable;  // threads that nobody can see have not gone

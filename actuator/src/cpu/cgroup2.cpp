@@ -71,6 +71,8 @@ std::string Cgroup2Knob::how_to_enable() const {
   if (kind != ".service" && kind != ".scope" && kind != ".slice") {
     return "echo +" + controller_ + " > " + (directory_.parent_path() / "cgroup.subtree_control").string();
   }
+  if (controller_ == "memory") return "systemctl set-property " + unit + " MemoryAccounting=yes";
+  if (controller_ == "io") return "systemctl set-property " + unit + " IOAccounting=yes";
   if (controller_ != "cpuset") return "systemctl set-property " + unit + " CPUWeight=100";
   const auto all = read_text(root_ / "cpuset.cpus.effective");
   return "systemctl set-property " + unit +

@@ -233,4 +233,19 @@ pid_t process_of(const fs::path& proc, pid_t tid) {
   return 0;
 }
 
+std::string thread_start_time(const fs::path& proc, pid_t tid) {
+  const auto text = read_text(proc / std::to_string(tid) / "stat");
+  if (!text) return {};
+  const std::size_t name_end = text->rfind(')');
+  if (name_end == std::string::npos) return {};
+  std::string_view rest = std::string_view(*text).substr(name_end + 1);
+  constexpr int behind_name = 22 - 2;
+  for (int field = 0; field < behind_name; ++field) {
+    const std::size_t blank = rest.find(' ');
+    if (blank == std::string_view::npos) return {};
+    rest.remove_prefix(blank + 1);
+  }
+  return std::string(rest.substr(0, rest.find(' ')));
+}
+
 }  // namespace osml

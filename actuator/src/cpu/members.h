@@ -34,5 +34,7 @@ Result<std::vector<pid_t>> member_pids(const Roots& roots, const Match& match);
 Result<std::vector<pid_t>> member_tids(const Roots& roots, const Match& match);
 // The process that a thread belongs to; 0 where it has gone.
 pid_t process_of(const fs::path& proc, pid_t tid);
+// Field 22 of stat, counted behind the name, which may hold blanks and brackets. Empty where the thread has gone.
+std::string thread_start_time(const fs::path& proc, pid_t tid);
 
 }  // namespace osml

@@ -13,8 +13,10 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t max_reasons = 1000;
-constexpr std::uint64_t max_count = 65536;        // cores, ways, percent, MB/s steps: far above any machine
-constexpr std::uint64_t max_mba = 16'000'000;     // MB/s
+constexpr std::uint64_t max_count = 65536;     // cores, ways, percent, MB/s steps: far above any machine
+constexpr std::uint64_t max_mba = 16'000'000;  // MB/s
+constexpr std::uint64_t max_mib = 1ULL << 40;  // one EiB
+constexpr std::uint64_t max_iops = 1'000'000'000;
 constexpr std::size_t max_policy_state = 131072;  // what the server accepts back
 constexpr const char* a_name = "a name (letters, digits, '_', '.', '-')";
 
@@ -32,20 +34,35 @@ std::uint64_t parse_hex(const std::string& digits) {
   return mask;
 }
 
-// Frequency, memory, disk, network and real-time priority: the server sends them to nodes whose platform says that it
-// can set them, which this agent never says.
-void refuse_knobs(JsonReader& reader) {
-  const json* knobs = reader.optional_object(key::knobs);
-  if (knobs == nullptr || knobs->empty()) return;
-  const auto first = knobs->items().begin();
-  reader.fail(reader.path(key::knobs) + "." + first.key(), first.value(), "no such knob: this agent cannot set it");
+// Clock and network: the server sends them to nodes whose platform says that it can set them, which this agent never
+// says.
+Levers read_levers(JsonReader reader, const json& object) {
+  for (const auto& item : object.items()) {
+    const std::string& name = item.key();
+    if (name == key::memory_mib || name == key::disk_iops || name == key::realtime_priority || name == key::slice_ms ||
+        item.value().is_null()) {
+      continue;
+    }
+    reader.fail(reader.path(name.c_str()), item.value(), "no such knob: this agent cannot set it");
+  }
+  Levers levers;
+  levers.memory_mib = reader.optional_integer(key::memory_mib, 1, max_mib);
+  levers.disk_iops = reader.optional_integer(key::disk_iops, 1, max_iops);
+  levers.realtime_priority = narrow(reader.optional_integer(key::realtime_priority, 1, 99));
+  levers.slice_ms = reader.optional_positive(key::slice_ms);
+  return levers;
+}
+
+Levers read_levers(JsonReader& reader) {
+  const json* object = reader.optional_object(key::knobs);
+  return object == nullptr ? Levers{} : read_levers({*object, reader.path(key::knobs), reader.error()}, *object);
 }
 
 Assignment read_assignment(JsonReader reader) {
   reader.refuse_unknown(
       {key::service, key::cpus, key::cpu_quota, key::cpu_weight, key::way_mask, key::mba, key::knobs});
-  refuse_knobs(reader);
   Assignment assignment;
+  assignment.levers = read_levers(reader);
   assignment.service = reader.text(key::service, is_name, a_name);
   assignment.cpus = reader.optional_text(key::cpus, is_cpu_list, "a CPU list such as 0-3,8 with at least one CPU");
   assignment.cpu_quota = reader.optional_positive(key::cpu_quota);
@@ -91,7 +108,6 @@ Region read_region(JsonReader reader) {
 
 Partition read_partition(JsonReader reader) {
   reader.refuse_unknown({key::regions, key::mba, key::knobs});
-  refuse_knobs(reader);
   Partition partition;
   const json& regions = reader.list(key::regions, 4 * max_services);
   for (std::size_t i = 0; i < regions.size() && !reader.failed(); ++i) {
@@ -101,6 +117,17 @@ Partition read_partition(JsonReader reader) {
     JsonReader values(*throttles, reader.path(key::mba), reader.error());
     for (const auto& item : throttles->items()) {
       partition.mba[item.key()] = static_cast<unsigned>(values.integer(item.key().c_str(), 0, max_mba));
+    }
+  }
+  if (const json* services = reader.optional_object(key::knobs)) {
+    for (const auto& item : services->items()) {
+      if (reader.failed()) break;
+      const std::string path = reader.path(key::knobs) + "." + item.key();
+      if (item.value().is_object()) {
+        partition.levers[item.key()] = read_levers({item.value(), path, reader.error()}, item.value());
+      } else {
+        reader.fail(path, item.value(), "an object");
+      }
     }
   }
   return partition;
@@ -159,6 +186,16 @@ void read_platform_lists(JsonReader& reader, Platform& platform) {
   }
 }
 
+std::optional<KnobRange> read_range(JsonReader& reader, const char* name) {
+  const json* object = reader.optional_object(name);
+  if (object == nullptr) return std::nullopt;
+  JsonReader range(*object, reader.path(name), reader.error());
+  constexpr std::uint64_t most = INT64_MAX;
+  const std::uint64_t least = range.integer(key::min, 0, most);
+  const std::uint64_t all = range.integer(key::max, 1, most);
+  return KnobRange{least, all, range.integer(key::step, 1, most)};
+}
+
 Platform read_platform(JsonReader reader) {
   Platform platform;
   platform.id = reader.text(key::id, any_text, "a name");
@@ -182,6 +219,9 @@ Platform read_platform(JsonReader reader) {
   platform.bandwidth_gbps = reader.optional_positive(key::bandwidth_gbps);
   platform.memory_gib = reader.optional_positive(key::memory_gib);
   platform.frequency_ghz = reader.optional_positive(key::frequency_ghz);
+  platform.memory_mib = read_range(reader, key::memory_mib);
+  platform.disk_iops = read_range(reader, key::disk_iops);
+  platform.realtime = reader.optional_boolean(key::realtime).value_or(false);
   return platform;
 }
 

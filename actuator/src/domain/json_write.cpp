@@ -57,6 +57,20 @@ json host_json(const Host& host) {
           {key::io_pressure, or_null(host.io_pressure)}};
 }
 
+json range_json(const KnobRange& range) {
+  return {{key::min, range.min}, {key::max, range.max}, {key::step, range.step}};
+}
+
+// Only what is set, as the Python struct writes it.
+json levers_json(const Levers& levers) {
+  json object = json::object();
+  if (levers.memory_mib) object[key::memory_mib] = *levers.memory_mib;
+  if (levers.disk_iops) object[key::disk_iops] = *levers.disk_iops;
+  if (levers.realtime_priority) object[key::realtime_priority] = *levers.realtime_priority;
+  if (levers.slice_ms) object[key::slice_ms] = *levers.slice_ms;
+  return object;
+}
+
 json region_json(const Region& region) {
   return {{key::owners, region.owners}, {key::cores, region.cores}, {key::ways, region.ways}};
 }
@@ -90,6 +104,9 @@ void to_json(json& out, const Platform& platform) {
          {key::bandwidth_gbps, or_null(platform.bandwidth_gbps)},
          {key::memory_gib, or_null(platform.memory_gib)},
          {key::frequency_ghz, or_null(platform.frequency_ghz)}};
+  if (platform.memory_mib) out[key::memory_mib] = range_json(*platform.memory_mib);
+  if (platform.disk_iops) out[key::disk_iops] = range_json(*platform.disk_iops);
+  if (platform.realtime) out[key::realtime] = true;
 }
 
 void to_json(json& out, const Service& service) {
@@ -112,6 +129,7 @@ void to_json(json& out, const Partition& partition) {
   json regions = json::array();
   for (const Region& region : partition.regions) regions.push_back(region_json(region));
   out = {{key::regions, std::move(regions)}, {key::mba, partition.mba}};
+  for (const auto& [service, levers] : partition.levers) out[key::knobs][service] = levers_json(levers);
 }
 
 void to_json(json& out, const Assignment& assignment) {
@@ -121,6 +139,7 @@ void to_json(json& out, const Assignment& assignment) {
          {key::cpu_weight, or_null(assignment.cpu_weight)},
          {key::way_mask, assignment.way_mask ? json(hex(*assignment.way_mask)) : json(nullptr)},
          {key::mba, or_null(assignment.mba)}};
+  if (assignment.levers != Levers{}) out[key::knobs] = levers_json(assignment.levers);
 }
 
 void to_json(json& out, const Outcome& outcome) {

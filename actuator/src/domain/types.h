@@ -27,6 +27,15 @@ struct MbaRange {
   std::string unit = "percent";  // percent | mbps | eighth_gbps
 };
 
+// What a lever of one service can be set to; `max` is what all services have together.
+struct KnobRange {
+  std::uint64_t min = 1;
+  std::uint64_t max = 1;
+  std::uint64_t step = 1;
+
+  bool operator==(const KnobRange&) const = default;
+};
+
 struct Platform {
   std::string id;
   unsigned cores = 0;  // core units of core_quantum logical CPUs each
@@ -43,6 +52,8 @@ struct Platform {
   std::optional<double> bandwidth_gbps;
   std::optional<double> memory_gib;
   std::optional<double> frequency_ghz;
+  std::optional<KnobRange> memory_mib, disk_iops;  // absent = this node cannot set it
+  bool realtime = false;
 };
 
 struct Latency {
@@ -85,9 +96,21 @@ struct Region {
   unsigned ways = 0;
 };
 
+// What one service may use beside CPUs, ways and memory bandwidth. Absent = no limit, the default of the kernel. The
+// wire knows frequency_mhz and network_mbps too, which this agent never sets.
+struct Levers {
+  std::optional<std::uint64_t> memory_mib;
+  std::optional<std::uint64_t> disk_iops;  // reads a second of each disk
+  std::optional<unsigned> realtime_priority;
+  std::optional<double> slice_ms;  // of SCHED_RR; only the kernel's own can be had
+
+  bool operator==(const Levers&) const = default;
+};
+
 struct Partition {
   std::vector<Region> regions;
   std::map<std::string, unsigned> mba;
+  std::map<std::string, Levers> levers = {};  // JSON key "knobs"
 };
 
 // Absent = this mechanism is not used for the service.
@@ -98,6 +121,7 @@ struct Assignment {
   std::optional<unsigned> cpu_weight;     // cgroup v2 scale, 1..10000
   std::optional<std::uint64_t> way_mask;  // JSON: hexadecimal string without 0x
   std::optional<unsigned> mba;            // in the platform's unit
+  Levers levers = {};                     // JSON key "knobs"
 
   bool operator==(const Assignment&) const = default;
 };

@@ -4,6 +4,9 @@
 #include "cpu/affinity.h"
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
+#include "levers/io_max.h"
+#include "levers/memory_high.h"
+#include "levers/priority.h"
 #include "resctrl/group.h"
 #include "resctrl/knobs.h"
 
@@ -35,6 +38,10 @@ std::unique_ptr<Knob> make_cgroup2_knob(const KnobName& name, const Roots& roots
       return std::make_unique<Cgroup2Quota>(roots, name.match);
     case Aspect::Weight:
       return std::make_unique<Cgroup2Weight>(roots, name.match);
+    case Aspect::Memory:
+      return std::make_unique<MemoryHigh>(roots, name.match);
+    case Aspect::Disk:
+      return std::make_unique<IoMax>(roots, name.match);
     default:
       return nullptr;
   }
@@ -71,6 +78,32 @@ void choose(KnobSet& set, Aspect aspect, const std::vector<std::string>& backend
   set.missing[aspect] = reasons;
 }
 
+struct Lever {
+  Aspect aspect;
+  bool on;
+  const char* key;
+  const char* backend;
+};
+
+std::vector<Lever> levers_of(const LeversConfig& levers) {
+  return {{Aspect::Memory, levers.memory, "levers.memory", "cgroup2"},
+          {Aspect::Disk, levers.disk, "levers.disk", "cgroup2"},
+          {Aspect::Priority, levers.realtime, "levers.realtime", "sched"}};
+}
+
+// What the operator has not switched on is missing, with how to switch it on.
+void choose_levers(KnobSet& set, const Config& config, const std::optional<resctrl::Info>& info) {
+  set.slice_ms = round_robin_slice_ms(config.roots);
+  for (const Lever& lever : levers_of(config.levers)) {
+    if (lever.on) {
+      choose(set, lever.aspect, {lever.backend}, config.roots, info);
+    } else {
+      set.missing[lever.aspect] =
+          std::string(lever.key) + " is off in the agent's configuration; set " + lever.key + ": on";
+    }
+  }
+}
+
 }  // namespace
 
 bool same_knob(const KnobName& a, const KnobName& b) {
@@ -94,6 +127,9 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   if (name.backend == "cgroup1") return make_cgroup1_knob(name, roots);
   if (name.backend == "regulator" && name.aspect == Aspect::Mba) {
     return std::make_unique<RegulatorKnob>(roots, name.service, name.match, info);
+  }
+  if (name.backend == "sched" && name.aspect == Aspect::Priority) {
+    return std::make_unique<PriorityKnob>(roots, name.match);
   }
   if (name.backend == "affinity" && name.aspect == Aspect::Cpus) {
     return std::make_unique<AffinityKnob>(roots, name.match);
@@ -119,7 +155,9 @@ KnobSet choose_knobs(const Place& place, const Config& config, const Result<resc
     set.missing[Aspect::Ways] = set.missing[Aspect::Mba] = resctrl.error().message;
   }
   if (set.absent || !set.looked_at) {
-    set.missing[Aspect::Cpus] = set.missing[Aspect::Quota] = set.missing[Aspect::Weight] = place.why;
+    for (const Aspect aspect : aspects) {
+      if (aspect >= Aspect::Cpus) set.missing[aspect] = place.why;
+    }
     return set;
   }
   const bool automatic = config.cpu.backend == "auto";
@@ -129,6 +167,7 @@ KnobSet choose_knobs(const Place& place, const Config& config, const Result<resc
          config.roots, info);
   choose(set, Aspect::Quota, {"cgroup2", "cgroup1"}, config.roots, info);
   choose(set, Aspect::Weight, {"cgroup2", "cgroup1"}, config.roots, info);
+  choose_levers(set, config, info);
   return set;
 }
 

@@ -19,7 +19,7 @@ namespace osml {
 struct KnobName {
   std::string service;
   Aspect aspect = Aspect::Cpus;
-  std::string backend;  // cgroup2 | cgroup1 | affinity | resctrl | regulator
+  std::string backend;  // cgroup2 | cgroup1 | affinity | resctrl | regulator | sched
   Match match;
   std::optional<std::uint64_t> cgroup_inode;  // of that cgroup; a later one at the same path is another
 };
@@ -35,6 +35,7 @@ struct KnobSet {
   std::optional<std::uint64_t> cgroup_inode;
   std::map<Aspect, std::unique_ptr<Knob>> knobs;
   std::map<Aspect, std::string> missing;  // aspect -> why there is no knob
+  std::optional<double> slice_ms;         // of SCHED_RR on this kernel
   std::string weak_cpus;                  // why only affinity binds a cgroup's tasks, which they can change; else empty
 
   [[nodiscard]] Knob* find(Aspect aspect) const;

@@ -8,9 +8,6 @@
 
 namespace osml {
 
-namespace {
-
-// Reasons end in "; run: COMMAND" where a command helps.
 Mechanism unavailable(const std::string& name, const std::string& why) {
   constexpr std::string_view marker = "; run: ";
   const std::size_t at = why.find(marker);
@@ -18,7 +15,6 @@ Mechanism unavailable(const std::string& name, const std::string& why) {
   return {name, false, why.substr(0, at), why.substr(at + marker.size())};
 }
 
-// No services configured: does the cgroup tree as a whole have the controller?
 Mechanism of_machine(const std::string& name, const std::string& controller, const Roots& roots) {
   const auto controllers = read_text(roots.cgroup / "cgroup.controllers");
   if (controllers && (" " + *controllers + " ").find(" " + controller + " ") != std::string::npos) {
@@ -43,6 +39,8 @@ Mechanism of_services(const std::string& name, Aspect aspect, const std::vector<
   const Mechanism why = unavailable(name, weak->weak_cpus);
   return {name, true, backends + " (weak: tasks can change their own affinity; " + why.reason + ")", why.how_to_enable};
 }
+
+namespace {
 
 Mechanism cpu_mechanism(const std::string& name, const std::string& controller, Aspect aspect, const Config& config,
                         const std::vector<KnobSet>& knobs) {

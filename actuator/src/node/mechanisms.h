@@ -18,6 +18,13 @@ struct Mechanism {
   std::string how_to_enable;  // empty where available or where nothing helps
 };
 
+// Reasons end in "; run: COMMAND" where a command helps.
+Mechanism unavailable(const std::string& name, const std::string& why);
+// Without services: does the cgroup tree as a whole have the controller?
+Mechanism of_machine(const std::string& name, const std::string& controller, const Roots& roots);
+// With services: every service that is there has it.
+Mechanism of_services(const std::string& name, Aspect aspect, const std::vector<KnobSet>& knobs);
+
 // With services: available = every service that is there has it. Without: what the machine offers in general.
 std::vector<Mechanism> probe_mechanisms(const Config& config, const Result<resctrl::Info>& info,
                                         const std::vector<KnobSet>& knobs);

@@ -13,6 +13,8 @@ namespace osml {
 namespace {
 
 constexpr double slice = 0.1;
+constexpr std::uint64_t least_memory_mib = 16;
+constexpr std::uint64_t most_memory_step_mib = 1024;  // PARTIES, section 4.3
 
 fs::path cpu_directory(const Roots& roots) { return roots.sysfs / "devices" / "system" / "cpu"; }
 
@@ -112,6 +114,28 @@ void add_cache(Platform& platform, const std::map<unsigned, Cache>& caches, cons
   }
 }
 
+// A twentieth, as one of twenty ways is, but no more than `most_step`.
+KnobRange parts_of(std::uint64_t all, std::uint64_t most_step) {
+  constexpr std::uint64_t parts = 20;
+  const std::uint64_t step = std::max<std::uint64_t>(1, std::min(all / parts, most_step));
+  return {step, all, step};
+}
+
+// Nine tenths of the memory: the rest is the kernel's and the operator's.
+std::optional<std::uint64_t> memory_of_services(const Roots& roots) {
+  constexpr std::string_view key = "MemTotal:";
+  const auto text = read_text(roots.proc / "meminfo");
+  if (!text) return std::nullopt;
+  for (const std::string_view line : split_lines(*text)) {
+    if (!line.starts_with(key)) continue;
+    const std::string_view amount = trim(line.substr(key.size()));
+    const auto kib = parse_unsigned(amount.substr(0, amount.find(' ')));
+    if (!kib || *kib / 1024 < least_memory_mib) return std::nullopt;
+    return *kib / 1024 * 9 / 10;
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 Result<CpuSet> usable_cpus(const Config& config) {
@@ -133,6 +157,22 @@ Result<CpuSet> usable_cpus(const Config& config) {
 
 Topology read_topology(const Config& config, const CpuSet& cpus) {
   return {cpus, sibling_sets(config.roots, cpus), last_level_caches(config.roots, cpus), cpu_model(config.roots)};
+}
+
+void add_levers(Platform& platform, const Config& config, const std::vector<KnobSet>& knobs) {
+  const auto all_have = [&](Aspect aspect) {
+    const bool some = std::any_of(knobs.begin(), knobs.end(), [](const KnobSet& set) { return !set.absent; });
+    return some && std::all_of(knobs.begin(), knobs.end(),
+                               [&](const KnobSet& set) { return set.absent || set.find(aspect) != nullptr; });
+  };
+  if (config.levers.memory && all_have(Aspect::Memory)) {
+    const auto all = config.levers.memory_mib ? config.levers.memory_mib : memory_of_services(config.roots);
+    if (all) platform.memory_mib = parts_of(*all, most_memory_step_mib);
+  }
+  if (config.levers.disk && config.levers.disk_iops && all_have(Aspect::Disk)) {
+    platform.disk_iops = parts_of(*config.levers.disk_iops, *config.levers.disk_iops);
+  }
+  platform.realtime = config.levers.realtime && all_have(Aspect::Priority);
 }
 
 Platform make_platform(const Config& config, const Topology& topology, const std::optional<resctrl::Info>& info,

@@ -45,7 +45,8 @@ std::optional<std::string> lower(const Change& change) {
 // The value of the shrinking step, where there is one. A knob that was not set let its service use everything.
 std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) {
   if (change.found) return std::nullopt;
-  const bool limits = change.aspect != Aspect::Tasks && change.aspect != Aspect::Weight;
+  const bool limits =
+      change.aspect != Aspect::Tasks && change.aspect != Aspect::Weight && change.aspect != Aspect::Priority;
   if (change.now.empty()) return limits ? std::optional(change.wanted) : std::nullopt;
   switch (change.aspect) {
     case Aspect::Cpus:
@@ -54,6 +55,8 @@ std::optional<std::string> shrunk(const Change& change, const MaskRules& rules) 
       return common_ways(change, rules);
     case Aspect::Quota:
     case Aspect::Mba:
+    case Aspect::Memory:
+    case Aspect::Disk:
       return lower(change);
     default:
       return std::nullopt;

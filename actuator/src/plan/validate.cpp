@@ -8,6 +8,7 @@
 #include "base/cpuset.h"
 #include "base/mask.h"
 #include "base/number.h"
+#include "levers/priority.h"
 #include "plan/wanted.h"
 
 namespace osml {
@@ -32,8 +33,9 @@ class Check {
         held_(held) {}
 
   [[nodiscard]] Refusal run() const {
-    for (const auto rule : {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth,
-                            &Check::weight, &Check::steps}) {
+    for (const auto rule :
+         {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth, &Check::weight,
+          &Check::memory, &Check::disk, &Check::priority, &Check::present, &Check::steps}) {
       if (Refusal refused = (this->*rule)()) return "service '" + assignment_.service + "': " + *refused;
     }
     return {};
@@ -105,6 +107,50 @@ class Check {
   [[nodiscard]] Refusal weight() const {
     if (!assignment_.cpu_weight) return {};
     return within("weight", *assignment_.cpu_weight, others_.min_weight, others_.max_weight);
+  }
+
+  [[nodiscard]] static Refusal amount(const std::string& what, const std::optional<std::uint64_t>& value,
+                                      const std::optional<KnobRange>& range, std::optional<std::uint64_t> least,
+                                      std::optional<std::uint64_t> most) {
+    if (!value) return {};
+    const std::string text = what + " " + std::to_string(*value);
+    if (range && (*value < range->min || *value > range->max)) {
+      return text + " is outside " + std::to_string(range->min) + ".." + std::to_string(range->max);
+    }
+    if (least && *value < *least) return text + " is below the limit min_" + what + " " + std::to_string(*least);
+    if (most && *value > *most) return text + " is above the limit max_" + what + " " + std::to_string(*most);
+    return {};
+  }
+
+  [[nodiscard]] Refusal memory() const {
+    return amount("memory_mib", assignment_.levers.memory_mib, platform_.memory_mib, others_.min_memory_mib,
+                  others_.max_memory_mib);
+  }
+
+  [[nodiscard]] Refusal disk() const {
+    return amount("disk_iops", assignment_.levers.disk_iops, platform_.disk_iops, others_.min_disk_iops,
+                  others_.max_disk_iops);
+  }
+
+  [[nodiscard]] Refusal priority() const {
+    const Levers& levers = assignment_.levers;
+    if (levers.realtime_priority && *levers.realtime_priority >= least_kernel_priority) {
+      return "realtime_priority " + std::to_string(*levers.realtime_priority) + " is outside 1.." +
+             std::to_string(least_kernel_priority - 1) + ", above which the kernel's own threads are";
+    }
+    if (!levers.slice_ms || levers.slice_ms == knobs_.slice_ms) return {};
+    return "slice_ms " + format_number(*levers.slice_ms) + " cannot be set for one service; expected " +
+           (knobs_.slice_ms ? format_number(*knobs_.slice_ms) + ", as kernel.sched_rr_timeslice_ms says" : "none");
+  }
+
+  // What the state that the service is in right now forbids.
+  [[nodiscard]] Refusal present() const {
+    for (const auto& [aspect, value] : wanted_values(assignment_)) {
+      Knob* knob = knobs_.find(aspect);
+      const Status allowed = knob == nullptr ? done() : knob->allows(value);
+      if (!allowed) return allowed.error().message;
+    }
+    return {};
   }
 
   // What is in force now; none where nobody set it.
@@ -273,6 +319,19 @@ Refusal check_shares(const Decision& decision) {
   return {};
 }
 
+// Nobody may be promised what another has.
+Refusal check_sum(const Decision& decision, const char* what, std::optional<std::uint64_t> Levers::*part,
+                  const std::optional<KnobRange>& range) {
+  if (!range) return {};
+  double sum = 0;  // of at most max_services parts, each within the range
+  for (const Assignment& assignment : decision.assignments) {
+    sum += static_cast<double>((assignment.levers.*part).value_or(0));
+  }
+  if (sum <= static_cast<double>(range->max)) return {};
+  return std::string(what) + ": the assignments sum up to " + format_number(sum) + ", expected at most " +
+         std::to_string(range->max) + "; make one smaller";
+}
+
 }  // namespace
 
 std::optional<std::string> refusal(const Decision& decision, const Config& config, const Platform& platform,
@@ -290,6 +349,8 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
     const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now);
     if (Refusal refused = check.run()) return refused;
   }
+  if (Refusal refused = check_sum(decision, "memory_mib", &Levers::memory_mib, platform.memory_mib)) return refused;
+  if (Refusal refused = check_sum(decision, "disk_iops", &Levers::disk_iops, platform.disk_iops)) return refused;
   return check_shares(decision);
 }
 

@@ -17,6 +17,10 @@ Wanted wanted_values(const Assignment& assignment) {
   if (assignment.cpus) wanted[Aspect::Cpus] = *assignment.cpus;
   if (assignment.cpu_quota) wanted[Aspect::Quota] = format_number(*assignment.cpu_quota);
   if (assignment.cpu_weight) wanted[Aspect::Weight] = std::to_string(*assignment.cpu_weight);
+  const Levers& levers = assignment.levers;
+  if (levers.memory_mib) wanted[Aspect::Memory] = std::to_string(*levers.memory_mib);
+  if (levers.disk_iops) wanted[Aspect::Disk] = std::to_string(*levers.disk_iops);
+  if (levers.realtime_priority) wanted[Aspect::Priority] = std::to_string(*levers.realtime_priority);
   return wanted;
 }
 

@@ -1,0 +1,250 @@
+#include "levers/priority.h"
+
+#include <linux/magic.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/statfs.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+#include <map>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "base/number.h"
+#include "cpu/members.h"
+
+namespace osml {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr auto patience = std::chrono::seconds(1);
+constexpr int deadline_policy = 6;  // SCHED_DEADLINE, which glibc does not name
+constexpr unsigned sys_nice = 23;   // CAP_SYS_NICE
+
+struct Scheduling {
+  int policy = SCHED_OTHER;  // with SCHED_RESET_ON_FORK, where that is set
+  int priority = 0;
+  int nice = 0;
+
+  [[nodiscard]] int plain_policy() const { return policy & ~SCHED_RESET_ON_FORK; }
+  bool operator==(const Scheduling&) const = default;
+};
+
+struct Record {
+  std::string start_time;
+  Scheduling scheduling;
+};
+
+// None where the thread has gone.
+Result<std::optional<Scheduling>> scheduling_of(pid_t tid) {
+  Scheduling found;
+  sched_param param{};
+  found.policy = ::sched_getscheduler(tid);
+  if (found.policy < 0 || ::sched_getparam(tid, &param) != 0) {
+    if (errno == ESRCH) return std::optional<Scheduling>();
+    return errno_error(errno, "cannot read the scheduling policy of thread " + std::to_string(tid));
+  }
+  found.priority = param.sched_priority;
+  errno = 0;
+  found.nice = ::getpriority(PRIO_PROCESS, static_cast<id_t>(tid));
+  if (errno == ESRCH) return std::optional<Scheduling>();
+  if (errno != 0) return errno_error(errno, "cannot read the nice value of thread " + std::to_string(tid));
+  return std::optional(found);
+}
+
+Status set_policy(pid_t tid, int policy, int priority) {
+  sched_param param{};
+  param.sched_priority = priority;
+  if (::sched_setscheduler(tid, policy, &param) == 0 || errno == ESRCH) return done();
+  return errno_error(errno, "cannot set the scheduling policy of thread " + std::to_string(tid));
+}
+
+Status reset(pid_t tid, const Scheduling& wanted) {
+  const auto now = scheduling_of(tid);
+  if (!now) return now.error();
+  if (!*now || **now == wanted || wanted.plain_policy() == deadline_policy) return done();
+  if (Status set = set_policy(tid, wanted.policy, wanted.priority); !set) return set;
+  if ((*now)->nice == wanted.nice) return done();
+  if (::setpriority(PRIO_PROCESS, static_cast<id_t>(tid), wanted.nice) == 0 || errno == ESRCH) return done();
+  return errno_error(errno, "cannot set the nice value of thread " + std::to_string(tid));
+}
+
+std::map<pid_t, Record> parse_records(const std::string& text) {
+  std::map<pid_t, Record> records;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream fields(line);
+    pid_t tid = 0;
+    Record record;
+    Scheduling& was = record.scheduling;
+    if (fields >> tid >> record.start_time >> was.policy >> was.priority >> was.nice) records[tid] = record;
+  }
+  return records;
+}
+
+bool may_set_others() {
+  const auto status = read_text("/proc/self/status");
+  if (!status) return false;
+  for (const std::string_view line : split_lines(*status)) {
+    if (!line.starts_with("CapEff:")) continue;
+    const auto capabilities = parse_unsigned(trim(line.substr(7)), 16);
+    return capabilities && (*capabilities >> sys_nice & 1U) != 0;
+  }
+  return false;
+}
+
+// A thread of the agent tries, once: seccomp filters and budgets of the agent's own group are seen by nothing else.
+int error_of_trial() {
+  static const int error = [] {
+    int code = 0;
+    std::thread([&code] {
+      sched_param param{};
+      param.sched_priority = 1;
+      if (::sched_setscheduler(0, SCHED_RR | SCHED_RESET_ON_FORK, &param) != 0) code = errno;
+    }).join();
+    return code;
+  }();
+  return error;
+}
+
+Status unsupported(const std::string& why) { return Error{ErrorKind::Unsupported, why, 0}; }
+
+}  // namespace
+
+std::optional<double> round_robin_slice_ms(const Roots& roots) {
+  const auto slice = read_number(roots.proc / "sys" / "kernel" / "sched_rr_timeslice_ms");
+  return slice ? std::optional(static_cast<double>(*slice)) : std::nullopt;
+}
+
+Status PriorityKnob::probe() {
+  struct statfs facts {};
+  if (::statfs(roots_.proc.c_str(), &facts) != 0 || facts.f_type != PROC_SUPER_MAGIC) {
+    return unsupported(roots_.proc.string() + " is not the /proc of this kernel: the agent cannot schedule its tasks");
+  }
+  if (!may_set_others()) return unsupported("the agent does not have CAP_SYS_NICE; run: it with this capability");
+  const auto budget = read_text(roots_.proc / "sys" / "kernel" / "sched_rt_runtime_us");
+  if (budget && *budget == "-1") {
+    return unsupported(
+        "kernel.sched_rt_runtime_us is -1, so a service that never sleeps would stop the machine; "
+        "run: sysctl -w kernel.sched_rt_runtime_us=950000");
+  }
+  if (match_.cgroup) {
+    const fs::path group = cgroup1_directory(roots_, "cpu", *match_.cgroup);
+    const auto own = group.empty() ? Result<std::string>(std::string()) : read_text(group / "cpu.rt_runtime_us");
+    if (own && *own == "0") {
+      return unsupported("the group " + group.string() + " has no real-time budget; run: echo 10000 > " +
+                         (group / "cpu.rt_runtime_us").string());
+    }
+  }
+  if (const int code = error_of_trial(); code != 0) {
+    return unsupported(errno_error(code, "the kernel refuses SCHED_RR to the agent").message +
+                       "; run: the agent without RestrictRealtime= and similar filters");
+  }
+  return done();
+}
+
+Result<std::string> PriorityKnob::read() {
+  const auto tids = member_tids(roots_, match_);
+  if (!tids) return tids.error();
+  std::set<std::string> found;
+  for (const pid_t tid : *tids) {
+    const auto now = scheduling_of(tid);
+    if (!now) return now.error();
+    if (!*now || (*now)->plain_policy() == deadline_policy) continue;
+    found.insert((*now)->plain_policy() == SCHED_RR ? std::to_string((*now)->priority) : "-");
+  }
+  if (found.empty()) return std::string("none");
+  if (found == std::set<std::string>{"-"}) return std::string();
+  std::string text;
+  for (const std::string& one : found) text += (text.empty() ? "" : ",") + one;
+  return text;
+}
+
+Status PriorityKnob::write(const std::string& value) {
+  const auto priority = parse_unsigned(value);
+  if (!priority || *priority == 0 || *priority >= least_kernel_priority) {
+    return Error{ErrorKind::Input,
+                 "realtime_priority '" + value + "' is not a whole number from 1 to " +
+                     std::to_string(least_kernel_priority - 1),
+                 0};
+  }
+  const auto deadline = Clock::now() + patience;
+  while (true) {
+    const auto tids = member_tids(roots_, match_);
+    if (!tids) return tids.error();
+    std::size_t changed = 0;
+    for (const pid_t tid : *tids) {
+      const auto now = scheduling_of(tid);
+      if (!now) return now.error();
+      if (!*now || (*now)->plain_policy() == deadline_policy) continue;
+      const bool right = (*now)->plain_policy() == SCHED_RR && (*now)->priority == static_cast<int>(*priority);
+      if (right) continue;
+      const int on_fork = (*now)->policy & SCHED_RESET_ON_FORK;
+      if (Status set = set_policy(tid, SCHED_RR | on_fork, static_cast<int>(*priority)); !set) return set;
+      ++changed;
+    }
+    if (changed == 0) return done();
+    if (Clock::now() >= deadline) {
+      return Error{ErrorKind::Busy,
+                   std::to_string(changed) + " threads still have another priority than " + value +
+                       " after 1 s; the agent tries again in the next interval",
+                   0};
+    }
+  }
+}
+
+Result<std::string> PriorityKnob::snapshot() {
+  const auto tids = member_tids(roots_, match_);
+  if (!tids) return tids.error();
+  std::string text;
+  for (const pid_t tid : *tids) {
+    const std::string start = thread_start_time(roots_.proc, tid);
+    const auto now = scheduling_of(tid);
+    if (!now) return now.error();
+    if (start.empty() || !*now) continue;
+    text += std::to_string(tid) + " " + start + " " + std::to_string((*now)->policy) + " " +
+            std::to_string((*now)->priority) + " " + std::to_string((*now)->nice) + "\n";
+  }
+  return text;
+}
+
+Status PriorityKnob::restore(const std::string& snapshot) {
+  const auto records = parse_records(snapshot);
+  const auto known = [&](pid_t tid) -> const Record* {
+    const auto found = records.find(tid);
+    const bool alive = found != records.end() && found->second.start_time == thread_start_time(roots_.proc, tid);
+    return alive ? &found->second : nullptr;
+  };
+  struct statfs facts {};
+  if (::statfs(roots_.proc.c_str(), &facts) != 0 || facts.f_type != PROC_SUPER_MAGIC) return probe();
+  auto members = member_tids(roots_, match_);
+  if (!members) return members.error();
+  std::set<pid_t> tids(members->begin(), members->end());
+  for (const auto& [tid, record] : records) {
+    if (known(tid) != nullptr) tids.insert(tid);
+  }
+  for (const pid_t tid : tids) {
+    const Record* record = known(tid);
+    Scheduling wanted;
+    if (record != nullptr) {
+      wanted = record->scheduling;
+    } else {
+      const auto now = scheduling_of(tid);
+      if (!now) return now.error();
+      // Born since: what is real-time in it came from its creator, or from the agent. The rest is its own.
+      if (!*now || (*now)->plain_policy() != SCHED_RR) continue;
+      const Record* process = known(process_of(roots_.proc, tid));
+      if (process != nullptr) wanted = process->scheduling;
+      wanted.nice = (*now)->nice;
+    }
+    if (Status back = reset(tid, wanted); !back) return back;
+  }
+  return done();
+}
+
+}  // namespace osml

@@ -1,0 +1,21 @@
+// The levers that policies know, by the words of `osml-agent probe`: what of them this node has, and which the agent
+// never sets.
+#pragma once
+
+#include <vector>
+
+#include "node/mechanisms.h"
+
+namespace osml {
+
+struct LeverState {
+  Mechanism mechanism;
+  bool switched_on = false;  // by the operator; then its absence is news
+};
+
+// cpu.idle | cpu.weight | sched_policy | cpufreq | memory.high | io.max | network | l3. `mechanisms`: what
+// probe_mechanisms() found; cpu.weight and l3 are as cpu_weight and llc_ways there, which also has mba.
+std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mechanism>& mechanisms,
+                                     const std::vector<KnobSet>& knobs);
+
+}  // namespace osml

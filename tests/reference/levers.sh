@@ -1,0 +1,106 @@
+#!/bin/bash
+# Memory, disk and real-time priority on a real kernel with one disk (vda). The argument is the agent's binary.
+# Prints lines "NAME WORDS": the state at some moments, exit codes, the sentences of the agent, and times of reading.
+set -u
+agent=$1 node=/run/levers groups=/sys/fs/cgroup
+mkdir -p $node $groups/lc/web $groups/be/job
+for group in "" lc be; do echo "+memory +io +cpu +cpuset" >"$groups/$group/cgroup.subtree_control"; done
+# 40 MiB that it keeps, in a thread group of its own.
+(
+  echo $BASHPID >$groups/lc/web/cgroup.procs
+  printf -v kept '%*s' 40000000 ''
+  echo ready >$node/ready
+  while :; do sleep 1000; done
+) &
+web=$!
+sleep 1000 &
+job=$!
+echo $job >$groups/be/job/cgroup.procs
+while [ ! -e $node/ready ]; do sleep 0.2; done
+chrt -b -p 0 $job
+renice -n 5 -p $job >/dev/null
+echo "8:99 rbps=max" 2>/dev/null >$groups/be/job/io.max
+disk=$(cat /sys/block/vda/dev)
+echo "$disk wbps=1048576" >$groups/be/job/io.max
+echo 900000000 >$groups/be/job/memory.high
+
+config() { # levers
+  cat >$node/agent.yaml <<Y
+node: n
+server: {url: "http://127.0.0.1:9"}
+state_dir: $node/state
+levers: $1
+services:
+- {name: web, class: be, match: {cgroup: lc/web}}
+- {name: job, class: be, match: {cgroup: be/job}}
+Y
+  chmod 600 $node/agent.yaml
+}
+
+decision() { # name knobs-of-web knobs-of-job
+  cat >"$node/$1.json" <<J
+{"node": "n", "seq": 1, "policy": "by hand", "schema": "osml/decision/v1",
+ "partition": {"regions": [{"owners": ["web", "job"], "cores": 8}]},
+ "assignments": [{"service": "web", "knobs": $2}, {"service": "job", "knobs": $3}]}
+J
+}
+
+run() { # name arguments
+  local name=$1
+  shift
+  "$agent" "$@" --config $node/agent.yaml >$node/out 2>&1
+  echo "exit $name $?"
+  sed "s/^/said $name /" $node/out
+}
+
+policy() { chrt -p "$1" | sed 's/.*: //' | tr '\n' ' '; }
+
+state() { # name
+  local group pid
+  for group in lc/web be/job; do
+    pid=$web
+    [ $group = lc/web ] || pid=$job
+    echo "state $1 $group high=$(<$groups/$group/memory.high) io=$(<$groups/$group/io.max)" \
+      "policy=$(policy $pid)nice=$(ps -o ni= -p $pid)"
+  done
+}
+
+# Reads of 4 KiB past the page cache, from inside the group; seconds.
+reading() { # name
+  local start end
+  start=$(cut -d' ' -f1 /proc/uptime)
+  (echo $BASHPID >$groups/be/job/cgroup.procs && dd if=/dev/vda of=/dev/null bs=4k count=200 iflag=direct 2>/dev/null)
+  end=$(cut -d' ' -f1 /proc/uptime)
+  echo "reading $1 $start $end"
+}
+
+config "{}"
+run probe-off probe --json
+decision divided '{"memory_mib": 300, "disk_iops": 900, "realtime_priority": 10}' '{"memory_mib": 200, "disk_iops": 50}'
+decision changed '{"memory_mib": 250, "disk_iops": 50}' '{"memory_mib": 250, "disk_iops": 900, "realtime_priority": 20}'
+decision greedy '{"memory_mib": 10}' '{"memory_mib": 200}'
+run off apply $node/divided.json
+config "{memory: on, memory_mib: 600, disk: on, disk_iops: 1000, realtime: on}"
+run probe-on probe --json
+state found
+reading found
+run dry apply $node/divided.json --dry-run
+state dry
+run apply apply $node/divided.json
+state divided
+reading divided
+run again apply $node/divided.json
+run greedy apply $node/greedy.json
+state greedy
+run change apply $node/changed.json
+state changed
+run restore restore
+state restored
+reading restored
+for step in 1 2 3 4 5 6; do
+  OSML_CRASH_AFTER_STEP=$step run crash$step apply $node/divided.json --fault-injection
+  run healed$step restore
+  state healed$step
+done
+kill $web $job
+echo "end 0"
