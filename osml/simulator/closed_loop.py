@@ -64,7 +64,7 @@ class ClosedLoop:
 
     `loads` are fractions of max load: fixed, traces, or a script of services that come and go. A decision is in force
     `delay_s` after it was asked for. The noise of a tenant in an interval follows from seed, tenant and interval alone,
-    so that two policies are compared under the same noise. `levers`: what the node can set though the agent can't (by
+    so that two policies are compared under the same noise. `levers`: what the node can set besides cores and ways (by
     default nothing); `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a
     policy that raises. `drift` changes the work per request over time, `sensors` what the policy sees. Jobs in `hidden`
     it does not see at all: they use all CPUs and ways.

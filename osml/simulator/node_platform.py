@@ -20,7 +20,7 @@ _DISK_STEPS = 20
 _REGULATOR_MBPS = 100  # step and least of the software regulator
 
 Lever = Literal["realtime", "frequency", "memory", "disk", "network"]
-"""What a virtual node can set and the agent can't: real-time priorities, and the knobs that PARTIES divides."""
+"""What a virtual node can set besides cores, ways and MBA: real-time priorities, and the knobs that PARTIES divides."""
 
 LEVERS: tuple[Lever, ...] = get_args(Lever)
 NO_LEVERS: frozenset[Lever] = frozenset()

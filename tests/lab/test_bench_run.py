@@ -349,7 +349,7 @@ def test_levers_are_checked_recorded_and_reported(tmp_path: Path, monkeypatch: p
     assert metadata["levers"] == ["frequency", "realtime"]
     monkeypatch.setitem(SUITES, "small", SMALL)
     reports.build(out)
-    assert "policies set what the agent can't: realtime,frequency." in (out / "report.md").read_text()
+    assert "MBA policies set realtime,frequency." in (out / "report.md").read_text()
     with pytest.raises(InputError, match=r"has levers '\['frequency', 'realtime'\]', this run has '\[\]'"):
         run(settings(out, "even", limit=1, resume=True), in_this_process, quiet())
 

@@ -1,9 +1,22 @@
 """Frequency, memory, disk, network and priorities on their way from a partition to a node."""
 
+from pathlib import Path
+
 import msgspec
 import pytest
 
-from osml.domain import Assignment, Decision, KnobRange, Knobs, Partition, Platform, Region, Service, partition_error
+from osml.domain import (
+    Assignment,
+    Decision,
+    KnobRange,
+    Knobs,
+    Observation,
+    Partition,
+    Platform,
+    Region,
+    Service,
+    partition_error,
+)
 from osml.layout import LayoutError, assign
 from osml.simulator import catalogs
 from osml.simulator.closed_loop import grant_of
@@ -61,6 +74,23 @@ def test_a_platform_without_a_knob_refuses_it() -> None:
     assert "not a service" in why_not(c=Knobs())
     with pytest.raises(LayoutError, match="can't set it"):
         assign(partition(a=Knobs(disk_iops=13)), plain, SERVICES)
+
+
+GOLDEN = Path(__file__).parents[2] / "actuator/tests/golden"
+
+
+def test_what_the_agent_reads_and_writes_of_knobs_is_what_the_domain_means() -> None:
+    knobs = Knobs(memory_mib=4096, disk_iops=2000, realtime_priority=10, slice_ms=100)
+    seen = msgspec.json.decode((GOLDEN / "observation.json").read_bytes(), type=Observation)
+    assert seen.platform.memory_mib == KnobRange(1024, 235929, 1024)
+    assert seen.platform.disk_iops == KnobRange(500, 10000, 500)
+    assert seen.platform.realtime
+    assert seen.partition is not None
+    assert seen.partition.knobs == {"moses": knobs}
+    assert seen.assignments[0].knobs == knobs
+    sent = msgspec.json.decode((GOLDEN / "decision.json").read_bytes(), type=Decision)
+    assert sent.partition.knobs == {"moses": knobs}
+    assert [one.knobs for one in sent.assignments] == [knobs, None]
 
 
 def test_the_wire_has_only_the_knobs_that_are_set() -> None:

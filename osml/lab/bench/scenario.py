@@ -43,7 +43,7 @@ class Scenario:
     `cut` is (cores, ways) of the platform, `threads` of a service or job; loads are shares of what a service bears on
     the whole platform, or, if `resized`, on the cut one.
     `time_slice_ms`: another than the platform's. `regulator`: every policy may throttle memory bandwidth, in software
-    where the platform has no MBA. `levers`: what every policy may set though the agent can't (by default nothing).
+    where the platform has no MBA. `levers`: what every policy may set besides cores and ways (by default nothing).
     `seeds`: no more than so many, for what is only a picture. `bounds`: predicted bounds are compared with the truth at
     the end of a run. `variant`: a node that was drawn, in the place of the
     catalog's; `mix` then has its loads and the jobs that policies know of.

@@ -32,5 +32,5 @@ class Suite:
 
     @property
     def levers(self) -> str:
-        """What policies may set here though the agent can't, in one line; empty where there is nothing."""
+        """What policies may set here besides cores, ways and MBA, in one line; empty where there is nothing."""
         return levers_text({lever for scenario in self.scenarios() for lever in scenario.levers}, self.policies)

@@ -58,7 +58,7 @@ def _about(results: Results, source: str) -> Section:
     ]
     levers = levers_text(said["levers"], results.policies)
     text.append(
-        f"Besides cores, ways and MBA policies set what the agent can't: {levers}."
+        f"Besides cores, ways and MBA policies set {levers}."
         if levers
         else "Policies set cores, ways and MBA (where the platform has it), as the agent does."
     )
