@@ -13,13 +13,22 @@ from osml.doctor.finding import Finding
 
 _PATIENCE_S = 20.0
 
+_WEIGHT = "run as root with the cpu controller of cgroup v1, or delegate `cpu` of cgroup v2"
+_WAYS = (
+    "a CPU with CAT (Intel), QoS enforcement (AMD) or MPAM (Arm), not hidden by a virtual machine; then "
+    "`mount -t resctrl resctrl /sys/fs/resctrl`"
+)
 _HOW_TO = {
     "cpuset": "run as root with the cpuset controller of cgroup v1, or delegate `cpuset` of cgroup v2",
     "affinity": "run as root, or as the user of the services",
     "cpu_quota": "run as root with the cpu controller of cgroup v1, or delegate `cpu` of cgroup v2",
-    "cpu_weight": "run as root with the cpu controller of cgroup v1, or delegate `cpu` of cgroup v2",
-    "llc_ways": "a CPU with CAT (Intel), QoS enforcement (AMD) or MPAM (Arm), not hidden by a virtual machine; then "
-    "`mount -t resctrl resctrl /sys/fs/resctrl`",
+    "cpu_weight": _WEIGHT,
+    "cpu.weight": _WEIGHT,
+    "llc_ways": _WAYS,
+    "l3": _WAYS,
+    "memory.high": "run as root with the memory controller of cgroup v2",
+    "io.max": "run as root with the io controller of cgroup v2, on a machine with a disk",
+    "sched_policy": "run with CAP_SYS_NICE",
     "mba": "a CPU with MBA, not hidden by a virtual machine; then `mount -t resctrl resctrl /sys/fs/resctrl`",
     "mba_regulator": "resctrl with MBM counters, and the freezer of cgroups",
     "llc_monitoring": "a CPU with CMT and MBM, not hidden by a virtual machine; then "

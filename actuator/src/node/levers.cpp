@@ -9,8 +9,9 @@ namespace osml {
 
 namespace {
 
-LeverState never_set(const std::string& name, const std::string& what) {
-  return {{name, false, "the agent never sets " + what, ""}, false};
+// `how`: what an operator has instead.
+LeverState never_set(const std::string& name, const std::string& what, const std::string& how) {
+  return {{name, false, "the agent never sets " + what, how}, false};
 }
 
 LeverState as_mechanism(const std::string& name, const std::string& known, const std::vector<Mechanism>& mechanisms) {
@@ -54,14 +55,15 @@ std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mec
                                      const std::vector<KnobSet>& knobs) {
   const LeversConfig& on = config.levers;
   const Mechanism priority = of_trial("sched_policy", PriorityKnob(config.roots, {}).probe(), "sched_setscheduler");
-  return {never_set("cpu.idle", "cpu.idle; jobs have cpu.weight"),
+  return {never_set("cpu.idle", "cpu.idle; jobs have cpu.weight", "by hand: echo 1 > cpu.idle in the cgroup of a job"),
           as_mechanism("cpu.weight", "cpu_weight", mechanisms),
           lever("sched_policy", "levers.realtime", on.realtime, Aspect::Priority, priority, knobs),
-          never_set("cpufreq", "the clock: it belongs to CPUs, which services may share"),
+          never_set("cpufreq", "the clock: it belongs to CPUs, which services may share",
+                    "by hand: cpupower frequency-set --max FREQUENCY"),
           lever("memory.high", "levers.memory", on.memory, Aspect::Memory,
                 of_cgroup2("memory.high", "memory", config.roots), knobs),
           lever("io.max", "levers.disk", on.disk, Aspect::Disk, disks(config.roots), knobs),
-          never_set("network", "shares of the network"),
+          never_set("network", "shares of the network", "by hand: tc qdisc"),
           as_mechanism("l3", "llc_ways", mechanisms)};
 }
 

@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-SOURCE = Path(__file__).parent / "system_call_faults.c"
+SOURCE = Path(__file__).parents[1] / "system_call_faults.c"
 GROUPS = {"web": "lc/web", "job": "be/job"}
 ERRORS = (errno.EIO, errno.EINVAL, errno.EBUSY, errno.EPERM, errno.ENOMEM)
 MIB = 1024 * 1024
