@@ -202,7 +202,8 @@ def test_agent_and_server_on_one_machine_do_not_share_a_directory() -> None:
     assert places["agent"][0] == "osml"
     assert not {*places["agent"]} & {*places["server"]}
     purge = (ROOT / "actuator/debian/postrm").read_text()
-    assert re.findall(r"rm -rf (\S+)", purge) == [f"/var/lib/{places['agent'][0]}"]
+    removed = " ".join(re.findall(r"rm -rf (.+)$", purge, re.MULTILINE)).split()
+    assert removed == ["/etc/osml/agent.yaml", "/etc/osml/latency", f"/var/lib/{places['agent'][0]}"]
 
 
 def test_prometheus_finds_the_server_with_a_token_under_the_name_of_the_alerts() -> None:

@@ -72,6 +72,11 @@ def metric_names(samples: Samples) -> set[str]:
     return {name for name, _ in samples}
 
 
+def declared(text: str) -> set[str]:
+    """Names that an exposition declares: what is not measured here, such as steal, has no sample."""
+    return set(re.findall(r"^# TYPE (\S+)", text, re.MULTILINE))
+
+
 def used_names(text: str) -> set[str]:
     return set(re.findall(r"\b(?:osml|process)_[a-z0-9_]+\b", text))
 
@@ -162,8 +167,10 @@ def test_silence_of_the_server_shows(monitored: Monitored) -> None:
 
 def test_dashboard_and_alerts_ask_for_what_is_there(monitored: Monitored) -> None:
     server = httpx.get(f"{monitored.bench.url}/metrics").text
-    of_server = {sample.name for family in text_string_to_metric_families(server) for sample in family.samples}
-    of_agent = metric_names(monitored.samples())
+    of_server = declared(server) | {
+        one.name for found in text_string_to_metric_families(server) for one in found.samples
+    }
+    of_agent = declared(monitored.textfile.read_text()) | metric_names(monitored.samples())
     asked = used_names(expressions())
     assert asked - of_server - of_agent == set()
     assert len(asked) > 20

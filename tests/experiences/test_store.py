@@ -145,7 +145,8 @@ def test_servers_that_start_at_once_migrate_once(tmp_path, postgres_url):
         if "postgres" in url:
             fresh = open_engine(store_url(url), writes=True)
             with fresh.begin() as connection:
-                connection.execute(text("DROP TABLE experiences"))
+                for table in METADATA.tables:
+                    connection.execute(text(f"DROP TABLE {table}"))
                 connection.execute(text("DROP TABLE alembic_version"))
             fresh.dispose()
         _open_at_once(url)

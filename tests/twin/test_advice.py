@@ -44,6 +44,15 @@ def test_its_own_limit_is_a_no_and_no_neighbour_is_named() -> None:
     assert "batch" not in " ".join(said)
 
 
+def test_a_neighbour_is_named_where_only_the_resource_cannot_be_told() -> None:
+    spread = tuple(Cause("batch", resource, 1.5, 0.03, 1.0) for resource in ("cpu", "cache", "memory bandwidth"))
+    _, said = _advice(_CAT, blame=replace(_BLAME, causes=spread))
+    assert "batch costs it 4.5 ms; through CPUs, cache or memory bandwidth, that can't be told." in said
+    unsure = tuple(replace(cause, confidence=0.2) for cause in spread)
+    _, said = _advice(_CAT, blame=replace(_BLAME, causes=unsure))
+    assert not any("batch" in text for text in said)
+
+
 def test_who_meets_its_target_needs_nothing() -> None:
     needed, said = _advice(_CAT, missed=0.0, target_ms=20.0)
     assert needed is False

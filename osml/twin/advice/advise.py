@@ -95,7 +95,11 @@ def _say(one: Advice, said: list[str]) -> bool | None:
         )
         return None
     first = blame.main
-    if first is None:
+    neighbour = blame.neighbour
+    if neighbour is not None:
+        culprit, ms = neighbour
+        said.append(f"{culprit} costs it {ms:.3g} ms; through CPUs, cache or memory bandwidth, that can't be told.")
+    elif first is None:
         said.append(f"What {name} suffers from can't be told from this record.")
     elif first.resource == OWN_LIMIT:
         said.append(f"Its own CPU limit costs it {first.ms:.3g} ms; no neighbour is to blame for that.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -70,6 +71,18 @@ class Blame:
         if first is None or first.culprit is None or not self.explained:
             return None
         return first if first.ms >= MAIN * self.suffers_ms and first.confidence >= SURE else None
+
+    @property
+    def neighbour(self) -> tuple[str, float] | None:
+        """Who makes MAIN of the whole over all resources, and ms, where no single one of them can be named."""
+        if self.main is not None or not self.explained:
+            return None
+        sums: dict[str, float] = defaultdict(float)
+        for cause in self.causes:
+            if cause.culprit not in (None, self.service) and cause.confidence >= SURE:
+                sums[cause.culprit or ""] += cause.ms
+        name = max(sums, key=lambda one: sums[one], default=None)
+        return None if name is None or sums[name] < MAIN * self.suffers_ms else (name, sums[name])
 
 
 @dataclass(frozen=True)

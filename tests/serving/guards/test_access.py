@@ -134,6 +134,10 @@ ALLOWED = {
     ("GET", "/v1/nodes"): {"agent", "viewer", "admin"},
     ("GET", "/v1/nodes/node-17"): {"agent", "viewer", "admin"},
     ("GET", "/v1/nodes/node-17/explain"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes/node-17/day"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes/node-17/rollout"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/fleet/events"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/rollout"): {"agent", "viewer", "admin"},
     ("GET", "/v1/events?node=+"): {"agent", "viewer", "admin"},
     ("POST", "/v1/datasets"): {"contributor", "admin"},
     ("GET", "/v1/datasets"): {"viewer", "contributor", "admin"},
@@ -165,7 +169,7 @@ def test_each_scope_reaches_what_it_is_for_and_nothing_else(scoped, method, path
 
 def test_every_operation_of_the_document_has_a_scope(server):
     known = {(method, path.partition("?")[0]) for method, path in ALLOWED}
-    same = {"/v1/nodes/{node}": "/v1/nodes/node-17", "/v1/nodes/{node}/explain": "/v1/nodes/node-17/explain"}
+    same = {f"/v1/nodes/{{node}}{end}": f"/v1/nodes/node-17{end}" for end in ("", "/explain", "/day", "/rollout")}
     same |= {f"/v1/datasets/{{identity}}{end}": f"/v1/datasets/{'a' * 64}{end}" for end in ("", "/package")}
     for path, operations in server.client.get("/openapi.json").json()["paths"].items():
         for method in operations:
