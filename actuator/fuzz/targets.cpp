@@ -2,15 +2,15 @@
 
 #include <array>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "config/url.h"
 #include "domain/forms.h"
+#include "domain/histogram.h"
 #include "domain/json.h"
+#include "locate/annotations.h"
 #include "locate/pod_list.h"
 #include "resctrl/schemata.h"
-#include "telemetry/histogram.h"
 #include "telemetry/prometheus_text.h"
 #include "telemetry/telemetry_line.h"
 
@@ -36,13 +36,26 @@ void check_sample(const TelemetrySample& sample) {
   }
 }
 
-}  // namespace
-
-void promise(bool kept, const char* what) {
-  if (kept) return;
-  (void)std::fprintf(stderr, "broken promise: %s\n", what);
-  std::abort();
+// A service that a pod asks for: what becomes a path or an address was chosen by nobody.
+void check_asked(const Pod& pod) {
+  DiscoverConfig rules;
+  rules.namespaces = {"*"};
+  rules.datagram_directory = "/run/osml";
+  const auto service = service_of(pod, rules);
+  if (!service) {
+    promise(!service.error().message.empty() && service.error().message.size() < 600, "a refusal is one sentence");
+    return;
+  }
+  promise(is_name(service->spec.name) && service->spec.name.starts_with(pod.name_space + "."),
+          "its namespace stands first");
+  if (!service->latency) return;
+  const auto& socket = service->latency->datagram;
+  promise(!socket || socket->parent_path() == "/run/osml", "a socket is in the operator's directory");
+  const auto& prometheus = service->latency->prometheus;
+  promise(!prometheus || host_of(prometheus->url).find(pod.ip) != std::string::npos, "an address is the pod's own");
 }
+
+}  // namespace
 
 void decision(std::string_view bytes) {
   const auto read = parse_decision(bytes);
@@ -98,6 +111,7 @@ void pods(std::string_view bytes) {
       promise(container.id.empty() || container.id.size() == 64, "an id is whole or missing");
       promise(in_path(container.id, "0123456789abcdef"), "an id can stand in a path");
     }
+    check_asked(pod);
   }
 }
 

@@ -46,8 +46,7 @@ Result<Fd> listen_unix(const std::string& path) {
   return fd;
 }
 
-Result<Fd> listen_udp(const std::string& where) {
-  const std::string expected = "udp:ADDRESS:PORT with an IPv4 address and a port from 1 to 65535";
+Result<sockaddr_in> address_of(const std::string& kind, const std::string& where) {
   const std::size_t colon = where.rfind(':');
   const auto port = colon == std::string::npos ? std::nullopt : parse_unsigned(where.substr(colon + 1));
   sockaddr_in address{};
@@ -55,12 +54,19 @@ Result<Fd> listen_udp(const std::string& where) {
   constexpr unsigned long long most_port = 65535;
   if (!port || *port == 0 || *port > most_port ||
       ::inet_pton(AF_INET, where.substr(0, colon).c_str(), &address.sin_addr) != 1) {
-    return wrong("--listen", "udp:" + where, expected);
+    return wrong("--listen", kind + where, kind + "ADDRESS:PORT with an IPv4 address and a port from 1 to 65535");
   }
   address.sin_port = htons(static_cast<std::uint16_t>(*port));
+  return address;
+}
+
+Result<Fd> listen_udp(const std::string& where) {
+  const auto address = address_of("udp:", where);
+  if (!address) return address.error();
   auto fd = datagram_socket(AF_INET);
   if (!fd) return fd.error();
-  if (::bind(fd->get(), general(address), sizeof(address)) != 0) return errno_error(errno, "cannot bind udp:" + where);
+  if (::bind(fd->get(), general(*address), sizeof(*address)) != 0)
+    return errno_error(errno, "cannot bind udp:" + where);
   return fd;
 }
 
@@ -75,6 +81,21 @@ Result<Fd> listen_at(const std::string& endpoint) {
   // As much as the kernel allows, and all of it with CAP_NET_ADMIN.
   if (::setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUFFORCE, &receive_buffer, sizeof(receive_buffer)) != 0) {
     (void)::setsockopt(fd->get(), SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof(receive_buffer));
+  }
+  return fd;
+}
+
+Result<Fd> listen_http(const std::string& endpoint) {
+  const auto where = after(endpoint, "http:");
+  if (!where) return wrong("--listen", endpoint, "http:ADDRESS:PORT for --format otlp");
+  const auto address = address_of("http:", *where);
+  if (!address) return address.error();
+  Fd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!fd.valid()) return errno_error(errno, "cannot make a socket");
+  constexpr int on = 1;
+  (void)::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));  // after a restart
+  if (::bind(fd.get(), general(*address), sizeof(*address)) != 0 || ::listen(fd.get(), SOMAXCONN) != 0) {
+    return errno_error(errno, "cannot listen on " + endpoint);
   }
   return fd;
 }

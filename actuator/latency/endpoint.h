@@ -1,4 +1,4 @@
-// Where datagrams come from, and where the agent reads what they say.
+// Where latencies come from, and where the agent reads what they say.
 #pragma once
 
 #include <string>
@@ -12,6 +12,8 @@ namespace osml::latency {
 // 0666, as /dev/log has it; one that a crash left is replaced. Input for anything else, Busy where another process
 // listens.
 Result<Fd> listen_at(const std::string& endpoint);
+// A listening TCP socket that never waits: "http:ADDRESS:PORT" (an IPv4 address). Input for anything else.
+Result<Fd> listen_http(const std::string& endpoint);
 
 // Takes telemetry lines.
 class Outlet {

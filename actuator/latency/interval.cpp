@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "line.h"
 
 namespace osml::latency {
 
@@ -27,14 +28,17 @@ double Interval::quantile(double share) {
 
 std::optional<std::string> Interval::take(double length_s) {
   if (empty()) return std::nullopt;
-  const nlohmann::json line{{"interval_s", length_s},   {"mean_ms", sum_ms_ / requests_},
-                            {"p50_ms", quantile(0.50)}, {"p95_ms", quantile(0.95)},
-                            {"p99_ms", quantile(0.99)}, {"requests_per_s", requests_ / length_s},
-                            {"samples", seen_}};
+  Latency latency;
+  latency.mean_ms = sum_ms_ / requests_;
+  latency.p50_ms = quantile(0.50);
+  latency.p95_ms = quantile(0.95);
+  latency.p99_ms = quantile(0.99);
+  latency.requests_per_s = requests_ / length_s;
+  latency.samples = seen_;
   kept_.clear();
   seen_ = 0;
   requests_ = sum_ms_ = 0;
-  return line.dump();
+  return line_of(latency, length_s);
 }
 
 }  // namespace osml::latency

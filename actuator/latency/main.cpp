@@ -1,23 +1,21 @@
-// osml-latency: listens to the request log of a service, and tells the agent its latency once an interval.
+// osml-latency: listens to what a service says about its requests, and tells the agent their latency once an interval.
 #include <poll.h>
-#include <sys/socket.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <iostream>
 
+#include "complaint.h"
+#include "datagrams.h"
 #include "endpoint.h"
-#include "interval.h"
+#include "otlp/exports.h"
+#include "otlp/gather.h"
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t longest_datagram = 65536;
-constexpr double warn_every_s = 60;
+using osml::latency::Source;
 
 volatile std::sig_atomic_t g_stop = 0;  // the only thing that a signal handler may touch
 
@@ -25,9 +23,10 @@ struct Options {
   std::string listen;
   std::string to;
   std::string format = "log";
+  std::string name;
   std::string unit = "s";
+  std::vector<std::string> attributes;
   double interval_s = 1.0;
-  osml::latency::Format request;
 };
 
 int fail(const osml::Error& error) {
@@ -35,62 +34,78 @@ int fail(const osml::Error& error) {
   return osml::exit_code(error.kind);
 }
 
+osml::Error wrong(const std::string& sentence) { return {osml::ErrorKind::Input, sentence, 0}; }
+
 double seconds_since(Clock::time_point then) { return std::chrono::duration<double>(Clock::now() - then).count(); }
 
-// Says something now and then, with how often it happened meanwhile.
-class Complaint {
- public:
-  void say(const std::string& text) {
-    ++count_;
-    if (said_ && seconds_since(*said_) < warn_every_s) return;
-    std::cerr << "osml-latency: " << text << " (" << count_ << " times)\n";
-    said_ = Clock::now();
-    count_ = 0;
-  }
-
- private:
-  std::optional<Clock::time_point> said_;
-  std::uint64_t count_ = 0;
-};
-
-// All datagrams that have come.
-void drain(int fd, const osml::latency::Format& format, osml::latency::Interval& interval, Complaint& unread) {
-  static std::array<char, longest_datagram> buffer{};
-  while (true) {
-    const ssize_t length = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT);
-    if (length < 0 && errno == EINTR) continue;
-    if (length < 0) return;
-    const std::string_view text(buffer.data(), static_cast<std::size_t>(length));
-    const bool any = read_requests(text, format, [&interval](const auto& request) { interval.add(request); });
-    if (!any) {
-      const std::string expected = format.statsd ? format.name + ":NUMBER|ms" : format.name + "=NUMBER";
-      unread.say("a datagram has no latency, expected " + expected + "; check the log format of the service");
+// "KEY=VALUE", where the value may have further signs of equality.
+osml::Result<std::vector<std::pair<std::string, std::string>>> pairs_of(const std::vector<std::string>& texts) {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const std::string& text : texts) {
+    const std::size_t equals = text.find('=');
+    if (equals == 0 || equals == std::string::npos) {
+      return wrong("--attribute is '" + text + "', expected KEY=VALUE such as service.name=search");
     }
+    pairs.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
+  return pairs;
+}
+
+osml::Result<std::unique_ptr<Source>> exports_of(const Options& options, double unit_ms) {
+  auto attributes = pairs_of(options.attributes);
+  if (!attributes) return attributes.error();
+  osml::latency::otlp::Selection selection;
+  if (!options.name.empty()) selection.name = options.name;
+  selection.attributes = std::move(*attributes);
+  selection.unit_ms = unit_ms;
+  auto listener = osml::latency::listen_http(options.listen);
+  if (!listener) return listener.error();
+  auto exports = osml::latency::otlp::Exports::open(std::move(*listener), selection, options.interval_s);
+  if (!exports) return exports.error();
+  return std::unique_ptr<Source>(std::move(*exports));
+}
+
+osml::Result<std::unique_ptr<Source>> source_of(const Options& options) {
+  const double unit_ms = osml::latency::otlp::unit_in_ms(options.unit).value_or(1.0);
+  if (options.format == "otlp") return exports_of(options, unit_ms);
+  if (!options.attributes.empty()) {
+    return wrong("--attribute is '" + options.attributes.front() + "', expected none without --format otlp");
+  }
+  if (options.listen.starts_with("http:")) {
+    return wrong("--listen is '" + options.listen + "', expected udp:ADDRESS:PORT or unix:PATH without --format otlp");
+  }
+  auto socket = osml::latency::listen_at(options.listen);
+  if (!socket) return socket.error();
+  osml::latency::Format format{options.format == "statsd", "osml", unit_ms};
+  if (!options.name.empty()) format.name = options.name;
+  return std::unique_ptr<Source>(std::make_unique<osml::latency::Datagrams>(std::move(*socket), format));
+}
+
+void wait(const Source& source, double most_s) {
+  const double wait_s = std::max(0.0, std::min(most_s, source.most_wait_s()));
+  pollfd waiting{source.fd(), POLLIN, 0};
+  timespec most{};
+  most.tv_sec = static_cast<time_t>(wait_s);
+  most.tv_nsec = static_cast<long>((wait_s - static_cast<double>(most.tv_sec)) * 1e9);
+  sigset_t none{};
+  sigemptyset(&none);
+  (void)::ppoll(&waiting, 1, &most, &none);
 }
 
 int listen(const Options& options) {
-  const auto source = osml::latency::listen_at(options.listen);
+  const auto source = source_of(options);
   if (!source) return fail(source.error());
   auto outlet = osml::latency::Outlet::open(options.to);
   if (!outlet) return fail(outlet.error());
-  osml::latency::Interval interval;
-  Complaint unread;
-  Complaint unsent;
+  osml::latency::Complaint unsent;
   auto began = Clock::now();
   while (g_stop == 0) {
-    const double left_s = std::max(0.0, options.interval_s - seconds_since(began));
-    pollfd waiting{source->get(), POLLIN, 0};
-    timespec most{};
-    most.tv_sec = static_cast<time_t>(left_s);
-    most.tv_nsec = static_cast<long>((left_s - static_cast<double>(most.tv_sec)) * 1e9);
-    sigset_t none{};
-    sigemptyset(&none);
-    if (::ppoll(&waiting, 1, &most, &none) > 0) drain(source->get(), options.request, interval, unread);
+    wait(**source, options.interval_s - seconds_since(began));
+    (*source)->receive();
     const double length_s = seconds_since(began);
     if (length_s < options.interval_s) continue;
     began = Clock::now();
-    const auto line = interval.take(length_s);
+    const auto line = (*source)->take(length_s);
     if (!line) continue;
     if (osml::Status sent = outlet->send(*line); !sent) {
       if (sent.error().kind != osml::ErrorKind::Gone) return fail(sent.error());
@@ -103,18 +118,30 @@ int listen(const Options& options) {
 int run(int argc, char** argv) {
   Options options;
   CLI::App app{
-      "Reads the latency of each request from the log datagrams of a service, and sends percentiles to osml-agent.\n"
+      "Reads latencies from the log datagrams or OpenTelemetry exports of a service, and sends percentiles to "
+      "osml-agent.\n"
       "Example: osml-latency --listen udp:127.0.0.1:5514 --to unix:/run/osml/web.sock"};
-  app.add_option("--listen", options.listen, "udp:ADDRESS:PORT or unix:PATH: where the service sends to")->required();
+  app.add_option("--listen", options.listen,
+                 "udp:ADDRESS:PORT or unix:PATH: where the service sends to; http:ADDRESS:PORT for otlp")
+      ->required();
   app.add_option("--to", options.to, "unix:PATH (latency.datagram of the agent) or file:PATH (latency.file)")
       ->required();
-  app.add_option("--format", options.format, "log: the number after NAME= in a line; statsd: timers NAME:VALUE|ms")
-      ->check(CLI::IsMember({"log", "statsd"}))
+  app.add_option(
+         "--format", options.format,
+         "log: the number after NAME= in a line; statsd: timers NAME:VALUE|ms; otlp: histograms of OpenTelemetry")
+      ->check(CLI::IsMember({"log", "statsd", "otlp"}))
       ->capture_default_str();
-  app.add_option("--name", options.request.name, "Key in the log line, or StatsD metric")->capture_default_str();
-  app.add_option("--unit", options.unit, "Unit of the number: s or ms; StatsD timers are always in ms")
-      ->check(CLI::IsMember({"s", "ms"}))
+  app.add_option("--name", options.name,
+                 "Key in the log line, StatsD metric (both: osml), or OpenTelemetry histogram "
+                 "(http.server.request.duration)");
+  app.add_option("--unit", options.unit,
+                 "Unit of the number in a log line, or of a histogram without a unit; StatsD timers are always in ms")
+      ->check(CLI::IsMember({"s", "ms", "us", "ns"}))
       ->capture_default_str();
+  app.add_option("--attribute", options.attributes,
+                 "otlp: KEY=VALUE of the resource or the point, such as service.name=search; may be repeated, all must "
+                 "be there")
+      ->allow_extra_args(false);
   app.add_option("--interval-s", options.interval_s, "Seconds between two lines")
       ->check(CLI::Range(0.1, 60.0))
       ->capture_default_str();
@@ -123,9 +150,7 @@ int run(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return app.exit(error) == 0 ? 0 : 2;
   }
-  if (options.request.name.empty()) return fail({osml::ErrorKind::Input, "--name is empty, expected a word", 0});
-  options.request.statsd = options.format == "statsd";
-  options.request.unit_ms = options.unit == "s" ? 1000.0 : 1.0;
+  if (app.count("--name") > 0 && options.name.empty()) return fail(wrong("--name is empty, expected a word"));
 
   // Blocked except in ppoll, so that no signal falls between the look at g_stop and the wait.
   struct sigaction action {};

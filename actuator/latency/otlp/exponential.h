@@ -1,0 +1,37 @@
+// Exponential histograms of OpenTelemetry: bucket i holds values above base^i, up to base^(i+1), and base is
+// 2^(2^-scale).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "domain/histogram.h"
+
+namespace osml::latency::otlp {
+
+struct Exponential {
+  // More are made fewer, by a lower scale: a merge of histograms far apart has a limit.
+  static constexpr std::int64_t most_buckets = 1024;
+
+  int scale = 0;
+  std::int64_t offset = 0;     // index of the first of counts
+  std::vector<double> counts;  // observations in each bucket
+  double zero_count = 0;       // observations of at most zero_threshold
+  double zero_threshold = 0;
+  double unit_ms = 1;  // milliseconds in one unit of the values
+  std::optional<double> sum;
+  double count = 0;
+};
+
+// Neighbours become one bucket until the scale is this; a scale above the present one changes nothing.
+void lower_scale(Exponential& histogram, int scale);
+// What was observed between two readings, at the lower scale of both. None where a bucket went backwards (a reset), or
+// the readings differ in what their values mean: then the newer reading is the next base.
+std::optional<Exponential> difference(Exponential newer, Exponential older);
+// Adds observations in the same unit. The sum is missing where one of them has none.
+void add(Exponential& into, Exponential from);
+// The same with bounds in milliseconds, cumulative as Prometheus has it.
+Histogram in_ms(const Exponential& histogram);
+
+}  // namespace osml::latency::otlp
