@@ -6,7 +6,8 @@ set(OSML_UNIT ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-agent.service)
 install(TARGETS osml-agent RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 install(FILES agent.example.yaml agent.schema.json DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(FILES ${CMAKE_CURRENT_SOURCE_DIR}/../LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} RENAME copyright)
-install(FILES ${OSML_UNIT} ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-latency@.service DESTINATION lib/systemd/system)
+install(FILES ${OSML_UNIT} ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-latency@.service
+              ${CMAKE_CURRENT_SOURCE_DIR}/../deploy/osml-nri.service DESTINATION lib/systemd/system)
 # The directories of configurations belong to the package, and only root looks into them: tokens lie there.
 install(DIRECTORY DESTINATION /etc/osml DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE)
 install(DIRECTORY DESTINATION /etc/osml/latency DIRECTORY_PERMISSIONS OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE)

@@ -23,6 +23,7 @@ struct Arguments {
   bool once = false;
   osml::cli::Replaying replaying;
   osml::cli::Calibration calibration;
+  osml::cli::Nri nri;
   bool obey_on_exit = false;
 };
 
@@ -57,6 +58,19 @@ void add_replay(CLI::App& command, osml::cli::Replaying& replaying) {
       ->check(CLI::Range(0.001, 1000.0));
 }
 
+void add_nri(CLI::App& command, osml::cli::Nri& nri) {
+  command.add_option("--socket", nri.socket, "Socket of the container runtime")->capture_default_str();
+  command.add_option("--index", nri.index, "Two digits; the runtime asks its plugins in this order")
+      ->check([](const std::string& text) {
+        const bool digits = text.size() == 2 && text.find_first_not_of("0123456789") == std::string::npos;
+        return digits ? std::string() : "--index: '" + text + "', expected two digits such as 90";
+      })
+      ->capture_default_str();
+  command.add_option("--wait-s", nri.wait_s, "Longest time that a container waits for the agent, in seconds")
+      ->check(CLI::Range(0.01, 5.0))
+      ->capture_default_str();
+}
+
 // Fills `arguments` while parsing; returns what the chosen subcommand does.
 std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   auto chosen = std::make_shared<std::function<osml::Status()>>();
@@ -74,7 +88,8 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   CLI::App* daemon = subcommand("run", "Measure, request a decision and apply it, once in each interval",
                                 [&] { return run(arguments); });
   daemon->add_option("--ticks", arguments.ticks, "Stop after this number of intervals");
-  daemon->add_flag("--once", arguments.once, "Stop after one interval; exit code 4 if a service is not there");
+  daemon->add_flag("--once", arguments.once,
+                   "Stop after one interval; exit code 4 if a service is not there, 1 without a decision");
   daemon->add_option("--record", arguments.record, "Append every observation and its decision to this file");
   daemon->add_option("--stats", arguments.stats, "Append the CPU and memory use of the agent to this file");
   subcommand("show", "Show the current partition of the machine",
@@ -107,6 +122,9 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   calibrate->add_option("--points", calibration.points, "Largest number of settings to measure")
       ->capture_default_str()
       ->check(CLI::Range(2, 1000));
+  CLI::App* nri = subcommand("nri", "Run the NRI plugin: a container starts with the CPUs and cache of its service",
+                             [&] { return osml::cli::nri(arguments.options, arguments.nri); });
+  add_nri(*nri, arguments.nri);
   // It looks at nothing of this machine, so it takes none of the options.
   app.add_subcommand("schema", "Print the JSON schema of the configuration")->callback([chosen] {
     *chosen = [] {

@@ -62,18 +62,18 @@ TEST_P(CgroupSearchTest, FollowsAUnitThatStartsLaterStopsAndComesBack) {
   config.services[0].match.systemd = "redis.service";
   Locator locator(config, nullptr);
   for (int turn = 0; turn < 3; ++turn) {
-    const Place place = locator.look(turn).front();
+    const Place place = locator.look().front();
     EXPECT_TRUE(place.absent);
     EXPECT_EQ(place.why, "unit redis.service of systemd has no cgroup, so it does not run");
   }
   group("system.slice/redis.service");
-  EXPECT_EQ(locator.look(3).front().match.cgroup, "system.slice/redis.service");
+  EXPECT_EQ(locator.look().front().match.cgroup, "system.slice/redis.service");
   fs::remove_all(tree_ / "cgroup");
   if (GetParam()) tree_.write("cgroup/cgroup.controllers", "cpuset cpu\n");
   group("");
-  EXPECT_TRUE(locator.look(4).front().absent);
+  EXPECT_TRUE(locator.look().front().absent);
   group("lc.slice/redis.service");
-  EXPECT_EQ(locator.look(5).front().match.cgroup, "lc.slice/redis.service");
+  EXPECT_EQ(locator.look().front().match.cgroup, "lc.slice/redis.service");
 }
 
 TEST_P(CgroupSearchTest, FindsContainersOfDockerByIdAndByName) {

@@ -47,7 +47,7 @@ TEST(Resolver, ADecisionIsNotWaitedForLongerThanItsTime) {
 
 TEST(Resolver, AnUploadNeverHoldsTheLoopUp) {
   HttpUpload upload({.timeout_s = 0.2});
-  ASSERT_TRUE(upload.start(url, "{}", ""));
+  ASSERT_TRUE(upload.start({.url = url, .body = "{}"}));
   pollfd waiting{upload.fd(), POLLIN, 0};
   Clock::duration longest{0};
   const auto begun = Clock::now();

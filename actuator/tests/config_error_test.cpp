@@ -78,6 +78,17 @@ TEST(ConfigError, KubeletOnlyOverTls) {
   EXPECT_THAT(message_of(head + "kubelet: {guaranteed: keep}\n" + services), HasSubstr("expected leave or take"));
 }
 
+TEST(ConfigError, ReportsToTheClusterNeedTlsAndANameThatItKnows) {
+  EXPECT_THAT(message_of(head + "kubernetes: {url: \"http://10.0.0.1:8080\"}\n" + services),
+              HasSubstr("kubernetes.url: 'http://10.0.0.1:8080', expected an https address, since the agent sends"));
+  const std::string big = "node: Node_1\nserver: {url: \"http://h\"}\n";
+  EXPECT_THAT(message_of(big + "kubernetes: {condition: on}\n" + services),
+              HasSubstr("kubernetes.node_name: 'Node_1', expected the name of this node in the cluster"));
+  EXPECT_EQ(message_of(big + "kubernetes: {condition: on, node_name: node-1}\n" + services), "(accepted)");
+  EXPECT_EQ(message_of(big + "kubernetes: {condition: off}\n" + services), "(accepted)");
+  EXPECT_THAT(message_of(head + "kubernetes: {heartbeat_s: 5}\n" + services), HasSubstr("seconds from 60 to 3600"));
+}
+
 TEST(ConfigError, LatencyCriticalWithoutTarget) {
   const std::string text = with_service("    class: lc\n    match: {pids: [1]}\n    latency: {file: /t}\n");
   EXPECT_THAT(message_of(text), HasSubstr("a.yaml:4:5: services[0].target_ms: missing"));

@@ -32,6 +32,7 @@ TEST(ConfigParse, EverythingButNodeServerAndServicesHasADefault) {
   EXPECT_EQ(config->state_dir, "/var/lib/osml");
   EXPECT_EQ(config->roots.resctrl, "/sys/fs/resctrl");
   EXPECT_FALSE(config->cpu.quantum);
+  EXPECT_FALSE(config->cpu.place);
   ASSERT_EQ(config->services.size(), 1U);
   EXPECT_EQ(config->services[0].spec.percentile, "p99");
   EXPECT_EQ(config->services[0].spec.min_ways, 1U);
@@ -55,7 +56,7 @@ fallback: even
 on_exit: leave
 state_dir: /run/osml
 roots: {resctrl: /a, cgroup: /b, proc: /c, sysfs: /d}
-cpu: {backend: cgroup1, quantum: 0.1, cpus: "0-3,8"}
+cpu: {backend: cgroup1, quantum: 0.1, cpus: "0-3,8", cache_domains: place}
 platform: {id: e5-2697v4, bandwidth_gbps: 76.8, memory_gib: 256, frequency_ghz: 2.3}
 log: {level: debug, format: json}
 services:
@@ -87,6 +88,7 @@ services:
   EXPECT_EQ(config->roots.sysfs, "/d");
   EXPECT_EQ(config->cpu.quantum, 0.1);
   EXPECT_EQ(config->cpu.cpus, "0-3,8");
+  EXPECT_TRUE(config->cpu.place);
   EXPECT_EQ(config->platform.id, "e5-2697v4");
   EXPECT_EQ(config->log.format, "json");
   ASSERT_EQ(config->services.size(), 2U);

@@ -69,7 +69,7 @@ TEST(KnobsTest, AffinityForWantOfACpusetIsSaidToBeWeak) {
   Config config = tree.config();
   config.roots.proc = "/proc";
   fs::remove(tree / "cgroup/a/cpuset.cpus");
-  const KnobSet set = choose_knobs({"lc", config.services[0].match, false, true, {}, {}, {}}, config,
+  const KnobSet set = choose_knobs({"lc", config.services[0].match, false, true, {}, {}, {}}, false, config,
                                    Error{ErrorKind::Unsupported, "no resctrl", 0});
   ASSERT_NE(set.find(Aspect::Cpus), nullptr);
   EXPECT_EQ(set.find(Aspect::Cpus)->backend(), "affinity");

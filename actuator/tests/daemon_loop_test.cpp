@@ -11,7 +11,9 @@
 namespace osml {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsEmpty;
 using testing_support::ScratchTree;
 
 class FakeMachine : public Machine {
@@ -71,11 +73,14 @@ class FakeServer : public DecisionSource {
     decision.partition.regions = {{{"moses"}, 4, 0}};
     decision.assignments = {Assignment{"moses", "0-3", {}, {}, {}, {}}};
     decision.reasons = {{"p99 12.4 ms > 10 ms", "moses"}};
+    decision.infeasible_services = infeasible_services;
+    if (!infeasible_services.empty()) decision.infeasible = "too little";
     decision.policy_state = "state of " + std::to_string(observation.seq);
     return decision;
   }
 
   std::vector<Observation> seen;
+  std::vector<std::string> infeasible_services;
   std::optional<AskError> error;
 };
 
@@ -130,6 +135,30 @@ TEST_F(LoopTest, ObservationCarriesWhatTheLastTurnLeft) {
   EXPECT_EQ(second.policy_state, "state of 1");
   EXPECT_EQ(second.assignments[0].cpus, "0-3");
   EXPECT_EQ(machine_.reconciled, 2);
+}
+
+TEST_F(LoopTest, TheReportSaysWhoMeetsItsTargetAndWhomTheNodeCannotServe) {
+  ServiceConfig& moses = config_.services[0];
+  moses.spec.target_ms = 10;
+  moses.spec.percentile = "p95";
+  moses.latency.emplace().file = tree_ / "latency";
+  machine_.places_.emplace_back().service = "moses";
+  build();
+  const auto seen = [&](double now_s, const std::string& line) {
+    tree_.append("latency", line);
+    turn(now_s);
+    return loop_->report();
+  };
+  tree_.write("latency", "");
+  EXPECT_THAT(seen(1, "").unmeasured, ElementsAre("moses"));
+  EXPECT_THAT(seen(2, "{\"p95_ms\": 9, \"p99_ms\": 20, \"samples\": 9}\n").met, ElementsAre("moses"));
+  server_.infeasible_services = {"moses", "a service of another node"};
+  const TurnReport missed = seen(3, "{\"p95_ms\": 11, \"samples\": 9}\n");
+  EXPECT_THAT(missed.missed, ElementsAre("moses"));
+  EXPECT_THAT(missed.met, IsEmpty());
+  EXPECT_TRUE(missed.infeasible);
+  EXPECT_EQ(missed.infeasible_words, "too little");
+  EXPECT_THAT(missed.infeasible_services, ElementsAre("moses"));
 }
 
 TEST_F(LoopTest, PartitionIsUnknownWhenSomebodyElseChangedTheMachine) {

@@ -37,6 +37,7 @@ TEST(JsonDecision, ReadsTheGoldenOne) {
   EXPECT_EQ(decision->policy, "arq");
   ASSERT_EQ(decision->partition.regions.size(), 2U);
   EXPECT_EQ(decision->partition.regions[1].owners, (std::vector<std::string>{"moses", "stream"}));
+  EXPECT_EQ(decision->partition.regions[1].domain, 0U);
   EXPECT_EQ(decision->partition.mba.at("stream"), 20U);
   ASSERT_EQ(decision->assignments.size(), 2U);
   EXPECT_EQ(decision->assignments[0].cpus, "0-3");
@@ -50,10 +51,23 @@ TEST(JsonDecision, ReadsTheGoldenOne) {
   EXPECT_EQ(decision->reasons.at(0).service, "moses");
   EXPECT_EQ(decision->e_s, 0.31);
   EXPECT_EQ(decision->infeasible, "moses needs 2 more cores");
+  EXPECT_EQ(decision->infeasible_services, std::vector<std::string>{"moses"});
   EXPECT_EQ(decision->policy_state, "abc");
 }
 
+TEST(JsonDecision, InfeasibleNeedsNoServicesAndTakesNoOddOnes) {
+  EXPECT_EQ(changed("/infeasible/services", nullptr), "(accepted)");
+  EXPECT_THAT(changed("/infeasible/services", {"moses", 3}), HasSubstr("infeasible.services"));
+}
+
 TEST(JsonDecision, UnknownKeysAtTheTopAreIgnored) { EXPECT_EQ(changed("/novelty", 1), "(accepted)"); }
+
+TEST(JsonDecision, ARegionNeedsNoDomainAndTakesNoOddOne) {
+  EXPECT_EQ(changed("/partition/regions/0/domain", nullptr), "(accepted)");
+  EXPECT_THAT(changed("/partition/regions/0/domain", -1), HasSubstr("partition.regions[0].domain"));
+  EXPECT_THAT(changed("/partition/regions/0/domain", "0"), HasSubstr("partition.regions[0].domain"));
+  EXPECT_THAT(changed("/partition/regions/0/domain", 4294967296), HasSubstr("partition.regions[0].domain"));
+}
 
 TEST(JsonDecision, UnknownKeyInAnAssignmentIsRefused) {
   EXPECT_THAT(changed("/assignments/1/way_maks", "f"), HasSubstr("assignments[1].way_maks: unknown key"));

@@ -76,6 +76,13 @@ Observation observation() {
   return built;
 }
 
+TEST(ObservationJson, ASourceIsSentOnlyWhereThereIsOne) {
+  Service service = moses();
+  EXPECT_FALSE(json(service).contains("source")) << "servers before it refuse the key";
+  service.source = "pod shop/web-0";
+  EXPECT_EQ(json(service)["source"], "pod shop/web-0");
+}
+
 TEST(JsonObservation, IsWhatThePythonStructsWrite) {
   const json ours = json::parse(dump(observation()));
   EXPECT_EQ(ours, golden()) << json::diff(golden(), ours).dump(1);

@@ -298,12 +298,107 @@ TEST_F(LeversTest, APlatformHasThemWhereTheyAreSwitchedOnAndThere) {
   EXPECT_EQ(mechanism(*actuator, "sched_policy"),
             "no: levers.realtime is off in the agent's configuration; " + tree_.roots().proc.string() +
                 " is not the /proc of this kernel: the agent cannot schedule its tasks | set levers.realtime: on");
-  for (const char* never : {"cpu.idle", "cpufreq", "network"}) {
+  EXPECT_EQ(mechanism(*actuator, "cpu.idle"),
+            "no: levers.idle is off in the agent's configuration | set levers.idle: on");
+  for (const char* never : {"cpufreq", "network"}) {
     EXPECT_THAT(mechanism(*actuator, never), AllOf(HasSubstr("no: the agent never sets "), HasSubstr(" | by hand: ")));
   }
   EXPECT_EQ(mechanism(*actuator, "cpu.weight"), mechanism(*actuator, "cpu_weight"));
   EXPECT_EQ(mechanism(*actuator, "l3"), mechanism(*actuator, "llc_ways"));
   EXPECT_FALSE(actuator->missing().contains("cpufreq"));  // nobody misses what is never set
+}
+
+// cpu.weight and cpu.idle as the kernel has them: no weight while a group is idle, and 100 after it.
+class IdleTest : public LeversTest {
+ protected:
+  IdleTest() {
+    config_.levers = {};
+    config_.levers.idle = true;
+    config_.services[1].spec.kind = "be";
+    tree_.write("cgroup/b/cpu.idle", "0\n").write("cgroup/b/cpu.weight", "70\n").write("cgroup/a/cpu.idle", "0\n");
+  }
+  static Decision division(std::optional<unsigned> lc, std::optional<unsigned> be) {
+    Decision made;
+    made.node = "n";
+    made.partition.regions = {{{"lc"}, 4, 0}, {{"be"}, 4, 0}};
+    made.assignments = {{"lc", "0-3", {}, lc, {}, {}}, {"be", "4-7", {}, be, {}, {}}};
+    return made;
+  }
+  [[nodiscard]] std::string file(const std::string& name) const { return tree_.text("cgroup/" + name); }
+};
+
+TEST_F(IdleTest, AJobIsIdleWhateverWeightIsDecidedAndGetsBackWhatWasFound) {
+  auto actuator = Actuator::open(config_);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_EQ(mechanism(*actuator, "cpu.idle"), "yes: cgroup2 | ");
+  EXPECT_THAT(actuator->apply(division(200, 50), true).message, HasSubstr("be: cpu_weight 70 -> idle"));
+  EXPECT_EQ(file("b/cpu.idle"), "0") << "a dry run";
+  ASSERT_EQ(actuator->apply(division(200, 50)).status, OutcomeStatus::Applied);
+  EXPECT_EQ(file("b/cpu.idle"), "1");
+  EXPECT_EQ(file("b/cpu.weight"), "70") << "the kernel refuses it now";
+  EXPECT_EQ(file("a/cpu.weight"), "200");
+  EXPECT_EQ(file("a/cpu.idle"), "0") << "it is no job";
+  const auto assignments = actuator->read();
+  EXPECT_EQ((*assignments)[0].cpu_weight, 200U);
+  EXPECT_FALSE((*assignments)[1].cpu_weight) << "no weight is in force";
+  EXPECT_EQ(actuator->apply(division(200, 60)).status, OutcomeStatus::Unchanged) << "another weight changes nothing";
+  EXPECT_EQ(actuator->apply(division(200, {})).status, OutcomeStatus::Unchanged) << "nor does none";
+  tree_.write("cgroup/b/cpu.weight", "100\n");  // as the kernel does when it wakes the group
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(file("b/cpu.idle"), "0");
+  EXPECT_EQ(file("b/cpu.weight"), "70");
+  EXPECT_EQ(file("a/cpu.weight"), "100");
+}
+
+TEST_F(IdleTest, SwitchedOffAgainTheDecidedWeightHolds) {
+  {
+    auto actuator = Actuator::open(config_);
+    ASSERT_EQ(actuator->apply(division(200, 50)).status, OutcomeStatus::Applied);
+  }
+  config_.levers.idle = false;
+  {
+    auto actuator = Actuator::open(config_);
+    ASSERT_TRUE(actuator) << actuator.error().message;
+    EXPECT_EQ(file("b/cpu.idle"), "0");
+    EXPECT_EQ(file("b/cpu.weight"), "70");
+    ASSERT_EQ(actuator->apply(division(200, 50)).status, OutcomeStatus::Applied);
+    EXPECT_EQ(file("b/cpu.weight"), "50");
+  }
+  // And on: the weight goes back first.
+  config_.levers.idle = true;
+  auto actuator = Actuator::open(config_);
+  EXPECT_EQ(file("b/cpu.weight"), "70");
+  ASSERT_EQ(actuator->apply(division(200, 50)).status, OutcomeStatus::Applied);
+  EXPECT_EQ(file("b/cpu.idle"), "1");
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(file("b/cpu.idle") + " " + file("b/cpu.weight"), "0 70");
+}
+
+TEST_F(IdleTest, AJobThatWasIdleBeforeStaysSo) {
+  tree_.write("cgroup/b/cpu.idle", "1\n");
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(division(200, 50)).status, OutcomeStatus::Applied);
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(file("b/cpu.idle"), "1");
+}
+
+TEST_F(IdleTest, WithoutCpuIdleTheLeastWeightStandsForIt) {
+  fs::remove(tree_ / "cgroup/b/cpu.idle");
+  auto actuator = Actuator::open(config_);
+  EXPECT_EQ(mechanism(*actuator, "cpu.idle"), "yes: cpu.weight 1: the kernel has no cpu.idle (Linux 5.15) | ");
+  ASSERT_EQ(actuator->apply(division({}, {})).status, OutcomeStatus::Applied);
+  EXPECT_EQ(file("b/cpu.weight"), "1");
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(file("b/cpu.weight"), "70");
+}
+
+TEST_F(IdleTest, WithoutTheCpuControllerItIsMissingAndSaid) {
+  fs::remove(tree_ / "cgroup/b/cpu.weight");
+  auto actuator = Actuator::open(config_);
+  EXPECT_EQ(mechanism(*actuator, "cpu.idle"), "no: be has no cpu.weight of cgroup v2 | ");
+  EXPECT_TRUE(actuator->missing().contains("cpu.idle"));
+  EXPECT_EQ(actuator->apply(division({}, {})).status, OutcomeStatus::Applied);
+  EXPECT_EQ(file("b/cpu.idle"), "0");
 }
 
 TEST_F(LeversTest, OneServiceWithoutTheKnobAndTheNodeDoesNotHaveIt) {

@@ -58,6 +58,29 @@ TEST(PodListTest, HasWhatFindsTheCgroup) {
   EXPECT_EQ(web.find("sidecar"), nullptr);
 }
 
+TEST(PodListTest, HasWhatAPodAsksForAndNoOtherAnnotations) {
+  json asking = pod();
+  asking["metadata"]["annotations"] = {{"osml.dev/target-p99-ms", "10"},
+                                       {"osml.dev/service", std::string(10240, 'a')},
+                                       {"osml.dev/class", 7},
+                                       {"osml.dev/" + std::string(400, 'k'), "v"},
+                                       {"example.com/osml.dev/x", "y"}};
+  asking["metadata"]["ownerReferences"] = {{{"kind", "Other"}, {"name", "no"}},
+                                           {{"kind", "ReplicaSet"}, {"name", "web-1"}, {"controller", true}}};
+  asking["spec"]["hostNetwork"] = true;
+  asking["status"]["podIP"] = "10.1.2.3";
+  asking["status"]["hostIP"] = "192.0.2.1";
+  const Pod web = parsed(json::array({asking}))->front();
+  ASSERT_EQ(web.asks.size(), 3U);
+  EXPECT_EQ(web.asks.at("target-p99-ms"), "10");
+  EXPECT_EQ(web.asks.at("service").size(), longest_pod_text + 1) << "its reader sees that it is too long";
+  EXPECT_EQ(web.asks.at("class"), "");
+  EXPECT_EQ(web.owner_kind + "/" + web.owner_name, "ReplicaSet/web-1");
+  EXPECT_TRUE(web.host_network);
+  EXPECT_EQ(web.ip + " " + web.host_ip, "10.1.2.3 192.0.2.1");
+  EXPECT_TRUE(parsed(json::array({pod()}))->front().asks.empty());
+}
+
 TEST(PodListTest, NothingThatBecomesAPathIsTakenAsItIs) {
   for (const char* uid : {"../../system.slice", "a/b", "", "UPPER", "x y"}) {
     json bad = pod();

@@ -6,79 +6,15 @@
 
 #include "apply/actuator.h"
 #include "base/clock.h"
-#include "tree.h"
+#include "base/cpuset.h"
+#include "pod_fixture.h"
 
 namespace osml {
 namespace {
 
 using testing::HasSubstr;
-using testing_support::Tree;
-
-class FakeKubelet : public PodSource {
- public:
-  Result<std::vector<Pod>> pods() override {
-    ++asked;
-    if (away) return Error{ErrorKind::Busy, "connection refused", 0};
-    return list;
-  }
-  std::vector<Pod> list;
-  bool away = false;
-  int asked = 0;
-};
-
-std::string id_of(unsigned number) {
-  std::string id = std::to_string(number);
-  return std::string(64 - id.size(), '0') + id;
-}
-
-class PodServiceTest : public testing::Test {
- protected:
-  PodServiceTest() {
-    tree_.sysfs();
-    tree_.write("cgroup/cgroup.controllers", "cpuset cpu memory\n");
-    config_ = tree_.config();
-    config_.services.resize(1);
-    config_.services[0].match = {};
-    config_.services[0].match.pod = PodMatch{"shop", "", {{"app", "web"}}, "app"};
-    config_.time_scale = 1e6;  // a second of the pace is a microsecond
-  }
-  static std::string slice_of(const std::string& uid) {
-    return "kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + uid + ".slice";
-  }
-  static std::string scope_of(const std::string& uid, unsigned number) {
-    return slice_of(uid) + "/cri-containerd-" + id_of(number) + ".scope";
-  }
-  // A pod with one running container, in the tree and in the kubelet's list.
-  Pod& start(const std::string& name, const std::string& uid, unsigned number, int pid) {
-    tree_.cgroup2(scope_of(uid, number), pid);
-    tree_.write("cgroup/" + slice_of(uid) + "/cgroup.procs", "");
-    Pod pod;
-    pod.name_space = "shop";
-    pod.name = name;
-    pod.uid = uid;
-    pod.labels = {{"app", "web"}};
-    pod.containers = {{"app", id_of(number), 0}};
-    kubelet_.list.push_back(pod);
-    return kubelet_.list.back();
-  }
-  void stop(const std::string& uid) { fs::remove_all(tree_ / ("cgroup/" + slice_of(uid))); }
-  Result<Actuator> open() { return Actuator::open(config_, {.pods = &kubelet_}); }
-  static Decision decision(const std::string& cpus) {
-    Decision made;
-    made.node = "n";
-    made.partition.regions = {{{"lc"}, 1, 0}};
-    made.assignments = {{"lc", cpus, {}, {}, {}, {}}};
-    return made;
-  }
-  [[nodiscard]] std::string cpus(const std::string& path) const {
-    return tree_.text("cgroup/" + path + "/cpuset.cpus");
-  }
-  [[nodiscard]] nlohmann::json journal() const { return nlohmann::json::parse(tree_.text("state/journal.json")); }
-
-  Tree tree_{testing_support::in_memory()};
-  Config config_;
-  FakeKubelet kubelet_;
-};
+using testing_support::id_of;
+using testing_support::PodServiceTest;
 
 TEST_F(PodServiceTest, AContainerIsFoundSetAndFollowedOverARestart) {
   start("web-0", "1a", 1, 10);
@@ -225,6 +161,121 @@ TEST_F(PodServiceTest, CpusOfTheKubeletsCpuManagerAreLeftAloneUnlessTaken) {
   }
 }
 
+// Two services of annotations beside the one of the configuration.
+class AskingPodTest : public PodServiceTest {
+ protected:
+  AskingPodTest() {
+    config_.kubelet.discover.namespaces = {"shop"};
+    config_.kubelet.discover.datagram_directory = tree_ / "sockets";
+  }
+  Pod& ask(const std::string& name, const std::string& uid, unsigned number,
+           const std::map<std::string, std::string>& asks) {
+    Pod& pod = start(name, uid, number, static_cast<int>(number));
+    pod.labels.clear();
+    pod.asks = asks;
+    return pod;
+  }
+  static Decision division(const std::vector<std::pair<std::string, std::string>>& shares) {
+    Decision made;
+    made.node = "n";
+    for (const auto& [service, cpus] : shares) {
+      made.partition.regions.push_back({{service}, static_cast<unsigned>(parse_cpulist(cpus)->size()), 0});
+      made.assignments.push_back({service, cpus, {}, {}, {}, {}});
+    }
+    return made;
+  }
+  static const std::map<std::string, std::string> job;
+};
+const std::map<std::string, std::string> AskingPodTest::job = {{"class", "be"}, {"container", "app"}};
+
+TEST_F(AskingPodTest, APodThatAsksIsManagedBesideTheOthersAndLeavesNothing) {
+  start("web-0", "1a", 1, 10);
+  auto actuator = open();
+  ASSERT_EQ(actuator->places().size(), 1U);
+  ask("batch", "2b", 2, job);
+  ASSERT_TRUE(actuator->reconcile());
+  ASSERT_EQ(actuator->places().size(), 2U);
+  EXPECT_EQ(actuator->config().services[1].spec.name, "shop.batch");
+  EXPECT_EQ(actuator->config().services[1].spec.source, "pod shop/batch");
+  ASSERT_EQ(actuator->apply(division({{"lc", "0-3"}, {"shop.batch", "4-7"}})).status, OutcomeStatus::Applied);
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
+  // It stops asking, and runs on.
+  kubelet_.list[1].asks.clear();
+  tree_.write("cgroup/" + slice_of("3c") + "/cgroup.procs", "");  // a reason to ask the kubelet
+  ASSERT_TRUE(actuator->reconcile());
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->places().size(), 1U);
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "") << "restored";
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3") << "the other one stays as it is";
+  EXPECT_EQ(journal()["originals"].size(), 1U);
+  EXPECT_EQ(journal()["applied"].size(), 1U);
+}
+
+TEST_F(AskingPodTest, ChangedAnnotationsAreFollowed) {
+  config_.services.clear();
+  ask("web", "1a", 1, {{"target-p99-ms", "10"}, {"latency", "datagram"}, {"container", "app"}});
+  auto actuator = open();
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  ASSERT_EQ(actuator->config().services.size(), 1U);
+  EXPECT_EQ(actuator->config().services[0].spec.target_ms, 10);
+  const Outcome outcome = actuator->apply(division({{"shop.web", "0-3"}}));
+  ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  const auto again = [&] {
+    tree_.write("cgroup/" + slice_of("f" + std::to_string(kubelet_.asked)) + "/cgroup.procs", "");
+    ASSERT_TRUE(actuator->reconcile());
+  };
+  kubelet_.list[0].asks["target-p99-ms"] = "20";
+  again();
+  EXPECT_EQ(actuator->config().services[0].spec.target_ms, 20);
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "0-3") << "it is the same service";
+  kubelet_.list[0].asks["target-p99-ms"] = "fast";
+  again();
+  EXPECT_TRUE(actuator->config().services.empty());
+  EXPECT_THAT(actuator->discovered().refused.at("shop/web"), HasSubstr("'fast', expected milliseconds"));
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "");
+  kubelet_.list[0].asks["target-p99-ms"] = "10";
+  kubelet_.list[0].asks.erase("latency");
+  again();
+  ASSERT_EQ(actuator->places().size(), 1U);
+  EXPECT_TRUE(actuator->places()[0].watched);
+  EXPECT_THAT(actuator->places()[0].why, HasSubstr("no latency source"));
+  EXPECT_EQ(absent_in_words(actuator->places()), "");
+  EXPECT_EQ(actuator->apply(division({})).status, OutcomeStatus::Unchanged) << "a decision need not name it";
+}
+
+TEST_F(AskingPodTest, AKubeletThatGoesAwayTakesNoServiceAlong) {
+  config_.services.clear();
+  ask("batch", "2b", 2, job);
+  auto actuator = open();
+  ASSERT_EQ(actuator->apply(division({{"shop.batch", "4-7"}})).status, OutcomeStatus::Applied);
+  kubelet_.away = true;
+  for (int i = 0; i < 5; ++i) ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->places().size(), 1U);
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "4-7");
+  // Another agent knows nothing of it until the kubelet answers: it restores, and then manages it again.
+  actuator = Error{ErrorKind::Busy, "", 0};
+  actuator = open();
+  EXPECT_TRUE(actuator->places().empty());
+  EXPECT_EQ(cpus(scope_of("2b", 2)), "");
+  kubelet_.away = false;
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_EQ(actuator->places().size(), 1U);
+}
+
+TEST_F(AskingPodTest, WhatOnePodAsksForIsSetForThatPodAlone) {
+  config_.services.clear();
+  config_.kubelet.discover.namespaces = {"*"};
+  ask("bank", "1a", 1, {});
+  Pod& thief = ask("thief", "2b", 2, job);
+  thief.name_space = "evil";
+  thief.config_hash = "1a";           // claims the other's cgroup
+  thief.containers[0].id = id_of(1);  // and its container
+  auto actuator = open();
+  ASSERT_EQ(actuator->places().size(), 1U);
+  EXPECT_TRUE(actuator->places()[0].absent) << *actuator->places()[0].match.cgroup;
+  EXPECT_EQ(cpus(scope_of("1a", 1)), "");
+}
+
 TEST(AskPaceTest, AsksAtOnceWhenSomethingChangedAndSeldomOtherwise) {
   AskPace pace;
   EXPECT_TRUE(pace.due(0));
@@ -248,6 +299,59 @@ TEST(AskPaceTest, AsksAtOnceWhenSomethingChangedAndSeldomOtherwise) {
   pace.failed(201);
   EXPECT_FALSE(pace.due(202.9));
   EXPECT_TRUE(pace.due(203));
+}
+
+// The same with pods that ask: one, two or three at a time, some of which want the same name.
+TEST_F(AskingPodTest, ManyLivesOfPodsThatAskLeaveNothingBehind) {
+  const char* wanted = std::getenv("OSML_POD_LIVES");
+  const auto lives = static_cast<unsigned>(wanted == nullptr ? 500 : std::stoul(wanted));
+  constexpr unsigned seed = 13;
+  unsigned random = seed;
+  const auto chance = [&random](unsigned of) {
+    random = random * 1103515245U + 12345U;
+    return (random >> 16U) % of == 0;
+  };
+  config_.services.clear();
+  fs::create_directory(tree_ / "state");
+  auto actuator = open();
+  ASSERT_TRUE(actuator);
+  unsigned managed = 0;
+  for (unsigned life = 1; life <= lives; ++life) {
+    kubelet_.list.clear();
+    const unsigned pods = 1 + (chance(2) ? 1U : 0U) + (chance(3) ? 1U : 0U);
+    for (unsigned i = 0; i < pods; ++i) {
+      const unsigned number = 10 * life + i;
+      Pod& pod = ask("job-" + std::to_string(number), "a" + std::to_string(number), number, job);
+      if (chance(4)) pod.asks["service"] = "same";
+      if (chance(10)) pod.asks["class"] = "nonsense";
+    }
+    kubelet_.away = chance(20);
+    ASSERT_TRUE(actuator->reconcile());
+    std::vector<std::pair<std::string, std::string>> shares;
+    for (const Place& place : actuator->places()) {
+      if (!place.absent) shares.emplace_back(place.service, std::to_string(shares.size()));
+    }
+    const Outcome outcome = actuator->apply(division(shares));
+    ASSERT_TRUE(took_effect(outcome)) << outcome.message;
+    managed += shares.empty() ? 0 : 1;
+    if (chance(50)) {
+      actuator = Error{ErrorKind::Busy, "", 0};
+      actuator = open();
+      ASSERT_TRUE(actuator) << actuator.error().message;
+    }
+    for (const Pod& pod : kubelet_.list) stop(pod.uid);
+    ASSERT_LE(journal()["originals"].size(), 6U);
+  }
+  kubelet_.list.clear();
+  kubelet_.away = false;
+  ASSERT_TRUE(actuator->reconcile());
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_GT(managed, lives / 2);
+  EXPECT_TRUE(actuator->places().empty());
+  EXPECT_TRUE(journal()["originals"].empty());
+  EXPECT_TRUE(journal()["pending"].empty());
+  EXPECT_TRUE(journal()["applied"].empty());
+  EXPECT_TRUE(pod_directories(tree_.roots()).empty());
 }
 
 // A node's months in seconds: pods come, restart and go, the kubelet stumbles, the agent is restarted.

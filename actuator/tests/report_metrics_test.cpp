@@ -102,6 +102,21 @@ TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
   EXPECT_EQ(stopped.at("osml_agent_state{state=\"fallback\"}"), 0);
 }
 
+TEST(AgentMetrics, ReportsToTheClusterAddUpOverReloads) {
+  AgentMetrics metrics(100);
+  ReportCounts counts;
+  counts.results.at(static_cast<std::size_t>(ReportResult::Busy)) = 3;
+  counts.merged = 2;
+  metrics.see(counts);
+  metrics.see(ReportCounts{});
+  counts.results.at(static_cast<std::size_t>(ReportResult::Busy)) = 1;
+  counts.merged = 0;
+  metrics.see(counts);
+  EXPECT_EQ(samples(metrics).at("osml_agent_kubernetes_reports_total{result=\"busy\"}"), 4);
+  EXPECT_EQ(samples(metrics).at("osml_agent_kubernetes_reports_total{result=\"written\"}"), 0);
+  EXPECT_EQ(samples(metrics).at("osml_agent_kubernetes_events_merged_total"), 2);
+}
+
 TEST(AgentMetrics, ATotalGoesOnWhereItsSourceBeginsAgain) {
   Growth growth;
   growth.see(5);

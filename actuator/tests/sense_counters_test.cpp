@@ -43,6 +43,46 @@ TEST(Usage, ProcessesOfPids) {
   EXPECT_DOUBLE_EQ(*second.cpu_usage_cores, 1.0);
 }
 
+// Pods that ask for services come and go: who stays keeps what was measured of it.
+TEST(SensorsTest, TheListOfServicesMayChangeBetweenTwoReadings) {
+  const Tree tree;
+  const auto ticks = static_cast<int>(::sysconf(_SC_CLK_TCK));
+  Config config = tree.config();
+  config.services.resize(1);
+  config.services[0].match = {};
+  config.services[0].match.pids = {4711};
+  config.services[0].spec.kind = "be";
+  write_process(tree, 4711, 0, 0);
+  write_process(tree, 4712, 0, 0);
+  Sensors sensors(config, {0}, [](const std::string&) { return std::string(); });
+  std::map<std::string, std::string> missing;
+  ASSERT_EQ(sensors.read({1, 1, 1}, {}, {}, missing).size(), 1U);
+  ServiceConfig asked = config.services[0];
+  asked.spec.name = "shop.web";
+  asked.match.pids = {4712};
+  config.services.insert(config.services.begin(), asked);
+  config.services.reserve(100);
+  write_process(tree, 4711, ticks, 0);
+  auto services = sensors.read({2, 2, 1}, {}, {}, missing);
+  ASSERT_EQ(services.size(), 2U);
+  EXPECT_EQ(services[0].name, "shop.web");
+  EXPECT_FALSE(services[0].counters.cpu_usage_cores) << "its first reading";
+  EXPECT_DOUBLE_EQ(*services[1].counters.cpu_usage_cores, 1.0);
+  config.services.erase(config.services.begin());
+  config.services[0].spec.target_ms = 5;
+  services = sensors.read({3, 3, 1}, {}, {}, missing);
+  ASSERT_EQ(services.size(), 1U);
+  EXPECT_EQ(services[0].target_ms, 5);
+  // Only watched: measured, and in no observation.
+  Place place;
+  place.service = "lc";
+  place.match = config.services[0].match;
+  place.absent = place.watched = true;
+  EXPECT_TRUE(sensors.read({4, 4, 1}, {}, {place}, missing).empty());
+  ASSERT_EQ(sensors.watched().size(), 1U);
+  EXPECT_EQ(sensors.watched()[0].counters.threads, 3U);
+}
+
 TEST(Usage, GoneProcessesSayWhy) {
   const Tree tree;
   Match match;

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <memory>
@@ -134,6 +135,41 @@ TEST_F(PrometheusLatencyTest, HtmlIsOneClearErrorAndTheNextReadingIsAFirstOne) {
   EXPECT_THAT(next().error().message, HasSubstr("answered HTTP 404"));
   serve(200, 0, 2);
   EXPECT_THAT(next().error().message, HasSubstr("first reading"));
+}
+
+// Of a pod that names its own endpoint: whatever it answers costs the others nothing and leads nowhere else.
+TEST(MetricsScrapeTest, WhatAPodAnswersIsBoundedAndLeadsNowhere) {
+  std::atomic<int> followed = 0;
+  const FakeServer other([&](const std::string&) {
+    ++followed;
+    return http(200, "text/plain", "x 1\n");
+  });
+  const FakeServer elsewhere([&](const std::string&) {
+    return "HTTP/1.1 302 Found\r\nLocation: " + other.url() + "/\r\nContent-Length: 0\r\n\r\n";
+  });
+  const FakeServer pod([](const std::string&) { return http(200, "text/plain", std::string(300 << 10, 'x')); });
+  auto scrape = std::make_shared<MetricsScrape>(2.0);
+  const std::size_t large = scrape->add(pod.url() + "/large", true);
+  PrometheusLatency redirected({elsewhere.url() + "/there", "rt", {}, 1000.0, true}, scrape);
+  const Interval interval{1, 1.0, 1.0};
+  EXPECT_THAT(scrape->answer(large, interval).error().message, HasSubstr("the answer is longer than 262144 bytes"));
+  scrape->remove(large);
+  const std::size_t own = scrape->add(pod.url() + "/large");
+  EXPECT_TRUE(scrape->answer(own, {2, 2.0, 1.0})) << "the operator's may be as long";
+  EXPECT_THAT(redirected.read({2, 2.0, 1.0}).error().message, HasSubstr("answered HTTP 302"));
+  EXPECT_EQ(followed, 0);
+}
+
+TEST(MetricsScrapeTest, APlaceThatWasGivenBackIsGivenAgain) {
+  const FakeServer server(
+      [](const std::string& request) { return http(200, "text/plain", request.substr(0, request.find(' ', 5))); });
+  MetricsScrape scrape(2.0);
+  const std::size_t first = scrape.add(server.url() + "/first");
+  const std::size_t second = scrape.add(server.url() + "/second", true);
+  scrape.remove(first);
+  EXPECT_EQ(scrape.answer(second, {1, 1.0, 1.0})->body, "GET /second");
+  EXPECT_EQ(scrape.add(server.url() + "/third"), first);
+  EXPECT_EQ(scrape.answer(first, {2, 2.0, 1.0})->body, "GET /third");
 }
 
 TEST(MetricsScrapeTest, TenEndpointsThatHangCostAsMuchAsOne) {

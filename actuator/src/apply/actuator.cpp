@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <utility>
 
 #include "apply/node_state.h"
 #include "apply/restore.h"
+#include "base/clock.h"
 #include "base/number.h"
 #include "base/units.h"
 #include "plan/even.h"
@@ -72,6 +74,8 @@ const std::map<std::string, std::string>& Actuator::missing() const { return sta
 const std::vector<Mechanism>& Actuator::mechanisms() const { return state_->mechanisms; }
 const std::string& Actuator::healed() const { return state_->healed; }
 const std::vector<Place>& Actuator::places() const { return state_->places; }
+const Config& Actuator::config() const { return *state_->config; }
+const Discovered& Actuator::discovered() const { return state_->discovered; }
 const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubelet(); }
 
 Result<std::vector<Assignment>> Actuator::read() {
@@ -144,7 +148,8 @@ Status Actuator::reconcile() {
   const auto changed = state_->look();
   if (!changed) return changed.error();
   Status left = state_->leave_absent();
-  Status again = *changed ? state_->reapply() : done();
+  const bool overwritten = std::exchange(state_->overwritten, false);
+  Status again = *changed || overwritten ? state_->reapply() : done();
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
@@ -153,6 +158,39 @@ Status Actuator::reconcile() {
   if (!anew) return anew;
   return monitored ? followed : monitored;
 }
+
+Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
+  if (state_->options.read_only) return read_only();
+  Locator& locator = state_->locator;
+  locator.hear_of(question, monotonic_s() * state_->config->time_scale);
+  ContainerAnswer answer{question.number, locator.service_of(question), ""};
+  if (answer.service.empty() && locator.may_become_service(question.pod_uid)) {
+    if (Status seen = look(); !seen) return seen.error();
+    answer.service = locator.service_of(question);
+  }
+  if (answer.service.empty()) return answer;
+  if (question.stage == ContainerQuestion::Stage::Start) {
+    if (Status set = reconcile(); !set) return set.error();
+  }
+  const CpusInForce all = cpus_in_force();
+  const auto cpus = all.find(answer.service);
+  if (cpus != all.end()) answer.cpus = cpus->second;
+  return answer;
+}
+
+CpusInForce Actuator::cpus_in_force() const {
+  CpusInForce all;
+  for (const ServiceConfig& service : state_->config->services) {
+    if (!service.match.pod || service.match.pod->container.empty()) continue;
+    const Applied* applied = state_->journal.applied_to(service.spec.name);
+    if (applied == nullptr) continue;
+    const auto cpus = applied->values.find(Aspect::Cpus);
+    if (cpus != applied->values.end()) all[service.spec.name] = cpus->second;
+  }
+  return all;
+}
+
+void Actuator::expect_overwriting() { state_->overwritten = true; }
 
 Status Actuator::look() {
   const auto seen = state_->look();

@@ -11,6 +11,8 @@
 #include "base/result.h"
 #include "config/config.h"
 #include "domain/types.h"
+#include "gate/question.h"
+#include "locate/discovery.h"
 #include "locate/place.h"
 #include "locate/pod_finder.h"
 #include "node/mechanisms.h"
@@ -29,7 +31,7 @@ struct ActuatorOptions {
 class Actuator {
  public:
   // Takes the lock of state_dir (Busy where another agent holds it), undoes a transaction that a crash left behind,
-  // probes the mechanisms and reads the platform. `config` must outlive the actuator.
+  // probes the mechanisms and reads the platform. Keeps a copy of the configuration.
   static Result<Actuator> open(const Config& config, ActuatorOptions options = {});
 
   Actuator(Actuator&& other) noexcept;
@@ -49,7 +51,12 @@ class Actuator {
   // Where the services are, in the configuration's order, as of open(), look() or reconcile().
   [[nodiscard]] const std::vector<Place>& places() const;
 
-  // How asking the kubelet went; null where no service is a pod.
+  // The configuration, whose services are as of look() or reconcile(): those of the file and then those that pods ask
+  // for. The address stays as long as the actuator's state.
+  [[nodiscard]] const Config& config() const;
+  [[nodiscard]] const Discovered& discovered() const;
+
+  // How asking the kubelet went; null where it is not asked.
   [[nodiscard]] const PodFinder::Calls* kubelet() const;
 
   // The partition as it stands on the machine, one assignment for each service that is there, in the configuration's
@@ -73,6 +80,18 @@ class Actuator {
   // CPUs or cache domains came back, removes what was set for services that have gone. Bounded work; errors are of the
   // kind "could not", nothing to undo.
   Status reconcile();
+
+  // A container that the runtime is about to start. Stage Look: which service it is of, and the CPUs that this has.
+  // Stage Start: its cgroup is there and its program waits, so what the service has is set now. Needs no decision: a
+  // service that has none gets its first one in the next interval.
+  Result<ContainerAnswer> hear_of(const ContainerQuestion& question);
+
+  // Service -> CPUs that the last decision gave it, of services that are one container of a pod: their cgroup is the
+  // runtime's, which writes to it. The cgroup of a whole pod is the kubelet's, and its containers inherit from it.
+  [[nodiscard]] CpusInForce cpus_in_force() const;
+  // The runtime updates containers, and then it writes all that it knows of them: quota, weight and memory too. The
+  // next reconcile() sets again what differs.
+  void expect_overwriting();
 
   // Back to what was found before the first change: CPU sets, quota, weights, affinity, resctrl groups. Idempotent;
   // services that have gone are skipped. Also what the fallback `release` does: apply() works again afterwards.

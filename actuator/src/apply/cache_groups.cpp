@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "apply/node_state.h"
+#include "levers/cpu_idle.h"
 #include "plan/group_sharing.h"
 #include "resctrl/group.h"
 
@@ -12,6 +13,8 @@ std::map<std::string, Wanted> Actuator::State::wanted_of(const Decision& decisio
   for (const Assignment& assignment : decision.assignments) wanted[assignment.service] = wanted_of(assignment);
   std::set<std::string> existing;
   for (const KnobSet& set : knobs) {
+    const auto of_job = wanted.find(set.service);
+    if (of_job != wanted.end() && set.is_idle_job()) of_job->second[Aspect::Weight] = idle_word;
     const Knob* group = set.find(Aspect::Group);
     const auto now = group == nullptr ? Result<std::string>(std::string()) : set.find(Aspect::Group)->read();
     if (now && !now->empty()) existing.insert(set.service);

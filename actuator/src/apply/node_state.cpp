@@ -39,9 +39,11 @@ std::string domain_ids(const Platform& platform) {
 
 Result<bool> Actuator::State::refresh() {
   resctrl = osml::resctrl::read_info(config->roots);
-  places = locator.look(monotonic_s() * config->time_scale);
+  places = locator.look();
   knobs.clear();
-  for (const Place& place : places) knobs.push_back(choose_knobs(place, *config, resctrl));
+  for (std::size_t i = 0; i < places.size(); ++i) {
+    knobs.push_back(choose_knobs(places[i], config->services[i].spec.kind == "be", *config, resctrl));
+  }
   const bool quota = std::all_of(knobs.begin(), knobs.end(),
                                  [](const KnobSet& set) { return set.absent || set.find(Aspect::Quota) != nullptr; });
   const auto cpus = usable_cpus(*config);
@@ -54,6 +56,7 @@ Result<bool> Actuator::State::refresh() {
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
+  if (auto placement = probe_placement(*config, now)) mechanisms.push_back(std::move(*placement));
   for (LeverState& lever : probe_levers(*config, mechanisms, knobs)) {
     if (lever.switched_on && !lever.mechanism.available) missing[lever.mechanism.name] = lever.mechanism.reason;
     mechanisms.push_back(std::move(lever.mechanism));
@@ -73,7 +76,24 @@ Result<bool> Actuator::State::refresh() {
   return changed;
 }
 
+void Actuator::State::follow_pods() {
+  const std::vector<const Pod*>* pods = locator.asking_pods();
+  if (pods == nullptr) return;
+  std::vector<ServiceConfig>& services = configured.services;
+  const auto of_file = [](const ServiceConfig& one) { return !one.spec.source.has_value(); };
+  const auto first = std::find_if_not(services.begin(), services.end(), of_file);
+  Discovered now = discover(*pods, config->kubelet.discover, {services.begin(), first}, discovered.services);
+  tell(now, discovered);
+  for (const ServiceConfig& one : discovered.services) unasked.insert(one.spec.name);
+  for (const ServiceConfig& one : now.services) unasked.erase(one.spec.name);
+  services.erase(first, services.end());
+  services.insert(services.end(), now.services.begin(), now.services.end());
+  discovered = std::move(now);
+}
+
 Result<bool> Actuator::State::look() {
+  locator.ask(monotonic_s() * config->time_scale);
+  follow_pods();
   auto seen = refresh();
   excused.clear();
   for (const Place& place : places) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "apply/actuator.h"
@@ -12,6 +13,7 @@
 #include "apply/journal.h"
 #include "apply/transaction.h"
 #include "bandwidth/mba_curve.h"
+#include "locate/discovery.h"
 #include "locate/locator.h"
 #include "node/knobs.h"
 #include "node/platform.h"
@@ -19,10 +21,18 @@
 namespace osml {
 
 struct Actuator::State {
-  State(const Config& configuration, ActuatorOptions with)
-      : config(&configuration), options(with), locator(configuration, with.pods) {}
+  State(Config configuration, ActuatorOptions with)
+      : configured(std::move(configuration)), config(&configured), options(with), locator(configured, with.pods) {}
+  State(const State&) = delete;
+  State& operator=(const State&) = delete;
+  State(State&&) = delete;
+  State& operator=(State&&) = delete;
+  ~State() = default;
 
+  Config configured;  // its services are those of the file and then those that pods ask for
   const Config* config;
+  Discovered discovered;
+  std::set<std::string> unasked;  // services that no pod asks for any more, until nothing of them is left
   ActuatorOptions options;
   Locator locator;
   Fd lock;  // state_dir/lock, held as long as this lives
@@ -37,11 +47,14 @@ struct Actuator::State {
   std::string healed;
   Journal journal;                     // as it is on the disk, up to the call that is under way
   std::optional<unsigned> group_room;  // cache groups that the agent may have; none = it makes none
+  bool overwritten = false;            // somebody else may have written to cgroups of services
   CrashPoint crash;
   std::optional<MbaCurve> curve;  // decisions are in MB/s, the kernel's settings are not
 
   // Looks at the machine again: resctrl, knobs, platform. True where CPUs or cache domains have come or gone.
   Result<bool> refresh();
+  // The list of services as the pods of now ask for it. Between an observation and its decision it stays.
+  void follow_pods();
   // refresh(), for an observation: decisions that come of it need not name those who are absent now.
   Result<bool> look();
   // Looks once more, with what the journal knows of places.
@@ -95,6 +108,7 @@ struct Actuator::State {
   Status set_again(const KnobSet& set, const Wanted& values);
   // What was set for a service that has gone, and its group, are removed; the last decision is kept for its return.
   Status leave_absent();
+  void forget_unasked();
   [[nodiscard]] bool is_left(const KnobName& name) const;
   [[nodiscard]] bool hosts_others(const std::string& service) const;
   Status follow_tasks();

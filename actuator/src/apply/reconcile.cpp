@@ -81,13 +81,14 @@ bool Actuator::State::hosts_others(const std::string& service) const {
 // are as well stays until a decision has moved them.
 bool Actuator::State::is_left(const KnobName& name) const {
   const Place* place = place_of(places, name.service);
-  if (place == nullptr) return false;
+  if (place == nullptr) return unasked.contains(name.service) && !hosts_others(name.service);
   if (place->absent) return !hosts_others(name.service);
   const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
   return !group_of_service && !name.match.found_by.empty() && name.match != place->match;
 }
 
 Status Actuator::State::leave_absent() {
+  forget_unasked();
   std::vector<Saved> left;
   std::vector<Saved> others;
   for (const Saved& saved : journal.originals) {
@@ -101,6 +102,16 @@ Status Actuator::State::leave_absent() {
   journal.originals.insert(journal.originals.end(), others.begin(), others.end());
   if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
   return back;
+}
+
+// A pod that asks again later is a stranger: what was decided for the one before is not kept. It goes to the disk with
+// the next change.
+void Actuator::State::forget_unasked() {
+  std::erase_if(journal.applied, [this](const Applied& one) { return unasked.contains(one.service); });
+  std::erase_if(unasked, [this](const std::string& name) {
+    return std::none_of(journal.originals.begin(), journal.originals.end(),
+                        [&](const Saved& saved) { return saved.name.service == name; });
+  });
 }
 
 Status Actuator::State::follow_tasks() {

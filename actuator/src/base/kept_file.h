@@ -3,6 +3,8 @@
 // read opens whatever is there by then.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <optional>
 #include <string_view>
 #include <vector>
@@ -34,5 +36,18 @@ class KeptFile {
 std::optional<std::uint64_t> keyed_number(std::string_view text, std::string_view key);
 // The first number of a text such as "  512 kB".
 std::optional<std::uint64_t> leading_number(std::string_view text);
+// So many numbers with blanks between them, from the start of a text; none where there are fewer.
+template <std::size_t count>
+std::optional<std::array<std::uint64_t, count>> leading_numbers(std::string_view text) {
+  std::array<std::uint64_t, count> found{};
+  for (std::uint64_t& one : found) {
+    text = trim(text);
+    const auto number = leading_number(text);
+    if (!number) return std::nullopt;
+    one = *number;
+    text.remove_prefix(std::min(text.find(' '), text.size()));
+  }
+  return found;
+}
 
 }  // namespace osml

@@ -46,6 +46,13 @@ struct Calibration {
   unsigned points = 20;
 };
 Status calibrate_mba(const Options& options, const Calibration& calibration, std::ostream& out);
+// The NRI plugin, until it is stopped: containers of services get what they are to have before they run.
+struct Nri {
+  fs::path socket = "/var/run/nri/nri.sock";
+  std::string index = "90";
+  double wait_s = 0.7;
+};
+Status nri(const Options& options, const Nri& wanted);
 // Back to what was found. `obey_on_exit`: only where on_exit says so, for a service manager that runs it after every
 // end of the daemon.
 Status restore(const Options& options, bool obey_on_exit, std::ostream& out);

@@ -2,6 +2,7 @@
 
 #include "apply/actuator.h"
 #include "cli/commands.h"
+#include "cli/sources.h"
 #include "cli/table.h"
 #include "domain/json.h"
 
@@ -31,10 +32,12 @@ Json document(const Actuator& actuator, const Config& config) {
                           {"reason", one.reason},
                           {"how_to_enable", one.how_to_enable}});
   }
-  return {{"node", config.node},
-          {"version", OSML_VERSION},
-          {"platform", Json::parse(nlohmann::json(actuator.platform()).dump())},
-          {"mechanisms", mechanisms}};
+  Json all{{"node", config.node},
+           {"version", OSML_VERSION},
+           {"platform", Json::parse(nlohmann::json(actuator.platform()).dump())},
+           {"mechanisms", mechanisms}};
+  add_sources(all, actuator);
+  return all;
 }
 
 }  // namespace
@@ -52,6 +55,7 @@ Status probe(const Options& options, std::ostream& out) {
   if (const std::string absent = absent_in_words(actuator->places()); !absent.empty()) {
     out << "not there: " << absent << '\n';
   }
+  print_sources(out, *actuator);
   out << platform.id << ": " << platform.cores << " cores of " << platform.core_quantum << " CPU (CPUs "
       << platform.cpus << ")\n\n";
   std::vector<std::vector<std::string>> rows{{"mechanism", "available", "reason", "how to enable"}};

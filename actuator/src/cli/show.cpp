@@ -4,6 +4,7 @@
 #include "base/mask.h"
 #include "base/number.h"
 #include "cli/commands.h"
+#include "cli/sources.h"
 #include "cli/table.h"
 #include "domain/json.h"
 
@@ -25,7 +26,7 @@ std::vector<std::string> row_of(const Assignment& one) {
 Json absent_json(const std::vector<Place>& places) {
   Json absent = Json::object();
   for (const Place& place : places) {
-    if (place.absent) absent[place.service] = place.why;
+    if (place.absent && !place.watched) absent[place.service] = place.why;
   }
   return absent;
 }
@@ -43,11 +44,13 @@ Status show(const Options& options, std::ostream& out) {
   if (options.json) {
     Json list = Json::array();
     for (const Assignment& one : *assignments) list.push_back(Json::parse(nlohmann::json(one).dump()));
-    out << Json{{"node", config->node}, {"absent", absent_json(actuator->places())}, {"assignments", list}}.dump(2)
-        << '\n';
+    Json document{{"node", config->node}, {"absent", absent_json(actuator->places())}, {"assignments", list}};
+    add_sources(document, *actuator);
+    out << document.dump(2) << '\n';
     return done();
   }
   if (!absent.empty()) out << "not there: " << absent << '\n';
+  print_sources(out, *actuator);
   std::vector<std::vector<std::string>> rows{{"service", "cpus", "quota", "weight", "ways", "mba"}};
   for (const Assignment& one : *assignments) rows.push_back(row_of(one));
   print_table(out, rows);

@@ -51,9 +51,9 @@ void bind_connection(CURL* curl, const HttpLimits& limits) {
   curl_easy_setopt(curl, CURLOPT_USERAGENT, "osml-agent/" OSML_VERSION);
 }
 
-HeaderList json_headers(const std::string& token) {
+HeaderList json_headers(const std::string& token, const std::string& content_type) {
   HeaderList headers(nullptr, curl_slist_free_all);
-  add_header(headers, "Content-Type: application/json");
+  add_header(headers, "Content-Type: " + content_type);
   add_header(headers, "Expect:");  // no round trip for a "100 Continue"
   if (!token.empty()) add_header(headers, "Authorization: Bearer " + token);
   return headers;

@@ -18,7 +18,7 @@ using CurlWords = std::array<char, CURL_ERROR_SIZE>;  // where libcurl writes wh
 // Time, protocols, certificates, no redirects, no proxy of the environment.
 void bind_connection(CURL* curl, const HttpLimits& limits);
 // Of a request with a JSON body. `token` empty = no Authorization header.
-HeaderList json_headers(const std::string& token);
+HeaderList json_headers(const std::string& token, const std::string& content_type = "application/json");
 // The body is not copied: it must live until the request is done.
 void set_json_body(CURL* curl, const std::string& body, const HeaderList& headers);
 // Status, content type and Retry-After of the answer that just came.

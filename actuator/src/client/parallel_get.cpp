@@ -3,22 +3,31 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/number.h"
 
 namespace osml {
 
-ParallelGet::ParallelGet(HttpLimits limits) : limits_(limits), multi_(curl_multi_init(), curl_multi_cleanup) {}
+ParallelGet::ParallelGet(HttpLimits limits)
+    : limits_(std::move(limits)), multi_(curl_multi_init(), curl_multi_cleanup) {}
 
 ParallelGet::~ParallelGet() {
-  for (const auto& request : requests_) curl_multi_remove_handle(multi_.get(), request->easy.get());
+  for (std::size_t place = 0; place < requests_.size(); ++place) remove(place);
 }
 
-std::size_t ParallelGet::add(const std::string& url) {
+void ParallelGet::remove(std::size_t place) {
+  auto& request = requests_.at(place);
+  if (request && multi_ && request->easy) curl_multi_remove_handle(multi_.get(), request->easy.get());
+  request.reset();
+}
+
+std::size_t ParallelGet::add(const std::string& url, std::size_t most_bytes) {
   auto request = std::make_unique<Request>();
   request->owner = this;
   request->url = url;
+  request->most_bytes = most_bytes;
   request->easy.reset(curl_easy_init());
   if (CURL* easy = request->easy.get(); easy != nullptr) {
     bind_connection(easy, limits_);
@@ -29,16 +38,21 @@ std::size_t ParallelGet::add(const std::string& url) {
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, request->words.data());
     curl_easy_setopt(easy, CURLOPT_PRIVATE, request.get());
   }
-  requests_.push_back(std::move(request));
-  return requests_.size() - 1;
+  const auto free = std::find(requests_.begin(), requests_.end(), nullptr);
+  const auto place = static_cast<std::size_t>(free - requests_.begin());
+  if (free == requests_.end()) requests_.emplace_back();
+  requests_[place] = std::move(request);
+  return place;
 }
 
 std::size_t ParallelGet::receive(char* data, std::size_t size, std::size_t count, void* self) {
   auto& request = *static_cast<Request*>(self);
   ParallelGet& owner = *request.owner;
   const std::size_t bytes = size * count;
-  owner.bytes_ += bytes;
-  if (request.answer.body.size() + bytes > owner.limits_.max_bytes || owner.bytes_ > 2 * owner.limits_.max_bytes) {
+  const bool alone = request.most_bytes > 0;
+  if (!alone) owner.bytes_ += bytes;
+  const std::size_t most = alone ? request.most_bytes : owner.limits_.max_bytes;
+  if (request.answer.body.size() + bytes > most || (!alone && owner.bytes_ > 2 * most)) {
     request.too_long = true;
     return 0;  // anything but `bytes` makes libcurl give up
   }
@@ -49,6 +63,7 @@ std::size_t ParallelGet::receive(char* data, std::size_t size, std::size_t count
 void ParallelGet::run() {
   bytes_ = 0;
   for (const auto& request : requests_) {
+    if (!request) continue;
     request->answer = {};
     request->words.front() = '\0';
     request->too_long = false;
@@ -59,7 +74,9 @@ void ParallelGet::run() {
   if (!multi_) return;
   wait(monotonic_s() + limits_.timeout_s);
   collect();
-  for (const auto& request : requests_) curl_multi_remove_handle(multi_.get(), request->easy.get());
+  for (const auto& request : requests_) {
+    if (request) curl_multi_remove_handle(multi_.get(), request->easy.get());
+  }
 }
 
 void ParallelGet::wait(double deadline_s) {
@@ -83,6 +100,10 @@ void ParallelGet::collect() {
 }
 
 Result<HttpAnswer> ParallelGet::result_of(Request& request, CURLcode code) const {
+  if (request.too_long && request.most_bytes > 0) {
+    return Error{ErrorKind::Io,
+                 request.url + ": the answer is longer than " + std::to_string(request.most_bytes) + " bytes", 0};
+  }
   if (request.too_long) {
     return Error{ErrorKind::Io,
                  request.url + ": the answer is longer than " + std::to_string(limits_.max_bytes) +

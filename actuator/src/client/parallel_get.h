@@ -23,8 +23,11 @@ class ParallelGet {
   ParallelGet& operator=(ParallelGet&&) = delete;
   ~ParallelGet();
 
-  // The place of the address among the answers.
-  std::size_t add(const std::string& url);
+  // The place of the address among the answers. `most_bytes`: an answer with a limit of its own, which does not count
+  // among those of all; 0 = none of its own.
+  std::size_t add(const std::string& url, std::size_t most_bytes = 0);
+  // Another address may have the place afterwards.
+  void remove(std::size_t place);
   void run();
   // Of the last run, once.
   Result<HttpAnswer> take(std::size_t place);
@@ -33,6 +36,7 @@ class ParallelGet {
   struct Request {
     ParallelGet* owner = nullptr;
     std::string url;
+    std::size_t most_bytes = 0;
     std::unique_ptr<CURL, void (*)(CURL*)> easy{nullptr, curl_easy_cleanup};
     CurlWords words{};
     HttpAnswer answer;
@@ -47,7 +51,7 @@ class ParallelGet {
   HttpLimits limits_;
   std::size_t bytes_ = 0;  // of all answers of this run
   std::unique_ptr<CURLM, CURLMcode (*)(CURLM*)> multi_;
-  std::vector<std::unique_ptr<Request>> requests_;  // libcurl keeps their addresses
+  std::vector<std::unique_ptr<Request>> requests_;  // libcurl keeps their addresses; null: free
 };
 
 }  // namespace osml

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace osml {
 
@@ -29,7 +30,7 @@ int curl_events_of(std::uint32_t events) {
 }  // namespace
 
 HttpUpload::HttpUpload(HttpLimits limits)
-    : limits_(limits),
+    : limits_(std::move(limits)),
       epoll_(::epoll_create1(EPOLL_CLOEXEC)),
       timer_(::timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK)),
       headers_(nullptr, curl_slist_free_all),
@@ -40,7 +41,11 @@ HttpUpload::HttpUpload(HttpLimits limits)
   curl_multi_setopt(multi_.get(), CURLMOPT_SOCKETDATA, this);
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERFUNCTION, &HttpUpload::set_timer);
   curl_multi_setopt(multi_.get(), CURLMOPT_TIMERDATA, this);
-  bind_connection(easy_.get(), limits);
+  bind_connection(easy_.get(), limits_);
+  if (!limits_.keep_open) {
+    curl_easy_setopt(easy_.get(), CURLOPT_FORBID_REUSE, 1L);
+    curl_easy_setopt(easy_.get(), CURLOPT_CA_CACHE_TIMEOUT, 0L);
+  }
   curl_easy_setopt(easy_.get(), CURLOPT_WRITEFUNCTION, &HttpUpload::receive);
   curl_easy_setopt(easy_.get(), CURLOPT_WRITEDATA, this);
   curl_easy_setopt(easy_.get(), CURLOPT_ERRORBUFFER, words_.data());
@@ -58,11 +63,12 @@ HttpUpload::~HttpUpload() {
 std::size_t HttpUpload::receive(char* data, std::size_t size, std::size_t count, void* self) {
   auto& upload = *static_cast<HttpUpload*>(self);
   const std::size_t bytes = size * count;
-  if (upload.answer_.body.size() + bytes > upload.limits_.max_bytes) {
+  upload.received_ += bytes;
+  if (upload.received_ > upload.limits_.max_bytes) {
     upload.too_long_ = true;
     return 0;  // anything but `bytes` makes libcurl give up
   }
-  upload.answer_.body.append(data, bytes);
+  if (upload.limits_.keep_body) upload.answer_.body.append(data, bytes);
   return bytes;
 }
 
@@ -90,18 +96,20 @@ int HttpUpload::set_timer(CURLM* /*multi*/, long timeout_ms, void* self) {
   return ::timerfd_settime(static_cast<HttpUpload*>(self)->timer_.get(), 0, &when, nullptr);
 }
 
-Status HttpUpload::start(const std::string& url, std::string body, const std::string& token) {
+Status HttpUpload::start(UploadRequest request) {
   if (!multi_ || !easy_ || !epoll_.valid() || !timer_.valid()) {
     return Error{ErrorKind::Capacity, "libcurl, epoll or timerfd could not be initialised"};
   }
-  url_ = url;
-  body_ = std::move(body);
-  headers_ = json_headers(token);
+  url_ = std::move(request.url);
+  body_ = std::move(request.body);
+  headers_ = json_headers(request.token, request.content_type);
   answer_ = {};
   words_.front() = '\0';
   too_long_ = false;
+  received_ = 0;
   curl_easy_setopt(easy_.get(), CURLOPT_URL, url_.c_str());
   set_json_body(easy_.get(), body_, headers_);
+  curl_easy_setopt(easy_.get(), CURLOPT_CUSTOMREQUEST, request.method.c_str());
   if (const CURLMcode code = curl_multi_add_handle(multi_.get(), easy_.get()); code != CURLM_OK) {
     return Error{ErrorKind::Io, url_ + ": " + curl_multi_strerror(code)};
   }

@@ -1,5 +1,5 @@
-// One POST at a time that nobody waits for: libcurl's multi interface behind one file descriptor that the daemon's own
-// epoll watches, so that a slow server costs the control loop nothing and no second thread is needed.
+// One request with a body at a time that nobody waits for: libcurl's multi interface behind one file descriptor that
+// the daemon's own epoll watches, so that a slow server costs the control loop nothing and no second thread is needed.
 #pragma once
 
 #include <curl/curl.h>
@@ -15,6 +15,14 @@
 
 namespace osml {
 
+struct UploadRequest {
+  std::string url;
+  std::string body = {};
+  std::string token = {};  // empty = no Authorization header
+  std::string method = "POST";
+  std::string content_type = "application/json";
+};
+
 class HttpUpload {
  public:
   explicit HttpUpload(HttpLimits limits);
@@ -27,8 +35,8 @@ class HttpUpload {
   // Readable whenever progress() has something to do; the same one as long as the upload lives.
   [[nodiscard]] int fd() const { return epoll_.get(); }
   [[nodiscard]] bool busy() const { return busy_; }
-  // Not while busy. Returns at once; `token` empty = no Authorization header.
-  Status start(const std::string& url, std::string body, const std::string& token);
+  // Not while busy. Returns at once.
+  Status start(UploadRequest request);
   // Does what can be done without waiting. The answer, or why there is none, once; none while it is under way.
   std::optional<Result<HttpAnswer>> progress();
 
@@ -45,6 +53,7 @@ class HttpUpload {
   HeaderList headers_;
   std::string url_;
   std::string body_;
+  std::size_t received_ = 0;
   HttpAnswer answer_;
   CurlWords words_{};
   bool busy_ = false;

@@ -33,9 +33,10 @@ void read_behaviour(YamlSection& top, Config& config) {
 }
 
 Config read_config(const YAML::Node& root, const fs::path& base, Problems& problems) {
-  YamlSection top(root, "", problems,
-                  {"node", "server", "policy", "interval_s", "time_scale", "hold_s", "fallback", "on_exit", "state_dir",
-                   "roots", "cpu", "platform", "bandwidth", "levers", "metrics", "log", "kubelet", "services"});
+  YamlSection top(
+      root, "", problems,
+      {"node", "server", "policy", "interval_s", "time_scale", "hold_s", "fallback", "on_exit", "state_dir", "roots",
+       "cpu", "platform", "bandwidth", "levers", "metrics", "log", "kubelet", "kubernetes", "services"});
   if (root.IsNull()) problems.add(root.Mark(), "the file: empty, expected keys such as node: ...");
   // Not this kind of file at all: what it lacks besides is no news.
   if (!root.IsMap()) return {};
@@ -58,6 +59,7 @@ Config read_config(const YAML::Node& root, const fs::path& base, Problems& probl
   config.metrics = read_metrics(top.child("metrics"), base, problems);
   config.log = read_log(top.child("log"), problems);
   config.kubelet = read_kubelet(top.child("kubelet"), base, problems);
+  config.kubernetes = read_kubernetes(top.child("kubernetes"), config.node, base, problems);
   config.services = read_services(top.child("services"), base, problems);
   return config;
 }

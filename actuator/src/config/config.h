@@ -39,6 +39,7 @@ struct CpuConfig {
   std::string backend = "auto";     // auto | cgroup2 | cgroup1 | affinity
   std::optional<double> quantum;    // absent = auto; 1.0 = whole CPUs, below = slices of CPU quota
   std::optional<std::string> cpus;  // kernel CPU list that may be handed out; absent = all
+  bool place = false;               // services may be placed in cache domains
 
   bool operator==(const CpuConfig&) const = default;
 };
@@ -55,6 +56,7 @@ struct LeversConfig {
   bool memory = false;
   bool disk = false;
   bool realtime = false;
+  bool idle = false;                        // jobs get cpu.idle while the agent manages the node
   std::optional<std::uint64_t> memory_mib;  // of all services together; absent = nine tenths of the memory
   std::optional<std::uint64_t> disk_iops;   // reads a second of all services together
 
@@ -96,6 +98,9 @@ struct PrometheusSource {
   std::string metric;  // name of the histogram, without _bucket, _sum, _count
   std::map<std::string, std::string> labels;
   double unit_ms = 1000.0;  // milliseconds in one unit of the histogram
+  bool of_pod = false;      // a pod named it: less of its answer is read
+
+  bool operator==(const PrometheusSource&) const = default;
 };
 
 // Exactly one of file, prometheus and datagram is set.
@@ -105,6 +110,8 @@ struct LatencySource {
   std::optional<fs::path> datagram;  // socket that the agent makes
   unsigned datagram_mode = 0660;
   double max_age_s = 3.0;
+
+  bool operator==(const LatencySource&) const = default;
 };
 
 // What decisions may set, beyond cores and ways, which policies know of too (Service).
@@ -114,6 +121,8 @@ struct Limits {
   std::optional<unsigned> min_weight, max_weight;  // cgroup v2 scale
   std::optional<std::uint64_t> min_memory_mib, max_memory_mib, min_disk_iops, max_disk_iops;
   std::optional<unsigned> max_core_step, max_way_step;  // how much one decision may give or take
+
+  bool operator==(const Limits&) const = default;
 };
 
 struct ServiceConfig {
@@ -122,6 +131,9 @@ struct ServiceConfig {
   Match match;
   std::optional<LatencySource> latency;
   std::optional<fs::path> counters_file;
+  bool watched = false;  // measured, and in no observation: nobody knows its latency
+
+  bool operator==(const ServiceConfig&) const = default;
 };
 
 // The agent's own figures.
@@ -137,6 +149,20 @@ struct LogConfig {
 // Pods with CPUs that the kubelet's static CPU manager gave them alone.
 enum class Guaranteed { Leave, Take };
 
+// Services that the pods of this node ask for by annotations (locate/annotations.h). Off without namespaces.
+struct DiscoverConfig {
+  std::vector<std::string> namespaces;  // whose pods may; "*" = all
+  unsigned per_namespace = 8;           // services of one namespace on this node
+  double min_target_ms = 1;
+  double max_target_ms = 60000;
+  std::optional<fs::path> datagram_directory;  // of the sockets; absent = no service may have one
+  unsigned datagram_mode = 0660;
+  Service spec = {};  // least and most cores and ways of each, nothing else
+  Limits limits = {};
+
+  [[nodiscard]] bool on() const { return !namespaces.empty(); }
+};
+
 // Who knows the pods of this node.
 struct KubeletConfig {
   std::string url = "https://127.0.0.1:10250/pods";
@@ -145,6 +171,23 @@ struct KubeletConfig {
   std::optional<fs::path> ca_file;
   std::optional<std::string> server_name;  // in its certificate, where that is not the address
   Guaranteed guaranteed = Guaranteed::Leave;
+  DiscoverConfig discover;
+};
+
+// What the cluster is told of this node (kubernetes/reporter.h). Off without a report.
+struct KubernetesConfig {
+  bool condition = false;
+  bool events = false;
+  bool batch_cpu = false;
+  std::string node_name = {};  // in the cluster
+  std::string url = "https://kubernetes.default.svc";
+  double timeout_s = 2;  // wall time
+  fs::path token_file = "/var/run/secrets/kubernetes.io/serviceaccount/token";
+  fs::path ca_file = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+  double heartbeat_s = 300;
+
+  [[nodiscard]] bool on() const { return condition || events || batch_cpu; }
+  bool operator==(const KubernetesConfig&) const = default;
 };
 
 enum class Fallback { Hold, Even, Release };
@@ -168,6 +211,7 @@ struct Config {
   MetricsConfig metrics;
   LogConfig log;
   KubeletConfig kubelet;
+  KubernetesConfig kubernetes;
   std::vector<ServiceConfig> services;
 };
 

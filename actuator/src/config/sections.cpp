@@ -86,7 +86,7 @@ Roots read_roots(const YAML::Node& node, const fs::path& base, Problems& problem
 }
 
 CpuConfig read_cpu(const YAML::Node& node, Problems& problems) {
-  YamlSection section(node, "cpu", problems, {"backend", "quantum", "cpus"});
+  YamlSection section(node, "cpu", problems, {"backend", "quantum", "cpus", "cache_domains"});
   CpuConfig cpu;
   cpu.backend = section.choice("backend", {"auto", "cgroup2", "cgroup1", "affinity"}).value_or(cpu.backend);
   const YAML::Node quantum = section.child("quantum");
@@ -95,6 +95,7 @@ CpuConfig read_cpu(const YAML::Node& node, Problems& problems) {
   }
   cpu.cpus = section.text("cpus");
   if (cpu.cpus && !is_cpu_list(*cpu.cpus)) section.wrong("cpus", "a CPU list such as 0-3,8");
+  cpu.place = section.choice("cache_domains", {"off", "place"}).value_or("off") == "place";
   return cpu;
 }
 
@@ -118,12 +119,14 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
 }
 
 LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problems) {
-  YamlSection section(node, "levers", problems, {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime"});
+  YamlSection section(node, "levers", problems,
+                      {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime", "idle"});
   LeversConfig levers;
   const auto is_on = [&](const char* key) { return section.choice(key, {"on", "off"}).value_or("off") == "on"; };
   levers.memory = is_on("memory");
   levers.disk = is_on("disk");
   levers.realtime = is_on("realtime");
+  levers.idle = is_on("idle");
   levers.memory_mib = whole(section.number("memory_mib", memory_range));
   levers.disk_iops = whole(section.number("disk_iops", iops_range));
   read_disks(section, roots.disks);
@@ -146,7 +149,7 @@ MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problem
 
 KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problems& problems) {
   YamlSection section(node, "kubelet", problems,
-                      {"url", "timeout_s", "token_file", "ca_file", "server_name", "guaranteed"});
+                      {"url", "timeout_s", "token_file", "ca_file", "server_name", "guaranteed", "discover"});
   KubeletConfig kubelet;
   if (const auto url = section.text("url")) {
     kubelet.url = *url;
@@ -165,6 +168,7 @@ KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problem
   }
   const bool take = section.choice("guaranteed", {"leave", "take"}).value_or("leave") == "take";
   kubelet.guaranteed = take ? Guaranteed::Take : Guaranteed::Leave;
+  if (section.has("discover")) kubelet.discover = read_discover(section.child("discover"), base, problems);
   return kubelet;
 }
 

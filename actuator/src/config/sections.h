@@ -16,8 +16,15 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
 LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problems);
 MetricsConfig read_metrics(const YAML::Node& node, const fs::path& base, Problems& problems);
 KubeletConfig read_kubelet(const YAML::Node& node, const fs::path& base, Problems& problems);
+// `node`: kubelet.discover.
+DiscoverConfig read_discover(const YAML::Node& node, const fs::path& base, Problems& problems);
+// `node`: the name of this node on the server, which is also that in the cluster unless the section says otherwise.
+KubernetesConfig read_kubernetes(const YAML::Node& yaml, const std::string& node, const fs::path& base,
+                                 Problems& problems);
 LogConfig read_log(const YAML::Node& node, Problems& problems);
 Match read_match(const YAML::Node& node, const std::string& path, const fs::path& base, Problems& problems);
+// Those of cores and ways, which policies know of too, go into `service`.
+Limits read_limits(const YAML::Node& node, const std::string& path, Service& service, Problems& problems);
 std::vector<ServiceConfig> read_services(const YAML::Node& node, const fs::path& base, Problems& problems);
 
 }  // namespace osml

@@ -109,6 +109,8 @@ Limits read_other_limits(YamlSection& section) {
   return limits;
 }
 
+}  // namespace
+
 Limits read_limits(const YAML::Node& node, const std::string& path, Service& service, Problems& problems) {
   YamlSection section(
       node, path, problems,
@@ -122,6 +124,8 @@ Limits read_limits(const YAML::Node& node, const std::string& path, Service& ser
   check_order(section, "min_ways", "max_ways", service.min_ways, service.max_ways);
   return read_other_limits(section);
 }
+
+namespace {
 
 void read_goal(YamlSection& section, Service& service) {
   service.target_ms = section.number("target_ms", positive_ms);

@@ -1,34 +1,20 @@
 #include "cpu/affinity.h"
 
-#include <linux/magic.h>
 #include <sched.h>
-#include <sys/statfs.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <chrono>
-#include <map>
-#include <optional>
 
-#include "base/number.h"
-#include "cpu/members.h"
+#include "cpu/threads.h"
 
 namespace osml {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Words = std::array<unsigned long, 128>;  // 8192 CPUs
 
-constexpr auto patience = std::chrono::seconds(1);
 constexpr unsigned word_bits = 8 * sizeof(unsigned long);
 constexpr unsigned max_cpus = 128 * word_bits;
-
-struct Record {
-  std::string start_time;
-  std::string cpus;
-};
 
 Result<CpuSet> get_mask(pid_t tid) {
   Words words{};
@@ -56,24 +42,10 @@ CpuSet any_cpu() {
   return cpus;
 }
 
-std::map<pid_t, Record> parse_records(std::string_view text) {
-  std::map<pid_t, Record> records;
-  for (const std::string_view line : split_lines(text)) {
-    const std::size_t first = line.find(' ');
-    const std::size_t second = line.find(' ', first == std::string_view::npos ? first : first + 1);
-    const auto tid = parse_unsigned(line.substr(0, first));
-    if (!tid || second == std::string_view::npos) continue;
-    records[static_cast<pid_t>(*tid)] = {std::string(line.substr(first + 1, second - first - 1)),
-                                         std::string(line.substr(second + 1))};
-  }
-  return records;
-}
-
 }  // namespace
 
 Status AffinityKnob::probe() {
-  struct statfs facts {};
-  if (::statfs(roots_.proc.c_str(), &facts) == 0 && facts.f_type == PROC_SUPER_MAGIC) return done();
+  if (is_kernel_proc(roots_.proc)) return done();
   return Error{ErrorKind::Unsupported,
                roots_.proc.string() + " is not the /proc of this kernel: the agent cannot bind its tasks to CPUs", 0};
 }
@@ -101,25 +73,12 @@ Status AffinityKnob::reconcile(const std::string& value) {
 }
 
 Status AffinityKnob::confine(const CpuSet& cpus, bool exactly) {
-  const auto deadline = Clock::now() + patience;
-  while (true) {
-    const auto tids = member_tids(roots_, match_);
-    if (!tids) return tids.error();
-    std::size_t changed = 0;
-    for (const pid_t tid : *tids) {
-      const auto mask = get_mask(tid);
-      if (!mask || *mask == cpus || (!exactly && is_subset(*mask, cpus))) continue;  // has ended, or is right
-      if (Status set = set_mask(tid, cpus); !set && set.error().code != ESRCH) return set;
-      ++changed;
-    }
-    if (changed == 0) return done();
-    if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Busy,
-                   std::to_string(changed) + " threads still have other CPUs than " + format_cpulist(cpus) +
-                       " after 1 s; the agent tries again in the next interval",
-                   0};
-    }
-  }
+  return change_threads(roots_, match_, "other CPUs than " + format_cpulist(cpus), [&](pid_t tid) -> Result<bool> {
+    const auto mask = get_mask(tid);
+    if (!mask || *mask == cpus || (!exactly && is_subset(*mask, cpus))) return false;  // has ended, or is right
+    if (Status set = set_mask(tid, cpus); !set && set.error().code != ESRCH) return set.error();
+    return true;
+  });
 }
 
 bool AffinityKnob::same(const std::string& read, const std::string& wanted) const {
@@ -133,32 +92,20 @@ Result<std::string> AffinityKnob::snapshot() {
   if (!tids) return tids.error();
   std::string text;
   for (const pid_t tid : *tids) {
-    const std::string start = thread_start_time(roots_.proc, tid);
-    const auto mask = get_mask(tid);
-    if (start.empty() || !mask) continue;
-    text += std::to_string(tid) + " " + start + " " + format_cpulist(*mask) + "\n";
+    if (const auto mask = get_mask(tid)) text += ThreadRecords::line(roots_.proc, tid, format_cpulist(*mask));
   }
   return text;
 }
 
 Status AffinityKnob::restore(const std::string& snapshot) {
-  const auto records = parse_records(snapshot);
-  const auto known = [&](pid_t tid) -> const Record* {
-    const auto found = records.find(tid);
-    const bool alive = found != records.end() && found->second.start_time == thread_start_time(roots_.proc, tid);
-    return alive ? &found->second : nullptr;
-  };
   if (Status usable = probe(); !usable) return usable;  // threads that nobody can see have not gone
   auto members = member_tids(roots_, match_);
   if (!members) return members.error();
-  std::vector<pid_t> tids = std::move(*members);
-  for (const auto& [tid, record] : records) {
-    if (known(tid) != nullptr) tids.push_back(tid);
-  }
-  for (const pid_t tid : tids) {
-    const Record* record = known(tid);
-    if (record == nullptr) record = known(process_of(roots_.proc, tid));
-    const auto cpus = record == nullptr ? Result<CpuSet>(any_cpu()) : parse_cpulist(record->cpus);
+  const ThreadRecords records(roots_.proc, snapshot);
+  for (const pid_t tid : records.with_recorded(std::move(*members))) {
+    const std::string* known = records.find(tid);
+    if (known == nullptr) known = records.find(process_of(roots_.proc, tid));
+    const auto cpus = known == nullptr ? Result<CpuSet>(any_cpu()) : parse_cpulist(*known);
     if (!cpus) return cpus.error();
     if (Status set = set_mask(tid, *cpus); !set && set.error().code != ESRCH) return set;
   }

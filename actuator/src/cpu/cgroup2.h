@@ -19,6 +19,8 @@ class Cgroup2Knob : public Knob {
  protected:
   [[nodiscard]] const fs::path& directory() const { return directory_; }
   [[nodiscard]] fs::path file() const { return directory_ / file_; }
+  // The error: nobody can tell whether the service has a v2 group.
+  [[nodiscard]] const Status& reachable() const { return found_; }
 
  private:
   [[nodiscard]] std::string how_to_enable() const;

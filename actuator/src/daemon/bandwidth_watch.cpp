@@ -31,6 +31,10 @@ std::string sentence(const std::string& service, double wanted, double measured)
 std::vector<std::string> BandwidthWatch::look(const Platform& platform, const std::vector<Assignment>& assignments,
                                               const std::vector<Service>& services) {
   std::vector<std::string> said;
+  std::erase_if(over_, [&](const std::string& name) {
+    return std::none_of(assignments.begin(), assignments.end(),
+                        [&](const Assignment& one) { return one.service == name; });
+  });
   for (const Assignment& assignment : assignments) {
     const auto service = std::find_if(services.begin(), services.end(),
                                       [&](const Service& one) { return one.name == assignment.service; });

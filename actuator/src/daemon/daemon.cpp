@@ -6,10 +6,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/clock.h"
+#include "daemon/cluster_facts.h"
 #include "daemon/service_manager.h"
 #include "daemon/session.h"
 #include "daemon/wakeups.h"
 #include "domain/json.h"
+#include "kubernetes/reporter.h"
 #include "report/json_lines.h"
 #include "report/log.h"
 #include "report/metrics.h"
@@ -53,6 +55,7 @@ class Daemon {
   Daemon(const RunOptions& options, Wakeups wakeups, TelemetrySockets& sockets, std::unique_ptr<Session> session)
       : options_(&options), wakeups_(std::move(wakeups)), sockets_(&sockets), session_(std::move(session)) {
     if (options.stats) stats_.emplace(*options.stats, 0);
+    cluster_ = make_cluster();
   }
 
   Status run();
@@ -60,9 +63,19 @@ class Daemon {
  private:
   Status start_timer(double delay_s);
   Status watch_courier();
+  Status watch_cluster();
+  // What a single turn (--once) found: an error where a service is not there, or the server gave no decision.
+  [[nodiscard]] Status looked(const std::string& absent) const;
+  // All but Stop.
+  Status handle(const Wakeup& wakeup);
   void turn(std::uint64_t due);
+  // None where nothing is told, as in a dry run.
+  [[nodiscard]] std::unique_ptr<ClusterReporter> make_cluster() const;
+  void tell_cluster();
+  void stop_cluster();
+  [[nodiscard]] Moment moment() const { return {session_->clock().now_s(), unix_now_s()}; }
   Status reload();
-  Status replace_session(Config config);
+  Status replace_session(const Config& config);
   void record_usage(double tick_ms);
   void publish(bool up);
 
@@ -70,6 +83,7 @@ class Daemon {
   Wakeups wakeups_;
   TelemetrySockets* sockets_;
   std::unique_ptr<Session> session_;
+  std::unique_ptr<ClusterReporter> cluster_;
   AgentMetrics metrics_{unix_now_s()};
   double published_s_ = 0;
   std::string publish_error_;  // as told last
@@ -84,13 +98,41 @@ Status Daemon::start_timer(double delay_s) {
 }
 
 Status Daemon::watch_courier() {
-  const std::optional<int> fd = session_->courier_fd();
-  return fd ? wakeups_.watch_courier(*fd) : done();
+  for (const int fd : session_->waking_fds()) {
+    if (Status watched = wakeups_.watch_courier(fd); !watched) return watched;
+  }
+  return done();
+}
+
+Status Daemon::watch_cluster() { return cluster_ ? wakeups_.watch_courier(cluster_->fd()) : done(); }
+
+std::unique_ptr<ClusterReporter> Daemon::make_cluster() const {
+  const Config& config = session_->config();
+  if (!config.kubernetes.on() || options_->dry_run || options_->once) return nullptr;
+  return std::make_unique<ClusterReporter>(config.kubernetes, config.interval_s, config.time_scale);
+}
+
+void Daemon::tell_cluster() {
+  if (!cluster_) return;
+  const Loop& loop = session_->loop();
+  cluster_->see(cluster_facts(loop.report(), loop.memory().partition, session_->actuator().platform(),
+                              session_->config().services),
+                moment());
+  metrics_.see(cluster_->counts());
+}
+
+void Daemon::stop_cluster() {
+  if (!cluster_) return;
+  cluster_->stop(moment());
+  metrics_.see(cluster_->counts());
+  metrics_.see(ReportCounts{});  // the next one counts from zero
+  cluster_.reset();
 }
 
 Status Daemon::run() {
   const Config& config = session_->config();
   if (Status watched = watch_courier(); !watched) return watched;
+  if (Status watched = watch_cluster(); !watched) return watched;
   // A test that wants one turn, and a virtual node with compressed time, need no spreading.
   const bool spread = config.time_scale <= 1 && !options_->ticks;
   const bool once = options_->ticks == 1;
@@ -108,24 +150,37 @@ Status Daemon::run() {
     const auto wakeup = wakeups_.wait();
     if (!wakeup) return wakeup.error();
     if (wakeup->kind == Wakeup::Kind::Stop) break;
-    if (wakeup->kind == Wakeup::Kind::Watchdog) {
-      tell_service_manager("WATCHDOG=1");
-    } else if (wakeup->kind == Wakeup::Kind::Poll) {
-      session_->poll();
-    } else if (wakeup->kind == Wakeup::Kind::Courier) {
-      session_->carry();
-    } else if (wakeup->kind == Wakeup::Kind::Reload) {
-      if (Status reloaded = reload(); !reloaded) return reloaded;
-    } else {
-      turn(wakeup->ticks);
-    }
+    if (Status handled = handle(*wakeup); !handled) return handled;
   }
   tell_service_manager("STOPPING=1");
   absent = absent_in_words(session_->actuator().places());
   Status closed = session_->close();
+  stop_cluster();
   publish(false);
   if (!closed) return closed;
-  return options_->once && !absent.empty() ? absent_error(absent) : done();
+  return options_->once ? looked(absent) : done();
+}
+
+Status Daemon::handle(const Wakeup& wakeup) {
+  if (wakeup.kind == Wakeup::Kind::Reload) return reload();
+  if (wakeup.kind == Wakeup::Kind::Watchdog) {
+    tell_service_manager("WATCHDOG=1");
+  } else if (wakeup.kind == Wakeup::Kind::Poll) {
+    session_->poll();
+  } else if (wakeup.kind == Wakeup::Kind::Courier) {
+    session_->carry();
+    if (cluster_) cluster_->carry(moment());
+  } else {
+    turn(wakeup.ticks);
+  }
+  return done();
+}
+
+Status Daemon::looked(const std::string& absent) const {
+  if (!absent.empty()) return absent_error(absent);
+  const TurnReport& report = session_->loop().report();
+  if (report.failure) return Error{ErrorKind::Io, "no decision: " + report.failure_in_words, 0};
+  return done();
 }
 
 void Daemon::turn(std::uint64_t due) {
@@ -141,6 +196,8 @@ void Daemon::turn(std::uint64_t due) {
   metrics_.turn(session_->loop().report(), unix_now_s(), took_s, due > 0 ? due - 1 : 0);
   metrics_.see(session_->config(), *sockets_, session_->outbox());
   metrics_.see(session_->actuator().kubelet());
+  metrics_.see(session_->actuator().discovered());
+  tell_cluster();
   // Nobody reads them more often, and a turn may be a few milliseconds.
   constexpr double shortest_pause_s = 1;
   if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);
@@ -185,17 +242,18 @@ Status Daemon::reload() {
     return done();
   }
   configure_log(config->log);
-  if (Status replaced = replace_session(std::move(config).value()); !replaced) return replaced;
+  if (Status replaced = replace_session(*config); !replaced) return replaced;
   return start_timer(wall_interval_s(session_->config()));
 }
 
-Status Daemon::replace_session(Config config) {
-  const Config old = session_->config();
+Status Daemon::replace_session(const Config& config) {
+  Config old = session_->config();
+  std::erase_if(old.services, [](const ServiceConfig& service) { return service.spec.source.has_value(); });
   const NodeClock clock = session_->clock();
   Memory memory = session_->loop().memory();
   if (!same_machine(old, config)) {
     // The new configuration does not know how to undo what was done under the old one.
-    if (const Status restored = session_->actuator().restore(); !restored) {
+    if (const Status restored = session_->restore(); !restored) {
       spdlog::error("the restore before the reload failed: {}", restored.error().message);
     }
   }
@@ -203,7 +261,7 @@ Status Daemon::replace_session(Config config) {
   metrics_.see(old, *sockets_, session_->outbox());  // what goes with the session was counted
   std::unique_ptr<ExperienceOutbox> outbox = session_->give_up_outbox();
   session_.reset();  // gives up the lock
-  auto fresh = Session::open(std::move(config), session_options(*options_, *sockets_), clock);
+  auto fresh = Session::open(config, session_options(*options_, *sockets_), clock);
   metrics_.reloaded(fresh.ok());
   if (!fresh) {
     spdlog::error("the new configuration cannot be used on this node; the agent keeps the old configuration: {}",
@@ -225,6 +283,11 @@ Status Daemon::replace_session(Config config) {
     fs::remove(*old.metrics.textfile, ignored);  // it would say for ever what was so once
   }
   if (Status watched = watch_courier(); !watched) return watched;
+  if (now.kubernetes != old.kubernetes || now.interval_s != old.interval_s || now.time_scale != old.time_scale) {
+    stop_cluster();
+    cluster_ = make_cluster();
+    if (Status watched = watch_cluster(); !watched) return watched;
+  }
   if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
   session_->loop().remember(std::move(memory));
   return done();
@@ -242,7 +305,7 @@ Status run_daemon(const RunOptions& options) {
   auto wakeups = Wakeups::open();
   if (!wakeups) return wakeups.error();
   TelemetrySockets sockets;
-  auto session = Session::open(std::move(config).value(), session_options(options, sockets), std::nullopt);
+  auto session = Session::open(*config, session_options(options, sockets), std::nullopt);
   if (!session) return session.error();
   return Daemon(options, std::move(wakeups).value(), sockets, std::move(session).value()).run();
 }

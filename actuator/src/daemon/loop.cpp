@@ -16,6 +16,15 @@ constexpr const char* why_dry = "nothing is applied; partition and assignments a
 
 constexpr double longest_peace_s = 60;  // of wall time: no Retry-After may switch the agent off
 
+// At the percentile of the target.
+std::optional<double> latency_ms(const Service& service) {
+  if (!service.latency) return std::nullopt;
+  const Latency& latency = *service.latency;
+  if (service.percentile == "p50") return latency.p50_ms;
+  if (service.percentile == "p95") return latency.p95_ms;
+  return service.percentile == "mean" ? latency.mean_ms : latency.p99_ms;
+}
+
 bool same_names(const std::vector<Assignment>& a, const std::vector<Assignment>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(),
                     [](const Assignment& one, const Assignment& other) { return one.service == other.service; });
@@ -79,8 +88,10 @@ void Loop::note_absent() {
     std::string& told = notes_[place.service];
     if (!place.note.empty() && place.note != told) spdlog::warn("service '{}': {}", place.service, place.note);
     told = place.note;
-    if (place.absent) absent[place.service] = place.why;
+    if (place.absent && !place.watched) absent[place.service] = place.why;
   }
+  // Services of pods come under ever new names.
+  std::erase_if(notes_, [this](const auto& note) { return place_of(machine_->places(), note.first) == nullptr; });
   for (const auto& [service, why] : absent) {
     const auto told = absent_.find(service);
     if (told == absent_.end()) {
@@ -91,15 +102,30 @@ void Loop::note_absent() {
     report_.absent.push_back(service);
   }
   for (const auto& [service, why] : absent_) {
-    if (!absent.contains(service)) spdlog::info("service '{}' is there", service);
+    const Place* place = place_of(machine_->places(), service);
+    if (place != nullptr && !place->absent) spdlog::info("service '{}' is there", service);
   }
   absent_ = std::move(absent);
+}
+
+void Loop::note_watched() {
+  std::map<std::string, std::string> watched;
+  for (const Place& place : machine_->places()) {
+    if (!place.watched) continue;
+    watched[place.service] = place.why;
+    if (!watched_.contains(place.service)) {
+      spdlog::warn("service '{}' is watched, not managed: {}", place.service, place.why);
+    }
+    report_.watched.push_back(place.service);
+  }
+  watched_ = std::move(watched);
 }
 
 void Loop::idle(double now_s) {
   spdlog::debug("no configured service is there, so the agent asks for no decision");
   (void)silence_.answered(now_s);
   memory_.outcome.reset();
+  report_.idle = true;
 }
 
 // A dry run answers with what its decisions would have set, so that the policy moves on.
@@ -131,6 +157,7 @@ Observation Loop::observe(double now_s) {
   observation.policy = config_->policy;
   observation.platform = machine_->platform();
   note_absent();
+  note_watched();
   observation.assignments = in_force();
   if (!same_names(observation.assignments, memory_.applied)) {
     memory_.partition.reset();  // it divides the node among others than those who are there now
@@ -150,10 +177,15 @@ Observation Loop::observe(double now_s) {
   observation.services = sensors_->read(interval, dry_run_ ? read_back() : observation.assignments, machine_->places(),
                                         observation.missing);
   note_missing(observation.missing);
+  note_targets(observation.services);
   report_.host = observation.host;
   for (const Service& service : observation.services) {
     if (service.counters.run_delay_s) report_.run_delay_s[service.name] = *service.counters.run_delay_s;
   }
+  for (const Service& service : sensors_->watched()) {
+    if (service.counters.run_delay_s) report_.run_delay_s[service.name] = *service.counters.run_delay_s;
+  }
+  for (const auto& [service, why] : watched_) observation.missing["service." + service] = why;
   for (const auto& [service, why] : absent_) observation.missing["service." + service] = why;
   if (dry_run_) observation.missing.emplace("dry_run", why_dry);
   for (const std::string& excess :
@@ -162,6 +194,26 @@ Observation Loop::observe(double now_s) {
   }
   assignments_ = observation.assignments;
   return observation;
+}
+
+void Loop::note_targets(const std::vector<Service>& services) {
+  for (const Service& service : services) {
+    if (!service.target_ms) continue;
+    const std::optional<double> measured = latency_ms(service);
+    (!measured                        ? report_.unmeasured
+     : *measured > *service.target_ms ? report_.missed
+                                      : report_.met)
+        .push_back(service.name);
+  }
+}
+
+// The server may name whom it likes; what goes to the cluster are services of this node.
+void Loop::note_infeasible(const Decision& decision) {
+  report_.infeasible = decision.infeasible.has_value();
+  report_.infeasible_words = decision.infeasible.value_or("");
+  for (const std::string& service : decision.infeasible_services) {
+    if (place_of(machine_->places(), service) != nullptr) report_.infeasible_services.push_back(service);
+  }
 }
 
 void Loop::note_missing(const std::map<std::string, std::string>& missing) {
@@ -197,7 +249,7 @@ void Loop::obey(const Decision& decision, const std::vector<Assignment>& before,
   tell(decision, outcome, before, after);
   record(decision, outcome, before, after, now_s);
   report_.outcome = outcome;
-  report_.infeasible = decision.infeasible.has_value();
+  note_infeasible(decision);
   if (outcome.status == OutcomeStatus::RolledBack || outcome.status == OutcomeStatus::Failed)
     report_.count(KernelWork::Apply);
   if (took_effect(outcome)) {
@@ -231,7 +283,7 @@ void Loop::suppose(const Decision& decision, const std::vector<Assignment>& befo
   if (!infeasible.empty() && infeasible != infeasible_)
     spdlog::warn("this node cannot satisfy its services: {}", infeasible);
   infeasible_ = infeasible;
-  report_.infeasible = decision.infeasible.has_value();
+  note_infeasible(decision);
   const auto status = after == before ? OutcomeStatus::Unchanged : OutcomeStatus::Applied;
   memory_.outcome = Outcome{decision.seq, status, "supposed by a dry run", std::nullopt};
   memory_.partition = decision.partition;
@@ -280,6 +332,7 @@ void Loop::endure(const AskError& error, double now_s) {
     memory_.policy_state.reset();
   }
   report_.failure = error.failure;
+  report_.failure_in_words = error.message;
   report_.state = AgentState::Holding;
   switch (silence_.failed(now_s)) {
     case Silence::Step::First:

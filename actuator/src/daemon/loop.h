@@ -51,8 +51,11 @@ class Loop {
   void reconcile();
   Observation observe(double now_s);
   void note_absent();
+  void note_watched();
   // Nobody is there: nothing to ask for. Counts as an answer, so that the silence of the server begins anew.
   void idle(double now_s);
+  void note_targets(const std::vector<Service>& services);
+  void note_infeasible(const Decision& decision);
   void note_missing(const std::map<std::string, std::string>& missing);
   Answer ask(const Observation& observation);
   void obey(const Decision& decision, const std::vector<Assignment>& before, double now_s);
@@ -76,6 +79,7 @@ class Loop {
   Memory memory_;
   std::map<std::string, std::string> missing_;  // as told last
   std::map<std::string, std::string> absent_;   // service -> why, as told last
+  std::map<std::string, std::string> watched_;  // the same of those that are only watched
   std::map<std::string, std::string> notes_;    // service -> note, as told last
   std::vector<Assignment> assignments_;
   std::optional<std::vector<Assignment>> supposed_;  // a dry run: what would be in force

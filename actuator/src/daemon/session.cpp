@@ -31,11 +31,9 @@ Status open_sockets(const Config& config, const SessionOptions& options) {
 
 }  // namespace
 
-Session::Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, const SessionOptions& options,
-                 NodeClock clock)
-    : owned_(std::move(config)),
-      config_(*owned_),
-      actuator_(std::move(actuator)),
+Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
+    : actuator_(std::move(actuator)),
+      config_(actuator_.config()),
       machine_(actuator_),
       client_(config_.server, token),
       recorder_(options.record ? std::optional<Recorder>(std::in_place, client_, *options.record) : std::nullopt),
@@ -63,7 +61,7 @@ std::unique_ptr<ExperienceOutbox> Session::make_outbox(const SessionOptions& opt
   return std::make_unique<ExperienceOutbox>(observed(), config_.server, std::move(token), monotonic_s(), first_s);
 }
 
-Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptions& options,
+Result<std::unique_ptr<Session>> Session::open(const Config& config, const SessionOptions& options,
                                                std::optional<NodeClock> clock) {
   auto token = read_token(config.server);
   if (!token) return token.error();
@@ -71,25 +69,63 @@ Result<std::unique_ptr<Session>> Session::open(Config config, const SessionOptio
   if (sends_token_in_the_clear(config.server)) {
     spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
   }
-  auto owned = std::make_unique<Config>(std::move(config));
-  auto actuator = Actuator::open(*owned, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
+  auto actuator = Actuator::open(config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());
-  if (Status opened = open_sockets(*owned, options); !opened) return opened.error();
-  const NodeClock used = clock && clock->time_scale() == owned->time_scale ? *clock : NodeClock(owned->time_scale);
+  if (Status opened = open_sockets(config, options); !opened) return opened.error();
+  const NodeClock used = clock && clock->time_scale() == config.time_scale ? *clock : NodeClock(config.time_scale);
   // not make_unique: the constructor is private
-  return std::unique_ptr<Session>(
-      new Session(std::move(owned), std::move(actuator).value(), std::move(token).value(), options, used));
+  std::unique_ptr<Session> session(new Session(std::move(actuator).value(), std::move(token).value(), options, used));
+  session->open_gate();
+  return session;
+}
+
+// Without it containers start as they do without an NRI plugin, and are followed within a second.
+void Session::open_gate() {
+  if (dry_run_) return;
+  auto gate = Gate::open(config_.state_dir);
+  if (gate) {
+    gate_ = std::move(*gate);
+    tell_plugin();
+  } else if (actuator_.kubelet() != nullptr) {
+    spdlog::warn("an NRI plugin cannot ask this agent: {}", gate.error().message);
+  }
+}
+
+void Session::tell_plugin() {
+  if (gate_ && gate_->tell(actuator_.cpus_in_force())) actuator_.expect_overwriting();
+}
+
+void Session::answer_containers() {
+  if (!gate_) return;
+  for (const ContainerQuestion& question : gate_->take()) {
+    const auto answer = actuator_.hear_of(question);
+    if (!answer) {
+      spdlog::warn("container {} starts with what its runtime gives it: {}", question.id, answer.error().message);
+      gate_->answer({question.number, "", ""});
+      continue;
+    }
+    gate_->answer(*answer);
+    if (!answer->cpus.empty()) actuator_.expect_overwriting();
+    if (question.stage == ContainerQuestion::Stage::Start && !answer->service.empty()) {
+      spdlog::info("container {} of service '{}' starts with CPUs {}", question.id, answer->service,
+                   answer->cpus.empty() ? "of its runtime" : answer->cpus);
+    }
+  }
 }
 
 void Session::turn() {
   loop_.turn(clock_.now_s());
   if (config_.bandwidth.regulator && !dry_run_) regulator_.follow(loop_.assignments(), actuator_.places());
+  tell_plugin();
   if (outbox_) outbox_->courier().send_due(monotonic_s());
 }
 
-std::optional<int> Session::courier_fd() const {
-  return outbox_ ? std::optional<int>(outbox_->courier().fd()) : std::nullopt;
+std::vector<int> Session::waking_fds() const {
+  std::vector<int> fds;
+  if (outbox_) fds.push_back(outbox_->courier().fd());
+  if (gate_) fds.push_back(gate_->fd());
+  return fds;
 }
 
 void Session::follow(std::unique_ptr<ExperienceOutbox> before, bool wanted) {
@@ -97,6 +133,7 @@ void Session::follow(std::unique_ptr<ExperienceOutbox> before, bool wanted) {
 }
 
 void Session::carry() {
+  answer_containers();
   if (outbox_) outbox_->courier().carry(monotonic_s());
 }
 
@@ -108,6 +145,12 @@ double Session::poll_interval_s() const {
   return std::max(shortest_s, config_.bandwidth.period_ms / ms_per_s / polls_a_period / config_.time_scale);
 }
 
+Status Session::restore() {
+  Status restored = actuator_.restore();
+  tell_plugin();
+  return restored;
+}
+
 Status Session::close() {
   regulator_.release();
   if (dry_run_) return done();
@@ -115,7 +158,7 @@ Status Session::close() {
     spdlog::info("on_exit leave: the allocation stays as it is");
     return done();
   }
-  Status restored = actuator_.restore();
+  Status restored = restore();
   if (restored) spdlog::info("on_exit restore: the agent restored the settings from before its first change");
   return restored;
 }

@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "apply/actuator.h"
 #include "bandwidth/regulator.h"
@@ -13,6 +14,7 @@
 #include "daemon/loop.h"
 #include "daemon/machine.h"
 #include "experience/outbox.h"
+#include "gate/gate.h"
 #include "report/audit.h"
 #include "report/record.h"
 #include "sense/sensors.h"
@@ -31,7 +33,7 @@ class Session {
  public:
   // Opens the machine (lock, healing) and the sockets for latencies, and reads the token. `clock` is kept where the
   // time scale stays.
-  static Result<std::unique_ptr<Session>> open(Config config, const SessionOptions& options,
+  static Result<std::unique_ptr<Session>> open(const Config& config, const SessionOptions& options,
                                                std::optional<NodeClock> clock);
 
   Session(const Session&) = delete;
@@ -48,37 +50,42 @@ class Session {
   void poll() { regulator_.poll(clock_.now_s()); }
   // Wall time between two polls; 0 where there is nothing to regulate.
   [[nodiscard]] double poll_interval_s() const;
-  // Experiences on their way to the server: carry() has something to do when the descriptor is readable. None where
-  // none are sent.
-  [[nodiscard]] std::optional<int> courier_fd() const;
+  // What wakes the session between two turns: experiences on their way to the server, and questions about containers
+  // that the runtime starts. carry() has something to do when one of them is readable.
+  [[nodiscard]] std::vector<int> waking_fds() const;
   void carry();
   [[nodiscard]] const ExperienceOutbox* outbox() const { return outbox_.get(); }
   // For the session that follows after a reload; this one asks nobody any more.
   std::unique_ptr<ExperienceOutbox> give_up_outbox() { return std::move(outbox_); }
   // Goes on where the session before a reload ended; `wanted`: same node, same server.
   void follow(std::unique_ptr<ExperienceOutbox> before, bool wanted);
+  // What was set is put back, and the plugin hears of it.
+  Status restore();
   // Obeys on_exit.
   Status close();
 
+  // With the services that pods ask for.
   [[nodiscard]] const Config& config() const { return config_; }
   [[nodiscard]] const NodeClock& clock() const { return clock_; }
   Actuator& actuator() { return actuator_; }
   Loop& loop() { return loop_; }
 
  private:
-  Session(std::unique_ptr<Config> config, Actuator actuator, std::string token, const SessionOptions& options,
-          NodeClock clock);
+  Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock);
   DecisionSource& observed();
   DecisionSource& source();
   std::unique_ptr<ExperienceOutbox> make_outbox(const SessionOptions& options, std::string token);
+  void open_gate();
+  void answer_containers();
+  void tell_plugin();
 
-  std::unique_ptr<Config> owned_;  // on the heap: the actuator keeps its address
-  const Config& config_;
   Actuator actuator_;
+  const Config& config_;  // the actuator's, whose services come and go with pods
   ActuatorMachine machine_;
   DecisionClient client_;
   std::optional<Recorder> recorder_;
   std::unique_ptr<ExperienceOutbox> outbox_;  // none where no experiences are sent
+  std::unique_ptr<Gate> gate_;                // none in a dry run
   Sensors sensors_;
   Audit audit_;
   Regulator regulator_;

@@ -8,6 +8,7 @@ namespace osml {
 
 namespace {
 
+bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 bool is_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
 }  // namespace
@@ -24,14 +25,29 @@ bool is_name_in_dns(std::string_view text) {
          std::all_of(text.begin(), text.end(), in_dns);
 }
 
+bool is_namespace(std::string_view text) {
+  constexpr std::size_t longest = 63;
+  return is_name_in_dns(text) && text.size() <= longest && text.find('.') == std::string_view::npos;
+}
+
 bool is_cpu_list(std::string_view text) {
   const auto cpus = parse_cpulist(text);
   return cpus && !cpus->empty();
 }
 
 bool is_hex_mask(std::string_view text) {
-  return !text.empty() && text.size() <= 16 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
+  return !text.empty() && text.size() <= 16 && std::all_of(text.begin(), text.end(), is_hex_digit);
+}
+
+bool is_pod_uid(std::string_view text) {
+  constexpr std::size_t longest = 64;
+  return !text.empty() && text.size() <= longest &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_hex_digit(c) || c == '-'; });
+}
+
+bool is_container_id(std::string_view text) {
+  constexpr std::size_t digits = 64;
+  return text.size() == digits && std::all_of(text.begin(), text.end(), is_hex_digit);
 }
 
 }  // namespace osml

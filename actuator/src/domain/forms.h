@@ -9,9 +9,15 @@ namespace osml {
 bool is_name(std::string_view text);
 // Lower-case letters, digits, '-' and '.', as names in DNS and in Kubernetes are; at most 253.
 bool is_name_in_dns(std::string_view text);
+// Of Kubernetes: as above without '.', at most 63.
+bool is_namespace(std::string_view text);
 // A kernel CPU list that names at least one CPU: "0-3,8". Ascending ranges, ids below 8192.
 bool is_cpu_list(std::string_view text);
 // 1 to 16 lower-case hexadecimal digits, without 0x.
 bool is_hex_mask(std::string_view text);
+// Of a pod: 1 to 64 lower-case hexadecimal digits and '-'. Both become a part of a path.
+bool is_pod_uid(std::string_view text);
+// 64 lower-case hexadecimal digits.
+bool is_container_id(std::string_view text);
 
 }  // namespace osml

@@ -89,7 +89,7 @@ std::vector<Assignment> read_assignments(const json& list, const std::string& fi
 }
 
 Region read_region(JsonReader reader) {
-  reader.refuse_unknown({key::owners, key::cores, key::ways});
+  reader.refuse_unknown({key::owners, key::cores, key::ways, key::domain});
   Region region;
   for (const json& owner : reader.list(key::owners, max_services)) {
     if (!owner.is_string() || !is_name(owner.get_ref<const std::string&>())) {
@@ -103,6 +103,7 @@ Region read_region(JsonReader reader) {
   }
   region.cores = static_cast<unsigned>(reader.optional_integer(key::cores, 0, max_count).value_or(0));
   region.ways = static_cast<unsigned>(reader.optional_integer(key::ways, 0, max_count).value_or(0));
+  region.domain = narrow(reader.optional_integer(key::domain, 0, UINT32_MAX));
   return region;
 }
 
@@ -161,6 +162,12 @@ Decision read_decision(JsonReader reader) {
   if (const json* infeasible = reader.optional_object(key::infeasible)) {
     JsonReader inner(*infeasible, reader.path(key::infeasible), reader.error());
     decision.infeasible = inner.text(key::message, any_text, "a sentence");
+    if (const json* services = inner.optional_list(key::services, max_services)) {
+      for (const json& service : *services) {
+        if (!service.is_string()) inner.fail(inner.path(key::services), service, "names of services");
+        if (service.is_string()) decision.infeasible_services.push_back(service.get<std::string>());
+      }
+    }
   }
   decision.policy_state = reader.optional_text(key::policy_state, is_state, "at most 131072 bytes");
   return decision;
@@ -222,6 +229,7 @@ Platform read_platform(JsonReader reader) {
   platform.memory_mib = read_range(reader, key::memory_mib);
   platform.disk_iops = read_range(reader, key::disk_iops);
   platform.realtime = reader.optional_boolean(key::realtime).value_or(false);
+  platform.regions_in_domains = reader.optional_boolean(key::regions_in_domains).value_or(false);
   return platform;
 }
 

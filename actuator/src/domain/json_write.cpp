@@ -72,7 +72,9 @@ json levers_json(const Levers& levers) {
 }
 
 json region_json(const Region& region) {
-  return {{key::owners, region.owners}, {key::cores, region.cores}, {key::ways, region.ways}};
+  json object = {{key::owners, region.owners}, {key::cores, region.cores}, {key::ways, region.ways}};
+  if (region.domain) object[key::domain] = *region.domain;  // as the Python struct: no key where it is not set
+  return object;
 }
 
 }  // namespace
@@ -107,6 +109,7 @@ void to_json(json& out, const Platform& platform) {
   if (platform.memory_mib) out[key::memory_mib] = range_json(*platform.memory_mib);
   if (platform.disk_iops) out[key::disk_iops] = range_json(*platform.disk_iops);
   if (platform.realtime) out[key::realtime] = true;
+  if (platform.regions_in_domains) out[key::regions_in_domains] = true;
 }
 
 void to_json(json& out, const Service& service) {
@@ -123,6 +126,7 @@ void to_json(json& out, const Service& service) {
          {key::max_ways, or_null(service.max_ways)},
          {key::latency, service.latency ? latency_json(*service.latency) : json(nullptr)},
          {key::counters, counters_json(service.counters)}};
+  if (service.source) out[key::source] = *service.source;  // servers before it refuse the key
 }
 
 void to_json(json& out, const Partition& partition) {

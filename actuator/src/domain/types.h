@@ -54,12 +54,15 @@ struct Platform {
   std::optional<double> frequency_ghz;
   std::optional<KnobRange> memory_mib, disk_iops;  // absent = this node cannot set it
   bool realtime = false;
+  bool regions_in_domains = false;  // the operator lets regions name one of `domains`
 };
 
 struct Latency {
   std::optional<double> mean_ms, p50_ms, p95_ms, p99_ms, requests_per_s;
   std::optional<std::uint64_t> samples;
   std::optional<double> age_s;
+
+  bool operator==(const Latency&) const = default;
 };
 
 struct Counters {
@@ -68,6 +71,8 @@ struct Counters {
   std::optional<double> instructions, cycles, ipc, llc_misses, llc_occupancy_mib, bandwidth_gbps, bandwidth_total_gbps;
   std::optional<double> frequency_ghz, rss_mib, vms_mib, work_rate;
   std::optional<double> run_delay_s, switches, cpu_pressure, memory_pressure, io_pressure;
+
+  bool operator==(const Counters&) const = default;
 };
 
 // The whole machine in one interval; shares are 0 to 1.
@@ -86,14 +91,18 @@ struct Service {
   std::optional<unsigned> max_cores;
   unsigned min_ways = 1;
   std::optional<unsigned> max_ways;
+  std::optional<std::string> source;  // who asked for it, where it is not in the configuration: "pod shop/web-0"
   std::optional<Latency> latency;
   Counters counters;
+
+  bool operator==(const Service&) const = default;
 };
 
 struct Region {
   std::vector<std::string> owners;
   unsigned cores = 0;
   unsigned ways = 0;
+  std::optional<unsigned> domain = {};  // the cache domain that they are in; absent = of the node as a whole
 };
 
 // What one service may use beside CPUs, ways and memory bandwidth. Absent = no limit, the default of the kernel. The
@@ -156,6 +165,7 @@ struct Decision {
   std::vector<Reason> reasons;
   std::optional<double> e_s;
   std::optional<std::string> infeasible;
+  std::vector<std::string> infeasible_services = {};  // JSON: infeasible.services
   std::optional<std::string> policy_state;
 };
 

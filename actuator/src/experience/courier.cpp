@@ -47,7 +47,7 @@ void ExperienceCourier::send_due(double now_s) {
   auto batch = buffer_->batch(part_.value_or(max_count_), limits_.max_bytes);
   last_ = batch->last;
   count_ = batch->count;
-  if (const Status started = upload_.start(url_, std::move(batch->body), token_); !started) {
+  if (const Status started = upload_.start({.url = url_, .body = std::move(batch->body), .token = token_}); !started) {
     wait(next_wait_s(), now_s, started.error().message);
   }
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "base/kept_file.h"
 #include "base/number.h"
 #include "base/units.h"
 
@@ -12,21 +13,14 @@ namespace {
 
 constexpr double margin = 1.0 / 8;
 
-double bytes_of(std::string_view stat, std::string_view name) {
-  for (const std::string_view line : split_lines(stat)) {
-    const std::size_t blank = line.find(' ');
-    if (line.substr(0, blank) != name || blank == std::string_view::npos) continue;
-    return static_cast<double>(parse_unsigned(line.substr(blank + 1)).value_or(0));
-  }
-  return 0;
-}
-
 Result<double> working_set_mib(const fs::path& group) {
   const auto current = read_number(group / "memory.current");
   if (!current) return current.error();
   const auto stat = read_text(group / "memory.stat");
   if (!stat) return stat.error();
-  return std::max(0.0, static_cast<double>(*current) - bytes_of(*stat, "inactive_file")) / bytes_per_mib;
+  return std::max(0.0, static_cast<double>(*current) -
+                           static_cast<double>(keyed_number(*stat, "inactive_file").value_or(0))) /
+         bytes_per_mib;
 }
 
 }  // namespace

@@ -1,28 +1,20 @@
 #include "levers/priority.h"
 
-#include <linux/magic.h>
 #include <sched.h>
 #include <sys/resource.h>
-#include <sys/statfs.h>
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <map>
 #include <set>
 #include <sstream>
 #include <thread>
 
 #include "base/number.h"
-#include "cpu/members.h"
+#include "cpu/threads.h"
 
 namespace osml {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
-constexpr auto patience = std::chrono::seconds(1);
 constexpr int deadline_policy = 6;  // SCHED_DEADLINE, which glibc does not name
 constexpr unsigned sys_nice = 23;   // CAP_SYS_NICE
 
@@ -33,11 +25,6 @@ struct Scheduling {
 
   [[nodiscard]] int plain_policy() const { return policy & ~SCHED_RESET_ON_FORK; }
   bool operator==(const Scheduling&) const = default;
-};
-
-struct Record {
-  std::string start_time;
-  Scheduling scheduling;
 };
 
 // None where the thread has gone.
@@ -74,17 +61,13 @@ Status reset(pid_t tid, const Scheduling& wanted) {
   return errno_error(errno, "cannot set the nice value of thread " + std::to_string(tid));
 }
 
-std::map<pid_t, Record> parse_records(const std::string& text) {
-  std::map<pid_t, Record> records;
-  std::istringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
-    std::istringstream fields(line);
-    pid_t tid = 0;
-    Record record;
-    Scheduling& was = record.scheduling;
-    if (fields >> tid >> record.start_time >> was.policy >> was.priority >> was.nice) records[tid] = record;
-  }
-  return records;
+// None where a snapshot holds something else.
+std::optional<Scheduling> parse_scheduling(const std::string* text) {
+  if (text == nullptr) return std::nullopt;
+  std::istringstream fields(*text);
+  Scheduling was;
+  if (!(fields >> was.policy >> was.priority >> was.nice)) return std::nullopt;
+  return was;
 }
 
 bool may_set_others() {
@@ -122,8 +105,7 @@ std::optional<double> round_robin_slice_ms(const Roots& roots) {
 }
 
 Status PriorityKnob::probe() {
-  struct statfs facts {};
-  if (::statfs(roots_.proc.c_str(), &facts) != 0 || facts.f_type != PROC_SUPER_MAGIC) {
+  if (!is_kernel_proc(roots_.proc)) {
     return unsupported(roots_.proc.string() + " is not the /proc of this kernel: the agent cannot schedule its tasks");
   }
   if (!may_set_others()) return unsupported("the agent does not have CAP_SYS_NICE; run: it with this capability");
@@ -173,29 +155,15 @@ Status PriorityKnob::write(const std::string& value) {
                      std::to_string(least_kernel_priority - 1),
                  0};
   }
-  const auto deadline = Clock::now() + patience;
-  while (true) {
-    const auto tids = member_tids(roots_, match_);
-    if (!tids) return tids.error();
-    std::size_t changed = 0;
-    for (const pid_t tid : *tids) {
-      const auto now = scheduling_of(tid);
-      if (!now) return now.error();
-      if (!*now || (*now)->plain_policy() == deadline_policy) continue;
-      const bool right = (*now)->plain_policy() == SCHED_RR && (*now)->priority == static_cast<int>(*priority);
-      if (right) continue;
-      const int on_fork = (*now)->policy & SCHED_RESET_ON_FORK;
-      if (Status set = set_policy(tid, SCHED_RR | on_fork, static_cast<int>(*priority)); !set) return set;
-      ++changed;
-    }
-    if (changed == 0) return done();
-    if (Clock::now() >= deadline) {
-      return Error{ErrorKind::Busy,
-                   std::to_string(changed) + " threads still have another priority than " + value +
-                       " after 1 s; the agent tries again in the next interval",
-                   0};
-    }
-  }
+  return change_threads(roots_, match_, "another priority than " + value, [&](pid_t tid) -> Result<bool> {
+    const auto now = scheduling_of(tid);
+    if (!now) return now.error();
+    if (!*now || (*now)->plain_policy() == deadline_policy) return false;
+    if ((*now)->plain_policy() == SCHED_RR && (*now)->priority == static_cast<int>(*priority)) return false;
+    const int on_fork = (*now)->policy & SCHED_RESET_ON_FORK;
+    if (Status set = set_policy(tid, SCHED_RR | on_fork, static_cast<int>(*priority)); !set) return set.error();
+    return true;
+  });
 }
 
 Result<std::string> PriorityKnob::snapshot() {
@@ -203,46 +171,33 @@ Result<std::string> PriorityKnob::snapshot() {
   if (!tids) return tids.error();
   std::string text;
   for (const pid_t tid : *tids) {
-    const std::string start = thread_start_time(roots_.proc, tid);
     const auto now = scheduling_of(tid);
     if (!now) return now.error();
-    if (start.empty() || !*now) continue;
-    text += std::to_string(tid) + " " + start + " " + std::to_string((*now)->policy) + " " +
-            std::to_string((*now)->priority) + " " + std::to_string((*now)->nice) + "\n";
+    if (!*now) continue;
+    const Scheduling& is = **now;
+    text += ThreadRecords::line(
+        roots_.proc, tid,
+        std::to_string(is.policy) + " " + std::to_string(is.priority) + " " + std::to_string(is.nice));
   }
   return text;
 }
 
 Status PriorityKnob::restore(const std::string& snapshot) {
-  const auto records = parse_records(snapshot);
-  const auto known = [&](pid_t tid) -> const Record* {
-    const auto found = records.find(tid);
-    const bool alive = found != records.end() && found->second.start_time == thread_start_time(roots_.proc, tid);
-    return alive ? &found->second : nullptr;
-  };
-  struct statfs facts {};
-  if (::statfs(roots_.proc.c_str(), &facts) != 0 || facts.f_type != PROC_SUPER_MAGIC) return probe();
+  if (!is_kernel_proc(roots_.proc)) return probe();
   auto members = member_tids(roots_, match_);
   if (!members) return members.error();
-  std::set<pid_t> tids(members->begin(), members->end());
-  for (const auto& [tid, record] : records) {
-    if (known(tid) != nullptr) tids.insert(tid);
-  }
-  for (const pid_t tid : tids) {
-    const Record* record = known(tid);
-    Scheduling wanted;
-    if (record != nullptr) {
-      wanted = record->scheduling;
-    } else {
+  const ThreadRecords records(roots_.proc, snapshot);
+  for (const pid_t tid : records.with_recorded(std::move(*members))) {
+    std::optional<Scheduling> wanted = parse_scheduling(records.find(tid));
+    if (!wanted) {
       const auto now = scheduling_of(tid);
       if (!now) return now.error();
       // Born since: what is real-time in it came from its creator, or from the agent. The rest is its own.
       if (!*now || (*now)->plain_policy() != SCHED_RR) continue;
-      const Record* process = known(process_of(roots_.proc, tid));
-      if (process != nullptr) wanted = process->scheduling;
-      wanted.nice = (*now)->nice;
+      wanted = parse_scheduling(records.find(process_of(roots_.proc, tid))).value_or(Scheduling{});
+      wanted->nice = (*now)->nice;
     }
-    if (Status back = reset(tid, wanted); !back) return back;
+    if (Status back = reset(tid, *wanted); !back) return back;
   }
   return done();
 }

@@ -15,6 +15,10 @@ class AskPace {
     in_a_row_ = 0;
     next_s_ = std::min(next_s_, std::max(now_s, asked_s_ + shortest_s));
   }
+  // Who does not answer is not asked sooner, and nobody is asked twice for the same burst.
+  [[nodiscard]] bool may_ask_out_of_turn(double now_s) const {
+    return failures_s_ > 0 ? due(now_s) : now_s - asked_s_ >= out_of_turn_s;
+  }
   void answered(double now_s, bool all_found) {
     asked_s_ = now_s;
     failures_s_ = 0;
@@ -31,6 +35,7 @@ class AskPace {
  private:
   static constexpr double shortest_s = 1;
   static constexpr double longest_s = 30;
+  static constexpr double out_of_turn_s = 0.05;
   static constexpr int most_in_a_row = 10;
 
   double next_s_ = 0;

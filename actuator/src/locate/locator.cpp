@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cpu/members.h"
+#include "locate/annotations.h"
 #include "locate/cgroup_search.h"
 
 namespace osml {
@@ -65,14 +66,21 @@ void refuse_overlaps(std::vector<Place>& places) {
   }
 }
 
+void only_watch(const ServiceConfig& service, Place& place) {
+  if (!service.watched || place.absent) return;
+  place.watched = place.absent = true;
+  place.why = "it has no latency source, so the agent measures it and does not manage it; set osml.dev/latency";
+}
+
 }  // namespace
 
 bool is_found_by_name(const Match& match) { return match.systemd || match.docker || match.pod; }
 
 Locator::Locator(const Config& config, PodSource* pods)
     : config_(&config),
-      has_pods_(std::any_of(config.services.begin(), config.services.end(),
-                            [](const ServiceConfig& service) { return service.match.pod.has_value(); })),
+      asks_kubelet_(config.kubelet.discover.on() ||
+                    std::any_of(config.services.begin(), config.services.end(),
+                                [](const ServiceConfig& service) { return service.match.pod.has_value(); })),
       pods_(config, pods) {}
 
 void Locator::remember(const std::string& service, const Match& match) {
@@ -119,8 +127,36 @@ void Locator::find_cgroup(const ServiceConfig& service, Place& place) {
   }
 }
 
-std::vector<Place> Locator::look(double now_s) {
-  if (has_pods_) pods_.look(now_s);
+void Locator::ask(double now_s) {
+  if (asks_kubelet_) pods_.look(now_s);
+}
+
+void Locator::hear_of(const ContainerQuestion& heard, double now_s) {
+  if (asks_kubelet_) pods_.hear_of(heard, now_s);
+}
+
+bool Locator::may_become_service(const std::string& pod_uid) const {
+  const Pod* pod = config_->kubelet.discover.on() ? pods_.pod_with(pod_uid) : nullptr;
+  return pod != nullptr && asks_for_service(*pod);
+}
+
+std::string Locator::service_of(const ContainerQuestion& heard) const {
+  for (const ServiceConfig& service : config_->services) {
+    if (!service.match.pod || service.watched) continue;
+    if (pods_.would_be(service.spec.name, *service.match.pod, heard)) return service.spec.name;
+  }
+  return {};
+}
+
+const std::vector<const Pod*>* Locator::asking_pods() {
+  return config_->kubelet.discover.on() ? pods_.running() : nullptr;
+}
+
+std::vector<Place> Locator::look() {
+  std::erase_if(last_, [this](const auto& last) {
+    return std::none_of(config_->services.begin(), config_->services.end(),
+                        [&](const ServiceConfig& service) { return service.spec.name == last.first; });
+  });
   std::vector<Place> places;
   for (const ServiceConfig& service : config_->services) {
     Place& place = places.emplace_back();
@@ -135,6 +171,7 @@ std::vector<Place> Locator::look(double now_s) {
     }
   }
   refuse_overlaps(places);
+  for (std::size_t i = 0; i < places.size(); ++i) only_watch(config_->services[i], places[i]);
   return places;
 }
 

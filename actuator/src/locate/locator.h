@@ -14,15 +14,26 @@ namespace osml {
 
 class Locator {
  public:
-  // `config` must outlive this. `pods`: null = the kubelet of the configuration.
+  // `config` must outlive this; its list of services may change between two looks. `pods`: null = the kubelet of the
+  // configuration.
   Locator(const Config& config, PodSource* pods);
 
-  // In the configuration's order. Node time.
-  std::vector<Place> look(double now_s);
+  // Once before look(), in node time: the kubelet, where a service is a pod or pods may ask for services.
+  void ask(double now_s);
+  // In the configuration's order.
+  std::vector<Place> look();
+  // See PodFinder; none also where no pod may ask for a service.
+  const std::vector<const Pod*>* asking_pods();
+  // A container that the runtime makes. Node time.
+  void hear_of(const ContainerQuestion& heard, double now_s);
+  // The service that it would be a part of; empty where it is of none.
+  [[nodiscard]] std::string service_of(const ContainerQuestion& heard) const;
+  // Whether this pod asks for a service by its annotations.
+  [[nodiscard]] bool may_become_service(const std::string& pod_uid) const;
   // Where the journal says that a service was; taken where the configuration still asks for the same.
   void remember(const std::string& service, const Match& match);
-  // None where no service is a pod.
-  [[nodiscard]] const PodFinder::Calls* kubelet() const { return has_pods_ ? &pods_.calls() : nullptr; }
+  // None where the kubelet is not asked.
+  [[nodiscard]] const PodFinder::Calls* kubelet() const { return asks_kubelet_ ? &pods_.calls() : nullptr; }
 
  private:
   Finding find(const ServiceConfig& service);
@@ -30,7 +41,7 @@ class Locator {
   void find_cgroup(const ServiceConfig& service, Place& place);
 
   const Config* config_;
-  bool has_pods_;
+  bool asks_kubelet_;
   PodFinder pods_;
   DockerFinder docker_;
   std::map<std::string, std::string> last_;  // service -> cgroup where it was found last

@@ -7,7 +7,7 @@ namespace osml {
 std::string absent_in_words(const std::vector<Place>& places) {
   std::string words;
   for (const Place& place : places) {
-    if (place.absent) words += (words.empty() ? "" : ", ") + place.service + " (" + place.why + ")";
+    if (place.absent && !place.watched) words += (words.empty() ? "" : ", ") + place.service + " (" + place.why + ")";
   }
   return words;
 }

@@ -18,7 +18,8 @@ struct Place {
   bool looked_at = true;  // false: nobody can tell whether it exists
   std::string why;        // where it is absent, or nobody can tell: one sentence
   std::optional<std::uint64_t> cgroup_inode;
-  std::string note;  // something that the operator should know of a service that is there
+  std::string note;      // something that the operator should know of a service that is there
+  bool watched = false;  // it is there, to be measured alone: for everything else it is absent
 };
 
 // "redis (cgroup system.slice/redis.service does not exist), web (...)"; empty where all are there.

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <set>
 
 #include "base/cpuset.h"
 #include "base/printable.h"
@@ -72,6 +73,7 @@ void PodFinder::ask(double now_s) {
   pace_.answered(now_s, heard_ && all_found_);
   heard_ = true;
   pods_ = std::move(*pods);
+  std::erase_if(heard_of_, [this](const auto& heard) { return pod_with(heard.first.first) == nullptr; });
 }
 
 std::string PodFinder::directory_of(const Pod& pod) const {
@@ -84,6 +86,21 @@ std::string PodFinder::directory_of(const Pod& pod) const {
   const bool is_anothers = std::any_of(
       pods_.begin(), pods_.end(), [&](const Pod& other) { return other.uid == pod.config_hash && &other != &pod; });
   return pod.config_hash.empty() || is_anothers ? std::string() : named(pod.config_hash);
+}
+
+const std::vector<const Pod*>* PodFinder::running() {
+  if (!heard_) return nullptr;
+  running_.clear();
+  std::set<std::string> known;
+  for (const Pod& pod : pods_) {
+    const std::string directory = directory_of(pod);
+    known.insert(directory);
+    if (!pod.over && !directory.empty()) running_.push_back(&pod);
+  }
+  const bool all_known = std::all_of(directories_.begin(), directories_.end(),
+                                     [&](const PodDirectory& one) { return known.contains(one.path); });
+  if (!all_known) all_found_ = false;
+  return &running_;
 }
 
 Finding PodFinder::unheard(const std::string& service, const PodMatch& match) {
@@ -135,8 +152,8 @@ Finding PodFinder::find_in(const Pod& pod, const std::string& service, const Pod
   if (!match.container.empty()) {
     const PodContainer* container = pod.find(match.container);
     if (container == nullptr) return {"", who + " has no container '" + match.container + "'", ""};
-    const std::string inside =
-        container->id.empty() ? std::string() : find_container(config_->roots, path, container->id);
+    const std::string id = id_of(pod, *container);
+    const std::string inside = id.empty() ? std::string() : find_container(config_->roots, path, id);
     if (inside.empty()) {
       all_found_ = false;
       return {"", "container '" + match.container + "' of " + who + " does not run", ""};
@@ -159,14 +176,67 @@ Finding PodFinder::find_in(const Pod& pod, const std::string& service, const Pod
   return {path, "", ""};
 }
 
+const Pod* PodFinder::pod_with(const std::string& uid) const {
+  const auto named = [&](const Pod& pod) { return pod.uid == uid; };
+  auto found = std::find_if(pods_.begin(), pods_.end(), named);
+  if (found == pods_.end()) {
+    found = std::find_if(pods_.begin(), pods_.end(), [&](const Pod& pod) { return pod.config_hash == uid; });
+  }
+  return found == pods_.end() ? nullptr : &*found;
+}
+
+// The kubelet's, unless its cgroup has gone: then the runtime knows of a newer one.
+std::string PodFinder::id_of(const Pod& pod, const PodContainer& container) const {
+  const auto heard = heard_of_.find({pod.uid, container.name});
+  if (heard == heard_of_.end()) return container.id;
+  const bool stands = !container.id.empty() && !find_container(config_->roots, directory_of(pod), container.id).empty();
+  return stands ? container.id : heard->second.id;
+}
+
+void PodFinder::hear_of(const ContainerQuestion& heard, double now_s) {
+  const Pod* pod = pod_with(heard.pod_uid);
+  if (pod == nullptr && pace_.may_ask_out_of_turn(now_s)) {
+    ask(now_s);
+    pod = pod_with(heard.pod_uid);
+  }
+  if (pod == nullptr || pod->find(heard.container) == nullptr) return;
+  ContainerQuestion& known = heard_of_[{pod->uid, heard.container}];
+  if (known.id != heard.id) known = heard;  // what was said first was said before anybody set anything
+}
+
+bool PodFinder::would_be(const std::string& service, const PodMatch& match, const ContainerQuestion& heard) const {
+  const Pod* pod = pod_with(heard.pod_uid);
+  if (pod == nullptr || pod->over || !matches(*pod, match)) return false;
+  if (!match.container.empty() && match.container != heard.container) return false;
+  const PodContainer* container = pod->find(heard.container);
+  const bool may_own = pod->guaranteed && container != nullptr && container->whole_cpus > 0;
+  const auto known = known_.find(service);
+  const bool same_pod = known != known_.end() && (known->second.remembered || known->second.uid == pod->uid);
+  const bool owns =
+      may_own && (says_own_cpus(*pod, *container, heard.id).value_or(same_pod && known->second.has_own_cpus));
+  if (owns && config_->kubelet.guaranteed == Guaranteed::Leave) return false;
+  return known == known_.end() || same_pod || !is_there(config_->roots, known->second.path);
+}
+
+std::optional<bool> PodFinder::says_own_cpus(const Pod& pod, const PodContainer& container,
+                                             const std::string& id) const {
+  const auto heard = heard_of_.find({pod.uid, container.name});
+  if (heard == heard_of_.end() || heard->second.id != id || !heard->second.kubelet_cpus) return std::nullopt;
+  return !heard->second.kubelet_cpus->empty();
+}
+
 // The kubelet's static CPU manager gives them to containers of Guaranteed pods that ask for whole CPUs. Without it
 // these have the CPUs of all others.
 bool PodFinder::has_own_cpus(const Pod& pod, const std::string& directory, const PodMatch& match) const {
   if (!pod.guaranteed) return false;
   return std::any_of(pod.containers.begin(), pod.containers.end(), [&](const PodContainer& container) {
     const bool meant = match.container.empty() || match.container == container.name;
-    if (!meant || container.whole_cpus == 0 || container.id.empty()) return false;
-    const std::string path = find_container(config_->roots, directory, container.id);
+    if (!meant || container.whole_cpus == 0) return false;
+    // Where the runtime told it, the CPUs in the cgroup are those of the agent already.
+    const std::string id = id_of(pod, container);
+    if (id.empty()) return false;
+    if (const auto said = says_own_cpus(pod, container, id)) return *said;
+    const std::string path = find_container(config_->roots, directory, id);
     const auto cpus = path.empty() ? std::nullopt : given_cpus(config_->roots, path);
     return !cpus || cpus->size() == container.whole_cpus;
   });

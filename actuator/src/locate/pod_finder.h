@@ -5,10 +5,13 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "config/config.h"
+#include "gate/question.h"
 #include "locate/ask_pace.h"
 #include "locate/cgroup_search.h"
 #include "locate/kubelet.h"
@@ -30,6 +33,16 @@ class PodFinder {
   // Before the first find() of an interval, where a service is a pod. Node time.
   void look(double now_s);
   Finding find(const std::string& service, const PodMatch& match);
+  // Whose cgroup is there, as the kubelet told them last; none while it has not told any. Asked for where any pod may
+  // be a service, so that a cgroup of no known pod is a reason to ask again.
+  const std::vector<const Pod*>* running();
+  // A container that the runtime is making: the kubelet tells its id a second later only. Asks the kubelet at once for
+  // a pod that it has not told yet.
+  void hear_of(const ContainerQuestion& heard, double now_s);
+  // Whether a container of this pod would be (a part of) the service: its cgroup need not be there.
+  [[nodiscard]] bool would_be(const std::string& service, const PodMatch& match, const ContainerQuestion& heard) const;
+  // By its uid, or of a static pod by its hash; null where the kubelet has not told it.
+  [[nodiscard]] const Pod* pod_with(const std::string& uid) const;
   // What an agent before this one knew.
   void remember(const std::string& service, const std::string& path) { known_[service] = {path, "", false, true}; }
 
@@ -47,6 +60,10 @@ class PodFinder {
     bool remembered = false;  // not heard of from the kubelet yet
   };
   void ask(double now_s);
+  [[nodiscard]] std::string id_of(const Pod& pod, const PodContainer& container) const;
+  // What the runtime said of the CPUs of the container with this id; none where it did not.
+  [[nodiscard]] std::optional<bool> says_own_cpus(const Pod& pod, const PodContainer& container,
+                                                  const std::string& id) const;
   // Forgets those whose cgroup has gone; true where there were any.
   bool forget_gone();
   [[nodiscard]] std::string directory_of(const Pod& pod) const;
@@ -63,8 +80,10 @@ class PodFinder {
   bool heard_ = false;
   bool all_found_ = false;
   std::vector<Pod> pods_;
+  std::vector<const Pod*> running_;
   std::vector<PodDirectory> directories_;
-  std::map<std::string, Known> known_;  // by service
+  std::map<std::string, Known> known_;                                         // by service
+  std::map<std::pair<std::string, std::string>, ContainerQuestion> heard_of_;  // by uid and container: the newest
 };
 
 }  // namespace osml

@@ -14,8 +14,9 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t most_of_a_pod = 128;  // labels, containers
-constexpr std::size_t longest_text = 317;   // a key of a label with its prefix
+constexpr std::size_t most_of_a_pod = 128;              // labels, containers
+constexpr std::size_t longest_text = longest_pod_text;  // a key of a label with its prefix has as many
+constexpr std::string_view prefix_of_ours = "osml.dev/";
 constexpr const char* hash_of_static_pod = "kubernetes.io/config.hash";
 
 // The list of a full node has megabytes, most of which nobody needs: what is not named here is dropped while reading.
@@ -24,9 +25,10 @@ bool is_wanted(int depth, const std::string& key) {
       {1, {"kind", "items"}},
       {3, {"metadata", "spec", "status"}},
       {4,
-       {"name", "namespace", "uid", "labels", "annotations", "deletionTimestamp", "containers", "initContainers",
-        "phase", "qosClass", "containerStatuses", "initContainerStatuses"}},
-      {6, {"name", "resources", "containerID", "state"}},
+       {"name", "namespace", "uid", "labels", "annotations", "deletionTimestamp", "ownerReferences", "containers",
+        "initContainers", "hostNetwork", "phase", "qosClass", "podIP", "hostIP", "containerStatuses",
+        "initContainerStatuses"}},
+      {6, {"name", "kind", "controller", "resources", "containerID", "state"}},
       {7, {"requests", "running"}},
       {8, {"cpu"}},
   };
@@ -46,26 +48,17 @@ std::string text_of(const Json& value) {
   return text != nullptr && text->size() <= longest_text ? *text : std::string();
 }
 
-bool is_hexadecimal(std::string_view text, std::string_view others) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f') || others.find(c) != std::string_view::npos;
-  });
-}
-
-// Becomes a part of a path, so it has no other characters than these.
 std::string uid_of(const Json& value) {
-  constexpr std::size_t longest = 64;
   std::string uid = text_of(value);
-  return uid.size() <= longest && is_hexadecimal(uid, "-") ? uid : std::string();
+  return is_pod_uid(uid) ? uid : std::string();
 }
 
 // "containerd://0123abcd..."; the same.
 std::string container_id(const Json& value) {
-  constexpr std::size_t digits = 64;
   const std::string text = text_of(value);
   const std::size_t at = text.find("://");
   const std::string id = at == std::string::npos ? std::string() : text.substr(at + 3);
-  return id.size() == digits && is_hexadecimal(id, "") ? id : std::string();
+  return is_container_id(id) ? id : std::string();
 }
 
 // "2" and "2000m" are whole CPUs, "1500m" is not.
@@ -88,6 +81,28 @@ std::map<std::string, std::string> labels_of(const Json& value) {
     if (item.value().is_string()) labels[item.key()] = text_of(item.value());
   }
   return labels;
+}
+
+// What is no text is as good as an empty one: its reader refuses both.
+std::map<std::string, std::string> asks_of(const Json& annotations) {
+  std::map<std::string, std::string> asks;
+  if (!annotations.is_object()) return asks;
+  for (const auto& item : annotations.items()) {
+    if (!item.key().starts_with(prefix_of_ours) || asks.size() >= most_of_a_pod) continue;
+    const auto* text = item.value().get_ptr<const std::string*>();
+    asks[item.key().substr(prefix_of_ours.size())] =
+        text == nullptr ? std::string() : text->substr(0, longest_text + 1);
+  }
+  return asks;
+}
+
+void add_owner(const Json& owners, Pod& pod) {
+  if (!owners.is_array()) return;
+  for (const Json& owner : owners) {
+    if (at(owner, "controller") != Json(true)) continue;
+    pod.owner_kind = text_of(at(owner, "kind"));
+    pod.owner_name = text_of(at(owner, "name"));
+  }
 }
 
 void add_containers(const Json& list, Pod& pod) {
@@ -120,11 +135,16 @@ std::optional<Pod> pod_of(const Json& value) {
   if (!is_name_in_dns(pod.name_space) || !is_name_in_dns(pod.name) || pod.uid.empty()) return std::nullopt;
   pod.config_hash = uid_of(at(at(metadata, "annotations"), hash_of_static_pod));
   pod.labels = labels_of(at(metadata, "labels"));
+  pod.asks = asks_of(at(metadata, "annotations"));
+  add_owner(at(metadata, "ownerReferences"), pod);
+  pod.ip = text_of(at(status, "podIP"));
+  pod.host_ip = text_of(at(status, "hostIP"));
   pod.guaranteed = text_of(at(status, "qosClass")) == "Guaranteed";
   const std::string phase = text_of(at(status, "phase"));
   pod.over = phase == "Succeeded" || phase == "Failed";
   pod.deleting = at(metadata, "deletionTimestamp").is_string();
   const Json& spec = at(value, "spec");
+  pod.host_network = at(spec, "hostNetwork") == Json(true);
   add_containers(at(spec, "containers"), pod);
   add_containers(at(spec, "initContainers"), pod);  // those that go on beside the others (sidecars)
   add_ids(at(status, "containerStatuses"), pod);

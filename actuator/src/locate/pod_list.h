@@ -24,6 +24,10 @@ struct Pod {
   std::string
       config_hash;  // of a static pod, whose cgroup has it in place of the uid; whoever makes a pod can claim one
   std::map<std::string, std::string> labels;
+  std::map<std::string, std::string> asks;  // annotations of osml.dev, without that prefix; see annotations.h
+  std::string owner_kind, owner_name;       // of the controller; empty where it has none
+  std::string ip, host_ip;                  // as text; equal where it has no network of its own
+  bool host_network = false;
   bool guaranteed = false;
   bool over = false;      // succeeded or failed: nothing runs any more
   bool deleting = false;  // somebody deleted it; it may still serve
@@ -34,6 +38,8 @@ struct Pod {
 };
 
 inline constexpr std::size_t most_pods = 2048;
+// Of one text; of an annotation one more is kept, so that its reader sees that it is too long.
+inline constexpr std::size_t longest_pod_text = 317;
 
 // A pod that makes no sense is left out. The error: this is no list of pods.
 Result<std::vector<Pod>> parse_pods(std::string_view text);

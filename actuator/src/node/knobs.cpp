@@ -4,6 +4,7 @@
 #include "cpu/affinity.h"
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
+#include "levers/cpu_idle.h"
 #include "levers/io_max.h"
 #include "levers/memory_high.h"
 #include "levers/priority.h"
@@ -125,6 +126,9 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   if (name.backend == "resctrl") return make_resctrl_knob(name, roots, info.value_or(resctrl::Info{}));
   if (name.backend == "cgroup2") return make_cgroup2_knob(name, roots);
   if (name.backend == "cgroup1") return make_cgroup1_knob(name, roots);
+  if (name.backend == "cgroup2-idle" && name.aspect == Aspect::Weight) {
+    return std::make_unique<CpuIdle>(roots, name.match);
+  }
   if (name.backend == "regulator" && name.aspect == Aspect::Mba) {
     return std::make_unique<RegulatorKnob>(roots, name.service, name.match, info);
   }
@@ -137,10 +141,16 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   return nullptr;
 }
 
-KnobSet choose_knobs(const Place& place, const Config& config, const Result<resctrl::Info>& resctrl) {
+bool KnobSet::is_idle_job() const {
+  const Knob* weight = find(Aspect::Weight);
+  return weight != nullptr && weight->backend() == "cgroup2-idle";
+}
+
+KnobSet choose_knobs(const Place& place, bool job, const Config& config, const Result<resctrl::Info>& resctrl) {
   KnobSet set;
   set.service = place.service;
   set.match = place.match;
+  set.job = job;
   set.absent = place.absent;
   set.looked_at = place.looked_at;
   set.cgroup_inode = place.cgroup_inode;
@@ -166,7 +176,9 @@ KnobSet choose_knobs(const Place& place, const Config& config, const Result<resc
                    : std::vector<std::string>{config.cpu.backend},
          config.roots, info);
   choose(set, Aspect::Quota, {"cgroup2", "cgroup1"}, config.roots, info);
-  choose(set, Aspect::Weight, {"cgroup2", "cgroup1"}, config.roots, info);
+  std::vector<std::string> weights{"cgroup2", "cgroup1"};
+  if (job && config.levers.idle) weights.insert(weights.begin(), "cgroup2-idle");
+  choose(set, Aspect::Weight, weights, config.roots, info);
   choose_levers(set, config, info);
   return set;
 }

@@ -19,7 +19,7 @@ namespace osml {
 struct KnobName {
   std::string service;
   Aspect aspect = Aspect::Cpus;
-  std::string backend;  // cgroup2 | cgroup1 | affinity | resctrl | regulator | sched
+  std::string backend;  // cgroup2 | cgroup2-idle | cgroup1 | affinity | resctrl | regulator | sched
   Match match;
   std::optional<std::uint64_t> cgroup_inode;  // of that cgroup; a later one at the same path is another
 };
@@ -30,6 +30,7 @@ bool same_knob(const KnobName& a, const KnobName& b);
 struct KnobSet {
   std::string service;
   Match match;
+  bool job = false;       // of class be
   bool absent = false;    // see Place
   bool looked_at = true;  // false: nobody can tell whether it exists
   std::optional<std::uint64_t> cgroup_inode;
@@ -39,12 +40,15 @@ struct KnobSet {
   std::string weak_cpus;                  // why only affinity binds a cgroup's tasks, which they can change; else empty
 
   [[nodiscard]] Knob* find(Aspect aspect) const;
+  // A job that is to run only when nobody else wants the CPU: its weight is "idle" whatever a decision says.
+  [[nodiscard]] bool is_idle_job() const;
   [[nodiscard]] KnobName name(const Knob& knob) const;
 };
 // Builds the knob that the name says, whether or not it works now. nullptr where there is no such knob.
 std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const std::optional<resctrl::Info>& info);
 
 // The knobs of a service where it is now; `resctrl` is the machine's, or why it has none.
-KnobSet choose_knobs(const Place& place, const Config& config, const Result<resctrl::Info>& resctrl);
+// `job`: it is of class be.
+KnobSet choose_knobs(const Place& place, bool job, const Config& config, const Result<resctrl::Info>& resctrl);
 
 }  // namespace osml

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "cpu/members.h"
 #include "levers/io_max.h"
 #include "levers/priority.h"
 
@@ -43,6 +44,25 @@ Mechanism of_cgroup2(const std::string& name, const std::string& controller, con
   return unavailable(name, "the controller " + controller + " is mounted as cgroup v1, and the agent needs cgroup v2");
 }
 
+// Of jobs alone.
+Mechanism idle_jobs(const Config& config, const std::vector<KnobSet>& knobs) {
+  Mechanism found{"cpu.idle", true, "cgroup2", ""};
+  for (const KnobSet& set : knobs) {
+    if (!set.job || set.absent) continue;
+    if (!set.is_idle_job()) return unavailable("cpu.idle", set.service + " has no cpu.weight of cgroup v2");
+    const fs::path directory = cgroup2_directory(config.roots, set.match.cgroup.value_or(""));
+    if (!osml::exists(directory / "cpu.idle")) found.reason = "cpu.weight 1: the kernel has no cpu.idle (Linux 5.15)";
+  }
+  return found;
+}
+
+LeverState idle(const Config& config, const std::vector<KnobSet>& knobs) {
+  const Mechanism machine = of_cgroup2("cpu.idle", "cpu", config.roots);
+  LeverState state = lever("cpu.idle", "levers.idle", config.levers.idle, Aspect::Weight, machine, knobs);
+  if (state.switched_on && !knobs.empty()) state.mechanism = idle_jobs(config, knobs);
+  return state;
+}
+
 Mechanism disks(const Roots& roots) {
   const Mechanism controller = of_cgroup2("io.max", "io", roots);
   const auto found = limited_disks(roots);
@@ -55,7 +75,7 @@ std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mec
                                      const std::vector<KnobSet>& knobs) {
   const LeversConfig& on = config.levers;
   const Mechanism priority = of_trial("sched_policy", PriorityKnob(config.roots, {}).probe(), "sched_setscheduler");
-  return {never_set("cpu.idle", "cpu.idle; jobs have cpu.weight", "by hand: echo 1 > cpu.idle in the cgroup of a job"),
+  return {idle(config, knobs),
           as_mechanism("cpu.weight", "cpu_weight", mechanisms),
           lever("sched_policy", "levers.realtime", on.realtime, Aspect::Priority, priority, knobs),
           never_set("cpufreq", "the clock: it belongs to CPUs, which services may share",

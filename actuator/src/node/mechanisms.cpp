@@ -133,4 +133,12 @@ std::vector<Mechanism> probe_mechanisms(const Config& config, const Result<resct
           monitoring(info)};
 }
 
+std::optional<Mechanism> probe_placement(const Config& config, const Platform& platform) {
+  const std::size_t n = platform.domains.size();
+  if (n < 2) return std::nullopt;
+  const std::string found = std::to_string(n) + " cache domains; placement was measured in simulation only";
+  if (config.cpu.place) return Mechanism{"cache_domains", true, found, ""};
+  return Mechanism{"cache_domains", false, found + ", and is switched off", "set cpu.cache_domains: place"};
+}
+
 }  // namespace osml

@@ -1,6 +1,7 @@
 // What this node can do, per mechanism, and why not.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,7 @@ namespace osml {
 // One line of `osml-agent probe`.
 struct Mechanism {
   std::string name;  // cpuset | affinity | cpu_quota | cpu_weight | llc_ways | mba | mba_regulator | llc_monitoring
+                     // cache_domains; and those of levers.h
   bool available = false;
   std::string reason;         // how it is reached ("cgroup2"), or why it is not
   std::string how_to_enable;  // empty where available or where nothing helps
@@ -28,5 +30,7 @@ Mechanism of_services(const std::string& name, Aspect aspect, const std::vector<
 // With services: available = every service that is there has it. Without: what the machine offers in general.
 std::vector<Mechanism> probe_mechanisms(const Config& config, const Result<resctrl::Info>& info,
                                         const std::vector<KnobSet>& knobs);
+// Placing services in cache domains; nothing where there are not several.
+std::optional<Mechanism> probe_placement(const Config& config, const Platform& platform);
 
 }  // namespace osml

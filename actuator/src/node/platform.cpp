@@ -45,9 +45,10 @@ std::map<unsigned, Cache> last_level_caches(const Roots& roots, const CpuSet& cp
       const auto level = read_number(index / "level");
       const auto id = read_number(index / "id");
       if (!level || *level != 3 || !id) continue;
-      const auto shared = read_text(index / "shared_cpu_list");
+      const auto text = read_text(index / "shared_cpu_list");
+      const auto shared = text ? parse_cpulist(trim(*text)) : Result<CpuSet>(CpuSet{});
       const auto size = read_text(index / "size");
-      caches[static_cast<unsigned>(*id)] = {shared ? std::string(trim(*shared)) : "", size ? cache_mib(*size) : 0};
+      caches[static_cast<unsigned>(*id)] = {shared ? format_cpulist(*shared) : "", size ? cache_mib(*size) : 0};
     }
   }
   return caches;
@@ -88,6 +89,17 @@ std::string cpu_model(const Roots& roots) {
   return "unknown";
 }
 
+// Whether each usable CPU is behind exactly one of the caches: only then do they divide the machine.
+bool divide_cpus(const std::map<unsigned, Cache>& caches, const CpuSet& cpus) {
+  CpuSet seen;
+  for (const auto& [id, cache] : caches) {
+    const auto behind = parse_cpulist(cache.cpus);
+    if (!behind || behind->empty() || !intersect(seen, *behind).empty()) return false;
+    seen = unite(seen, *behind);
+  }
+  return is_subset(cpus, seen);
+}
+
 void add_cache(Platform& platform, const std::map<unsigned, Cache>& caches, const std::optional<resctrl::Info>& info,
                const CpuSet& cpus) {
   std::vector<unsigned> ids;
@@ -95,7 +107,7 @@ void add_cache(Platform& platform, const std::map<unsigned, Cache>& caches, cons
     ids = info->l3->domains;
   } else if (info && info->mb) {
     ids = info->mb->domains;
-  } else {
+  } else if (divide_cpus(caches, cpus)) {
     for (const auto& [id, cache] : caches) ids.push_back(id);
   }
   for (const unsigned id : ids) {
@@ -186,6 +198,7 @@ Platform make_platform(const Config& config, const Topology& topology, const std
   platform.cores = static_cast<unsigned>(std::floor(static_cast<double>(cpus.size()) / platform.core_quantum + 1e-9));
   platform.siblings = topology.siblings;
   add_cache(platform, topology.caches, info, cpus);
+  platform.regions_in_domains = config.cpu.place && platform.domains.size() > 1;
   if (info && info->mb) platform.mba = mba_range(*info->mb);
   if (info) platform.max_groups = info->max_groups();
   platform.bandwidth_gbps = config.platform.bandwidth_gbps;

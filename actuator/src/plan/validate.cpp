@@ -9,6 +9,7 @@
 #include "base/mask.h"
 #include "base/number.h"
 #include "levers/priority.h"
+#include "plan/domains.h"
 #include "plan/wanted.h"
 
 namespace osml {
@@ -294,7 +295,8 @@ Refusal check_partition(const Partition& partition, const Config& config, const 
     return "partition: the regions sum up to " + std::to_string(cores) + " cores, expected at most the " +
            std::to_string(platform.cores) + " of this node; make a region smaller";
   }
-  if (platform.ways && ways > *platform.ways) {
+  // Each cache domain has its own ways: with domains they are summed up in each.
+  if (platform.ways && ways > *platform.ways && !names_domains(partition)) {
     return "partition: the regions sum up to " + std::to_string(ways) + " ways, expected at most the " +
            std::to_string(*platform.ways) + " of this node; make a region smaller";
   }
@@ -339,6 +341,7 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
                                    const std::vector<Assignment>& held) {
   if (Refusal refused = check_names(decision, config, excused)) return refused;
   if (Refusal refused = check_partition(decision.partition, config, platform)) return refused;
+  if (Refusal refused = domains_refusal(decision, platform)) return refused;
   for (const Assignment& assignment : decision.assignments) {
     const auto set = std::find_if(knobs.begin(), knobs.end(),
                                   [&](const KnobSet& candidate) { return candidate.service == assignment.service; });

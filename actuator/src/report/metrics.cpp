@@ -58,6 +58,7 @@ std::string label(std::string_view name, const std::string& value) {
 }
 
 double number(std::uint64_t count) { return static_cast<double>(count); }
+double number(const Growth& growth) { return number(growth.total()); }
 
 template <std::size_t n, class Values>
 void by_label(Writer& out, std::string_view name, const std::array<const char*, n>& names, const Values& values) {
@@ -115,6 +116,24 @@ void AgentMetrics::see(const PodFinder::Calls* calls) {
   kubelet_failed_.see(calls->failed);
 }
 
+void AgentMetrics::see(const ReportCounts& counts) {
+  for (std::size_t i = 0; i < report_results; ++i) cluster_reports_.at(i).see(counts.results.at(i));
+  merged_events_.see(counts.merged);
+}
+
+void AgentMetrics::see(const Discovered& discovered) {
+  found_services_ = discovered.services.size();
+  refused_pods_ = discovered.refused.size();
+  for (const ServiceConfig& service : discovered.services) of_pods_.insert(service.spec.name);
+  // Whoever makes pods makes names of services: what is gone shall not stay for ever.
+  std::erase_if(of_pods_, [this](const std::string& name) {
+    if (std::find(services_.begin(), services_.end(), name) != services_.end()) return false;
+    run_delay_s_.erase(name);
+    datagrams_.erase(name);
+    return true;
+  });
+}
+
 std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) const {
   Writer out(node);
   out.family("info", "gauge", "Version of the agent in the label version; the value is 1.")
@@ -122,17 +141,28 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("up", "1 while the agent runs, 0 after an orderly stop.", up ? 1 : 0);
   out.gauge("dry_run", "1 if the agent only reports what it would change.", dry_run ? 1 : 0);
   out.gauge("start_time_seconds", "Start time of the agent, Unix time.", start_unix_s_);
-  out.gauge("services", "Configured services.", number(services_.size()));
+  out.gauge("services", "Services, those of the configuration and those that pods ask for.", number(services_.size()));
+  out.gauge("services_of_pods", "Services that pods ask for by annotations.", number(found_services_));
+  out.gauge("pods_refused", "Pods that ask for a service by annotations and get none.", number(refused_pods_));
   out.family("service_absent", "gauge", "1 if the service is not there: no cgroup, no process.");
   for (const std::string& service : services_) {
     const bool absent = std::find(last_.absent.begin(), last_.absent.end(), service) != last_.absent.end();
     out.sample(absent ? 1 : 0, label("service", service));
   }
-  out.gauge("kubelet_up", "1 if the last request to the kubelet succeeded; 0 if it failed, or no service is a pod.",
+  out.family("service_watched", "gauge", "1 if the service has no latency source, so the agent does not manage it.");
+  for (const std::string& service : services_) {
+    const bool watched = std::find(last_.watched.begin(), last_.watched.end(), service) != last_.watched.end();
+    out.sample(watched ? 1 : 0, label("service", service));
+  }
+  out.gauge("kubelet_up", "1 if the last request to the kubelet succeeded; 0 if it failed, or is not asked.",
             kubelet_up_ ? 1 : 0);
   out.family("kubelet_requests_total", "counter", "Requests to the kubelet for its pods.")
       .sample(number(kubelet_good_.total()), label("status", "good"))
       .sample(number(kubelet_failed_.total()), label("status", "failed"));
+  out.family("kubernetes_reports_total", "counter", "Requests to the API server that tell how the node is, by result.");
+  by_label(out, "result", report_names, cluster_reports_);
+  out.counter("kubernetes_events_merged_total", "Events that went into another event, because too many came.",
+              number(merged_events_.total()));
   out.counter("turns_total", "Completed control intervals.", number(turns_));
   out.counter("turns_skipped_total", "Control intervals that were skipped because the previous one took too long.",
               number(skipped_));

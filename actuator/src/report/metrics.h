@@ -13,6 +13,8 @@
 
 #include "config/config.h"
 #include "experience/outbox.h"
+#include "kubernetes/reporter.h"
+#include "locate/discovery.h"
 #include "locate/pod_finder.h"
 #include "report/turn_report.h"
 #include "telemetry/telemetry_socket.h"
@@ -40,8 +42,11 @@ class AgentMetrics {
   // After every turn. `unix_s`: wall clock; `skipped`: turns that came too late for this one.
   void turn(const TurnReport& report, double unix_s, double took_s, std::uint64_t skipped);
   void reloaded(bool taken) { ++(taken ? reloads_taken_ : reloads_refused_); }
-  // `calls`: of the kubelet; none where no service is a pod.
+  // `calls`: of the kubelet; none where it is not asked.
   void see(const PodFinder::Calls* calls);
+  void see(const Discovered& discovered);
+  // Of one reporter, which counts from zero.
+  void see(const ReportCounts& counts);
   // What others count. No outbox: no experiences are sent at the moment.
   void see(const Config& config, const TelemetrySockets& sockets, const ExperienceOutbox* outbox);
   // Prometheus' text format. `up` is false in the last text of an agent that stops in order.
@@ -73,7 +78,12 @@ class AgentMetrics {
   Growth sent_, dropped_, refused_;
   std::size_t waiting_ = 0;
   Growth kubelet_good_, kubelet_failed_;
+  std::array<Growth, report_results> cluster_reports_;
+  Growth merged_events_;
   bool kubelet_up_ = false;
+  std::set<std::string> of_pods_;  // services that pods ask for, or asked for and have series yet
+  std::size_t found_services_ = 0;
+  std::size_t refused_pods_ = 0;
   std::map<std::string, Datagrams> datagrams_;  // by service
 };
 

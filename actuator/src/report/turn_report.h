@@ -20,16 +20,23 @@ constexpr std::size_t kernel_works = 4;
 struct TurnReport {
   AgentState state = AgentState::Deciding;
   std::optional<AskFailure> failure;            // why there was no decision
+  std::string failure_in_words;                 // the same for people
   std::optional<Outcome> outcome;               // of the server's decision, or of the fallback `even`
   std::array<unsigned, kernel_works> kernel{};  // errors, by KernelWork
+  bool idle = false;                            // no service is there, so nothing was asked
   bool fell_back = false;                       // in this turn
   bool changed_by_others = false;               // somebody else moved what was applied
   bool infeasible = false;                      // the policy says that this node can't satisfy its services
-  std::optional<double> server_ms;              // wall time of the question
-  std::vector<std::string> missing;             // keys of Observation.missing
-  std::vector<std::string> absent;              // services that are not there
-  Host host;                                    // of this interval
-  std::map<std::string, double> run_delay_s;    // waits for a CPU in this interval, by service
+  std::string infeasible_words;                 // its message
+  std::vector<std::string> infeasible_services;
+  // Services with a target that are there: those that meet it, those that miss it, those without a latency.
+  std::vector<std::string> met, missed, unmeasured;
+  std::optional<double> server_ms;            // wall time of the question
+  std::vector<std::string> missing;           // keys of Observation.missing
+  std::vector<std::string> absent;            // services that are not there
+  std::vector<std::string> watched;           // services that are only watched
+  Host host;                                  // of this interval
+  std::map<std::string, double> run_delay_s;  // waits for a CPU in this interval, by service
 
   void count(KernelWork work) { ++kernel.at(static_cast<std::size_t>(work)); }
 };

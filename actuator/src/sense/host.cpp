@@ -1,7 +1,6 @@
 #include "sense/host.h"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 namespace osml {
@@ -11,18 +10,6 @@ namespace {
 // user nice system idle iowait irq softirq steal; guest time is part of user time.
 constexpr std::size_t fields = 8;
 constexpr std::size_t steal = 7;
-
-std::optional<std::array<std::uint64_t, fields>> times(std::string_view rest) {
-  std::array<std::uint64_t, fields> found{};
-  for (std::uint64_t& field : found) {
-    rest = trim(rest);
-    const auto number = leading_number(rest);
-    if (!number) return std::nullopt;
-    field = *number;
-    rest.remove_prefix(std::min(rest.find(' '), rest.size()));
-  }
-  return found;
-}
 
 }  // namespace
 
@@ -35,7 +22,7 @@ std::optional<CpuTimes> cpu_times(std::string_view stat, const CpuSet& cpus) {
     const auto number = line.starts_with(' ') ? std::nullopt : leading_number(line);
     if (!number || !std::ranges::binary_search(cpus, *number)) continue;
     line.remove_prefix(std::min(line.find(' '), line.size()));
-    const auto found = times(line);
+    const auto found = leading_numbers<fields>(line);
     if (!found) continue;
     if (!sum) sum = CpuTimes{};
     for (const std::uint64_t field : *found) sum->total += static_cast<double>(field);

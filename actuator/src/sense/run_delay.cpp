@@ -1,8 +1,5 @@
 #include "sense/run_delay.h"
 
-#include <algorithm>
-#include <array>
-
 #include "base/kept_file.h"
 #include "base/units.h"
 
@@ -15,15 +12,9 @@ constexpr std::size_t most_threads = 512;  // about 3 ms
 }  // namespace
 
 std::optional<RunDelay> parse_schedstat(std::string_view text) {
-  std::array<std::uint64_t, 3> fields{};
-  for (std::uint64_t& field : fields) {
-    text = trim(text);
-    const auto number = leading_number(text);
-    if (!number) return std::nullopt;
-    field = *number;
-    text.remove_prefix(std::min(text.find(' '), text.size()));
-  }
-  return RunDelay{static_cast<double>(fields[1]) / ns_per_s, static_cast<double>(fields[2])};
+  const auto fields = leading_numbers<3>(text);
+  if (!fields) return std::nullopt;
+  return RunDelay{static_cast<double>((*fields)[1]) / ns_per_s, static_cast<double>((*fields)[2])};
 }
 
 std::optional<RunDelay> RunDelaySensor::read(const std::vector<pid_t>& tids) {

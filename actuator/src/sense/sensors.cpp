@@ -80,8 +80,8 @@ std::unique_ptr<LatencySensor> Sensors::datagrams(const LatencySource& source) c
 
 Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   Watched watched{
-      &service, service.match, {}, UsageSensor(config_->roots, service.match), RunDelaySensor(config_->roots.proc), {},
-      nullptr,  nullptr,       {}};
+      service, service.match, {}, UsageSensor(config_->roots, service.match), RunDelaySensor(config_->roots.proc), {},
+      nullptr, nullptr,       {}};
   const double max_age_s = service.latency ? service.latency->max_age_s : LatencySource{}.max_age_s;
   if (service.latency && service.latency->file) {
     watched.latency = std::make_unique<FileLatency>(telemetry(*service.latency->file, max_age_s));
@@ -92,6 +92,19 @@ Sensors::Watched Sensors::watch(const ServiceConfig& service) {
   if (service.counters_file) watched.counters = telemetry(*service.counters_file, max_age_s);
   if (!missing_here_.contains("perf_events")) watched.perf = std::make_unique<PerfCounters>(hardware_events());
   return watched;
+}
+
+void Sensors::follow_services() {
+  const auto is_of = [](const Watched& watched, const ServiceConfig& service) { return watched.config == service; };
+  if (std::equal(watched_.begin(), watched_.end(), config_->services.begin(), config_->services.end(), is_of)) return;
+  std::vector<Watched> now;
+  for (const ServiceConfig& service : config_->services) {
+    const auto known =
+        std::find_if(watched_.begin(), watched_.end(), [&](const Watched& watched) { return is_of(watched, service); });
+    now.push_back(known == watched_.end() ? watch(service) : std::move(*known));
+  }
+  watched_ = std::move(now);
+  if (sockets_ != nullptr) sockets_->drop_unused();
 }
 
 void Sensors::read_perf(Watched& watched, Service& service, std::map<std::string, std::string>& missing) {
@@ -124,7 +137,7 @@ void Sensors::measure(Watched& watched, const Interval& interval, Service& servi
   if (const Status usage = watched.usage.read(interval, service.counters); !usage) {
     missing["cpu_usage." + service.name] = usage.error().message;
   }
-  if (watched.config->spec.kind == "lc") read_run_delay(watched, service, missing);
+  if (watched.config.spec.kind == "lc") read_run_delay(watched, service, missing);
   watched.cache.read(monitor_group_(service.name), interval, service.counters);
   read_perf(watched, service, missing);
   if (watched.latency) {
@@ -158,14 +171,18 @@ void Sensors::follow(Watched& watched, const Place& place) const {
 std::vector<Service> Sensors::read(const Interval& interval, const std::vector<Assignment>& assignments,
                                    const std::vector<Place>& places, std::map<std::string, std::string>& missing) {
   missing.insert(missing_here_.begin(), missing_here_.end());
+  follow_services();
+  only_watched_.clear();
   std::vector<Service> services;
   services.reserve(watched_.size());
   for (Watched& watched : watched_) {
-    if (const Place* place = place_of(places, watched.config->spec.name)) {
-      if (place->absent) continue;
+    bool only_watched = false;
+    if (const Place* place = place_of(places, watched.config.spec.name)) {
+      if (place->absent && !place->watched) continue;
+      only_watched = place->watched;
       follow(watched, *place);
     }
-    Service& service = services.emplace_back(watched.config->spec);
+    Service& service = (only_watched ? only_watched_ : services).emplace_back(watched.config.spec);
     service.counters.frequency_ghz = frequency(service.name, assignments, interval);
     measure(watched, interval, service, missing);
   }

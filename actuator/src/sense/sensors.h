@@ -31,7 +31,7 @@ class Sensors {
   // Service -> directory of its resctrl group, empty where it has none (yet).
   using MonitorGroup = std::function<std::string(const std::string&)>;
 
-  // `cpus`: those of the platform. `config` must outlive the sensors.
+  // `cpus`: those of the platform. `config` must outlive the sensors; its services may change between two readings.
   // `sockets`, which outlives the sensors too, has those of the latencies that are sent; none: they are missing.
   Sensors(const Config& config, const CpuSet& cpus, MonitorGroup monitor_group, TelemetrySockets* sockets = nullptr);
 
@@ -40,12 +40,14 @@ class Sensors {
   // "latency.moses", "perf_events", "frequency", ...
   std::vector<Service> read(const Interval& interval, const std::vector<Assignment>& assignments,
                             const std::vector<Place>& places, std::map<std::string, std::string>& missing);
+  // Services that are only watched, as the last read() found them.
+  [[nodiscard]] const std::vector<Service>& watched() const { return only_watched_; }
   // The whole machine in this interval.
   Host read_host(const Interval& interval) { return host_.read(interval); }
 
  private:
   struct Watched {
-    const ServiceConfig* config;
+    ServiceConfig config;  // a copy: the list changes with the pods that ask for services
     Match match;
     std::optional<std::uint64_t> cgroup_inode;
     UsageSensor usage;
@@ -59,6 +61,8 @@ class Sensors {
   std::shared_ptr<TelemetryFile> telemetry(const fs::path& path, double max_age_s);
   [[nodiscard]] std::unique_ptr<LatencySensor> datagrams(const LatencySource& source) const;
   Watched watch(const ServiceConfig& service);
+  // The list of services may be another one than in the interval before; who stays as it is loses nothing.
+  void follow_services();
   // Counters of another cgroup or process start anew.
   void follow(Watched& watched, const Place& place) const;
   void probe_machine();
@@ -79,6 +83,7 @@ class Sensors {
   std::map<std::string, std::string> missing_here_;  // what the whole machine does not have
   std::map<fs::path, std::shared_ptr<TelemetryFile>> telemetry_;
   std::vector<Watched> watched_;
+  std::vector<Service> only_watched_;
 };
 
 }  // namespace osml

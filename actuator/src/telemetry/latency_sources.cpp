@@ -13,6 +13,8 @@ namespace {
 
 // Exporters of large processes run to several hundred KiB.
 constexpr std::size_t longest_exposition = std::size_t{8} << 20U;
+// 64 of them fit into the memory limit of the DaemonSet.
+constexpr std::size_t longest_of_pod = std::size_t{256} << 10U;
 
 }  // namespace
 
@@ -58,6 +60,10 @@ Result<Latency> DatagramLatency::read(const Interval& interval) {
 
 MetricsScrape::MetricsScrape(double timeout_s) : gets_({.timeout_s = timeout_s, .max_bytes = longest_exposition}) {}
 
+std::size_t MetricsScrape::add(const std::string& url, bool of_pod) {
+  return gets_.add(url, of_pod ? longest_of_pod : 0);
+}
+
 Result<HttpAnswer> MetricsScrape::answer(std::size_t place, const Interval& interval) {
   if (interval.number != interval_) gets_.run();
   interval_ = interval.number;
@@ -65,7 +71,7 @@ Result<HttpAnswer> MetricsScrape::answer(std::size_t place, const Interval& inte
 }
 
 PrometheusLatency::PrometheusLatency(PrometheusSource source, std::shared_ptr<MetricsScrape> scrape)
-    : source_(std::move(source)), scrape_(std::move(scrape)), place_(scrape_->add(source_.url)) {}
+    : source_(std::move(source)), scrape_(std::move(scrape)), place_(scrape_->add(source_.url, source_.of_pod)) {}
 
 Result<Histogram> PrometheusLatency::fetch(const Interval& interval) {
   const auto response = scrape_->answer(place_, interval);
@@ -93,24 +99,11 @@ Result<Latency> PrometheusLatency::read(const Interval& interval) {
   const auto gained = difference(*now, *before);
   if (!gained)
     return Error{ErrorKind::Busy, source_.url + ": the counters were reset; the next reading gives a latency again"};
-  const double count = gained->buckets.back().count;
-  if (count <= 0) return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
-
-  const auto at = [&gained, this](double q) -> std::optional<double> {
-    const auto value = quantile(*gained, q);
-    return value ? std::optional<double>(*value * source_.unit_ms) : std::nullopt;
-  };
-  Latency latency;
-  latency.p50_ms = at(0.50);
-  latency.p95_ms = at(0.95);
-  latency.p99_ms = at(0.99);
-  if (gained->sum && gained->count && *gained->count > 0) {
-    latency.mean_ms = *gained->sum / *gained->count * source_.unit_ms;
-  }
-  latency.requests_per_s = count / interval.length_s;
-  latency.samples = static_cast<std::uint64_t>(std::llround(count));
-  latency.age_s = 0;
-  return latency;
+  auto latency = latency_of(*gained, source_.unit_ms);
+  if (!latency) return Error{ErrorKind::Busy, source_.url + ": no request in this interval"};
+  latency->requests_per_s = gained->buckets.back().count / interval.length_s;
+  latency->age_s = 0;
+  return *latency;
 }
 
 }  // namespace osml

@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "client/parallel_get.h"
-#include "telemetry/histogram.h"
+#include "domain/histogram.h"
 #include "telemetry/latency_sensor.h"
 #include "telemetry/telemetry_file.h"
 #include "telemetry/telemetry_socket.h"
@@ -42,7 +42,9 @@ class MetricsScrape {
  public:
   // `timeout_s` is wall time, of all together: endpoints must not delay the decision.
   explicit MetricsScrape(double timeout_s);
-  std::size_t add(const std::string& url) { return gets_.add(url); }
+  // `of_pod`: a pod named the address; what it answers takes nothing from the others.
+  std::size_t add(const std::string& url, bool of_pod = false);
+  void remove(std::size_t place) { gets_.remove(place); }
   // The first call of an interval asks all of them.
   Result<HttpAnswer> answer(std::size_t place, const Interval& interval);
 
@@ -54,6 +56,11 @@ class MetricsScrape {
 class PrometheusLatency : public LatencySensor {
  public:
   PrometheusLatency(PrometheusSource source, std::shared_ptr<MetricsScrape> scrape);
+  ~PrometheusLatency() override { scrape_->remove(place_); }
+  PrometheusLatency(const PrometheusLatency&) = delete;
+  PrometheusLatency& operator=(const PrometheusLatency&) = delete;
+  PrometheusLatency(PrometheusLatency&&) = delete;
+  PrometheusLatency& operator=(PrometheusLatency&&) = delete;
   // Of what the histogram gained since the last interval; an interval without requests has no latency.
   Result<Latency> read(const Interval& interval) override;
 

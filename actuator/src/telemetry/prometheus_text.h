@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/result.h"
-#include "telemetry/histogram.h"
+#include "domain/histogram.h"
 
 namespace osml {
 

@@ -32,10 +32,10 @@ def started() -> Generator[list[TrialProcess]]:
 
 
 class Validation(TrialProcess):
-    """`osml live validate`; a busy machine is no reason to wait, since no accuracy is asserted."""
+    """`osml lab live validate`; a busy machine is no reason to wait, since no accuracy is asserted."""
 
     def __init__(self, out: Path, *arguments: str) -> None:
-        command = ["live", "validate", "--out", str(out), "--patience-s", "0", *KNOBS, *arguments]
+        command = ["lab", "live", "validate", "--out", str(out), "--patience-s", "0", *KNOBS, *arguments]
         super().__init__(out.parent, command)
 
 

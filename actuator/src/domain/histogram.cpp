@@ -1,4 +1,4 @@
-#include "telemetry/histogram.h"
+#include "domain/histogram.h"
 
 #include <cmath>
 
@@ -45,6 +45,22 @@ std::optional<double> quantile(const Histogram& histogram, double q) {
     lower = bucket.upper;
   }
   return lower;
+}
+
+std::optional<Latency> latency_of(const Histogram& gained, double unit_ms) {
+  const double count = gained.buckets.empty() ? 0 : gained.buckets.back().count;
+  if (count <= 0) return std::nullopt;
+  const auto at = [&gained, unit_ms](double q) -> std::optional<double> {
+    const auto value = quantile(gained, q);
+    return value ? std::optional<double>(*value * unit_ms) : std::nullopt;
+  };
+  Latency latency;
+  latency.p50_ms = at(0.50);
+  latency.p95_ms = at(0.95);
+  latency.p99_ms = at(0.99);
+  if (gained.sum && gained.count && *gained.count > 0) latency.mean_ms = *gained.sum / *gained.count * unit_ms;
+  latency.samples = static_cast<std::uint64_t>(std::llround(count));
+  return latency;
 }
 
 }  // namespace osml

@@ -4,6 +4,8 @@
 #include <optional>
 #include <vector>
 
+#include "domain/types.h"
+
 namespace osml {
 
 struct Bucket {
@@ -24,5 +26,9 @@ std::optional<Histogram> difference(const Histogram& newer, const Histogram& old
 // Value at quantile q in (0, 1) by linear interpolation within the bucket, from 0 in the first. Observations beyond the
 // last finite bound are given that bound, as Prometheus does; it is a lower bound then. None without observations.
 std::optional<double> quantile(const Histogram& histogram, double q);
+
+// Percentiles, mean and samples of what a histogram gained; `unit_ms` milliseconds are one unit of its bounds. The mean
+// is missing without sum and count. None where nothing was gained.
+std::optional<Latency> latency_of(const Histogram& gained, double unit_ms);
 
 }  // namespace osml

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import json
-import ssl
 import subprocess
-import threading
 import time
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
+
+from tests.kit.http_thread import HttpThread, Quiet
 
 NAME = "node-17"  # in the certificate, which has no address: as kubelets sign for themselves
 Document = dict[str, Any]
 
 
-def make_certificate(folder: Path) -> None:
-    """`kubelet.pem` with its key, signed by itself."""
+def make_certificate(folder: Path, who: str = "kubelet", alternative: str = f"DNS:{NAME}") -> None:
+    """`WHO.pem` with its key, signed by itself."""
     command = [
         "openssl",
         "req",
@@ -31,14 +31,19 @@ def make_certificate(folder: Path) -> None:
         "-days",
         "2",
     ]
-    command += ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName=DNS:{NAME}"]
+    command += ["-subj", f"/CN={NAME}", "-addext", f"subjectAltName={alternative}"]
     subprocess.run(
-        [*command, "-keyout", "kubelet.key", "-out", "kubelet.pem"], cwd=folder, check=True, capture_output=True
+        [*command, "-keyout", f"{who}.key", "-out", f"{who}.pem"], cwd=folder, check=True, capture_output=True
     )
 
 
-def pod(name: str, uid: str, container_id: str | None, labels: dict[str, str]) -> Document:
-    """A running pod of the namespace shop with one container `app`, as a kubelet of version 1.33 tells it."""
+def pod(
+    name: str, uid: str, container_id: str | None, labels: dict[str, str], asks: dict[str, str] | None = None
+) -> Document:
+    """A running pod of the namespace shop with one container `app`, as a kubelet of version 1.33 tells it.
+
+    `asks`: annotations of osml.dev, without that prefix.
+    """
     state = {"running": {"startedAt": "2026-11-24T10:00:01Z"}} if container_id else {"waiting": {"reason": "Starting"}}
     return {
         "metadata": {
@@ -51,6 +56,7 @@ def pod(name: str, uid: str, container_id: str | None, labels: dict[str, str]) -
             "annotations": {
                 "kubernetes.io/config.seen": "2026-11-24T10:00:00.1Z",
                 "kubernetes.io/config.source": "api",
+                **{f"osml.dev/{key}": value for key, value in (asks or {}).items()},
             },
             "managedFields": [{"manager": "kube-controller-manager", "fieldsV1": {"f:metadata": {"f:labels": {}}}}],
         },
@@ -67,6 +73,9 @@ def pod(name: str, uid: str, container_id: str | None, labels: dict[str, str]) -
         },
         "status": {
             "phase": "Running",
+            "hostIP": "192.0.2.17",
+            "podIP": "10.1.2.3",
+            "podIPs": [{"ip": "10.1.2.3"}],
             "qosClass": "Burstable",
             "containerStatuses": [
                 {
@@ -111,34 +120,18 @@ class FakeKubelet:
     def __enter__(self) -> Self:
         owner = self
 
-        class Handler(BaseHTTPRequestHandler):
+        class Handler(Quiet, BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 owner.asked += 1
                 status, body = owner.answer(self.headers.get("authorization", ""))
-                try:
-                    self.send_response(status)
-                    self.send_header("content-type", "application/json")
-                    self.send_header("content-length", str(len(body)))
-                    self.end_headers()
-                    self.wfile.write(body)
-                except OSError:  # the agent did not wait
-                    self.close_connection = True
+                self.tell(status, body, {"content-type": "application/json"})
 
-            def log_message(self, *_: object) -> None: ...
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Handler)
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(self.folder / "kubelet.pem", self.folder / "kubelet.key")
-        self._server.socket = context.wrap_socket(self._server.socket, server_side=True, do_handshake_on_connect=False)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
+        self._server = HttpThread(Handler, self.port, (self.folder / "kubelet.pem", self.folder / "kubelet.key"))
+        self.port = self._server.port
+        self._server.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._server.stop()

@@ -1,0 +1,16 @@
+// Where services come from, for show and probe: the configuration, or the annotations of a pod.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <ostream>
+
+#include "apply/actuator.h"
+
+namespace osml::cli {
+
+// "services": [{"name", "source", "watched"}], "refused_pods": {pod: why}; source null = the configuration.
+void add_sources(nlohmann::ordered_json& document, const Actuator& actuator);
+// One line for each kind that there is: services of pods, those that are only watched, pods that are refused.
+void print_sources(std::ostream& out, const Actuator& actuator);
+
+}  // namespace osml::cli

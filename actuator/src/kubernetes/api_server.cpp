@@ -1,0 +1,85 @@
+#include "kubernetes/api_server.h"
+
+#include <poll.h>
+
+#include "client/decision_client.h"
+#include "config/trusted_file.h"
+#include "kubernetes/bodies.h"
+
+namespace osml {
+
+namespace {
+
+// A node with its images is a few hundred KiB. It is not kept.
+constexpr std::size_t longest_answer = std::size_t{4} << 20U;
+constexpr int ms_per_s = 1000;
+
+HttpLimits limits_of(const KubernetesConfig& config) {
+  HttpLimits limits;
+  limits.timeout_s = config.timeout_s;
+  limits.max_bytes = longest_answer;
+  limits.tls.ca = config.ca_file.string();
+  limits.keep_body = limits.keep_open = false;
+  return limits;
+}
+
+ReportResult result_of(long status) {
+  if (status >= 200 && status < 300) return ReportResult::Written;
+  // A conflict is another writer at the same moment.
+  if (status == 409 || status == 429 || status == 503) return ReportResult::Busy;
+  return status >= 400 && status < 500 ? ReportResult::Refused : ReportResult::Failed;
+}
+
+std::string advice(const KubernetesConfig& config, long status) {
+  if (status >= 300 && status < 400) return "the agent follows no redirect; set kubernetes.url to the API server";
+  if (status == 401) return "the API server does not accept the token of " + config.token_file.string();
+  if (status == 403) return "allow the token's account to patch nodes/status, and to create and patch events";
+  if (status == 404)
+    return "check that kubernetes.url is the API server and that it knows the node '" + config.node_name + "'";
+  if (status == 409) return "another program wrote at the same moment";
+  return "the agent tries again later";
+}
+
+}  // namespace
+
+ApiServer::ApiServer(KubernetesConfig config) : config_(std::move(config)), upload_(limits_of(config_)) {}
+
+Status ApiServer::start(const std::string& method, const std::string& path, std::string body) {
+  const auto token = read_token_file(config_.token_file, "kubernetes.token_file");
+  if (!token) return token.error();
+  if (const auto text = read_trusted(config_.ca_file, "kubernetes.ca_file"); !text) return text.error();
+  path_ = path;
+  return upload_.start({.url = config_.url + path,
+                        .body = std::move(body),
+                        .token = *token,
+                        .method = method,
+                        .content_type = method == "PATCH" ? merge_patch : "application/json"});
+}
+
+std::optional<ReportAnswer> ApiServer::progress() {
+  const auto answer = upload_.progress();
+  if (!answer) return std::nullopt;
+  return read(*answer);
+}
+
+ReportAnswer ApiServer::wait() {
+  // libcurl gives up by itself after timeout_s, so this ends.
+  while (true) {
+    if (const auto answer = progress()) return *answer;
+    pollfd waiting{upload_.fd(), POLLIN, 0};
+    (void)::poll(&waiting, 1, ms_per_s);
+    if (!upload_.busy()) return {ReportResult::Failed, 0, "nothing is under way", 0};
+  }
+}
+
+ReportAnswer ApiServer::read(const Result<HttpAnswer>& answer) const {
+  if (!answer) return {ReportResult::Unreachable, 0, answer.error().message, 0};
+  const long status = (*answer).status;
+  const ReportResult result = result_of(status);
+  if (result == ReportResult::Written) return {result, status, "", 0};
+  return {result, status,
+          config_.url + path_ + " answered HTTP " + std::to_string(status) + "; " + advice(config_, status),
+          (*answer).retry_after_s.value_or(0)};
+}
+
+}  // namespace osml

@@ -1,0 +1,50 @@
+// One request at a time to the API server that nobody waits for. Of an answer only the status is read.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/result.h"
+#include "client/upload.h"
+#include "config/config.h"
+
+namespace osml {
+
+// What became of a report, as the metric counts it.
+enum class ReportResult { Written, Unreachable, Refused, Busy, Failed };
+constexpr std::size_t report_results = 5;
+inline constexpr std::array<const char*, report_results> report_names = {"written", "unreachable", "refused", "busy",
+                                                                         "failed"};
+
+struct ReportAnswer {
+  ReportResult result = ReportResult::Failed;
+  long status = 0;           // of HTTP; 0: none came
+  std::string why;           // one sentence; empty where it was written
+  double retry_after_s = 0;  // wall time
+};
+
+class ApiServer {
+ public:
+  explicit ApiServer(KubernetesConfig config);
+
+  [[nodiscard]] int fd() const { return upload_.fd(); }
+  [[nodiscard]] bool busy() const { return upload_.busy(); }
+  // Not while busy. Token and certificates are read anew each time, since both are rotated. The error says why nothing
+  // went out.
+  Status start(const std::string& method, const std::string& path, std::string body);
+  // The answer, once; none while it is under way.
+  std::optional<ReportAnswer> progress();
+  // Waits for the answer, at most kubernetes.timeout_s.
+  ReportAnswer wait();
+
+ private:
+  [[nodiscard]] ReportAnswer read(const Result<HttpAnswer>& answer) const;
+
+  KubernetesConfig config_;
+  HttpUpload upload_;
+  std::string path_;
+};
+
+}  // namespace osml

@@ -1,0 +1,147 @@
+#include "locate/discovery.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <set>
+
+#include "base/printable.h"
+#include "locate/annotations.h"
+
+namespace osml {
+
+namespace {
+
+constexpr std::size_t longest_refusal = 400;
+constexpr std::size_t most_refusals_told = 8;
+
+struct Candidate {
+  const Pod* pod;
+  ServiceConfig service;
+};
+using Candidates = std::vector<Candidate>;
+
+// Why the configuration speaks against it; empty where it does not.
+std::string against(const Pod& pod, const ServiceConfig& service, const std::vector<ServiceConfig>& configured) {
+  for (const ServiceConfig& one : configured) {
+    if (one.match.pod && matches(pod, *one.match.pod)) {
+      return "the configuration of the agent has this pod already, as service '" + one.spec.name + "'";
+    }
+    if (one.spec.name == service.spec.name) {
+      return "the configuration of the agent has a service '" + one.spec.name + "' already; set osml.dev/service";
+    }
+    const bool same_socket = one.latency && one.latency->datagram && service.latency && service.latency->datagram &&
+                             one.latency->datagram->lexically_normal() == service.latency->datagram->lexically_normal();
+    if (same_socket) return "its socket is also that of service '" + one.spec.name + "'; set osml.dev/service";
+  }
+  return {};
+}
+
+Candidates candidates_of(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
+                         const std::vector<ServiceConfig>& configured, Discovered& found) {
+  Candidates candidates;
+  for (const Pod* pod : pods) {
+    if (!asks_for_service(*pod) || !may_ask(rules, pod->name_space)) continue;
+    auto service = service_of(*pod, rules);
+    const std::string why = service ? against(*pod, *service, configured) : service.error().message;
+    if (why.empty()) {
+      candidates.push_back({pod, std::move(*service)});
+    } else {
+      found.refused[pod->full_name()] = why;
+    }
+  }
+  return candidates;
+}
+
+bool is_in(const Candidate& candidate, const std::vector<ServiceConfig>& before) {
+  return std::any_of(before.begin(), before.end(), [&](const ServiceConfig& one) {
+    return one.spec.name == candidate.service.spec.name && one.spec.source == candidate.service.spec.source;
+  });
+}
+
+// One pod a name, the one that has it already. Of a pod that is being deleted nothing is said where another one
+// follows.
+Candidates unique(Candidates candidates, const std::vector<ServiceConfig>& before, Discovered& found) {
+  std::map<std::string, Candidates> by_name;
+  for (Candidate& one : candidates) by_name[one.service.spec.name].push_back(std::move(one));
+  Candidates chosen;
+  for (auto& [name, same] : by_name) {
+    const bool one_stays =
+        std::any_of(same.begin(), same.end(), [](const Candidate& one) { return !one.pod->deleting; });
+    if (one_stays) std::erase_if(same, [](const Candidate& one) { return one.pod->deleting; });
+    if (same.size() == 1) {
+      chosen.push_back(std::move(same.front()));
+      continue;
+    }
+    const auto known = std::find_if(same.begin(), same.end(), [&](const Candidate& one) { return is_in(one, before); });
+    if (known != same.end()) {
+      for (const Candidate& one : same) {
+        if (&one == &*known) continue;
+        found.refused[one.pod->full_name()] = "service '" + name + "' is " + known->pod->full_name() +
+                                              " on this node; this pod follows when that one goes";
+      }
+      chosen.push_back(std::move(*known));
+      continue;
+    }
+    std::string why = std::to_string(same.size()) + " pods ask for service '" + name + "', such as ";
+    why.append(same[0].pod->full_name()).append(" and ").append(same[1].pod->full_name());
+    why.append("; expected one on a node, so the agent takes none of them");
+    for (const Candidate& one : same) found.refused[one.pod->full_name()] = why;
+  }
+  return chosen;
+}
+
+}  // namespace
+
+Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
+                    const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before) {
+  Discovered found;
+  Candidates chosen = unique(candidates_of(pods, rules, configured, found), before, found);
+  std::set<std::string> there;
+  for (const ServiceConfig& one : before) there.insert(one.spec.name);
+  std::stable_partition(chosen.begin(), chosen.end(),
+                        [&](const Candidate& one) { return there.contains(one.service.spec.name); });
+  std::map<std::string, unsigned> counts;
+  for (Candidate& one : chosen) {
+    unsigned& count = counts[one.pod->name_space];
+    if (count >= rules.per_namespace) {
+      found.refused[one.pod->full_name()] = "namespace " + one.pod->name_space + " has " + std::to_string(count) +
+                                            " services on this node already, expected at most "
+                                            "kubelet.discover.per_namespace";
+    } else if (configured.size() + found.services.size() >= max_services) {
+      found.refused[one.pod->full_name()] =
+          "the node has " + std::to_string(max_services) + " services already, and more are not allowed";
+    } else {
+      ++count;
+      found.services.push_back(std::move(one.service));
+    }
+  }
+  std::sort(found.services.begin(), found.services.end(),
+            [](const ServiceConfig& a, const ServiceConfig& b) { return a.spec.name < b.spec.name; });
+  return found;
+}
+
+void tell(const Discovered& now, const Discovered& before) {
+  for (const ServiceConfig& one : now.services) {
+    const bool known = std::any_of(before.services.begin(), before.services.end(), [&](const ServiceConfig& other) {
+      return other.spec.name == one.spec.name && other.spec.source == one.spec.source;
+    });
+    if (!known) spdlog::info("service '{}' comes from the annotations of {}", one.spec.name, *one.spec.source);
+  }
+  for (const ServiceConfig& one : before.services) {
+    const bool stays = std::any_of(now.services.begin(), now.services.end(),
+                                   [&](const ServiceConfig& other) { return other.spec.name == one.spec.name; });
+    if (!stays) spdlog::info("service '{}' is no longer asked for by {}", one.spec.name, *one.spec.source);
+  }
+  std::size_t lines = 0;
+  for (const auto& [pod, why] : now.refused) {
+    const auto told = before.refused.find(pod);
+    if (told != before.refused.end() && told->second == why) continue;
+    if (++lines > most_refusals_told) continue;
+    spdlog::warn("pod {} asks for a service by annotations and gets none: {}", pod, printable(why, longest_refusal));
+  }
+  if (lines > most_refusals_told)
+    spdlog::warn("{} more pods ask for services and get none", lines - most_refusals_told);
+}
+
+}  // namespace osml

@@ -1,0 +1,26 @@
+// The services that the pods of this node ask for, beside those of the configuration, which win over them.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "config/config.h"
+#include "locate/pod_list.h"
+
+namespace osml {
+
+struct Discovered {
+  std::vector<ServiceConfig> services;         // by name
+  std::map<std::string, std::string> refused;  // pod -> why, one sentence
+};
+
+// `configured`: services of the configuration alone. `before`: what this said last; who is there already is not pushed
+// out by who comes. Two new pods that ask for one name get nothing: nobody can tell which of them is meant.
+Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
+                    const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before);
+
+// Says what is news, a bounded number of lines: whoever makes pods can make many.
+void tell(const Discovered& now, const Discovered& before);
+
+}  // namespace osml
