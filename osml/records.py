@@ -97,9 +97,13 @@ def gather(files: Sequence[Path]) -> Record:
         skipped = f", and {garbage} lines are not of a record" if garbage else ""
         raise InputError(f"{named}: no whole line{skipped}; expected a record of `osml-agent run --record`")
     _check_one_machine(lines, named)
-    pairs = pairwise(lines)
-    gaps |= {at for at, (one, two) in enumerate(pairs, start=1) if _apart(one.observation, two.observation)}
+    gaps |= gaps_in([line.observation for line in lines])
     return Record(lines, frozenset(gaps), garbage)
+
+
+def gaps_in(observations: Sequence[Observation]) -> set[int]:
+    """The places before which intervals are missing, or the agent was restarted."""
+    return {at for at, (one, two) in enumerate(pairwise(observations), start=1) if _apart(one, two)}
 
 
 def _check_one_machine(lines: Sequence[Line], named: str) -> None:

@@ -28,6 +28,7 @@ KINDS = {
     "serving/view/test_browser.py": "browser",
     "serving/view/test_browser_space.py": "browser",
     "serving/view/test_browser_fleet.py": "browser",
+    "serving/view/test_browser_blame.py": "browser",
     "calibration": "simulation",
     "dispatch": "simulation",
     "lab": "simulation",
@@ -48,12 +49,13 @@ KINDS = {
 }
 """Kind of the tests of a folder or file; the longest match counts, and all others are unit tests."""
 
-ONE_AT_A_TIME = (
-    "tests/e2e/live/test_live.py",
-    "tests/e2e/live/test_live_validation.py",
-    "tests/e2e/test_data_sweep.py",
-)
-"""Files whose tests take the machine's lock for live trials: the same process runs them one after the other."""
+TOGETHER = {
+    "tests/e2e/live/test_live.py": "live",
+    "tests/e2e/live/test_live_validation.py": "live",
+    "tests/e2e/test_data_sweep.py": "live",
+    "tests/reference/": "reference",
+}
+"""Files and folders that one process runs: they take the machine's lock for live trials, or share booted machines."""
 
 settings.register_profile("ci", deadline=None)
 settings.register_profile("quick", deadline=None, max_examples=25)
@@ -65,7 +67,7 @@ class _Files(LoadFileScheduling):
 
     def _split_scope(self, nodeid: str) -> str:
         file = super()._split_scope(nodeid)
-        return ONE_AT_A_TIME[0] if file in ONE_AT_A_TIME else file
+        return next((name for start, name in TOGETHER.items() if file.startswith(start)), file)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadFileScheduling | None:

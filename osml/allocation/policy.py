@@ -59,6 +59,14 @@ def is_slow(policy: Policy) -> bool:
     return getattr(policy, "slow", False) is True
 
 
+def decides_whole_node(policy: Policy) -> bool:
+    """True where a policy says of itself (`whole_node = True`) that it always decides for the node as a whole.
+
+    For the others services are placed in cache domains, and the policy decides for each domain.
+    """
+    return getattr(policy, "whole_node", False) is True
+
+
 def latency_text(service: Service) -> str:
     """A service's latency against its target: "p99 12.4 ms is above the target of 10 ms (slack -0.24)"."""
     if service.latency_ms is None or service.target_ms is None or service.slack is None:

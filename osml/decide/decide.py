@@ -13,6 +13,7 @@ from osml.decide.state import open_state, seal_state
 from osml.domain import Assignment, Decision, Observation, Partition, Reason
 from osml.entropy import system_entropy
 from osml.layout import Layout, LayoutError, lay_out
+from osml.placement import prepared
 
 __all__ = ["PolicyError", "RequestError", "decide", "decide_by"]
 
@@ -38,6 +39,7 @@ def decide(observation: Observation, default_policy: str = DEFAULT_POLICY, seed:
 def decide_by(policy: Policy, observation: Observation, seed: int = 0) -> Decision:
     """As `decide`, by this policy, whatever the observation names."""
     check_observation(observation)
+    policy, observation = prepared(policy, observation)
     state, notes = _state_of(observation, policy, seed)
     plan, state = policy.decide(observation, state)
     previous = _current(observation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osml.domain import Assignment, Decision, Observation, Platform
-from osml.domain.cpulist import is_contiguous, parse_cpulist
+from osml.domain.cpulist import cpu_mask, is_contiguous, lowest_cpu
 
 
 def decision_error(observation: Observation, decision: object) -> str | None:
@@ -29,14 +29,14 @@ def _assignment_error(assignment: Assignment, platform: Platform) -> str | None:
     name = assignment.service
     if assignment.cpus is not None:
         try:
-            cpus = parse_cpulist(assignment.cpus)
-            foreign = sorted(set(cpus) - set(parse_cpulist(platform.cpus)))
+            cpus = cpu_mask(assignment.cpus)
+            foreign = cpus & ~cpu_mask(platform.cpus)
         except ValueError as error:
             return f"the assignment of '{name}' is invalid: {error}"
         if not cpus:
             return f"assignment of '{name}' has an empty CPU list"
         if foreign:
-            return f"assignment of '{name}' has CPU {foreign[0]}, expected CPUs of {platform.cpus}"
+            return f"assignment of '{name}' has CPU {lowest_cpu(foreign)}, expected CPUs of {platform.cpus}"
     if assignment.way_mask is not None and platform.ways is not None:
         mask = int(assignment.way_mask, 16)
         if mask == 0 or mask >> platform.ways:

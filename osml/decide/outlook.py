@@ -4,17 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol, cast
 
-from osml.base.failure import InputError
+from msgspec import Struct
+
+from osml.base.failure import InputError, MachineError
 from osml.domain import Assignment, Observation
 
 GROUP = "osml.outlooks"
 
 
+class CauseNow(Struct, frozen=True):
+    """A share of what a service suffers now: in ms, and in E_S.
+
+    `culprit` is a neighbour, or the service itself for its own limit or load; None where nobody can be named.
+    `confidence` is the share of the predictions in which it has a part of at least 10 %.
+    """
+
+    culprit: str | None
+    resource: str
+    ms: float
+    e_s: float
+    confidence: float
+
+
+class ServiceNow(Struct, frozen=True):
+    """One service: its measured latency, the one that it would have alone, and the causes, the largest first."""
+
+    name: str
+    measured_ms: float
+    alone_ms: float
+    suffers_ms: float
+    explained: bool
+    words: str
+    causes: list[CauseNow]
+
+
+class BlameNow(Struct, frozen=True):
+    """Who slows the services of a node that miss their targets or nearly do, over its last `intervals`.
+
+    `reason` is why there are no services.
+    """
+
+    node: str
+    intervals: int
+    services: list[ServiceNow]
+    reason: str | None = None
+
+
 class Outlook(Protocol):
-    """Predicts the system entropy of a node."""
+    """Predicts what others would do to the services of a node."""
 
     def e_s(self, observation: Observation, options: Sequence[Sequence[Assignment]]) -> list[float] | None:
         """E_S of the node under each option, in place of the assignments of the observation.
@@ -23,10 +64,27 @@ class Outlook(Protocol):
         """
         ...
 
+    def blame(self, observations: Sequence[Observation]) -> BlameNow:
+        """Who slows the services of a node, by its last observations, the newest at the end.
+
+        Raises InputError where nothing is known of the node as it is now.
+        """
+        ...
+
+
+NEEDS = ("numba", "scipy")
+"""Packages of the extra `simulator`, on which every outlook of osml stands."""
+
 
 def check_outlook(name: str, folder: Path) -> None:
-    """Raise InputError where the outlook is not installed, or has no folder. Loads nothing."""
+    """Raise InputError without such an outlook or a folder, MachineError without its packages. Loads nothing."""
     _entry(name)
+    missing = [package for package in NEEDS if find_spec(package) is None]
+    if missing:
+        raise MachineError(
+            f"--twins needs the Python package '{missing[0]}', which is not installed: "
+            "install it in the checkout of osml with `pip install './[simulator]'`"
+        )
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder, expected one with a twin of each node, NODE.json")
 
@@ -39,5 +97,5 @@ def load_outlook(name: str, folder: Path) -> Outlook:
 def _entry(name: str) -> EntryPoint:
     entry = next((one for one in entry_points(group=GROUP) if one.name == name), None)
     if entry is None:
-        raise InputError(f"outlook '{name}' is not installed; install osml[simulator] for the twin")
+        raise InputError(f"outlook '{name}' is not installed, expected the name of an installed one, such as twin")
     return entry

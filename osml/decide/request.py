@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from functools import lru_cache
 
 from osml.domain import KnobRange, Observation, Platform, Service
-from osml.domain.cpulist import parse_cpulist
+from osml.domain.cpulist import cpu_mask, lowest_cpu
 
 MAX_UNITS = 16_384  # core units of a node
 MAX_MASK_BITS = 64  # a way mask has at most 16 hexadecimal digits
@@ -65,16 +64,16 @@ def _check_finite(value: float | None, where: str, field: str) -> None:
 
 
 def _check_platform(platform: Platform) -> None:
-    cpus = _cpus(platform.cpus, "platform.cpus")
+    cpus = _cpus(platform.cpus, "platform.cpus").bit_count()
     if platform.core_quantum > 1:
         raise RequestError(
             f"platform.core_quantum is {platform.core_quantum:g}, expected 1 (whole CPUs) or less (CPU quota)",
             "platform.core_quantum",
         )
-    if abs(platform.cores * platform.core_quantum - len(cpus)) >= platform.core_quantum:
+    if abs(platform.cores * platform.core_quantum - cpus) >= platform.core_quantum:
         raise RequestError(
             f"platform.cores is {platform.cores} units of {platform.core_quantum:g} CPUs, but platform.cpus "
-            f"'{platform.cpus}' lists {len(cpus)} CPUs; expected {len(cpus) / platform.core_quantum:g} cores",
+            f"'{platform.cpus}' lists {cpus} CPUs; expected {cpus / platform.core_quantum:g} cores",
             "platform.cores",
         )
     if platform.cores > MAX_UNITS:
@@ -85,6 +84,8 @@ def _check_platform(platform: Platform) -> None:
     threads = [cpu for group in platform.siblings for cpu in group]
     if len(set(threads)) != len(threads):
         raise RequestError("platform.siblings names a CPU twice; each CPU is in one physical core", "platform.siblings")
+    if platform.regions_in_domains:  # agents that take no such regions have always sent what they found
+        _check_domains(platform)
     if platform.ways is not None and not platform.min_way_bits <= platform.ways <= MAX_MASK_BITS:
         raise RequestError(
             f"platform.ways is {platform.ways}, expected {platform.min_way_bits} (min_way_bits) to {MAX_MASK_BITS}, "
@@ -103,14 +104,28 @@ def _check_platform(platform: Platform) -> None:
             )
 
 
-def _cpus(text: str, field: str) -> tuple[int, ...]:
+def _check_domains(platform: Platform) -> None:
+    """Each cache domain has an id and CPUs of its own; a domain may be without known CPUs."""
+    ids: set[int] = set()
+    seen = 0
+    for index, domain in enumerate(platform.domains):
+        where = f"platform.domains[{index}]"
+        if domain.id in ids:
+            raise RequestError(f"{where}.id {domain.id} is the id of two cache domains, expected one", f"{where}.id")
+        cpus = _cpus(domain.cpus, f"{where}.cpus")
+        if seen & cpus:
+            twice = lowest_cpu(seen & cpus)
+            raise RequestError(
+                f"{where}.cpus '{domain.cpus}' has CPU {twice}, which another cache domain has too; "
+                "each CPU is in one cache domain",
+                f"{where}.cpus",
+            )
+        ids.add(domain.id)
+        seen |= cpus
+
+
+def _cpus(text: str, field: str) -> int:
     try:
-        return _parsed(text)
+        return cpu_mask(text)
     except ValueError as error:
         raise RequestError(f"{field}: {error}", field) from error
-
-
-@lru_cache(maxsize=4096)
-def _parsed(text: str) -> tuple[int, ...]:
-    """Nodes send the same lists in every interval."""
-    return tuple(parse_cpulist(text))

@@ -26,6 +26,7 @@ _HOW_TO = {
     "cpu.weight": _WEIGHT,
     "llc_ways": _WAYS,
     "l3": _WAYS,
+    "cpu.idle": "run as root with the cpu controller of cgroup v2",
     "memory.high": "run as root with the memory controller of cgroup v2",
     "io.max": "run as root with the io controller of cgroup v2, on a machine with a disk",
     "sched_policy": "run with CAP_SYS_NICE",
@@ -44,8 +45,16 @@ class _Mechanism(msgspec.Struct):
     how_to_enable: str
 
 
+class _Service(msgspec.Struct):
+    name: str
+    source: str | None = None
+    watched: bool = False
+
+
 class _Probe(msgspec.Struct):
     mechanisms: list[_Mechanism]
+    services: list[_Service] = []
+    refused_pods: dict[str, str] = {}
 
 
 def agent_findings(given: Path | None) -> list[Finding]:
@@ -65,7 +74,29 @@ def _mechanisms(binary: Path) -> list[Finding]:
         probe = msgspec.json.decode(done.stdout, type=_Probe)
     except (OSError, subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
         raise Failure(f"`{binary} probe` gave unreadable output ({error}); run it to see the cause") from None
+    return [*_listed(probe.mechanisms), *_services(probe), *_refused(probe)]
+
+
+def _services(probe: _Probe) -> list[Finding]:
+    """Services of the node's own configuration, where it has one, and those that pods ask for by annotations."""
+    found: list[Finding] = []
+    for one in probe.services:
+        origin = "the agent's configuration" if one.source is None else f"annotations of {one.source}"
+        how = "set the annotation osml.dev/latency" if one.watched else ""
+        reason = f"{origin}; watched, not managed: no latency source" if one.watched else origin
+        found.append(Finding(f"service {one.name}", "act", not one.watched, reason, how))
+    return found
+
+
+def _refused(probe: _Probe) -> list[Finding]:
+    return [
+        Finding(f"pod {pod}", "act", False, why, "correct the annotations of the pod")
+        for pod, why in probe.refused_pods.items()
+    ]
+
+
+def _listed(mechanisms: list[_Mechanism]) -> list[Finding]:
     return [
         Finding(m.name, "act", m.available, m.reason, "" if m.available else m.how_to_enable or _HOW_TO.get(m.name, ""))
-        for m in probe.mechanisms
+        for m in mechanisms
     ]

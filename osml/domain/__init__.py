@@ -17,7 +17,8 @@ from osml.domain.exchange import (
 )
 from osml.domain.experience import EXPERIENCE_SCHEMA, MAX_EXPERIENCES, Experience, Experiences
 from osml.domain.forecast import Forecast, Point
-from osml.domain.partition import Assignment, Knobs, Partition, Region, partition_error
+from osml.domain.legality import partition_error, usable_domains
+from osml.domain.partition import Assignment, Knobs, Partition, Region
 from osml.domain.platform import CacheDomain, KnobRange, MbaRange, Platform
 from osml.domain.service import Counters, Latency, Percentile, Service
 
@@ -54,4 +55,5 @@ __all__ = [
     "Service",
     "ServiceEntropy",
     "partition_error",
+    "usable_domains",
 ]

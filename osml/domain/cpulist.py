@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 MAX_CPU = 8191  # CONFIG_NR_CPUS of the largest distribution kernels
 
@@ -13,8 +14,39 @@ def parse_cpulist(text: str) -> list[int]:
     Raises ValueError, naming the part, for anything but digits, ranges and commas.
     """
     cpus: set[int] = set()
+    for low, high in _ranges(text):
+        cpus.update(range(low, high + 1))
+    return sorted(cpus)
+
+
+def cpu_mask(text: str) -> int:
+    """The same as a mask with a bit for each CPU. Raises ValueError as `parse_cpulist`."""
+    return _mask_kept(text) if len(text) <= _LONGEST_KEPT else _mask(text)
+
+
+_LONGEST_KEPT = 256
+
+
+def _mask(text: str) -> int:
+    mask = 0
+    for low, high in _ranges(text):
+        mask |= ((1 << (high - low + 1)) - 1) << low
+    return mask
+
+
+_mask_kept = lru_cache(maxsize=4096)(_mask)
+"""Nodes send the same lists in every interval. A mask has at most a kilobyte, however many CPUs somebody claims."""
+
+
+def lowest_cpu(mask: int) -> int:
+    """The lowest CPU of a mask; -1 of an empty one."""
+    return (mask & -mask).bit_length() - 1
+
+
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    """First and last CPU of each part."""
     if not text.strip():
-        return []
+        return
     for part in text.strip().split(","):
         first, dash, last = part.partition("-")
         if not (first.isascii() and first.isdigit()) or (dash and not (last.isascii() and last.isdigit())):
@@ -22,8 +54,7 @@ def parse_cpulist(text: str) -> list[int]:
         low, high = int(first), int(last or first)
         if low > high or high > MAX_CPU:
             raise ValueError(f"CPU list '{text}': '{part}' is not ascending within 0..{MAX_CPU}")
-        cpus.update(range(low, high + 1))
-    return sorted(cpus)
+        yield low, high
 
 
 def format_cpulist(cpus: Iterable[int]) -> str:

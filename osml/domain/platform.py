@@ -68,3 +68,4 @@ class Platform(Struct, frozen=True, forbid_unknown_fields=True):
     disk_iops: KnobRange | None = None
     network_mbps: KnobRange | None = None
     realtime: bool = False
+    regions_in_domains: bool = False  # the agent takes regions that name one of `domains`

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Share
 
 Percentile = Literal["p50", "p95", "p99", "mean"]
+Source = Annotated[str, Meta(min_length=1, max_length=400, pattern=r"^[ -~]*\Z")]  # "pod NAMESPACE/NAME"
 
 
 class Latency(Struct, frozen=True, forbid_unknown_fields=True):
@@ -77,6 +78,7 @@ class Service(Struct, frozen=True, forbid_unknown_fields=True):
     max_ways: PositiveInt | None = None
     latency: Latency | None = None
     counters: Counters = Counters()
+    source: Source | None = None  # who asked for it on the node; None: the agent's configuration
 
     @property
     def latency_ms(self) -> float | None:

@@ -90,7 +90,8 @@ def open_engine(url: URL, *, writes: bool) -> Engine:
         )
     except ImportError:
         raise MachineError(
-            "PostgreSQL needs the Python package psycopg; install it with: pip install 'osml-serving[postgres]'"
+            "PostgreSQL needs the Python package psycopg; install it in the checkout of osml: "
+            "pip install './serving[postgres]'"
         ) from None
     if engine.dialect.name == "postgresql":
         event.listen(engine, "begin", _limit_waiting)

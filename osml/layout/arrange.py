@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from osml.domain import Assignment, MbaRange, Partition, Platform, Reason, Service, partition_error
 from osml.domain.cpulist import format_cpulist, parse_cpulist
 from osml.layout.cpus import fill_cpus
+from osml.layout.domains import parts_of
 from osml.layout.quota import quota_assignments
 from osml.layout.shares import core_shares, cpu_history, mask_history, way_shares
 from osml.layout.ways import fill_ways, reach_notes
@@ -39,12 +40,23 @@ def lay_out(
     """Lay a partition out on CPU ids and mask bits; same input, same output, and its own output changes nothing.
 
     `previous` is what the services have now: as few CPUs and ways as possible change hands against it. CPUs and ways
-    that no region holds stay idle. Raises LayoutError for an illegal partition or platform.
+    that no region holds stay idle. Where regions name cache domains, each domain is laid out as a node of its own, so
+    masks of services in different domains may be the same. Raises LayoutError for an illegal partition or platform.
     """
     names = [service.name for service in services]
     error = partition_error(partition, platform, names)
     if error is not None:
         raise LayoutError(error)
+    parts = parts_of(partition, platform, previous)
+    if not parts:
+        return _laid_out(partition, platform, names, previous)
+    layouts = [_laid_out(part.partition, part.platform, part.names, part.previous) for part in parts]
+    found = {assignment.service: assignment for layout in layouts for assignment in layout.assignments}
+    return Layout([found[name] for name in names], [note for layout in layouts for note in layout.notes])
+
+
+def _laid_out(partition: Partition, platform: Platform, names: Sequence[str], previous: Sequence[Assignment]) -> Layout:
+    """A legal partition whose regions are all in the same place."""
     assignments = _cpu_assignments(partition, platform, names, previous)
     notes: list[Reason] = []
     if platform.ways is not None:

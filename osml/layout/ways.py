@@ -97,6 +97,10 @@ class _Step(NamedTuple):
     before: tuple[int, int]  # the state that this one was reached from
 
 
+_Best = dict[int, dict[int, _Step]]
+"""Set of blocks -> idle ways left out -> the cheapest step there. Sets that are not reached take no memory."""
+
+
 class _Search:
     """Dynamic programme over (set of blocks placed from bit 0 upwards, idle ways left out so far)."""
 
@@ -111,10 +115,9 @@ class _Search:
     def run(self, idle: int, order: Sequence[int] | None) -> list[int]:
         """Masks of the blocks in the cheapest arrangement; in this order only, where one is given."""
         full = (1 << len(self.shares)) - 1
-        best: list[dict[int, _Step]] = [{} for _ in range(full + 1)]
-        best[0][0] = _Step(0, 0, -1, (0, 0))
+        best: _Best = {0: {0: _Step(0, 0, -1, (0, 0))}}
         for placed in range(full + 1) if order is None else _prefixes(order):
-            states = best[placed]
+            states = best.get(placed)
             if not states:
                 continue
             if self._closed(placed):
@@ -130,7 +133,7 @@ class _Search:
             return [block for block in range(len(self.shares)) if not placed >> block & 1]
         return [order[placed.bit_count()]] if placed.bit_count() < len(order) else []
 
-    def _extend(self, best: list[dict[int, _Step]], placed: int, width: int, block: int) -> None:
+    def _extend(self, best: _Best, placed: int, width: int, block: int) -> None:
         """Put one more block on top of every state of `placed`."""
         members = reached = 0
         for service, blocks in enumerate(self.blocks_of):
@@ -143,7 +146,7 @@ class _Search:
         gains = self.gains.get(members)
         if gains is None:
             gains = self.gains[members] = self._gains(members)
-        target = best[placed | 1 << block]
+        target = best.setdefault(placed | 1 << block, {})
         for left_out, step in best[placed].items():
             at = width + left_out
             cost = step.cost + reached * count * _REACH + gains[at + count] - gains[at]
@@ -162,7 +165,7 @@ class _Search:
         """True where no service has blocks both below and above: idle ways may lie here."""
         return not any(blocks & placed and blocks & ~placed for blocks in self.blocks_of)
 
-    def _trace(self, best: list[dict[int, _Step]], placed: int, left_out: int) -> list[int]:
+    def _trace(self, best: _Best, placed: int, left_out: int) -> list[int]:
         masks = [0] * len(self.shares)
         while placed:
             step = best[placed][left_out]

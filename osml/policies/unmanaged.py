@@ -21,6 +21,7 @@ class Unmanaged:
 
     name = "unmanaged"
     version = 1
+    whole_node = True
     State = UnmanagedState
 
     def initial(self, observation: Observation, seed: int) -> UnmanagedState:

@@ -20,12 +20,12 @@ from osml.domain import Assignment, Counters, Decision, Knobs, Latency, Observat
 from osml.domain.cpulist import parse_cpulist
 from osml.domain.service import Percentile
 from osml.simulator.columns import FloatArray
-from osml.simulator.engine import advance
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
 from osml.simulator.models import PlatformModel
-from osml.simulator.node_platform import NO_LEVERS, Lever, domain_platform
-from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
+from osml.simulator.node_platform import NO_LEVERS, Lever, board_platform
+from osml.simulator.sockets import State, advance, initial, whole_platform
+from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
 from osml.simulator.variation.drift import Drift
 from osml.simulator.variation.sensors import Sensors
@@ -68,6 +68,9 @@ class ClosedLoop:
     default nothing); `regulator`: it regulates bandwidth in software where it has no MBA. A `tolerant` loop outlives a
     policy that raises. `drift` changes the work per request over time, `sensors` what the policy sees. Jobs in `hidden`
     it does not see at all: they use all CPUs and ways.
+
+    A node of several `sockets` has the node's platform so many times. `by_domain` says whether the policy may place
+    services on them; else it sees one pool of CPUs and ways.
     """
 
     def __init__(
@@ -85,6 +88,8 @@ class ClosedLoop:
         drift: Drift | None = None,
         sensors: Sensors | None = None,
         hidden: frozenset[str] = frozenset(),
+        sockets: int = 1,
+        by_domain: bool = True,
     ) -> None:
         self.node, self.interval_s, self.seed, self.delay_s = node, interval_s, seed, delay_s
         self.tolerant = tolerant
@@ -93,10 +98,11 @@ class ClosedLoop:
         self.loads = loads
         self._named = policy if isinstance(policy, str) else None
         self._decide = decide if isinstance(policy, str) else partial(decide_by, policy)
-        self._platform = domain_platform(node.platform, levers=levers, regulator=regulator)
+        self._sockets, self._whole = sockets, whole_platform(node.platform, sockets)
+        self._platform = board_platform(node.platform, sockets, levers=levers, regulator=regulator, by_domain=by_domain)
         self._services = describe(node, loads)
-        self._state: NodeState = initial_state(node)
-        self._grants: list[Grant] = whole_node(node)
+        self._state: State = initial(node, sockets)
+        self._grants: list[Grant] = whole_node(Node(self._whole, node.services, node.jobs))
         self._pending: list[Grant] = self._grants
         self._decision: Decision | None = None
         self._assignments: list[Assignment] = []
@@ -126,10 +132,12 @@ class ClosedLoop:
         node = self.node if self._drift is None else self._drift.node(self.node, began_s)
         before, rest_s = None, self.interval_s
         if self.delay_s > 0 and self._pending != self._grants:
-            self._state, before = advance(node, self._state, self._grants, loads, self.delay_s, self._shocks(1))
+            self._state, before = advance(
+                node, self._sockets, self._state, self._grants, loads, self.delay_s, self._shocks(1)
+            )
             rest_s -= self.delay_s
         self._grants = self._pending
-        self._state, flows = advance(node, self._state, self._grants, loads, rest_s, self._shocks(0))
+        self._state, flows = advance(node, self._sockets, self._state, self._grants, loads, rest_s, self._shocks(0))
         self._measured.append(self._measure(before, flows, loads))
         observed = self._sensors.shown(self._measured, self._seq)
         fault = self._ask(observed) if observed else None
@@ -180,7 +188,7 @@ class ClosedLoop:
                 raise
             return f"{type(error).__name__}: {error}"
         self._assignments = self._decision.assignments
-        given = {assignment.service: grant_of(assignment, self.node.platform) for assignment in self._assignments}
+        given = {assignment.service: grant_of(assignment, self._whole) for assignment in self._assignments}
         # Who is not there does nothing, whatever it may use.
         self._pending = [given.get(name, old) for name, old in zip(self.node.names, self._grants, strict=True)]
         return None

@@ -31,7 +31,8 @@ try:
     from gymnasium.vector.utils import batch_space
 except ModuleNotFoundError:
     raise ModuleNotFoundError(
-        "the environment osml/Colocation-v0 needs gymnasium, install it with: pip install 'osml[gym]'", name="gymnasium"
+        "the environment osml/Colocation-v0 needs gymnasium, install it in the checkout of osml: pip install './[gym]'",
+        name="gymnasium",
     ) from None
 
 ENVIRONMENT_ID = "osml/Colocation-v0"

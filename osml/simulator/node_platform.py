@@ -7,8 +7,9 @@ from typing import Literal, get_args
 
 from msgspec.structs import replace
 
-from osml.domain import KnobRange, MbaRange, Platform
+from osml.domain import CacheDomain, KnobRange, MbaRange, Platform
 from osml.domain.cpulist import format_cpulist
+from osml.simulator.board import cpus_of, whole_platform
 from osml.simulator.models import PlatformModel
 
 _LOWEST_MHZ = 1200  # PARTIES, table 3: 1.2 to 2.2 GHz in steps of 100 MHz, else turbo
@@ -57,6 +58,22 @@ def domain_platform(model: PlatformModel, *, levers: frozenset[Lever] = NO_LEVER
         "network": ("network_mbps", KnobRange(_NETWORK_MBPS, round(model.network_gbps * 1e3), _NETWORK_MBPS)),
     }
     return replace(plain, **dict(ranges[lever] for lever in ranges if lever in levers))
+
+
+def board_platform(
+    socket: PlatformModel,
+    sockets: int,
+    *,
+    levers: frozenset[Lever] = NO_LEVERS,
+    regulator: bool = False,
+    by_domain: bool = True,
+) -> Platform:
+    """Several sockets of one kind as a policy counts them; `by_domain`: regions may be in one of the cache domains."""
+    plain = domain_platform(whole_platform(socket, sockets), levers=levers, regulator=regulator)
+    if sockets == 1:
+        return plain
+    domains = [CacheDomain(n, format_cpulist(cpus_of(socket, sockets, n))) for n in range(sockets)]
+    return replace(plain, domains=domains, regions_in_domains=by_domain)
 
 
 def _usable_mib(model: PlatformModel) -> int:

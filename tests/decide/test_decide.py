@@ -10,7 +10,7 @@ from osml.decide import decide as front
 from osml.decide.decide import PolicyError, RequestError, decide
 from osml.decide.registry import policy_names
 from osml.decide.state import seal_state
-from osml.domain import Assignment, Decision, Observation, Partition, Platform, Region, Service
+from osml.domain import Assignment, CacheDomain, Decision, Observation, Partition, Platform, Region, Service
 from osml.policies.arq import Arq, ArqState
 from tests.kit.toy_node import ToyNode, demo_tenants
 
@@ -97,6 +97,7 @@ def services(*more: Service) -> list[Service]:
 
 
 PLATFORM = Platform(id="p", cores=4, cpus="0-3", ways=4)
+PLACING = replace(PLATFORM, regions_in_domains=True)
 
 
 @pytest.mark.parametrize(
@@ -123,6 +124,21 @@ PLATFORM = Platform(id="p", cores=4, cpus="0-3", ways=4)
         ({"platform": replace(PLATFORM, core_quantum=2.0, cores=2)}, "platform.core_quantum", "expected 1"),
         ({"platform": replace(PLATFORM, min_way_bits=5)}, "platform.ways", "expected 5 (min_way_bits) to 64"),
         ({"platform": replace(PLATFORM, siblings=[[0, 1], [1, 2]])}, "platform.siblings", "names a CPU twice"),
+        (
+            {"platform": replace(PLACING, domains=[CacheDomain(0, "0-1"), CacheDomain(0, "2-3")])},
+            "platform.domains[1].id",
+            "0 is the id of two cache domains",
+        ),
+        (
+            {"platform": replace(PLACING, domains=[CacheDomain(0, "0-2"), CacheDomain(1, "2-3")])},
+            "platform.domains[1].cpus",
+            "has CPU 2, which another cache domain has too",
+        ),
+        (
+            {"platform": replace(PLACING, domains=[CacheDomain(0, "all")])},
+            "platform.domains[0].cpus",
+            "'all' is neither",
+        ),
         ({"platform": replace(PLATFORM, core_quantum=1e-5, cores=400_000)}, "platform.cores", "at most 16384"),
         ({"assignments": [Assignment(service="moses", cpus="5-1")]}, "assignments[0].cpus", "'5-1' is not ascending"),
     ],
@@ -131,6 +147,13 @@ def test_what_makes_no_sense_is_refused_with_the_field_named(changes: dict, fiel
     error = refused(observation(**changes))
     assert error.field == field
     assert text in error.message
+
+
+@pytest.mark.parametrize("policy", ["unmanaged", "even"])
+def test_domains_of_an_agent_that_takes_no_regions_in_them_are_not_checked(policy: str) -> None:
+    for domains in ([CacheDomain(0, "0-2"), CacheDomain(0, "2-3")], [CacheDomain(0, "all"), CacheDomain(1, "")]):
+        seen = observation(platform=replace(PLATFORM, domains=domains), policy=policy)
+        assert decide(seen).partition.by_domain == {}
 
 
 def test_an_illegal_plan_is_the_policys_fault(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ class Page:
         message = {"id": number, "method": method, "params": params, "sessionId": self._session}
         await self._socket.send(json.dumps(message))
         while True:
-            answer = json.loads(await asyncio.wait_for(self._socket.recv(), 30))
+            answer = json.loads(await asyncio.wait_for(self._socket.recv(), 60))
             if answer.get("id") == number and answer.get("sessionId") == self._session:
                 return answer.get("result", answer)
             self._note(answer)
@@ -112,4 +112,7 @@ async def open_page(browser: Browser, url: str):
         for domain in ("Runtime", "Log", "Page"):
             await page.call(f"{domain}.enable")
         await page.call("Page.navigate", url=url)
-        yield page
+        try:
+            yield page
+        finally:  # an open tab holds a stream, and a browser has six connections to a server
+            await socket.send(json.dumps({"id": 0, "method": "Target.closeTarget", "params": {"targetId": target}}))

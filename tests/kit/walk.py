@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from scripts.release.clean_root import DEBIAN, Buildah
+from scripts.release.clean_root import Buildah, bases_of
 from scripts.release.source import copy_tracked
 from tests.kit.pages import ROOT, Block
 
@@ -84,9 +84,9 @@ def walk(blocks: Sequence[Block], folder: Path, timeout_s: float) -> tuple[list[
         script = "".join(f"export {name}={folder}/authorities.pem\n" for name in names) + script
     (folder / "walk.sh").write_text(script)
     (folder / "store").mkdir()
-    with Buildah(folder / "store") as buildah:
-        buildah.prepare(DEBIAN)
-        with buildah.root(DEBIAN, "--cap-add", "all") as root:
+    with Buildah(folder / "store", bases_of(checkout)) as buildah:
+        buildah.prepare("debian")
+        with buildah.root(buildah.bases["debian"], "--cap-add", "all") as root:
             root.run(
                 "sh", "-c", "apt-get update -qq && apt-get install -y -qq --no-install-recommends make ca-certificates"
             )

@@ -58,7 +58,7 @@ def test_the_id_says_itself_where_it_is_registered():
 def test_without_gymnasium_one_sentence_says_what_to_install():
     code = "import sys; sys.modules['gymnasium'] = None; import osml.simulator.environment"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert "needs gymnasium, install it with: pip install 'osml[gym]'" in run.stderr.splitlines()[-1]
+    assert "needs gymnasium, install it in the checkout of osml: pip install './[gym]'" in run.stderr.splitlines()[-1]
     assert "During handling" not in run.stderr
 
 

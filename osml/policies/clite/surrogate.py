@@ -25,7 +25,10 @@ NOISES = (0.001, 0.03, 0.3)  # share of the scores' variance that is chance: que
 def require_scikit_learn() -> None:
     """Raises MachineError where scikit-learn is not installed."""
     if find_spec("sklearn") is None:
-        raise MachineError("the policy 'clite' needs scikit-learn, which is not installed: pip install 'osml[clite]'")
+        raise MachineError(
+            "the policy 'clite' needs scikit-learn, which is not installed: "
+            "install it in the checkout of osml with `pip install './[clite]'`"
+        )
 
 
 class Surrogate:

@@ -6,7 +6,6 @@ A tail of few requests is noise; CPU time is not. The model has learned on many 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from msgspec.structs import replace
 
@@ -27,17 +26,11 @@ def more_ahead(facts: Facts) -> Proposal | None:
     """More out of what is idle or the jobs', for services that Model-C' expects to miss their target."""
     cells, reasons = dict(facts.cells), list[Reason]()
     free = facts.node.for_lc.cores - sum([cell.cores for cell in cells.values()])
-    for name, now in facts.expected.items():
-        if free <= 0:
-            break
-        if now <= facts.settings.ahead:
-            continue
-        cell = facts.cells[name]
-        larger = _reach(facts, name, range(1, _most(facts, cell) + 1))
-        found = facts.outlook(name, larger)
-        if found is None:
-            continue
-        more = min(_worth(larger, found, now, facts.settings) - cell.cores, free)
+    late = {name: now for name, now in facts.expected.items() if free > 0 and now > facts.settings.ahead}
+    larger = {name: facts.larger(name) for name in late}
+    for name, found in facts.outlook(larger).items():
+        cell, now = facts.cells[name], late[name]
+        more = min(_worth(larger[name], found, now, facts.settings) - cell.cores, free)
         if more <= 0:
             continue
         cells[name], free = Cell(cell.cores + more, cell.ways), free - more
@@ -48,18 +41,11 @@ def more_ahead(facts: Facts) -> Proposal | None:
 def less_ahead(facts: Facts) -> Proposal | None:
     """The smallest cell that Model-C' is sure of, for services that have met their target in the present one."""
     cells, tracks, reasons = dict(facts.cells), dict(facts.tracks), list[Reason]()
-    for name in facts.expected:
+    smaller = {name: facts.smaller(name) for name in facts.expected if _may_shrink(facts, name)}
+    for name, found in facts.outlook(smaller).items():
         cell, track = facts.cells[name], facts.tracks[name]
-        if not facts.meets(name) or min(track.settled, track.met) < facts.settings.safe_after:
-            continue
-        if facts.unpredicted(name) and track.before is None:
-            continue  # the first step is that to the need of the formula, which waits a little longer
-        smaller = _reach(facts, name, range(-1, -_most(facts, cell) - 1, -1))
-        found = facts.outlook(name, smaller)
-        if found is None:
-            continue
         safe, level = cell, math.nan
-        for one, sure in zip(smaller, found, strict=True):
+        for one, sure in zip(smaller[name], found, strict=True):
             if sure > facts.settings.safe:
                 break
             safe, level = one, sure
@@ -67,6 +53,14 @@ def less_ahead(facts: Facts) -> Proposal | None:
             cells[name], tracks[name] = safe, replace(track, before=cell)
             reasons.append(_reason(facts, name, safe, level))
     return Proposal(cells, reasons, facts.set_aside, tracks, past_cliff=True) if reasons else None
+
+
+def _may_shrink(facts: Facts, name: str) -> bool:
+    """Whether a service has met its target for long enough, and the first step is not the formula's.
+
+    The step to the need of the formula waits a little longer.
+    """
+    return facts.has_met(name) and not (facts.unpredicted(name) and facts.tracks[name].before is None)
 
 
 def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings) -> int:
@@ -79,18 +73,6 @@ def _worth(larger: list[Cell], sure: list[float], now: float, settings: Settings
         if level <= settings.ahead_to:
             break
     return cores
-
-
-def _most(facts: Facts, cell: Cell) -> int:
-    units, share = facts.settings.reach
-    return units + int(share * cell.cores)
-
-
-def _reach(facts: Facts, name: str, steps: Iterable[int]) -> list[Cell]:
-    """Cells that are so many cores larger or smaller, within the operator's limits."""
-    cell = facts.cells[name]
-    cells = [Cell(cell.cores + step, cell.ways) for step in steps]
-    return [one for one in cells if one.cores > 0 and one == facts.node.bounded(name, *one)]
 
 
 def _reason(facts: Facts, name: str, cell: Cell, level: float) -> Reason:

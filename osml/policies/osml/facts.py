@@ -35,6 +35,7 @@ class Facts:
       0 where somebody was not measured.
     - `notes`: what has changed of limits and services, in words.
     - `expected`: log(latency over target) that Model-C' is sure of in the present cells; no entry where it can't say.
+    - `told`: all that Model-C' was asked so far.
     """
 
     observation: Observation
@@ -58,6 +59,7 @@ class Facts:
     calm: int
     notes: list[Reason]
     expected: dict[str, float]
+    told: dict[tuple[str, Cell], float]
 
     @property
     def quantum(self) -> float:
@@ -105,19 +107,58 @@ class Facts:
             self.services[name], track.past, track.settled, self.cells[name], self.answers[name], self.quantum, jobs
         )
 
-    def outlook(self, name: str, cells: Sequence[Cell]) -> list[float] | None:
-        """Bound of log(latency over target) in these cells for a service that has one (Model-C').
+    def outlook(self, asked: Mapping[str, Sequence[Cell]]) -> dict[str, list[float]]:
+        """Bounds of log(latency over target) in these cells, by service that has a cell (Model-C').
 
-        None without the model, too early, or where an answer is no number.
+        Without services of which it is too early to say, or of which an answer is no number. Empty without the model.
+        One call for all services costs little more than one for one cell.
         """
         model = self.models.c2
-        if model is None or not cells or self.tracks[name].past.latencies < LEAST_SHOWN:
-            return None
-        try:
-            bounds = outlook(model, self.situation(name), cells)
-        except Exception:  # a broken model expects nothing; the plain rules take its place
-            return None
-        return bounds if math.isfinite(sum(bounds)) else None
+        if model is None or not asked:
+            return {}
+        asked = {name: cells for name, cells in asked.items() if cells and self._shown(name)}
+        told = self.told
+        new = {name: [cell for cell in cells if (name, cell) not in told] for name, cells in asked.items()}
+        unknown = {name: cells for name, cells in new.items() if cells}
+        if unknown:
+            try:
+                found = outlook(model, [(self.situation(name), cells) for name, cells in unknown.items()])
+            except Exception:  # a broken model expects nothing; the plain rules take its place
+                return {}
+            for (name, cells), bounds in zip(unknown.items(), found, strict=True):
+                told.update({(name, cell): bound for cell, bound in zip(cells, bounds, strict=True)})
+        known = {name: [told[name, cell] for cell in cells] for name, cells in asked.items()}
+        return {name: bounds for name, bounds in known.items() if math.isfinite(sum(bounds))}
+
+    def _shown(self, name: str) -> bool:
+        return self.tracks[name].past.latencies >= LEAST_SHOWN
+
+    def larger(self, name: str) -> list[Cell]:
+        """Cells with more cores than the present one that Model-C' is asked about, the nearest first."""
+        cell, least, most = self.cells[name], self.node.leasts[name], self.node.mosts[name]
+        last = min(cell.cores + self._reach(cell), most.cores)
+        return self._with_ways(name, range(max(cell.cores + 1, least.cores), last + 1))
+
+    def smaller(self, name: str) -> list[Cell]:
+        """The same with fewer cores."""
+        cell, least, most = self.cells[name], self.node.leasts[name], self.node.mosts[name]
+        last = max(cell.cores - self._reach(cell), least.cores, 1)
+        return self._with_ways(name, range(min(cell.cores - 1, most.cores), last - 1, -1))
+
+    def _reach(self, cell: Cell) -> int:
+        units, share = self.settings.reach
+        return units + int(share * cell.cores)
+
+    def _with_ways(self, name: str, cores: range) -> list[Cell]:
+        """Cells with the present ways; none where the operator does not allow so many."""
+        ways = self.cells[name].ways
+        allowed = self.node.leasts[name].ways <= ways <= self.node.mosts[name].ways
+        return [Cell(number, ways) for number in cores] if allowed else []
+
+    def has_met(self, name: str) -> bool:
+        """Whether a service has met its target in the present cell for as long as the rule `less-ahead` waits."""
+        track = self.tracks[name]
+        return self.meets(name) and min(track.settled, track.met) >= self.settings.safe_after
 
     def draining(self) -> bool:
         """Whether the queues behind missed targets get shorter as the node is run now."""
@@ -204,17 +245,22 @@ def facts_of(
         max(0, min(served, default=0)),
         notes,
         {},
+        {},
     )
     facts.expected.update(expected_of(facts))
     return facts
 
 
 def expected_of(facts: Facts) -> dict[str, float]:
-    """Bound of log(latency over target) in the present cells, of services that Model-C' can say it of."""
+    """Bound of log(latency over target) in the present cells, of services that Model-C' can say it of.
+
+    What `less-ahead` asks next is asked in the same call.
+    """
     if facts.way != CELLS:
         return {}
-    found = {name: facts.outlook(name, [cell]) for name, cell in facts.cells.items()}
-    return {name: bounds[0] for name, bounds in found.items() if bounds is not None}
+    facts.outlook({n: [cell, *(facts.smaller(n) if facts.has_met(n) else ())] for n, cell in facts.cells.items()})
+    found = facts.outlook({name: [cell] for name, cell in facts.cells.items()})
+    return {name: bounds[0] for name, bounds in found.items()}
 
 
 def _with_past(track: Track, before: Track | None, service: Service, cell: Cell | None, quantum: float) -> Track:

@@ -99,9 +99,12 @@ def _probe(facts: Facts, name: str, cell: Cell) -> Cell:
 
 def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
     cells, tracks, reasons = dict(facts.cells), dict(facts.tracks), list[Reason]()
+    goals = {name: less for name, less in goals.items() if less != facts.cells[name]}
+    predicted = [name for name in goals if name in facts.expected and not facts.unpredicted(name)]
+    bounds = facts.outlook({name: [goals[name]] for name in predicted})
     for name, less in goals.items():
         cell, track = facts.cells[name], facts.tracks[name]
-        if less == cell or not _agreed(facts, name, cell, less):
+        if not _agreed(facts, name, less, bounds.get(name)):
             continue
         want, old = facts.wants[name], track.correction
         correction = replace(
@@ -119,18 +122,18 @@ def _smaller(facts: Facts, goals: dict[str, Cell]) -> Proposal | None:
     return Proposal(cells, reasons, facts.set_aside, tracks) if reasons else None
 
 
-def _agreed(facts: Facts, name: str, cell: Cell, less: Cell) -> bool:
-    """Whether Model-C' does not expect a miss, or where it can't say, Model-C no fall.
+def _agreed(facts: Facts, name: str, less: Cell, bounds: list[float] | None) -> bool:
+    """Whether Model-C' does not expect a miss (its `bounds`), or where it can't say, Model-C no fall.
 
     Neither is asked of services that nobody predicts, nor Model-C about the first step.
     """
     if facts.unpredicted(name):
         return True
     if name in facts.expected:
-        bounds = facts.outlook(name, [less])
         return bounds is None or bounds[0] <= facts.settings.ahead
     if facts.tracks[name].before is None:
         return True
+    cell = facts.cells[name]
     change = Cell(less.cores - cell.cores, less.ways - cell.ways)
     values = downsize_value(facts.observation, name, facts.models, change)
     return values is None or values[0] >= values[1] - FALL

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter as Tally
 from collections.abc import Sequence
 
+from osml.simulator.board import whole_platform
 from osml.simulator.kernel.cgroup2 import Cgroup, CgroupV2
 from osml.simulator.kernel.counter import Clock, Counter
 from osml.simulator.kernel.groups import Group
@@ -27,19 +28,29 @@ class Machine:
     """Emulated kernel of one virtual node. `tree` has resctrl/, cgroup/, sys/ and proc/."""
 
     def __init__(
-        self, node: Node, place: str = "", profile: RdtProfile | None = None, speed: float = 0.0, uid: int = 0
+        self,
+        node: Node,
+        place: str = "",
+        profile: RdtProfile | None = None,
+        speed: float = 0.0,
+        uid: int = 0,
+        sockets: int = 1,
     ) -> None:
-        """`uid` owns the tenants' processes: only root and their owner may move them between resctrl groups."""
+        """`uid` owns the tenants' processes: only root and their owner may move them between resctrl groups.
+
+        The node's platform is one of so many sockets.
+        """
         self.node = node
+        self.whole = whole_platform(node.platform, sockets)
         self.clock = Clock(speed)
         self.tasks = SimulatedTasks()
-        self.profile = profile or rdt_profile(node.platform)
+        self.profile = profile or rdt_profile(node.platform, sockets)
         self.resctrl = Resctrl(self.profile, self.tasks, self._reading)
-        self.cgroup = CgroupV2(node.platform.cpus, self.tasks, self.clock)
-        self._traffic: dict[Group, Counter] = {}
+        self.cgroup = CgroupV2(self.whole.cpus, self.tasks, self.clock)
+        self._traffic: dict[tuple[Group, int], Counter] = {}
         self._occupancy: list[float] = [0.0] * len(node.tenants)
         root = directory()
-        proc = procfs(node.platform, place)
+        proc = procfs(self.whole, place)
         self.pids: list[int] = []
         for tenant in node.tenants:
             pid = self.tasks.spawn(tenant.name[:15], tenant.threads, uid)
@@ -59,7 +70,7 @@ class Machine:
             proc.add(str(pid), process_directory(facts, self.cgroup, self.resctrl))
         root.add("resctrl", self.resctrl.root.directory)
         root.add("cgroup", self.cgroup.root.directory)
-        root.add("sys", sysfs(node.platform))
+        root.add("sys", sysfs(node.platform, sockets))
         root.add("proc", proc)
         self.tree = Tree(root)
 
@@ -86,18 +97,20 @@ class Machine:
         """What each tenant may use according to the files.
 
         A process whose threads sit in several resctrl groups counts as where most of them are; a service that uses the
-        default group on CPUs that were given to another group gets no special treatment.
+        default group on CPUs that were given to another group gets no special treatment. Mask and throttle are those of
+        the cache domain that has most of its CPUs.
         """
         grants: list[Grant] = []
         for tenant in range(len(self.pids)):
             group = self.cgroup_of(tenant)
             (closid, _), _ = self._labels(tenant).most_common(1)[0]
             values = self.resctrl.group_of(closid).values
-            domain = self.profile.domains[0][0]
+            cpus = self.cgroup.effective_cpus(group)
+            domain = max(self.profile.domains, key=lambda one: (len(one[1] & cpus), -one[0]))[0]
             mba = values["MB"][domain] if "MB" in values else None
             grants.append(
                 Grant(
-                    self.cgroup.effective_cpus(group),
+                    cpus,
                     values["L3"][domain] or 1,
                     self.cgroup.quota_cpus(group),
                     float(group.weight),
@@ -110,29 +123,41 @@ class Machine:
     def account(self, flows: Sequence[Flow], now: float) -> None:
         """Let the counters show what happened in the step that ends at node time `now`."""
         self.clock.set(now)
-        moved: dict[Group, float] = {}
+        moved: dict[tuple[Group, int], float] = {}
         for tenant, flow in enumerate(flows):
             self.cgroup.account(self.cgroup_of(tenant), flow.cpu_s, flow.throttled_s, flow.dt)
             self._occupancy[tenant] = flow.occupancy_mib * 2**20
             labels = self._labels(tenant)
+            shares = {domain: self._share(tenant, cpus) for domain, cpus in self.profile.domains}
             for (closid, rmid), threads in labels.items():
                 group = self.resctrl.group_of(closid)
                 holder = next((m for m in group.monitors.values() if m.rmid == rmid), group)
-                moved[holder] = moved.get(holder, 0.0) + flow.memory_bytes * threads / labels.total()
-        for group, amount in moved.items():
-            self._traffic.setdefault(group, Counter(self.clock)).add(amount, flows[0].dt)
-        for group in [g for g in self._traffic if g.directory.removed]:
-            del self._traffic[group]
+                for domain, share in shares.items():
+                    amount = flow.memory_bytes * share * threads / labels.total()
+                    moved[holder, domain] = moved.get((holder, domain), 0.0) + amount
+        for place, amount in moved.items():
+            self._traffic.setdefault(place, Counter(self.clock)).add(amount, flows[0].dt)
+        for place in [place for place in self._traffic if place[0].directory.removed]:
+            del self._traffic[place]
 
     def _reading(self, group: Group, domain: int, event: str) -> str:
-        """Content of an event file: own value and those of the monitoring groups below."""
-        del domain
+        """Content of an event file: own value and those of the monitoring groups below.
+
+        Of a tenant with CPUs in several domains, each domain has the part of its CPUs there.
+        """
+        cpus = next(cpus for number, cpus in self.profile.domains if number == domain)
         members = [group, *group.monitors.values()]
         if event == "llc_occupancy":
             total = 0.0
             for tenant in range(len(self.pids)):
                 labels = self._labels(tenant)
                 here = sum(labels[member.closid, member.rmid] for member in members)
-                total += self._occupancy[tenant] * here / labels.total()
+                total += self._occupancy[tenant] * self._share(tenant, cpus) * here / labels.total()
             return str(int(total) // self.profile.monitor_scale * self.profile.monitor_scale)
-        return str(int(sum(self._traffic[member].value() for member in members if member in self._traffic)))
+        counters = [self._traffic[member, domain] for member in members if (member, domain) in self._traffic]
+        return str(int(sum(counter.value() for counter in counters)))
+
+    def _share(self, tenant: int, cpus: frozenset[int]) -> float:
+        """The share of a tenant's CPUs that are among these."""
+        own = self.cgroup.effective_cpus(self.cgroup_of(tenant))
+        return len(own & cpus) / len(own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from osml.simulator.board import cpus_of
 from osml.simulator.models import PlatformModel
 
 
@@ -43,14 +44,14 @@ class RdtProfile:
         return ("llc_occupancy", "mbm_total_bytes", "mbm_local_bytes")
 
 
-def rdt_profile(platform: PlatformModel) -> RdtProfile:
-    """The profile of a platform of the catalog: one socket, one L3 domain with id 0."""
+def rdt_profile(platform: PlatformModel, sockets: int = 1) -> RdtProfile:
+    """The profile of so many sockets of a platform of the catalog: each is an L3 domain, with ids from 0."""
     return RdtProfile(
-        n_cpus=platform.cpus,
-        domains=((0, frozenset(range(platform.cpus))),),
+        n_cpus=platform.cpus * sockets,
+        domains=tuple((number, frozenset(cpus_of(platform, sockets, number))) for number in range(sockets)),
         cache_bytes=round(platform.ways * platform.way_mib * 2**20),
         cbm_bits=platform.ways,
         n_closids=platform.max_groups,
         throttle=Throttle() if platform.mba else None,
-        n_rmids=4 * platform.cpus,
+        n_rmids=4 * platform.cpus * sockets,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from osml.domain.cpulist import format_cpulist
+from osml.simulator.board import cpus_of, whole_platform
 from osml.simulator.kernel import numbers
 from osml.simulator.kernel.kernfs import Directory, directory, file
 from osml.simulator.models import PlatformModel
@@ -20,10 +21,12 @@ def add_constants(where: Directory, values: dict[str, str]) -> None:
         here.add(leaf, file(lambda text=text: text + "\n"))
 
 
-def sysfs(platform: PlatformModel) -> Directory:
-    """Directories devices/system/cpu and devices/system/node of one socket."""
+def sysfs(socket: PlatformModel, sockets: int = 1) -> Directory:
+    """Directories devices/system/cpu and devices/system/node of so many sockets, each with a memory of its own."""
     root = directory()
+    platform = whole_platform(socket, sockets)
     everything = format_cpulist(range(platform.cpus))
+    places = {cpu: number for number in range(sockets) for cpu in cpus_of(socket, sockets, number)}
     smt = platform.cpus > platform.physical_cores
     cache_kib = round(platform.ways * platform.way_mib * 1024)
     top = "devices/system/cpu/"
@@ -35,28 +38,31 @@ def sysfs(platform: PlatformModel) -> Directory:
         top + "isolated": "",
         top + "smt/active": str(int(smt)),
         top + "smt/control": "on" if smt else "notsupported",
-        "devices/system/node/online": "0",
-        "devices/system/node/node0/cpulist": everything,
-        "devices/system/node/node0/meminfo": f"Node 0 MemTotal: {round(platform.memory_gib * 2**20)} kB",
+        "devices/system/node/online": format_cpulist(range(sockets)),
     }
+    for number in range(sockets):
+        here = f"devices/system/node/node{number}/"
+        values[here + "cpulist"] = format_cpulist(cpus_of(socket, sockets, number))
+        values[here + "meminfo"] = f"Node {number} MemTotal: {round(socket.memory_gib * 2**20)} kB"
     for core, cpus in enumerate(platform.siblings):
         for cpu in cpus:
             here = f"{top}cpu{cpu}/"
             siblings = format_cpulist(cpus)
+            shared = cpus_of(socket, sockets, places[cpu])
             values |= {
                 here + "topology/core_id": str(core),
-                here + "topology/physical_package_id": "0",
+                here + "topology/physical_package_id": str(places[cpu]),
                 here + "topology/thread_siblings_list": siblings,
                 here + "topology/core_cpus_list": siblings,
-                here + "cache/index3/id": "0",
+                here + "cache/index3/id": str(places[cpu]),
                 here + "cache/index3/level": "3",
                 here + "cache/index3/type": "Unified",
                 here + "cache/index3/size": f"{cache_kib}K",
                 here + "cache/index3/ways_of_associativity": str(platform.ways),
                 here + "cache/index3/number_of_sets": str(cache_kib * 1024 // platform.ways // 64),
                 here + "cache/index3/coherency_line_size": "64",
-                here + "cache/index3/shared_cpu_list": everything,
-                here + "cache/index3/shared_cpu_map": numbers.format_mask(range(platform.cpus), platform.cpus),
+                here + "cache/index3/shared_cpu_list": format_cpulist(shared),
+                here + "cache/index3/shared_cpu_map": numbers.format_mask(shared, platform.cpus),
                 here + "cpufreq/base_frequency": str(round(platform.frequency_ghz * 1e6)),
                 here + "cpufreq/cpuinfo_max_freq": str(round(platform.turbo_ghz * 1e6)),
             }

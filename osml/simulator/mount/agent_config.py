@@ -38,6 +38,7 @@ def agent_config(
     interval_s: float,
     server_url: str,
     policy: str | None,
+    n_sockets: int = 1,
 ) -> str:
     """agent.yaml as text. Solo speeds and ideal latencies come from the model itself, alone on the whole node."""
     platform = machine.node.platform
@@ -50,11 +51,11 @@ def agent_config(
         "state_dir": str(folder / "state"),
         "roots": {name: str(folder / sub) for name, sub in
                   (("resctrl", "resctrl"), ("cgroup", "cgroup"), ("proc", "proc"), ("sysfs", "sys"))},
-        "cpu": {"backend": "cgroup2", "quantum": 1.0},
+        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if n_sockets > 1 else {}),
         "platform": {
             "id": platform.id,
-            "bandwidth_gbps": platform.bandwidth_gbps,
-            "memory_gib": platform.memory_gib,
+            "bandwidth_gbps": machine.whole.bandwidth_gbps,
+            "memory_gib": machine.whole.memory_gib,
             "frequency_ghz": platform.frequency_ghz,
         },
         "services": [

@@ -19,6 +19,7 @@ import msgspec
 
 from osml.base.failure import InputError, MachineError
 from osml.simulator import catalogs
+from osml.simulator.board import MOST_SOCKETS
 from osml.simulator.engine import MAX_LOAD
 from osml.simulator.kernel.machine import Machine
 from osml.simulator.models import on_platform
@@ -52,6 +53,7 @@ class MountOptions:
     duration_s: float | None = None
     server_url: str = "http://127.0.0.1:8080"
     policy: str | None = None
+    sockets: int = 1
 
 
 def _is_address(url: str) -> bool:
@@ -73,6 +75,8 @@ def build_node(options: MountOptions) -> Node:
             raise InputError(f"{name} is {value}, expected a number above {low:g} and up to {high:g}")
     if not _is_address(options.server_url):
         raise InputError(f"--server-url is '{options.server_url}', expected an address like http://127.0.0.1:8080")
+    if not 1 <= options.sockets <= MOST_SOCKETS:
+        raise InputError(f"--sockets is {options.sockets}, expected 1 to {MOST_SOCKETS}")
     try:
         platform = catalogs.platform(options.platform)
         services = tuple(catalogs.service(name, platform.id) for name in options.loads)
@@ -99,9 +103,11 @@ class NodeProcess:
         self._lock = threading.RLock()
         node = build_node(options)
         self._folder = options.folder.resolve()
-        self._machine = Machine(node, str(self._folder), speed=options.speed, uid=os.geteuid())
+        self._machine = Machine(node, str(self._folder), speed=options.speed, uid=os.geteuid(), sockets=options.sockets)
         try:
-            self._simulation = Simulation(node, self._machine, options.loads, options.interval_s, options.seed)
+            self._simulation = Simulation(
+                node, self._machine, options.loads, options.interval_s, options.seed, options.sockets
+            )
         except NodeInputError as error:
             raise InputError(str(error)) from None
         self._plain: PlainExport | None = None
@@ -164,7 +170,7 @@ class NodeProcess:
 
     def _describe(self, export: str) -> dict[str, Any]:
         node, options = self._simulation.node, self.options
-        platform = node.platform
+        platform = self._machine.whole
         tenants: list[dict[str, Any]] = []
         for i, tenant in enumerate(node.tenants):
             entry: dict[str, Any] = {
@@ -186,6 +192,7 @@ class NodeProcess:
             "platform": platform.id,
             "cpus": platform.cpus,
             "ways": platform.ways,
+            "sockets": options.sockets,
             "services": tenants,
             "loads": self._simulation.loads,
             "time_scale": options.speed,
@@ -231,6 +238,7 @@ class NodeProcess:
                 interval_s=options.interval_s,
                 server_url=options.server_url,
                 policy=options.policy,
+                n_sockets=options.sockets,
             )
             _write_whole(self._folder / "agent.yaml", config)
             (self._folder / "agent.yaml").chmod(0o600)

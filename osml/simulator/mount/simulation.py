@@ -6,10 +6,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from osml.simulator.engine import advance, checked_loads
+from osml.simulator.engine import checked_loads
 from osml.simulator.kernel.machine import Machine
 from osml.simulator.measure import Measurement, measure
-from osml.simulator.state import Flow, Node, initial_state
+from osml.simulator.sockets import advance, initial
+from osml.simulator.state import Flow, Node
 
 STEPS_PER_INTERVAL = 4
 
@@ -17,7 +18,15 @@ STEPS_PER_INTERVAL = 4
 class Simulation:
     """One virtual node in motion. The same seed, loads and commands give the same measurements."""
 
-    def __init__(self, node: Node, machine: Machine, loads: Mapping[str, float], interval_s: float, seed: int) -> None:
+    def __init__(
+        self,
+        node: Node,
+        machine: Machine,
+        loads: Mapping[str, float],
+        interval_s: float,
+        seed: int,
+        sockets: int = 1,
+    ) -> None:
         checked_loads(node, loads)
         self.node = node
         self.machine = machine
@@ -25,7 +34,8 @@ class Simulation:
         self.step_s = interval_s / STEPS_PER_INTERVAL
         self._loads = dict(loads)
         self._rng = np.random.default_rng(seed)
-        self._state = initial_state(node)
+        self._sockets = sockets
+        self._state = initial(node, sockets)
         self._pending: list[list[Flow]] = []
 
     @property
@@ -46,7 +56,8 @@ class Simulation:
     def step(self) -> list[Measurement] | None:
         """One step; at the end of an interval the measurements of all tenants."""
         shocks = self._rng.standard_normal(len(self.node.tenants))
-        self._state, flows = advance(self.node, self._state, self.machine.grants(), self._loads, self.step_s, shocks)
+        grants = self.machine.grants()
+        self._state, flows = advance(self.node, self._sockets, self._state, grants, self._loads, self.step_s, shocks)
         self.machine.account(flows, self._state.time_s)
         self._pending.append(flows)
         if len(self._pending) < STEPS_PER_INTERVAL:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
@@ -36,14 +38,32 @@ class Situation(NamedTuple):
     jobs_share: float
 
 
-def outlook(model: Predictor, situation: Situation, cells: Sequence[Cell]) -> list[float]:
-    """Bound of log(latency over target) in each cell, settled, that holds for SURE. Raises what the model raises."""
-    rows, prior = outlook_rows(situation, cells)
-    return (prior + model.predict(rows).upper(SURE)[:, 0]).tolist()
+def outlook(model: Predictor, asked: Iterable[tuple[Situation, Sequence[Cell]]]) -> list[list[float]]:
+    """Bounds of log(latency over target) in the cells of each, settled, that hold for SURE.
+
+    The model is called once for all. Raises what it raises.
+    """
+    rows: list[list[float]] = []
+    prior: list[float] = []
+    lengths: list[int] = []
+    for situation, cells in asked:
+        lengths.append(len(cells))
+        _add_rows(situation, cells, rows, prior)
+    above = model.predict(np.array(rows, np.float32)).upper(SURE)[:, 0].tolist()
+    bounds = map(add, prior, above)
+    return [list(islice(bounds, length)) for length in lengths]
 
 
 def outlook_rows(at: Situation, cells: Sequence[Cell]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Inputs of Model-C' in the order of OUTLOOK_INPUTS, (cells, inputs), and the prior of each cell."""
+    rows: list[list[float]] = []
+    prior: list[float] = []
+    _add_rows(at, cells, rows, prior)
+    return np.array(rows, np.float32), np.array(prior)
+
+
+def _add_rows(at: Situation, cells: Sequence[Cell], rows: list[list[float]], prior: list[float]) -> None:
+    """Add a row of inputs for each cell, and its prior."""
     past, counters, answer = at.past, at.service.counters, at.answer
     own = at.cell.cores * at.quantum
     wait = wait_of(counters.cpu_usage_cores, own)
@@ -60,8 +80,6 @@ def outlook_rows(at: Situation, cells: Sequence[Cell]) -> tuple[NDArray[np.float
     ]  # fmt: skip
     needs = [math.log(max(cpus, 0.5)) for cpus in (answer.oaa[0], answer.oaa_upper[0], answer.upper[0])]
     cpus_in_use = math.exp(use[0])
-    rows: list[list[float]] = []
-    prior: list[float] = []
     for cell in cells:
         cpus, ways = cell.cores * at.quantum, max(cell.ways, 1)
         utilisation = min(cpus_in_use / max(cpus, 0.5), 1.5) if past.use else _NAN
@@ -72,7 +90,6 @@ def outlook_rows(at: Situation, cells: Sequence[Cell]) -> tuple[NDArray[np.float
             there - wait, *[need - log_cpus for need in needs], answer.oaa[1] / ways, answer.upper[1] / ways,
         ])  # fmt: skip
         prior.append(offset[1] + there)
-    return np.array(rows, np.float32), np.array(prior)
 
 
 def _or_nan(value: float | None) -> float:
