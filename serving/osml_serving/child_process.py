@@ -22,6 +22,10 @@ VARIABLES = frozenset(
 )
 
 
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
+"""For libraries that would take all CPUs of the server."""
+
+
 def environment_without_secrets() -> dict[str, str]:
     """What a child needs to find its libraries: no passwords, no addresses of databases."""
     return {

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from osml.base.failure import InputError
 from osml_serving.settings import Settings, load_settings
 
 FIELDS = Settings.model_fields
@@ -24,6 +22,7 @@ def _option(field: str) -> typer.models.OptionInfo:
 def serve(
     host: Annotated[str | None, _option("host")] = None,
     port: Annotated[int | None, _option("port")] = None,
+    workers: Annotated[int | None, _option("workers")] = None,
     policy: Annotated[str | None, _option("policy")] = None,
     policies: Annotated[str | None, _option("policies")] = None,
     slow_policy_timeout_s: Annotated[float | None, _option("slow_policy_timeout_s")] = None,
@@ -47,6 +46,8 @@ def serve(
     store_days: Annotated[float | None, _option("store_days")] = None,
     datasets: Annotated[Path | None, _option("datasets")] = None,
     max_dataset_mib: Annotated[int | None, _option("max_dataset_mib")] = None,
+    peers: Annotated[str | None, _option("peers")] = None,
+    peer_timeout_s: Annotated[float | None, _option("peer_timeout_s")] = None,
     rollout: Annotated[Path | None, _option("rollout")] = None,
     twins: Annotated[Path | None, _option("twins")] = None,
     drain_s: Annotated[float | None, _option("drain_s")] = None,
@@ -59,6 +60,7 @@ def serve(
     flags: dict[str, object] = {
         "host": host,
         "port": port,
+        "workers": workers,
         "policy": policy,
         "policies": policies,
         "slow_policy_timeout_s": slow_policy_timeout_s,
@@ -82,6 +84,8 @@ def serve(
         "store_days": store_days,
         "datasets": datasets,
         "max_dataset_mib": max_dataset_mib,
+        "peers": peers,
+        "peer_timeout_s": peer_timeout_s,
         "rollout": rollout,
         "twins": twins,
         "drain_s": drain_s,
@@ -89,26 +93,12 @@ def serve(
     settings = load_settings(flags)
 
     # The rest of the package takes half a second to import: not for `osml --help`.
-    from osml_serving.decider import installed_decider  # noqa: PLC0415
-    from osml_serving.log import Log  # noqa: PLC0415
-    from osml_serving.models.watch import make_shelf  # noqa: PLC0415
-    from osml_serving.runtime import make_runtime  # noqa: PLC0415
-    from osml_serving.server import run  # noqa: PLC0415
+    if settings.workers > 1:
+        from osml_serving.log import Log  # noqa: PLC0415
+        from osml_serving.workers.supervisor import Supervisor  # noqa: PLC0415
 
-    log = Log(settings.log_format, settings.log_level)
-    shelf = make_shelf(settings, log)
-    decider = installed_decider(settings.policy, settings.seed, shelf, settings.allowed_policies)
-    check_policies(settings, decider.policies, decider.unavailable)
-    run(make_runtime(settings, decider, log, shelf))
+        Supervisor(settings, Log(settings.log_format, settings.log_level)).run()
+        return
+    from osml_serving.start import start  # noqa: PLC0415
 
-
-def check_policies(settings: Settings, available: Sequence[str], not_allowed: Collection[str]) -> None:
-    """Raise InputError for names of policies that are not installed, and a default policy that is not allowed."""
-    installed = {*available, *not_allowed}
-    for name in settings.allowed_policies or ():
-        if name not in installed:
-            known = ", ".join(sorted(installed))
-            raise InputError(f"--policies (or OSML_POLICIES) has '{name}', expected some of {known}")
-    if settings.policy not in available:
-        known = ", ".join(available) or "the policies of --policies, which has none"
-        raise InputError(f"--policy (or OSML_POLICY) is '{settings.policy}', expected one of {known}")
+    start(settings)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from itertools import chain
+from math import isnan
 from typing import Annotated, Any, cast
 
 import msgspec
@@ -18,6 +20,7 @@ MAX_ROWS = 4096
 BINARY_SIZE = "binary_data_size"
 LENGTH_HEADER = "inference-header-content-length"
 EXTENSIONS = ["binary_tensor_data"]
+_NUMBERS = frozenset((float, int, type(None)))  # exactly: to Python, a bool is an int
 _LARGEST = float(np.finfo(np.float32).max)  # a float of Python: it compares with integers of any length
 
 
@@ -131,11 +134,29 @@ def features_of(request: InferRequest, columns: int, binary: bytes = b"") -> NDA
         return _from_bytes(binary, tensor.parameters[BINARY_SIZE], size).reshape(tensor.shape)
     if tensor.data is None or binary:
         raise wrong(f"input features has no data, expected `data` or `parameters.{BINARY_SIZE}`, and only one of them")
+    found = _plain_numbers(tensor.data, size)
+    if found is not None:
+        return found.reshape(tensor.shape)
     values: list[float] = []
     _flatten(tensor.data, values, size)
     if len(values) != size:
         raise wrong(f"input features has {len(values)} values, expected {size} for shape {tensor.shape}")
     return np.array(values, np.float32).reshape(tensor.shape)
+
+
+def _plain_numbers(data: list[Any], size: int) -> NDArray[np.float32] | None:
+    """What `_flatten` finds, without a look at each value by itself; None where one of them needs that look.
+
+    Of a batch, looking at each took three quarters of the time.
+    """
+    flat: list[Any] = list(chain.from_iterable(data)) if set(map(type, data)) == {list} else data
+    if len(flat) != size or not _NUMBERS.issuperset(map(type, flat)):
+        return None
+    try:
+        values = np.array(flat, np.float64)  # null becomes NaN
+    except OverflowError:  # an integer beyond all floats
+        return None
+    return None if (np.abs(values) > _LARGEST).any() else values.astype(np.float32)
 
 
 def _from_bytes(binary: bytes, declared: object, size: int) -> NDArray[np.float32]:
@@ -151,7 +172,7 @@ def _from_bytes(binary: bytes, declared: object, size: int) -> NDArray[np.float3
 
 def _flatten(data: list[Any], into: list[float], most: int, depth: int = 0) -> None:
     for value in data:
-        if value is None or (isinstance(value, float) and np.isnan(value)):
+        if value is None or (isinstance(value, float) and isnan(value)):
             into.append(np.nan)
         elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _LARGEST:
             into.append(float(value))

@@ -10,6 +10,7 @@ from pathlib import Path
 from osml.base.failure import InputError
 from osml.decide.outlook import check_outlook
 from osml.experiences.writer import Writer
+from osml_serving.blame.blamer import Blamer
 from osml_serving.datasets.shelf import DatasetShelf
 from osml_serving.decider import Decider
 from osml_serving.experience_writer import make_writer
@@ -34,6 +35,7 @@ from osml_serving.tls import load_certificate, make_context
 from osml_serving.view.broker import Broker
 from osml_serving.view.explain import ModelInUse
 from osml_serving.view.history import History
+from osml_serving.workers.place import Place
 
 
 @dataclass(frozen=True)
@@ -53,11 +55,13 @@ class Runtime:
     rollout: Rollout
     shadows: Follower
     shadow_tally: ShadowTally
+    blamer: Blamer
     tls: ssl.SSLContext | None = None
     shelf: ModelShelf | None = None
     datasets: DatasetShelf | None = None
     history: History = field(default_factory=History)
     share: TimeShare = field(default_factory=TimeShare)
+    place: Place | None = None  # of a worker
 
     def reload_tokens(self) -> None:
         """Read the token file again, and end the event streams, which were opened with tokens of before.
@@ -113,9 +117,13 @@ class Runtime:
 
 
 def make_runtime(
-    settings: Settings, decider: Decider, log: Log | None = None, shelf: ModelShelf | None = None
+    settings: Settings,
+    decider: Decider,
+    log: Log | None = None,
+    shelf: ModelShelf | None = None,
+    place: Place | None = None,
 ) -> Runtime:
-    """Build the parts. Raises InputError for a file, a folder or a store that can't be used."""
+    """Build the parts. Raises Failure for a file, a folder, a store or a package that can't be used."""
     if settings.twins is not None:
         check_outlook("twin", settings.twins)
     metrics = Metrics(decider.policies)
@@ -145,9 +153,11 @@ def make_runtime(
         rollout=Rollout(settings.rollout, decider, Returns(writer, log), open_models, log, ready),
         shadows=Follower((settings.seed, settings.models, settings.twins), tally.add, tally.lose, log),
         shadow_tally=tally,
+        blamer=Blamer(settings.twins, log),
         tls=make_context(settings),
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
+        place=place,
     )
     decider.discarded = runtime.state_discarded
     metrics.watch_nodes(runtime.history.figures)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import gc
@@ -20,6 +21,7 @@ from osml_serving.app import create_app
 from osml_serving.guards.slow_clients import SlowClientProtocol, set_unread_timeout
 from osml_serving.log import Bridge
 from osml_serving.runtime import Runtime
+from osml_serving.workers.place import Place
 
 BACKLOG = 2048
 MAX_FILES = 65_536
@@ -28,8 +30,8 @@ PORT_HINT = "; another program uses this port: stop it, or choose another --port
 PAGES = "the dashboard is at /, the API documentation at /docs"
 
 
-def listen(host: str, port: int) -> socket.socket:
-    """A listening socket. Raises Failure with one sentence where the address can't be had."""
+def listen(host: str, port: int, *, shared: bool = False) -> socket.socket:
+    """A listening socket, `shared` with other workers. Raises Failure where the address can't be had."""
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host.strip("[]"), port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -39,6 +41,8 @@ def listen(host: str, port: int) -> socket.socket:
         raise Failure(f"the server cannot resolve host {host}: {error.strerror}") from None
     try:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if shared:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         set_unread_timeout(listener)
         listener.bind(address)
         listener.listen(BACKLOG)
@@ -80,6 +84,8 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, move what exists by now out of the garbage collector's way, and say where we are."""
         await super().startup(sockets=sockets)
+        if self._runtime.place is not None:
+            await self._listen_to_workers(self._runtime.place)
         gc.collect()
         gc.freeze()  # else every full collection walks all modules and delays the answers by tens of milliseconds
         reason = self._runtime.readiness.reason
@@ -89,6 +95,15 @@ class DrainingServer(uvicorn.Server):
             self._runtime.log.event(
                 "error", "not_ready", f"the server listens on {self._address}, but takes no decisions: {reason}"
             )
+
+    async def _listen_to_workers(self, place: Place) -> None:
+        """The other workers ask without TLS, on a socket that only their user can reach."""
+
+        def protocol() -> asyncio.Protocol:
+            return SlowClientProtocol(self.config, self.server_state, self.lifespan.state)
+
+        server = await asyncio.get_running_loop().create_unix_server(protocol, path=place.socket)
+        self.servers.append(server)
 
     async def on_tick(self, counter: int) -> bool:
         """Every 100 ms: is there something to do, or is it time to stop?"""
@@ -130,7 +145,7 @@ class DrainingServer(uvicorn.Server):
 def run(runtime: Runtime) -> None:
     """Serve until told to stop. Raises Failure where the address can't be had."""
     raise_file_limit()
-    listener = listen(runtime.settings.host, runtime.settings.port)
+    listener = listen(runtime.settings.host, runtime.settings.port, shared=runtime.place is not None)
     logging.basicConfig(handlers=[Bridge(runtime.log)], level=logging.WARNING, force=True)
     config = uvicorn.Config(
         create_app(runtime),
@@ -141,6 +156,7 @@ def run(runtime: Runtime) -> None:
         access_log=False,
         log_config=None,
         server_header=False,
+        proxy_headers=False,  # nothing here asks for the client's address
         timeout_keep_alive=75,  # longer than any agent's interval
         timeout_graceful_shutdown=10,
     )

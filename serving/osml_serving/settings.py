@@ -11,6 +11,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from osml.base.failure import InputError
 from osml.decide.registry import DEFAULT_POLICY
+from osml_serving.peers.address import Wanted, parse
 
 LogFormat = Literal["json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -25,6 +26,12 @@ class Settings(BaseSettings):
         "127.0.0.1", min_length=1, description="Address of the server; any address except loopback needs tokens."
     )
     port: int = Field(8080, ge=0, le=65535, description="TCP port of the server; 0 selects a free port.")
+    workers: int = Field(
+        1,
+        ge=1,
+        le=64,
+        description="Server processes on the port; each uses one core, and has connections of its own.",
+    )
     policy: str = Field(DEFAULT_POLICY, min_length=1, description="Policy for observations without a policy.")
     policies: str | None = Field(
         None,
@@ -37,7 +44,7 @@ class Settings(BaseSettings):
     log_format: LogFormat = Field("text", description="Format of the log lines.")
     log_level: LogLevel = Field("info", description="Lowest level of log lines.")
     token_file: Path | None = Field(
-        None, description="File of bearer tokens, made by `osml tokens`; without it, no token is required."
+        None, description="File of bearer tokens, made by `osml run tokens`; without it, no token is required."
     )
     insecure: bool = Field(False, description="Allow any address without tokens.")
     tls_cert: Path | None = Field(None, description="Certificate chain of the server, PEM; without it, no TLS.")
@@ -72,11 +79,22 @@ class Settings(BaseSettings):
         None, description="Folder for contributed data sets; without it, the server takes none."
     )
     max_dataset_mib: int = Field(512, ge=1, le=1 << 20, description="Largest package of a data set, MiB.")
+    peers: str | None = Field(
+        None,
+        description=(
+            "Other servers of the fleet, separated by commas: http(s)://HOST:PORT, or dns+http(s)://NAME:PORT for all "
+            "addresses of a name. The dashboard then shows the nodes of all."
+        ),
+    )
+    peer_timeout_s: float = Field(
+        2.0, gt=0, le=60, description="Timeout for the answer of another server or worker to the dashboard, s."
+    )
     rollout: Path | None = Field(
         None, description="Rollout file: groups of nodes, shadow policies, canaries; it is read again when it changes."
     )
     twins: Path | None = Field(
-        None, description="Folder of twins, NODE.json each; with it, shadow policies get a predicted E_S."
+        None,
+        description="Folder of twins, NODE.json each; with it, shadow policies get a predicted E_S, and nodes a blame.",
     )
     drain_s: float = Field(1.0, ge=0, le=60, description="Time between SIGTERM (not ready) and the stop, s.")
 
@@ -89,6 +107,27 @@ class Settings(BaseSettings):
     def host_names(self) -> list[str]:
         """Names of this server, as clients know it."""
         return [self.host, *_names(self.allowed_hosts or "")]
+
+    @property
+    def wanted_peers(self) -> list[Wanted]:
+        """The other servers. Raises ValueError for an entry that is no address."""
+        return [parse(one) for one in _names(self.peers or "")]
+
+    @model_validator(mode="after")
+    def _addresses(self) -> Self:
+        _ = self.wanted_peers
+        return self
+
+    @model_validator(mode="after")
+    def _shared_port(self) -> Self:
+        if self.workers > 1 and self.port == 0:
+            raise ValueError("--workers (or OSML_WORKERS) share a port, but --port is 0: set it to a fixed port")
+        if self.workers > 1 and self.datasets is not None:
+            raise ValueError(
+                f"--datasets is {self.datasets} and --workers is {self.workers}: one worker at most may own a folder "
+                "of data sets; collect them with a server of its own"
+            )
+        return self
 
     @model_validator(mode="after")
     def _safe(self) -> Self:
@@ -116,6 +155,12 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return False
+
+
+def as_environment(settings: Settings) -> dict[str, str]:
+    """The variables that give the same settings."""
+    given = settings.model_dump()
+    return {f"OSML_{name.upper()}": str(value) for name, value in given.items() if value is not None}
 
 
 def load_settings(flags: dict[str, object]) -> Settings:

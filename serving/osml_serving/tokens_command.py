@@ -1,4 +1,4 @@
-"""`osml tokens`: create, list and revoke tokens of the server, in the file that it reads."""
+"""`osml run tokens`: create, list and revoke tokens of the server, in the file that it reads."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def create(
 ) -> None:
     """Create a token and print it. It cannot be shown again: the file has only its hash.
 
-    A server that runs accepts the token within seconds.
+    A server that reads this file accepts the token within seconds. Give a server with a copy of the file a new copy:
+    systemd (LoadCredential) and podman (secrets) copy it at the start, so restart the server there.
     """
     token = "osml_" + secrets.token_urlsafe(32)
     line = _new_line(scope, node or [], name, days, token)
@@ -77,13 +78,17 @@ def list_(file: File, as_json: AsJson = False) -> None:
 
 @app.command()
 def revoke(
-    name: Annotated[str, typer.Argument(help="Name of the token, from `osml tokens list`.")], file: File
+    name: Annotated[str, typer.Argument(help="Name of the token, from `osml run tokens list`.")], file: File
 ) -> None:
-    """Remove a token. A server that runs refuses it within seconds."""
+    """Remove a token. A server that reads this file refuses it within seconds.
+
+    Give a server with a copy of the file a new copy: systemd (LoadCredential) and podman (secrets) copy it at the
+    start, so restart the server there.
+    """
     with _edited(file) as (known, texts):
         gone = [line for line in known if line.id == name]
         if not gone:
-            raise InputError(f"{file} has no token '{name}'; `osml tokens list` shows the names")
+            raise InputError(f"{file} has no token '{name}'; `osml run tokens list` shows the names")
         if len(gone) == len(known):
             raise InputError(f"'{name}' is the last token in {file}, and a server needs one: create another one first")
         texts[:] = [text for text in texts if (line := parse_line(text)) is None or line.id != name]

@@ -189,6 +189,15 @@ def test_what_arrives_damaged_too_long_or_as_something_else_is_not_kept(start_pr
     assert httpx.get(f"{url}/x").status_code == 422
 
 
+def test_a_generated_client_may_call_a_package_plain_bytes(serve, tmp_path):
+    plain = {"content-type": "application/octet-stream"}
+    taking = serve(datasets=str(tmp_path / "d")).client
+    assert taking.post("/v1/datasets", content=b"x", headers=plain).status_code == 202
+    refused = taking.post("/v1/datasets", content=b"x", headers={"content-type": "text/plain"})
+    assert refused.status_code == 415
+    assert "expected application/x-tar or application/octet-stream" in refused.json()["error"]["message"]
+
+
 def test_an_upload_that_stops_half_way_leaves_nothing(taking, tmp_path):
     def half():
         yield b"x" * 1000

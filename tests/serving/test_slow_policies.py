@@ -11,7 +11,7 @@ import httpx
 import msgspec
 import numpy as np
 import pytest
-from osml_serving import command
+from osml_serving import start
 from osml_serving.decider import Decider
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
@@ -292,5 +292,5 @@ def test_wrong_policies_are_one_sentence(policies, words):
     settings = load_settings({"policies": policies})
     allowed = [name for name in ("even", "osml") if name in policies]
     with pytest.raises(InputError) as caught:
-        command.check_policies(settings, allowed, {"even", "osml"} - {*allowed})
+        start.check_policies(settings, allowed, {"even", "osml"} - {*allowed})
     assert str(caught.value) == words

@@ -26,6 +26,7 @@ from osml_serving.runtime import Runtime
 
 PATH = "/v1/datasets"
 MEDIA_TYPE = "application/x-tar"
+TAKEN = (MEDIA_TYPE, "application/octet-stream")  # generated clients know the second only
 AT_ONCE = 2
 CHUNK_TIMEOUT_S = 30.0
 GRACE_S = 60.0
@@ -49,8 +50,8 @@ def router(runtime: Runtime) -> APIRouter:
         """
         shelf = _shelf(runtime)
         declared = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        if declared != MEDIA_TYPE:
-            message = f"the Content-Type of the body is '{declared[:100]}', expected {MEDIA_TYPE}"
+        if declared not in TAKEN:
+            message = f"the Content-Type of the body is '{declared[:100]}', expected {' or '.join(TAKEN)}"
             hint = f"send a package of `osml learn data contribute` with 'Content-Type: {MEDIA_TYPE}'"
             raise ApiError(415, "unsupported_media_type", message, hint=hint, headers=CLOSE)
         limit = runtime.settings.max_dataset_mib * 2**20

@@ -7,7 +7,7 @@ from __future__ import annotations
 import asyncio
 import time
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -16,7 +16,8 @@ from fastapi import APIRouter, Request, Response
 from starlette.types import Scope
 
 from osml.domain import Decision, Observation
-from osml_serving.api.decoding import Body, require_json
+from osml_serving.api.decoding import Body
+from osml_serving.api.direct import Answer, of_framework
 from osml_serving.api.document import BATCH, DECISIONS
 from osml_serving.api.messages import MAX_BATCH, unknown_keys_header
 from osml_serving.decider import PolicyFailedError
@@ -33,35 +34,47 @@ _body = Body(Observation, "invalid_observation", "an observation")
 _encoder = msgspec.json.Encoder()
 
 
-def router(runtime: Runtime) -> APIRouter:
-    """The route, bound to one server's parts."""
+ONE, MANY = "/v1/decisions", "/v1/decisions:batch"
+
+
+def answers(runtime: Runtime) -> dict[str, Answer]:
+    """The answers by path, bound to one server's parts."""
+
+    async def decide(scope: Scope, body: bytes) -> Response:
+        unknown: list[str] = []
+        answer = await _answer(runtime, scope, body, unknown)
+        return Response(answer, headers=unknown_keys_header(unknown), media_type="application/json")
+
+    async def batch(scope: Scope, body: bytes) -> Response:
+        with runtime.share.of(scope):
+            observations = _batch.decode(body).observations
+        items: list[asyncio.Task[bytes]] = []
+        for raw in observations:
+            items.append(asyncio.create_task(_item(runtime, scope, raw)))
+            await asyncio.sleep(0)  # other requests run in between
+        decided = b",".join([await item for item in items])
+        return Response(b'{"decisions":[%s]}' % decided, media_type="application/json")
+
+    return {ONE: decide, MANY: batch}
+
+
+def router(direct: Mapping[str, Answer]) -> APIRouter:
+    """The routes, which give the same answers."""
     routes = APIRouter()
 
-    @routes.post("/v1/decisions", name="decide", openapi_extra=DECISIONS, response_class=Response)
+    @routes.post(ONE, name="decide", openapi_extra=DECISIONS, response_class=Response)
     async def decide(request: Request) -> Response:
         """Decide the allocation of a node for the next interval.
 
         The decision depends only on the request, the models, the default policy, the seed, and the rollout file with
         the canaries that returned. Send its `policy_state` with the next observation. Any replica can answer.
         """
-        require_json(request)
-        unknown: list[str] = []
-        answer = await _answer(runtime, request.scope, await request.body(), unknown)
-        return Response(answer, headers=unknown_keys_header(unknown), media_type="application/json")
+        return await of_framework(direct[ONE], request)
 
-    @routes.post("/v1/decisions:batch", name="decide_batch", openapi_extra=BATCH, response_class=Response)
+    @routes.post(MANY, name="decide_batch", openapi_extra=BATCH, response_class=Response)
     async def batch(request: Request) -> Response:
         """Decide up to 32 observations. Each observation gets its own decision or error."""
-        require_json(request)
-        body = await request.body()
-        with runtime.share.of(request.scope):
-            observations = _batch.decode(body).observations
-        items: list[asyncio.Task[bytes]] = []
-        for raw in observations:
-            items.append(asyncio.create_task(_item(runtime, request.scope, raw)))
-            await asyncio.sleep(0)  # other requests run in between
-        decided = b",".join([await item for item in items])
-        return Response(b'{"decisions":[%s]}' % decided, media_type="application/json")
+        return await of_framework(direct[MANY], request)
 
     return routes
 
@@ -72,18 +85,19 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unk
     with runtime.share.of(scope):
         given = _observation(runtime, scope, body, unknown)
         assigned = runtime.rollout.assign(given)
-    if assigned.choice.canary is None:
-        decision = await _decided(runtime, scope, assigned, started)
-        return _finish(runtime, assigned, decision, started)
+    instead = False
     try:
         decision = await _decided(runtime, scope, assigned, started)
     except ApiError as error:  # a canary harms no node: its own policy decides
-        canary = assigned.choice.canary.name
-        runtime.log.event("warning", "canary", f"canary '{canary}' did not decide, the node's policy does: {error}")
-        assigned = runtime.rollout.without_canary(given, assigned.choice)
+        canary = assigned.choice.canary
+        if canary is None:
+            raise
+        runtime.log.event(
+            "warning", "canary", f"canary '{canary.name}' did not decide, the node's policy does: {error}"
+        )
+        assigned, instead = runtime.rollout.without_canary(given, assigned.choice), True
         decision = await _decided(runtime, scope, assigned, started)
-        return _finish(runtime, assigned, decision, started, instead=True)
-    return _finish(runtime, assigned, decision, started)
+    return _finish(runtime, assigned, decision, started, instead=instead)
 
 
 async def _decided(runtime: Runtime, scope: Scope, assigned: Assigned, started: float) -> Decision:
@@ -94,7 +108,7 @@ async def _decided(runtime: Runtime, scope: Scope, assigned: Assigned, started: 
         if slow is not None:
             runtime.decider.refuse_unavailable(observation)
             return await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
-        with runtime.share.of(scope):
+        with runtime.share.charged(scope):
             decision = (assigned.decider or runtime.decider)(observation)
         runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
     return decision
@@ -112,13 +126,12 @@ def _observation(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unkn
     return observation
 
 
-def _finish(
-    runtime: Runtime, assigned: Assigned, decision: Decision, started: float, *, instead: bool = False
-) -> bytes:
+def _finish(runtime: Runtime, assigned: Assigned, decision: Decision, started: float, *, instead: bool) -> bytes:
     """The encoded decision, counted and shown. `instead`: of a canary that did not decide."""
     runtime.metrics.decision(decision.policy, "ok")
     answer = _encoder.encode(decision)
     _report(runtime, assigned, decision, (time.perf_counter() - started) * 1000, instead=instead)
+    runtime.blamer.see(assigned.observation)
     group = assigned.choice.group
     if group is not None and group.shadow:
         runtime.shadows.look(group.shadow, assigned.observation, answer)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Generic, TypeVar, cast
 
 import msgspec
-from fastapi import Request
+from starlette.types import Scope
 
 from osml_serving.api.tolerance import known_part
 from osml_serving.errors import ApiError
@@ -16,6 +16,7 @@ PATH = re.compile(r" - at `\$\.?(.*)`$")
 STEP = re.compile(r"[^.\[\]]+")
 UNKNOWN = "contains unknown field"  # as msgspec says it
 MAX_VALUE_SHOWN = 60
+JSON = b"application/json"
 T = TypeVar("T")
 
 
@@ -85,10 +86,11 @@ def _below(value: object, step: str) -> object:
     return None
 
 
-def require_json(request: Request) -> None:
+def require_json(scope: Scope) -> None:
     """Raise 415 for another Content-Type: a browser sends JSON to another origin only after a preflight request."""
-    declared = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
-    if declared != "application/json":
+    header = next((value for name, value in scope["headers"] if name == b"content-type"), JSON)
+    declared = header.partition(b";")[0].strip().lower()
+    if declared != JSON:
         hint = "send the header 'Content-Type: application/json'"
-        message = f"the Content-Type of the body is '{declared[:100]}', expected application/json"
+        message = f"the Content-Type of the body is '{declared.decode('latin-1')[:100]}', expected application/json"
         raise ApiError(415, "unsupported_media_type", message, hint=hint)

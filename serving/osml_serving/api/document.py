@@ -8,6 +8,7 @@ import msgspec
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 
+from osml.decide.outlook import BlameNow
 from osml.domain import Decision, Experiences, Observation
 from osml_serving.api.descriptions import describe
 from osml_serving.api.messages import (
@@ -19,6 +20,7 @@ from osml_serving.api.messages import (
     NodeDocument,
     NodeList,
     NodeRollout,
+    NodeSeen,
     Receipt,
     RolloutDocument,
     StoredExperiences,
@@ -43,7 +45,7 @@ Json = dict[str, Any]
 _ROOTS = (
     *(Observation, Decision, BatchRequest, BatchAnswer, Experiences, Receipt, StoredExperiences),
     *(DatasetRecord, DatasetList, NodeList, NodeDocument, Explanation, ErrorEnvelope),
-    *(RolloutDocument, NodeRollout, DayDocument, FleetEvents),
+    *(RolloutDocument, NodeRollout, NodeSeen, DayDocument, FleetEvents, BlameNow),
     *(ServerMetadata, ModelDescription, ModelReady, InferRequest, InferResponse, ProtocolError),
 )
 _REF = "#/components/schemas/{name}"
@@ -144,7 +146,8 @@ NEW_DATASET: Json = {
     "security": BEARER,
     "requestBody": {
         "required": True,
-        "content": {"application/x-tar": {"schema": {"type": "string", "format": "binary"}}},
+        # Bytes by their general name, which the server takes, too: generators do not know that of packages.
+        "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
     },
     "responses": {
         **_answer("The server has the package and checks it.", "application/json", _ref(DatasetRecord), "202"),
@@ -205,6 +208,19 @@ DAY: Json = {
     "tags": ["live view"],
     "security": BEARER,
     "responses": {**_answer("The day.", "application/json", _ref(DayDocument)), **_errors(401, 403, 404, 422)},
+}
+SEEN: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {**_answer("The age.", "application/json", _ref(NodeSeen)), **_errors(401, 403, 404, 422)},
+}
+BLAME: Json = {
+    "tags": ["live view"],
+    "security": BEARER,
+    "responses": {
+        **_answer("The blame.", "application/json", _ref(BlameNow)),
+        **_errors(401, 403, 404, 422, 429, 500, 503),
+    },
 }
 FLEET_EVENTS: Json = {
     "tags": ["live view"],
@@ -272,8 +288,11 @@ def complete(app: FastAPI, document: Json) -> Json:
     components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            named = operation.get("parameters", [])
-            operation["parameters"] = [one for one in named if one["in"] != "path" or f"{{{one['name']}}}" in path]
+            operation["parameters"] = [
+                _never_null(one)
+                for one in operation.get("parameters", [])
+                if one["in"] != "path" or f"{{{one['name']}}}" in path
+            ]
     document["paths"] = portable(document["paths"])
     example = getattr(app.state, "example_decision", None)
     if example is not None:
@@ -281,6 +300,16 @@ def complete(app: FastAPI, document: Json) -> Json:
         content["examples"] = {"first": {"summary": "Answer to the example", "value": example}}
     document["openapi"] = VERSION
     return document
+
+
+def _never_null(parameter: Json) -> Json:
+    """A part of a path is always there, though one function may serve a path with it and a path without."""
+    choices = parameter["schema"].get("anyOf", [])
+    if parameter["in"] == "path" and {"type": "null"} in choices:
+        rest = {key: value for key, value in parameter["schema"].items() if key != "anyOf"}
+        [only] = [choice for choice in choices if choice != {"type": "null"}]
+        return {**parameter, "schema": {**rest, **only}}
+    return parameter
 
 
 def operation_id(route: APIRoute) -> str:

@@ -6,15 +6,18 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Query, Request, Response
+from starlette.types import Scope
 
 from osml.domain import Experiences
 from osml.experiences.outcome import BusyError, StoreAwayError, StoreError
 from osml.experiences.writer import Writer
-from osml_serving.api.decoding import Body, require_json
+from osml_serving.api.decoding import Body
+from osml_serving.api.direct import Answer, of_framework
 from osml_serving.api.document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.api.experience_checks import check_experience
 from osml_serving.api.messages import DAMAGED, Receipt, unknown_keys_header
@@ -27,52 +30,22 @@ from osml_serving.runtime import Runtime
 MAX_SHOWN = 100
 STORE_TIMEOUT_S = 10.0
 Limit = Annotated[int, Query(ge=1, le=MAX_SHOWN, description="Number of experiences; the newest is first.")]
+ADD = "/v1/experiences"
 _body = Body(Experiences, "invalid_experience", "a batch of experiences")
 
 
-def router(runtime: Runtime) -> APIRouter:
-    """The routes, bound to one server's parts."""
+def router(runtime: Runtime, direct: Mapping[str, Answer]) -> APIRouter:
+    """The routes, bound to one server's parts; experiences are added as `direct` says."""
     routes = APIRouter()
-    rate = NodeRate(runtime.settings.max_node_rate)  # separate from the rate limit of decisions
 
-    @routes.post(
-        "/v1/experiences", name="add_experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202
-    )
+    @routes.post(ADD, name="add_experiences", openapi_extra=EXPERIENCES, response_class=Response, status_code=202)
     async def add(request: Request) -> Response:
         """Store experiences: an observation, its decision and the next observation.
 
         The server answers after it stored them. A client may repeat a batch, because equal `node`, `seq` and `time_s`
         of `before` are stored once. One invalid experience refuses the batch.
         """
-        require_json(request)
-        body = await request.body()
-        store = _writer(runtime)
-        unknown: list[str] = []
-        with runtime.share.of(request.scope):
-            experiences = _body.decode(body, unknown.extend).experiences
-        runtime.metrics.unknown_keys.inc(len(unknown))
-        nodes = {experience.before.node for experience in experiences}
-        for node in sorted(nodes):
-            require(request.scope, node)
-        for node in nodes:
-            if not rate.take(node, time.perf_counter()):
-                rate_limit = f"{runtime.settings.max_node_rate:g} batches of experiences a second"
-                message = f"node '{node}' exceeds the rate limit of {rate_limit}"
-                raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
-        for index, experience in enumerate(experiences):
-            with runtime.share.of(request.scope):
-                check_experience(experience, f"experiences[{index}]")
-            await asyncio.sleep(0)  # decisions come first
-        try:
-            async with asyncio.timeout(STORE_TIMEOUT_S):
-                added = await store.add(experiences)
-        except (BusyError, StoreError, TimeoutError) as error:
-            runtime.metrics.experiences_failed.inc(len(experiences))
-            raise _unavailable(error) from None
-        runtime.metrics.experiences_accepted.inc(added.accepted)
-        runtime.metrics.experiences_duplicate.inc(added.duplicates)
-        headers = unknown_keys_header(unknown)
-        return Response(msgspec.json.encode(Receipt(*added)), 202, headers, media_type="application/json")
+        return await of_framework(direct[ADD], request)
 
     @routes.get("/v1/experiences", name="experiences", openapi_extra=STORED_EXPERIENCES, response_class=Response)
     async def show(request: Request, node: WatchedNode, limit: Limit = 10) -> Response:
@@ -100,6 +73,42 @@ def router(runtime: Runtime) -> APIRouter:
         return Response(content, media_type="application/json", headers=headers)
 
     return routes
+
+
+def answers(runtime: Runtime) -> dict[str, Answer]:
+    """The answers by path, bound to one server's parts."""
+    rate = NodeRate(runtime.settings.max_node_rate)  # separate from the rate limit of decisions
+
+    async def add(scope: Scope, body: bytes) -> Response:
+        store = _writer(runtime)
+        unknown: list[str] = []
+        with runtime.share.of(scope):
+            experiences = _body.decode(body, unknown.extend).experiences
+        runtime.metrics.unknown_keys.inc(len(unknown))
+        nodes = {experience.before.node for experience in experiences}
+        for node in sorted(nodes):
+            require(scope, node)
+        for node in nodes:
+            if not rate.take(node, time.perf_counter()):
+                rate_limit = f"{runtime.settings.max_node_rate:g} batches of experiences a second"
+                message = f"node '{node}' exceeds the rate limit of {rate_limit}"
+                raise ApiError(429, "rate_limited", message, headers={"retry-after": "1"})
+        for index, experience in enumerate(experiences):
+            with runtime.share.of(scope):
+                check_experience(experience, f"experiences[{index}]")
+            await asyncio.sleep(0)  # decisions come first
+        try:
+            async with asyncio.timeout(STORE_TIMEOUT_S):
+                added = await store.add(experiences)
+        except (BusyError, StoreError, TimeoutError) as error:
+            runtime.metrics.experiences_failed.inc(len(experiences))
+            raise _unavailable(error) from None
+        runtime.metrics.experiences_accepted.inc(added.accepted)
+        runtime.metrics.experiences_duplicate.inc(added.duplicates)
+        headers = unknown_keys_header(unknown)
+        return Response(msgspec.json.encode(Receipt(*added)), 202, headers, media_type="application/json")
+
+    return {ADD: add}
 
 
 def _writer(runtime: Runtime) -> Writer:

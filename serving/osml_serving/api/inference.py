@@ -41,12 +41,38 @@ from osml_serving.runtime import Runtime
 Name = Annotated[str, Path(max_length=128, description="Name of a model, as in /readyz.")]
 Version = Annotated[str, Path(max_length=32, description="Version of the model.")]
 Model = Predictor | QFunction
+SHORT = 16 * 1024
+"""Bytes of a body whose rows take less time than to hand them to a thread and back: 0.3 ms, and 3 ms at worst."""
 _body = Body(InferRequest, "bad_request", "an inference request")
 
 
 def router(runtime: Runtime) -> APIRouter:
     """The routes, bound to one server's parts."""
     routes = APIRouter()
+
+    @routes.post("/v2/models/{name}/infer", name="run_inference", openapi_extra=INFER, response_class=Response)
+    @routes.post(
+        "/v2/models/{name}/versions/{version}/infer", name="run_inference", openapi_extra=INFER, response_class=Response
+    )
+    async def infer(request: Request, name: Name, version: Version | None = None) -> Response:
+        """Run a model on one tensor `features`; its rows have the order of the inputs.
+
+        Null (JSON) or NaN (binary) means not measured. The binary tensor extension is supported.
+        """
+        model = _find(runtime, name, version)
+        if request.headers.get("content-encoding", "identity") != "identity":
+            raise wrong("the body is compressed, expected one without Content-Encoding")
+        length = request.headers.get(LENGTH_HEADER)
+        runtime.share.check(request.scope)
+        body = await request.body()
+        if len(body) <= SHORT:
+            seconds, answer = _timed(model, body, length)
+        else:  # thousands of rows take tens of milliseconds, in which decisions must not wait
+            seconds, answer = await asyncio.to_thread(_timed, model, body, length)
+        runtime.share.spend(request.scope, seconds)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     @routes.get("/v2", name="inference_server", openapi_extra=V2, response_class=Response)
     async def server() -> Response:
@@ -76,27 +102,6 @@ def router(runtime: Runtime) -> APIRouter:
     async def model_ready(name: Name, version: Version | None = None) -> Response:
         """Answer 200 if the model is in use."""
         return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
-
-    @routes.post("/v2/models/{name}/infer", name="run_inference", openapi_extra=INFER, response_class=Response)
-    @routes.post(
-        "/v2/models/{name}/versions/{version}/infer", name="run_inference", openapi_extra=INFER, response_class=Response
-    )
-    async def infer(request: Request, name: Name, version: Version | None = None) -> Response:
-        """Run a model on one tensor `features`; its rows have the order of the inputs.
-
-        Null (JSON) or NaN (binary) means not measured. The binary tensor extension is supported.
-        """
-        model = _find(runtime, name, version)
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise wrong("the body is compressed, expected one without Content-Encoding")
-        length = request.headers.get(LENGTH_HEADER)
-        # Thousands of rows take tens of milliseconds, in which decisions must not wait.
-        runtime.share.check(request.scope)
-        seconds, answer = await asyncio.to_thread(_timed, model, await request.body(), length)
-        runtime.share.spend(request.scope, seconds)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
 
     return routes
 

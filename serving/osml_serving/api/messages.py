@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
+from starlette.responses import Response
 
 from osml.domain import Decision, Experience, Observation
 from osml_serving.errors import ErrorBody
@@ -40,11 +41,30 @@ class BatchAnswer(msgspec.Struct):
     decisions: list[BatchItem]
 
 
+def uncached_json(content: bytes) -> Response:
+    """An answer in JSON that nobody may keep: the next one differs."""
+    return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
+
+
 class NodeList(msgspec.Struct):
-    """Nodes that sent observations since the server started; `server_time` is the clock of their `at`."""
+    """Nodes that sent observations since the server started; `server_time` is the clock of their `at`.
+
+    `blame`: whether the server has twins of nodes, and /v1/nodes/{node}/blame may answer. `servers` are those that the
+    list is of, `silent` how many of them did not answer.
+    """
 
     server_time: float
     nodes: list[NodeSummary]
+    blame: bool = False
+    servers: int = 1
+    silent: int = 0
+
+
+class NodeSeen(msgspec.Struct):
+    """How long ago, s, a node was answered."""
+
+    node: str
+    age_s: float
 
 
 class NodeDocument(msgspec.Struct):

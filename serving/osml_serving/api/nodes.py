@@ -1,4 +1,4 @@
-"""The live view: the nodes, their last intervals, the explanation of a decision, and the event stream."""
+"""The live view of one node: its last intervals, the explanation of a decision, and the event stream."""
 
 # pyright: reportUnusedFunction=false
 # FastAPI calls the routes.
@@ -6,29 +6,26 @@ from __future__ import annotations
 
 import time
 from functools import partial
-from itertools import islice
 from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from osml_serving import __version__
-from osml_serving.api.document import DAY, EVENTS, EXPLAIN, FLEET_EVENTS, NODE, NODE_ROLLOUT, NODES
-from osml_serving.api.messages import DayDocument, FleetEvents, NodeList, NodeRollout
+from osml_serving.api.document import BLAME, DAY, EVENTS, EXPLAIN, NODE, NODE_ROLLOUT, SEEN
+from osml_serving.api.messages import DayDocument, NodeRollout, NodeSeen, uncached_json
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import grant_of, require
 from osml_serving.runtime import Runtime
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
 from osml_serving.view.explain import TooLargeError, explain
-from osml_serving.view.history import MAX_EVENTS, MAX_INTERVALS, NodeHistory
+from osml_serving.view.history import MAX_INTERVALS, NodeHistory
 
 NAME = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$"
 NodeName = Annotated[str, Path(pattern=NAME, description="Name of a node, as in its observations.")]
 WatchedNode = Annotated[str, Query(pattern=NAME, description="Node to watch, which may still be unknown.")]
 Intervals = Annotated[int, Query(ge=1, le=MAX_INTERVALS, description="Number of intervals; the newest is last.")]
-
-Newest = Annotated[int, Query(ge=1, le=MAX_EVENTS, description="Number of events; the newest is first.")]
 
 MAX_STEPS = 240  # decoding them holds the event loop for a few milliseconds
 Steps = Annotated[int, Query(ge=1, le=MAX_STEPS, description="Number of intervals in each path; the newest is last.")]
@@ -38,18 +35,17 @@ def router(runtime: Runtime) -> APIRouter:
     """The routes, bound to one server's parts."""
     routes = APIRouter()
 
-    @routes.get("/v1/nodes", openapi_extra=NODES, response_class=Response)
-    async def nodes(request: Request) -> Response:
-        """List the nodes that sent observations since the server started and for which the token is valid."""
-        grant = grant_of(request.scope)
-        visible = [line for line in runtime.history.summaries() if grant.is_for(line.node)]
-        return _json(msgspec.json.encode(NodeList(server_time=time.time(), nodes=visible)))
-
     @routes.get("/v1/nodes/{node}", openapi_extra=NODE, response_class=Response)
     async def node(request: Request, node: NodeName, points: Intervals = MAX_INTERVALS) -> Response:
         """Show the last intervals of one node: at most 600, kept in memory only."""
         require(request.scope, node)
-        return _json(_history(runtime, node).document(node, points))
+        return uncached_json(_history(runtime, node).document(node, points))
+
+    @routes.get("/v1/nodes/{node}/seen", name="seen", openapi_extra=SEEN, response_class=Response)
+    async def seen(request: Request, node: NodeName) -> Response:
+        """Say how long ago a node was answered. Servers ask each other, to find who has its history."""
+        require(request.scope, node)
+        return uncached_json(msgspec.json.encode(NodeSeen(node, time.monotonic() - _history(runtime, node).seen_s)))
 
     @routes.get("/v1/nodes/{node}/explain", name="explain", openapi_extra=EXPLAIN, response_class=Response)
     async def explain_(request: Request, node: NodeName, points: Steps = 120) -> Response:
@@ -66,7 +62,7 @@ def router(runtime: Runtime) -> APIRouter:
             except TooLargeError:
                 message = f"node '{node}' is too large for the history of a server with so many nodes"
                 raise ApiError(404, "not_found", message, field="node") from None
-        return _json(msgspec.json.encode(explained))
+        return uncached_json(msgspec.json.encode(explained))
 
     @routes.get("/v1/nodes/{node}/day", openapi_extra=DAY, response_class=Response)
     async def day(request: Request, node: NodeName) -> Response:
@@ -75,14 +71,7 @@ def router(runtime: Runtime) -> APIRouter:
         known = _history(runtime, node).day
         bins = [] if known is None else known.bins(time.time())
         events = [] if known is None else list(reversed(known.events))
-        return _json(msgspec.json.encode(DayDocument(node, bins, events)))
-
-    @routes.get("/v1/fleet/events", openapi_extra=FLEET_EVENTS, response_class=Response)
-    async def fleet_events(request: Request, limit: Newest = 100) -> Response:
-        """List what happened on the nodes that this server answered: targets missed, agents that started anew."""
-        grant = grant_of(request.scope)
-        visible = (event for event in reversed(runtime.history.events) if grant.is_for(event.node))
-        return _json(msgspec.json.encode(FleetEvents(list(islice(visible, limit)))))
+        return uncached_json(msgspec.json.encode(DayDocument(node, bins, events)))
 
     @routes.get("/v1/nodes/{node}/rollout", name="node_rollout", openapi_extra=NODE_ROLLOUT, response_class=Response)
     async def rollout(request: Request, node: NodeName) -> Response:
@@ -91,7 +80,17 @@ def router(runtime: Runtime) -> APIRouter:
         line = _history(runtime, node).summary
         assert line is not None  # noqa: S101 - a history begins with an interval
         shadows = runtime.shadow_tally.of_node(node)
-        return _json(msgspec.json.encode(NodeRollout(node, line.group, line.canary, line.policy, shadows)))
+        return uncached_json(msgspec.json.encode(NodeRollout(node, line.group, line.canary, line.policy, shadows)))
+
+    @routes.get("/v1/nodes/{node}/blame", name="blame", openapi_extra=BLAME, response_class=Response)
+    async def blame(request: Request, node: NodeName) -> Response:
+        """Say who slows the services of a node, by its twin (simulated) and its last intervals.
+
+        The answer takes some seconds, and holds for 30 s. It needs a server with `--twins`.
+        """
+        require(request.scope, node)
+        _history(runtime, node)
+        return uncached_json(msgspec.json.encode(await runtime.blamer.ask(node, grant_of(request.scope))))
 
     @routes.get("/v1/events", openapi_extra=EVENTS, response_class=Response)
     async def events(request: Request, node: WatchedNode) -> Response:
@@ -117,7 +116,3 @@ def _history(runtime: Runtime, node: str) -> NodeHistory:
         message = f"node '{node}' sent no observation since the server started"
         raise ApiError(404, "not_found", message, field="node", hint=hint)
     return history
-
-
-def _json(content: bytes) -> Response:
-    return Response(content, media_type="application/json", headers={"cache-control": "no-store"})

@@ -8,7 +8,7 @@ import msgspec
 from fastapi import APIRouter, Request, Response
 
 from osml_serving.api.document import ROLLOUT
-from osml_serving.api.messages import NodeGroup, RolloutDocument
+from osml_serving.api.messages import NodeGroup, RolloutDocument, uncached_json
 from osml_serving.errors import ApiError
 from osml_serving.guards.access import grant_of
 from osml_serving.runtime import Runtime
@@ -34,7 +34,6 @@ def router(runtime: Runtime) -> APIRouter:
             shadows=[sums for _, sums in sorted(tally.sums.items())],
             lost=tally.lost,
         )
-        content = msgspec.json.encode(document)
-        return Response(content, media_type="application/json", headers={"cache-control": "no-store"})
+        return uncached_json(msgspec.json.encode(document))
 
     return routes

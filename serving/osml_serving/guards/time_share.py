@@ -46,10 +46,16 @@ class TimeShare:
     @contextmanager
     def of(self, scope: Scope) -> Generator[None]:
         """Charge the CPU time of the block, which must not wait. Raises ApiError 429 where the share is used up."""
+        self.check(scope)
+        with self.charged(scope):
+            yield
+
+    @contextmanager
+    def charged(self, scope: Scope) -> Generator[None]:
+        """As `of` for a request that was let in before: only charge it."""
         if not grant_of(scope).limited:
             yield
             return
-        self.check(scope)
         began_s = self._cpu()
         try:
             yield

@@ -1,4 +1,4 @@
-"""The file of tokens: one line a token, as `osml tokens` writes it, or `NODE:SHA256` as it was before."""
+"""The file of tokens: one line a token, as `osml run tokens` writes it, or `NODE:SHA256` as it was before."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,62}"
 PLAIN = re.compile(rf"^(\*|{NAME}):([0-9a-fA-F]{{64}})\Z")
 DIGEST = re.compile(r"^[0-9a-f]{64}\Z")
 NODE = re.compile(rf"^(\*|{NAME})\Z")
-HINT = "expected a line of `osml tokens create`, or 'NODE:SHA256' with '*' for all nodes"
+HINT = "expected a line of `osml run tokens create`, or 'NODE:SHA256' with '*' for all nodes"
 
 
 class TokenLine(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):

@@ -11,14 +11,13 @@ import yaml
 from msgspec import Meta
 
 from osml.base.failure import InputError
+from osml.domain.platform import Name, Share
 from osml_serving.decider import Decider
 
 MAX_BYTES = 2**20
 MAX_CANARIES = 16
 MAX_SHADOWS = 8
-Name = Annotated[str, Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}\Z")]
 Pattern = Annotated[str, Meta(pattern=r"^[A-Za-z0-9_.*?-]{1,63}\Z")]
-Share = Annotated[float, Meta(ge=0, le=1)]
 
 
 class Group(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

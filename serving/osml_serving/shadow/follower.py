@@ -14,7 +14,7 @@ from pathlib import Path
 import msgspec
 
 from osml.domain import Observation
-from osml_serving.child_process import environment_without_secrets
+from osml_serving.child_process import ONE_THREAD, environment_without_secrets
 from osml_serving.log import Log
 from osml_serving.shadow.messages import Shadowed, Task
 
@@ -22,7 +22,6 @@ QUEUE = 256  # intervals
 LINE = 2**20  # bytes of an answer
 RESTART_S = 2.0
 LONGEST_REST_S = 60.0
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
 _encode = msgspec.json.Encoder().encode
 _decoder = msgspec.json.Decoder(Shadowed)
 

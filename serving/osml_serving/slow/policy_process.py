@@ -11,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from osml.domain import Decision, Observation
-from osml_serving.child_process import environment_without_secrets
+from osml_serving.child_process import ONE_THREAD, environment_without_secrets
 from osml_serving.decider import Decider, PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.log import Log
@@ -22,7 +22,6 @@ STUCK_S = 30.0  # a policy that takes longer never answers: its process is repla
 RESTART_S = 2.0
 MAX_WAITING = 64
 LINE = 16 * 2**20  # bytes of a reply
-ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 RETRY = {"retry-after": "1"}
 ENDED = "its process ended"
 

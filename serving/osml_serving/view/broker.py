@@ -64,6 +64,11 @@ class Broker:
                 self.unsubscribe(viewer)
                 viewer.end()
 
+    @property
+    def closed(self) -> bool:
+        """True once the server stops."""
+        return self._closed
+
     def watched(self, node: str) -> bool:
         """True where the node has an open event stream: otherwise no frame is needed."""
         return any(viewer.node == node for viewer in self._viewers)

@@ -7,7 +7,6 @@ from collections import deque
 
 from msgspec import Struct
 
-from osml_serving.metrics import LONGEST_INTERVAL_S
 from osml_serving.view.happenings import Event, Seen, Watch
 
 BIN_S = 600
@@ -49,7 +48,7 @@ class Day:
             self._number[place] = number
             for ring in (self._seconds, self._missed, self._infeasible, self._e_s, self._measured):
                 ring[place] = 0.0
-        seconds = min(seen.interval_s, LONGEST_INTERVAL_S)
+        seconds = seen.interval_s
         self._seconds[place] += seconds
         if any(met is False for met in seen.met.values()):
             self._missed[place] += seconds

@@ -16,7 +16,7 @@ from osml_serving.metrics import LONGEST_INTERVAL_S
 from osml_serving.view.interval import Interval
 
 STEADY_S = 30.0
-SILENT_S = 30.0
+SILENT_S = 30.0  # a node is silent that sends nothing for this long, and for SILENT_INTERVALS
 SILENT_INTERVALS = 5
 MAX_TEXT = 160
 MOST_A_MINUTE = 6
@@ -34,7 +34,7 @@ class Event(Struct):
 
 
 class Seen(Struct):
-    """What one interval shows of a node."""
+    """What one interval shows of a node. `interval_s` is at most LONGEST_INTERVAL_S."""
 
     at: float
     seq: int

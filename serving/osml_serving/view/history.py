@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 from osml_serving.metrics import LONGEST_INTERVAL_S, NodeFigures
 from osml_serving.view.day import Day
-from osml_serving.view.happenings import Event, Seen
+from osml_serving.view.happenings import SILENT_INTERVALS, SILENT_S, Event, Seen
 from osml_serving.view.interval import NodeSummary
 
 MAX_NODES = 10_000
@@ -17,8 +17,6 @@ MAX_BYTES = 512 * 1024  # of one node
 BUDGET = 128 * 2**20  # bytes of all nodes, whatever is posted
 MAX_EVENTS = 1000
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
-EXPIRE_S = 30.0  # a node silent for this long, and for EXPIRE_INTERVALS, has no metrics here: another replica has it
-EXPIRE_INTERVALS = 5
 
 
 class NodeHistory:
@@ -83,11 +81,11 @@ class History:
                 yield node.summary
 
     def figures(self) -> Iterator[NodeFigures]:
-        """The figures of the nodes that still report to this server."""
+        """The figures of the nodes that are not silent: one that is has moved to another replica, or is gone."""
         now_s = self._clock()
         for name, node in self._nodes.items():
             line = node.summary
-            if line is None or now_s - node.seen_s > max(EXPIRE_S, EXPIRE_INTERVALS * line.interval_s):
+            if line is None or now_s - node.seen_s > max(SILENT_S, SILENT_INTERVALS * line.interval_s):
                 continue
             yield NodeFigures(name, line.e_s, line.violations, node.missed_s)
 

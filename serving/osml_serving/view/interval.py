@@ -19,6 +19,8 @@ from osml.domain import (
     Service,
 )
 
+NOTHING = (0, 0)
+
 
 class Cell(Struct):
     """Core units and ways that a service can reach."""
@@ -100,13 +102,10 @@ class NodeSummary(Struct):
     canary: str | None = None
 
 
-def service_interval(service: Service, observation: Observation, decision: Decision) -> ServiceInterval:
-    """One service in one interval."""
+def _service_interval(service: Service, now: tuple[int, int], held: tuple[int, int] | None) -> ServiceInterval:
+    """One service in one interval: the core units and ways that it can reach from now on, and those before."""
     slack = service.slack
     slowdown = service.slowdown
-    before = observation.partition
-    if before is not None and not any(service.name in region.owners for region in before.regions):
-        before = None  # it is new
     return ServiceInterval(
         name=service.name,
         kind=service.kind,
@@ -114,19 +113,21 @@ def service_interval(service: Service, observation: Observation, decision: Decis
         target_ms=service.target_ms,
         latency_ms=service.latency_ms,
         met=None if slack is None else slack >= 0,
-        cores=decision.partition.cores_of(service.name),
-        ways=decision.partition.ways_of(service.name),
+        cores=now[0],
+        ways=now[1],
         speed=None if slowdown is None else 1.0 / slowdown,
         ipc=service.counters.ipc,
         work_rate=service.counters.work_rate,
         requests_per_s=None if service.latency is None else service.latency.requests_per_s,
-        held=None if before is None else Cell(before.cores_of(service.name), before.ways_of(service.name)),
+        held=None if held is None else Cell(*held),
     )
 
 
 def make_interval(observation: Observation, decision: Decision, at: float, duration_ms: float) -> Interval:
     """The interval of one observation and its decision."""
     entropy = decision.entropy
+    now = decision.partition.reach()
+    held = {} if observation.partition is None else observation.partition.reach()
     return Interval(
         seq=observation.seq,
         at=round(at, 3),
@@ -135,7 +136,9 @@ def make_interval(observation: Observation, decision: Decision, at: float, durat
         e_s=None if entropy is None else entropy.e_s,
         e_lc=None if entropy is None else entropy.e_lc,
         e_be=None if entropy is None else entropy.e_be,
-        services=[service_interval(service, observation, decision) for service in observation.services],
+        services=[
+            _service_interval(one, now.get(one.name, NOTHING), held.get(one.name)) for one in observation.services
+        ],
         regions=decision.partition.regions,
         reasons=decision.reasons,
         outcome=observation.outcome,

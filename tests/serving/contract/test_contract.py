@@ -55,11 +55,19 @@ def test_operations_have_short_names_and_parameters_that_are_in_the_path(documen
     for path, operations in document["paths"].items():
         for operation in operations.values():
             names.append(operation["operationId"])
-            given = {p["name"] for p in operation["parameters"] if p["in"] == "path"}
-            assert given == set(re.findall(r"{(\w+)}", path)), path
+            in_path = [p for p in operation["parameters"] if p["in"] == "path"]
+            assert {p["name"] for p in in_path} == set(re.findall(r"{(\w+)}", path)), path
+            assert all(p["required"] and not p["schema"].get("nullable") for p in in_path), path
     assert len(set(names)) == len(names)
     assert {"decide", "decide_batch", "add_experiences", "run_inference_of_version"} <= set(names)
     assert all(re.fullmatch(r"[a-z_]+", name) for name in names)
+
+
+def test_a_body_has_one_media_type_that_generators_know(document):
+    for path, operations in document["paths"].items():
+        for operation in operations.values():
+            types = list(operation.get("requestBody", {}).get("content", {}))
+            assert types in ([], ["application/json"], ["application/octet-stream"]), path
 
 
 def test_every_property_is_described(document):

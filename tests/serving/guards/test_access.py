@@ -92,7 +92,7 @@ def test_a_wrong_line_is_named_and_not_repeated(tmp_path, line):
     path = tmp_path / "tokens"
     path.write_text(f"# first\n{line}\n")
     path.chmod(0o600)
-    with pytest.raises(InputError, match="line 2 is invalid, expected a line of `osml tokens create`") as caught:
+    with pytest.raises(InputError, match="line 2 is invalid, expected a line of `osml run tokens create`") as caught:
         read_tokens(path)
     assert line not in str(caught.value)
 
@@ -134,6 +134,8 @@ ALLOWED = {
     ("GET", "/v1/nodes"): {"agent", "viewer", "admin"},
     ("GET", "/v1/nodes/node-17"): {"agent", "viewer", "admin"},
     ("GET", "/v1/nodes/node-17/explain"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes/node-17/blame"): {"agent", "viewer", "admin"},
+    ("GET", "/v1/nodes/node-17/seen"): {"agent", "viewer", "admin"},
     ("GET", "/v1/nodes/node-17/day"): {"agent", "viewer", "admin"},
     ("GET", "/v1/nodes/node-17/rollout"): {"agent", "viewer", "admin"},
     ("GET", "/v1/fleet/events"): {"agent", "viewer", "admin"},
@@ -169,7 +171,8 @@ def test_each_scope_reaches_what_it_is_for_and_nothing_else(scoped, method, path
 
 def test_every_operation_of_the_document_has_a_scope(server):
     known = {(method, path.partition("?")[0]) for method, path in ALLOWED}
-    same = {f"/v1/nodes/{{node}}{end}": f"/v1/nodes/node-17{end}" for end in ("", "/explain", "/day", "/rollout")}
+    ends = ("", "/explain", "/blame", "/day", "/rollout", "/seen")
+    same = {f"/v1/nodes/{{node}}{end}": f"/v1/nodes/node-17{end}" for end in ends}
     same |= {f"/v1/datasets/{{identity}}{end}": f"/v1/datasets/{'a' * 64}{end}" for end in ("", "/package")}
     for path, operations in server.client.get("/openapi.json").json()["paths"].items():
         for method in operations:

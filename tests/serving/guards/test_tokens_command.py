@@ -1,4 +1,4 @@
-"""`osml tokens` writes the file that the server reads."""
+"""`osml run tokens` writes the file that the server reads."""
 
 import json
 import threading

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from osml_serving.example import EXAMPLE
 
-from osml.domain import Latency, Outcome
+from osml.domain import CacheDomain, Latency, Outcome
 from tests.kit import chromium
 
 pytestmark = pytest.mark.skipif(chromium.CHROMIUM is None, reason="chromium is not installed")
@@ -15,22 +15,38 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 CARD = "document.querySelector('[data-service=\"%s\"]')"
 
 
-@pytest.fixture
-def browser(tmp_path):
-    running = chromium.Browser(tmp_path / "profile")
-    yield running
-    running.close()
-
-
-def post(url, seq, p99_ms=18.4, outcome=None):
+def post(url, seq, p99_ms=18.4, outcome=None, platform=EXAMPLE.platform):
     moses = msgspec.structs.replace(EXAMPLE.services[0], latency=Latency(p99_ms=p99_ms))
     observation = msgspec.structs.replace(
-        EXAMPLE, seq=seq, time_s=12.0 + seq, services=[moses, *EXAMPLE.services[1:]], outcome=outcome, policy="arq"
+        EXAMPLE,
+        seq=seq,
+        time_s=12.0 + seq,
+        services=[moses, *EXAMPLE.services[1:]],
+        outcome=outcome,
+        policy="arq",
+        platform=platform,
     )
     answer = httpx.post(
         f"{url}/v1/decisions", content=msgspec.json.encode(observation), headers={"content-type": "application/json"}
     )
     assert answer.status_code == 200
+
+
+def test_each_cache_domain_has_a_strip_of_its_own_ways(browser, start_process):
+    server = start_process()
+
+    async def scenario():
+        async with chromium.open_page(browser, server.url) as page:
+            domains = [CacheDomain(0, "0-8,18-26"), CacheDomain(1, "9-17,27-35")]
+            platform = msgspec.structs.replace(EXAMPLE.platform, domains=domains, regions_in_domains=True)
+            post(server.url, 0, platform=platform)
+            await page.until("document.querySelectorAll('.cells li').length === 36 + 20 + 20")
+            assert "Cache ways of domain 1" in await page.ask("document.getElementById('owners').innerText")
+            await page.until(
+                "document.querySelector('#ways-chart [aria-label], #ways-chart').ariaLabel.includes('ways of 40')"
+            )
+
+    asyncio.run(scenario())
 
 
 def test_a_node_appears_lives_and_survives_a_restart_of_the_server(browser, start_process):

@@ -26,17 +26,11 @@ NAMES, STATES, MISSES, E_S = (ROWS % column for column in (0, 1, 2, 3))
 
 
 @pytest.fixture
-def browser(tmp_path):
-    running = chromium.Browser(tmp_path / "profile")
-    yield running
-    running.close()
-
-
-@pytest.fixture
-def fleet():
-    """A server whose history a test can fill: its address and the history."""
+def fleet(request):
+    """A server whose history a test can fill: its address and the history; settings are the fixture's parameter."""
     decider = Decider(decide, ["turns"], Refused, "turns", 0)
-    runtime = make_runtime(load_settings({"store": "none"}), decider, Log("json", "error"))
+    settings = load_settings({"store": "none"} | getattr(request, "param", {}))
+    runtime = make_runtime(settings, decider, Log("json", "error"))
     port = free_port()
     server = uvicorn.Server(uvicorn.Config(create_app(runtime), port=port, log_level="error"))
     thread = threading.Thread(target=server.run, daemon=True)
@@ -93,6 +87,23 @@ def test_nodes_are_searched_filtered_and_sorted(browser, fleet):
             assert await page.ask(NAMES) == ["rack2-full"]
             assert "✕ infeasible (1)" in await page.ask("document.getElementById('filter').innerText")
             assert await page.ask("document.querySelector('#nodes a').getAttribute('href')") == "./#rack2-full"
+            assert page.errors == []
+
+    asyncio.run(scenario())
+
+
+NOBODY = f"http://127.0.0.1:{free_port()}"
+
+
+@pytest.mark.parametrize("fleet", [{"peers": NOBODY}], indirect=True, ids=["one-silent-peer"])
+def test_a_server_that_does_not_answer_is_told_above_the_nodes(browser, fleet):
+    add(fleet.history, "rack1-good")
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{fleet.url}/fleet") as page:
+            await page.until("document.querySelectorAll('#nodes tbody tr').length === 1")
+            state = await page.ask("[document.getElementById('state').textContent, state.dataset.state]")
+            assert state == ["1 server silent, nodes may be missing", "stale"]
             assert page.errors == []
 
     asyncio.run(scenario())

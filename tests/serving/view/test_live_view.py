@@ -8,7 +8,8 @@ from osml_serving.example import EXAMPLE
 from osml_serving.metrics import Metrics
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
-from osml_serving.view.history import EXPIRE_S, FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
+from osml_serving.view.happenings import SILENT_S
+from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
 from osml_serving.view.interval import NodeSummary
 
 
@@ -84,7 +85,7 @@ def test_a_node_that_reports_elsewhere_has_no_metrics_here():
     history = History(clock=lambda: now_s)
     history.append(b"1", b"{}", summary("moved"))
     history.append(b"1", b"{}", msgspec.structs.replace(summary("slow"), interval_s=60.0))
-    now_s = EXPIRE_S + 1
+    now_s = SILENT_S + 1
     history.append(b"1", b"{}", summary("here"))
     assert [figures.node for figures in history.figures()] == ["slow", "here"]
     assert {line.node for line in history.summaries()} == {"moved", "slow", "here"}, "the page shows its age"

@@ -15,6 +15,16 @@ export async function request(path, options = {}) {
 
 export async function getJson(path, signal) {
   const response = await request(path, { signal });
-  if (!response.ok) throw new Error(`${path}: ${response.status}`);
+  if (!response.ok) throw new Error((await said(response)) ?? `${path}: ${response.status}`);
   return response.json();
+}
+
+// The server's own words on an error; null where somebody else answered.
+async function said(response) {
+  try {
+    const { error } = await response.json();
+    return error.hint ? `${error.message}; ${error.hint}` : error.message;
+  } catch {
+    return null;
+  }
 }

@@ -57,8 +57,10 @@ function say(state, text) {
 }
 
 async function poll() {
+  let answer;
   try {
-    lines = judged(await getJson("v1/nodes"));
+    answer = await getJson("v1/nodes");
+    lines = judged(answer);
     byId("login").hidden = true;
     byId("main").hidden = false;
   } catch (error) {
@@ -68,13 +70,16 @@ async function poll() {
     } else say("lost", "server unreachable, retrying");
     return;
   }
-  say("live", "live");
+  if (answer.silent) say("stale", `${plural(answer.silent, "server")} silent, nodes may be missing`);
+  else say("live", "live");
   show();
   await Promise.all([pollRollout(), pollEvents()]);
 }
 
 async function pollEvents() {
-  const { events } = await getJson(`v1/fleet/events?limit=${MOST_EVENTS}`).catch(() => ({ events: [] }));
+  const answer = await getJson(`v1/fleet/events?limit=${MOST_EVENTS}`).catch(() => null);
+  if (!answer) return; // what is shown stays
+  const { events } = answer;
   byId("events-panel").hidden = events.length === 0;
   byId("events").replaceChildren(...eventItems(events, true));
 }

@@ -1,15 +1,17 @@
 // Chooses a node, follows it, and shows it.
 import { getJson, rememberToken, WantsToken } from "./api.js";
+import { BlamePanel } from "./blame_panel.js";
 import { Connection } from "./connection.js";
+import { DayPanel } from "./day_panel.js";
 import { byId, make } from "./dom.js";
 import { EventStream } from "./event_stream.js";
 import { Timeline } from "./timeline.js";
-import { DayPanel } from "./day_panel.js";
 import { View } from "./view.js";
 
 const POLL_MS = 2000;
 const view = new View();
 const day = new DayPanel();
+const blame = new BlamePanel();
 const connection = new Connection();
 const select = byId("node");
 let stream = null;
@@ -22,6 +24,7 @@ function follow(node) {
   const timeline = new Timeline();
   connection.observedAt = null;
   day.follow(node);
+  blame.follow(node);
   location.replace(`#${encodeURIComponent(node)}`);
   stream = new EventStream(`v1/events?node=${encodeURIComponent(node)}`, {
     open: async () => {
@@ -66,7 +69,9 @@ function offer(nodes) {
 
 async function poll() {
   try {
-    offer((await getJson("v1/nodes")).nodes);
+    const list = await getJson("v1/nodes");
+    offer(list.nodes);
+    blame.offer(list.blame);
     byId("login").hidden = true;
     if (!stream) connection.set(true);
   } catch (error) {

@@ -18,7 +18,9 @@ export class OwnersPanel {
     this.legend(timeline.services);
     const strips = [];
     if (assignments.some((assignment) => assignment.way_mask !== null) && platform.ways !== null) {
-      strips.push(strip("Cache ways", range(platform.ways), ownersById(assignments, (a) => parseMask(a.way_mask)), "way"));
+      for (const [label, some] of byDomain(platform, assignments)) {
+        strips.push(strip(label, range(platform.ways), ownersById(some, (a) => parseMask(a.way_mask)), "way"));
+      }
     }
     if (assignments.some((assignment) => assignment.cpus !== null)) {
       strips.push(strip("CPUs", parseCpus(platform.cpus), ownersById(assignments, (a) => parseCpus(a.cpus)), "CPU"));
@@ -39,6 +41,15 @@ export class OwnersPanel {
 }
 
 const range = (length) => Array.from({ length }, (_, index) => index);
+
+// The assignments of each cache domain, where every service has all its CPUs in one; else all of them together.
+function byDomain(platform, assignments) {
+  const domains = (platform.domains ?? []).map((domain) => ({ id: domain.id, cpus: new Set(parseCpus(domain.cpus)) }));
+  const inside = (assignment, domain) => assignment.cpus !== null && parseCpus(assignment.cpus).every((cpu) => domain.cpus.has(cpu));
+  const apart = domains.length > 1 && assignments.every((one) => domains.some((domain) => inside(one, domain)));
+  if (!apart) return [["Cache ways", assignments]];
+  return domains.map((domain) => [`Cache ways of domain ${domain.id}`, assignments.filter((one) => inside(one, domain))]);
+}
 
 function swatch(services) {
   const element = make("span", { class: "swatch" });

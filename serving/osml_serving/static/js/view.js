@@ -60,7 +60,7 @@ export class View {
     const quantum = platform?.core_quantum ?? 1;
     this.cores.show(this.timeline, quantum, (platform?.cores ?? 1) * quantum);
     byId("ways-chart").parentElement.hidden = !platform?.ways;
-    if (platform?.ways) this.ways.show(this.timeline, 1, platform.ways);
+    if (platform?.ways) this.ways.show(this.timeline, 1, platform.ways * domainsOf(platform, last.regions));
     this.decisions.show(this.timeline);
     this.notice(now);
   }
@@ -76,6 +76,9 @@ export class View {
     setText(byId("notice"), lines.join(" · "));
   }
 }
+
+// Each cache domain has its own ways, where regions name one.
+const domainsOf = (platform, regions) => (regions.some((region) => region.domain !== undefined) ? platform.domains.length : 1);
 
 function describe(platform) {
   const cpus = plural(parseCpus(platform.cpus).length, "CPU");

@@ -1,0 +1,1 @@
+"""Who slows the services of a node: the twins say, in a process of their own, when somebody asks."""

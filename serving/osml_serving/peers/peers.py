@@ -1,0 +1,124 @@
+"""Asks the other servers. One that does not answer is left out, and the log says so once."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import httpx
+
+from osml_serving.log import Log
+from osml_serving.peers.address import Address, Wanted, addresses_of
+
+PEER, SIBLING = "osml-peer", "osml-sibling"
+"""Headers with the asker's id: who is asked by a server asks no other server, who is asked by a worker no other worker.
+"""
+
+ITSELF = 421
+"""Status of an answer to one's own question: an address in the list is the server's own."""
+
+LOOK_S = 10.0  # between two looks at a DNS name
+MOST_BYTES = 64 * 2**20
+
+
+class Told(NamedTuple):
+    """What one server answered."""
+
+    address: Address
+    status: int
+    body: bytes
+
+
+class Peers:
+    """The other servers of the setting `peers`, or the other workers. `header` says that one of them asks."""
+
+    def __init__(self, wanted: Iterable[Wanted], log: Log, timeout_s: float, header: str = PEER) -> None:
+        self.timeout_s = timeout_s
+        self.id = secrets.token_hex(8)
+        self.header = header
+        self._wanted = list(wanted)
+        self._log = log
+        self._addresses: list[Address] = []
+        self._looked_s = -LOOK_S
+        self._clients: dict[str | None, httpx.AsyncClient] = {}
+        self._silent: set[Address] = set()
+
+    async def ask(self, target: str, authorization: bytes | None) -> tuple[list[Told], int]:
+        """The answers of the others to GET `target`, and how many gave none."""
+        addresses = await self._look()
+        found = await asyncio.gather(*(self._ask(one, target, authorization) for one in addresses))
+        told = [one for one in found if one is not None]
+        others = [one for one in told if one.status != ITSELF]
+        return others, len(addresses) - len(told)
+
+    def request(self, address: Address, target: str, authorization: bytes | None) -> httpx.Request:
+        """GET `target` of one server, in the name of who asks this one."""
+        headers = {PEER: self.id, self.header: self.id, "accept-encoding": "identity"}
+        if authorization is not None:
+            headers["authorization"] = authorization.decode("latin-1")
+        extensions: Mapping[str, str] = {}
+        if address.host is not None:
+            headers["host"] = address.host
+            extensions = {"sni_hostname": address.host}
+        return self.client(address).build_request("GET", address.url + target, headers=headers, extensions=extensions)
+
+    def client(self, address: Address) -> httpx.AsyncClient:
+        """The client for an address; a Unix socket has its own."""
+        found = self._clients.get(address.socket)
+        if found is None:
+            transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket)
+            found = httpx.AsyncClient(transport=transport, timeout=self.timeout_s, trust_env=False)
+            self._clients[address.socket] = found
+        return found
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.aclose()
+        self._clients.clear()
+
+    async def _look(self) -> list[Address]:
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= LOOK_S:
+            self._looked_s = now_s
+            found = await asyncio.gather(*(addresses_of(one) for one in self._wanted))
+            self._addresses = [address for group in found for address in group]
+        return self._addresses
+
+    async def _ask(self, address: Address, target: str, authorization: bytes | None) -> Told | None:
+        try:
+            async with asyncio.timeout(self.timeout_s):
+                told = await self._told(address, target, authorization)
+        except (httpx.HTTPError, OSError, TimeoutError, ValueError) as error:
+            if address not in self._silent:
+                self._silent.add(address)
+                why = str(error) or type(error).__name__
+                self._log.event("warning", "peer", f"server {_name(address)} does not answer: {why}")
+            return None
+        if address in self._silent:
+            self._silent.discard(address)
+            self._log.event("info", "peer", f"server {_name(address)} answers again")
+        return told
+
+    async def _told(self, address: Address, target: str, authorization: bytes | None) -> Told:
+        answer = await self.client(address).send(self.request(address, target, authorization), stream=True)
+        try:
+            parts: list[bytes] = []
+            length = 0
+            async for part in answer.aiter_bytes():
+                length += len(part)
+                if length > MOST_BYTES:
+                    raise ValueError(f"its answer is longer than {MOST_BYTES} bytes")
+                parts.append(part)
+        finally:
+            await answer.aclose()
+        if answer.status_code >= 500 or answer.status_code == 401:
+            raise ValueError(f"it answers HTTP {answer.status_code}")
+        return Told(address, answer.status_code, b"".join(parts))
+
+
+def _name(address: Address) -> str:
+    return address.socket or address.url

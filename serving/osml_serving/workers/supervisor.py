@@ -1,0 +1,139 @@
+"""The parent of the workers: starts them, starts them again when they end, passes signals on."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+from osml.base.failure import Failure
+from osml_serving.log import Log
+from osml_serving.server import listen
+from osml_serving.settings import Settings, as_environment
+from osml_serving.workers.place import socket_of
+
+LOOK_S = 0.2
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0  # before a worker that ended is started again
+STEADY_S = 60.0  # a worker that ran so long may start at once
+GRACE_S = 15.0  # beyond the draining: open requests have ten seconds
+
+
+def _folder() -> Path:
+    """A folder for the workers' sockets, which only their user can enter."""
+    try:
+        return Path(tempfile.mkdtemp(prefix="osml-workers-"))
+    except OSError as error:
+        message = f"the server cannot create a folder for the sockets of its workers: {error.strerror}"
+        raise Failure(f"{message}; set TMPDIR to a folder that it may write") from None
+
+
+class _Worker:
+    """One worker, through all of its lives."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.process: subprocess.Popen[bytes] | None = None
+        self.began_s = 0.0
+        self.wait_s = 0.0
+        self.due_s = 0.0
+
+
+class Supervisor:
+    """Runs `settings.workers` workers until it is told to stop."""
+
+    def __init__(self, settings: Settings, log: Log) -> None:
+        self._settings = settings
+        self._log = log
+        self._folder = Path()
+        self._workers = [_Worker(number) for number in range(settings.workers)]
+        self._signals: list[int] = []
+        self._wake = threading.Event()
+
+    def run(self) -> None:
+        """Raises Failure where the address can't be had, or no worker can start."""
+        listen(self._settings.host, self._settings.port).close()  # workers share it; nobody else may have it
+        self._folder = _folder()
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._note)
+        try:
+            while not self._told_to_stop():
+                for worker in self._workers:
+                    self._tend(worker)
+                self._wake.wait(LOOK_S)
+                self._wake.clear()
+        finally:
+            self._stop()
+            shutil.rmtree(self._folder, ignore_errors=True)
+        self._log.event("info", "stopped", "all workers stopped")
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        self._signals.append(number)
+        self._wake.set()
+
+    def _told_to_stop(self) -> bool:
+        """Pass on what asks to reload. True after a signal to stop."""
+        while self._signals and self._signals[0] == signal.SIGHUP:
+            self._send(self._signals.pop(0))
+        return bool(self._signals)
+
+    def _tend(self, worker: _Worker) -> None:
+        now_s = time.monotonic()
+        if worker.process is not None:
+            code = worker.process.poll()
+            if code is None:
+                return
+            self._ended(worker, code, now_s)
+        if now_s >= worker.due_s:
+            self._start(worker)
+
+    def _start(self, worker: _Worker) -> None:
+        socket_of(self._folder, worker.number).unlink(missing_ok=True)
+        place = [str(worker.number), str(self._settings.workers), str(self._folder)]
+        worker.process = subprocess.Popen(
+            [sys.executable, "-m", "osml_serving.workers.worker", *place],
+            env={**os.environ, **as_environment(self._settings)},
+            stdin=subprocess.PIPE,  # its end tells the worker that the parent is gone
+            start_new_session=True,  # Ctrl-C comes from here only
+        )
+        worker.began_s = time.monotonic()
+
+    def _ended(self, worker: _Worker, code: int, now_s: float) -> None:
+        """A worker that never began to serve will not do better the next time; any other is started again."""
+        worker.process = None
+        if not socket_of(self._folder, worker.number).exists():
+            raise Failure(f"worker {worker.number} could not start (exit code {code}); the log above says why")
+        lived_s = now_s - worker.began_s
+        worker.wait_s = 0.0 if lived_s > STEADY_S else min(LONGEST_WAIT_S, max(FIRST_WAIT_S, 2 * worker.wait_s))
+        worker.due_s = now_s + worker.wait_s
+        message = f"worker {worker.number} ended (exit code {code}); it is started again in {worker.wait_s:g} s"
+        self._log.event("error", "worker", message)
+
+    def _stop(self) -> None:
+        """Drain all; a second signal hurries them; who does not end is killed."""
+        self._send(self._signals[0] if self._signals else signal.SIGTERM)
+        told = 1
+        deadline_s = time.monotonic() + self._settings.drain_s + GRACE_S
+        while self._alive() and time.monotonic() < deadline_s:
+            if len(self._signals) > told:
+                told = len(self._signals)
+                self._send(self._signals[-1])
+            self._wake.wait(LOOK_S)
+            self._wake.clear()
+        for process in self._alive():
+            process.kill()
+            process.wait()
+
+    def _alive(self) -> list[subprocess.Popen[bytes]]:
+        processes = [worker.process for worker in self._workers]
+        return [process for process in processes if process is not None and process.poll() is None]
+
+    def _send(self, number: int) -> None:
+        for process in self._alive():
+            process.send_signal(number)

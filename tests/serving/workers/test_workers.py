@@ -1,0 +1,177 @@
+"""Workers on one port: real processes, through which a fleet is served, watched, killed and stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import msgspec
+import pytest
+from msgspec.structs import replace
+from osml_serving.example import EXAMPLE
+from osml_serving.log import Log
+from osml_serving.settings import as_environment, load_settings
+from osml_serving.workers.metrics_layer import merge_metrics
+from osml_serving.workers.supervisor import Supervisor
+
+from osml.base.failure import Failure, InputError
+from tests.kit.server import Process, free_port
+
+JSON = {"content-type": "application/json"}
+Start = Callable[..., Process]
+WORKERS = 3
+NODES = [f"node-{number}" for number in range(24)]
+
+
+@pytest.fixture
+def served(start_process: Start) -> Process:
+    """Three workers that answered 24 nodes, each on a connection of its own."""
+    server = start_process("--workers", str(WORKERS), "--peer-timeout-s", "60", "--policies", "osml")
+    assert wait_for(lambda: len(pids(server)) == WORKERS and silent(server) == 0)
+    for node in NODES:
+        post(server, node)
+    return server
+
+
+def post(server: Process, node: str) -> None:
+    answer = httpx.post(
+        f"{server.url}/v1/decisions", content=msgspec.json.encode(replace(EXAMPLE, node=node)), headers=JSON
+    )
+    assert answer.status_code == 200, answer.text
+
+
+def get(server: Process, path: str) -> httpx.Response:
+    return httpx.get(f"{server.url}{path}", timeout=90)
+
+
+def silent(server: Process) -> int:
+    return get(server, "/v1/nodes").json()["silent"]
+
+
+def pids(server: Process) -> list[int]:
+    """The workers: children of the parent."""
+    parent = server.process.pid
+    children = [int(pid) for pid in Path(f"/proc/{parent}/task/{parent}/children").read_text().split()]
+    return [pid for pid in children if b"osml_serving.workers.worker" in Path(f"/proc/{pid}/cmdline").read_bytes()]
+
+
+def there(pids: list[int]) -> bool:
+    return any(Path(f"/proc/{pid}").exists() for pid in pids)
+
+
+def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        try:
+            if condition():
+                return True
+        except httpx.TransportError:
+            pass
+        time.sleep(0.2)
+    return False
+
+
+def decisions(server: Process) -> dict[str, float]:
+    """Decisions by worker."""
+    found = re.findall(
+        r'^osml_decisions_total\{worker="(\d)",policy="osml",status="ok"\} (\S+)',
+        get(server, "/metrics").text,
+        re.MULTILINE,
+    )
+    return {worker: float(count) for worker, count in found}
+
+
+def test_any_worker_shows_the_nodes_and_the_figures_of_all(served: Process) -> None:
+    for _ in range(6):  # whichever worker gets the connection
+        found = get(served, "/v1/nodes").json()
+        assert sorted(line["node"] for line in found["nodes"]) == sorted(NODES)
+        assert (found["servers"], found["silent"]) == (WORKERS, 0)
+        assert get(served, f"/v1/nodes/{NODES[0]}").json()["points"]
+    by_worker = decisions(served)
+    assert set(by_worker) == {"0", "1", "2"}
+    assert sum(by_worker.values()) == len(NODES)
+    assert sum(count > 0 for count in by_worker.values()) > 1, "the kernel gives each worker some of 24 connections"
+
+
+def test_a_killed_worker_comes_back_and_the_others_go_on(served: Process) -> None:
+    before = pids(served)
+    os.kill(before[0], signal.SIGKILL)
+    assert wait_for(lambda: len(set(pids(served)) - set(before)) == 1 and silent(served) == 0)
+    for node in NODES:
+        post(served, node)
+    assert "ended (exit code -9); it is started again in" in served.errors.read_text()
+
+
+def test_a_stop_ends_all_workers(served: Process) -> None:
+    children = pids(served)
+    assert served.stop() == 0
+    assert not there(children)
+    assert "all workers stopped" in served.errors.read_text()
+    with pytest.raises(httpx.TransportError):
+        get(served, "/healthz")
+
+
+def test_workers_whose_parent_is_killed_end(served: Process) -> None:
+    children = pids(served)
+    served.process.kill()
+    served.process.wait(10)
+    assert wait_for(lambda: not there(children), 30)
+
+
+def test_a_port_that_is_taken_is_one_sentence(served: Process, tmp_path: Path) -> None:
+    second = Process(tmp_path, served.port, "--workers", "2", "--store", "none")
+    assert second.process.wait(60) == 1
+    assert second.errors.read_text().count(f"cannot listen on 127.0.0.1 port {served.port}") == 1
+
+
+def test_what_no_worker_can_use_ends_the_parent(tmp_path: Path) -> None:
+    server = Process(tmp_path, free_port(), "--workers", "2", "--store", "none", "--policy", "nobodys")
+    try:
+        assert server.process.wait(60) == 1
+    except subprocess.TimeoutExpired:
+        server.process.kill()
+        raise
+    said = server.errors.read_text()
+    assert "--policy (or OSML_POLICY) is 'nobodys', expected one of" in said
+    assert "could not start (exit code 2); the log above says why" in said
+
+
+def test_without_a_place_for_sockets_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(**_prefix: str) -> str:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(tempfile, "mkdtemp", refuse)
+    settings = load_settings({"workers": 2, "port": free_port()})
+    with pytest.raises(Failure, match="sockets of its workers: Read-only file system; set TMPDIR to a folder"):
+        Supervisor(settings, Log("text", "error")).run()
+
+
+def test_what_workers_cannot_share_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="share a port, but --port is 0"):
+        load_settings({"workers": 2, "port": 0})
+    with pytest.raises(InputError, match="one worker at most may own a folder of data sets"):
+        load_settings({"workers": 2, "datasets": tmp_path})
+
+
+def test_settings_come_to_a_worker_as_they_were(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    given = load_settings(
+        {"workers": 2, "token_file": tmp_path, "insecure": True, "store_days": 2.5, "policies": "osml"}
+    )
+    for name, value in as_environment(given).items():
+        monkeypatch.setenv(name, value)
+    assert load_settings({}) == given
+
+
+def test_metrics_of_workers_are_one_document() -> None:
+    text = '# HELP a_total A.\n# TYPE a_total counter\na_total {0}\n# HELP b B.\n# TYPE b gauge\nb{{node="x"}} {0}\n'
+    assert merge_metrics([(0, text.format(1)), (2, text.format(5))]) == (
+        '# HELP a_total A.\n# TYPE a_total counter\na_total{worker="0"} 1\na_total{worker="2"} 5\n'
+        '# HELP b B.\n# TYPE b gauge\nb{worker="0",node="x"} 1\nb{worker="2",node="x"} 5\n'
+    )
