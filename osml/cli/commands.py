@@ -107,7 +107,7 @@ def load(entry: Entry) -> Any:
             raise
         raise MachineError(
             f"command '{entry.name}' needs the Python package '{error.name}', which is not installed: "
-            f"install it with `pip install 'osml[{entry.extra}]'`"
+            f"install it in the checkout of osml with `pip install './[{entry.extra}]'`"
         ) from None
 
 

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from osml.base.failure import InputError
-from osml.domain import DRY_RUN, Observation, Partition
+from osml.domain import DRY_RUN, Observation, Partition, Platform, usable_domains
 from osml.records import Line, read
 
 _CELLS = 3
@@ -32,6 +32,7 @@ class ServiceDay(msgspec.Struct, frozen=True):
     median_ms: float | None
     worst_ms: float | None
     cells: list[tuple[float, int | None, float]]
+    source: str | None = None  # pod whose annotations ask for it; None: the configuration of the agent
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -60,6 +61,7 @@ class _Watched:
 
     def __init__(self) -> None:
         self.target_ms, self.percentile = 0.0, "p99"
+        self.source: str | None = None
         self.latencies: list[float] = []
         self.missed = 0
         self.cells: Counter[tuple[float, int | None]] = Counter()
@@ -71,12 +73,18 @@ def _for_targets(partition: Partition, lc: set[str]) -> tuple[int, int]:
     return sum(region.cores for region in own), sum(region.ways for region in own)
 
 
+def _ways_of(platform: Platform, partition: Partition) -> int:
+    """Ways of all caches that the partition divides: of each domain where regions name one."""
+    return (platform.ways or 0) * (len(usable_domains(platform)) if partition.by_domain else 1)
+
+
 def summarise(lines: Iterator[Line], file: Path) -> Day:
     """The day of a record. InputError where it has no line."""
     watched: dict[str, _Watched] = {}
     policies: Counter[str] = Counter()
     free_cpus: list[float] = []
     free_ways: list[int] = []
+    node_ways: int | None = None
     first = last = None
     before: Partition | None = None
     intervals = decisions = changes = infeasible = 0
@@ -87,14 +95,15 @@ def summarise(lines: Iterator[Line], file: Path) -> Day:
             if service.kind == "lc" and service.target_ms is not None:
                 found = watched.setdefault(service.name, _Watched())
                 found.target_ms, found.percentile = service.target_ms, service.percentile
+                found.source = service.source
                 if service.latency_ms is not None:
                     found.latencies.append(service.latency_ms)
                     found.missed += service.latency_ms > service.target_ms
         if line.decision is None:
             continue
         partition, platform = line.decision.partition, last.platform
+        changes += partition != (before if decisions else last.partition)
         decisions += 1
-        changes += before is not None and partition != before
         before = partition
         infeasible += line.decision.infeasible is not None
         policies[line.decision.policy] += 1
@@ -105,14 +114,15 @@ def summarise(lines: Iterator[Line], file: Path) -> Day:
         cores, ways = _for_targets(partition, set(watched))
         free_cpus.append(platform.core_quantum * (platform.cores - cores))
         if platform.ways is not None:
-            free_ways.append(platform.ways - ways)
+            node_ways = _ways_of(platform, partition)
+            free_ways.append(node_ways - ways)
     if first is None or last is None:
         raise InputError(f"{file} has no whole line, expected a record of `osml-agent run --record`")
     return Day(
         last.node, last.platform.id, DRY_RUN in last.missing, intervals, last.time_s - first.time_s, decisions, changes,
         [policy for policy, _ in policies.most_common()], infeasible,
         [_service(name, found) for name, found in watched.items()],
-        last.platform.cores * last.platform.core_quantum, last.platform.ways,
+        last.platform.cores * last.platform.core_quantum, node_ways or last.platform.ways,
         round(median(free_cpus), 6) if free_cpus else None, round(min(free_cpus), 6) if free_cpus else None,
         median(free_ways) if free_ways else None, _not_known(last, watched, intervals - decisions),
     )  # fmt: skip
@@ -123,7 +133,7 @@ def _service(name: str, found: _Watched) -> ServiceDay:
     return ServiceDay(
         name, found.target_ms, found.percentile, len(found.latencies), found.missed,
         median(found.latencies) if found.latencies else None, max(found.latencies, default=None),
-        [(cpus, ways, count / total) for (cpus, ways), count in found.cells.most_common(_CELLS)],
+        [(cpus, ways, count / total) for (cpus, ways), count in found.cells.most_common(_CELLS)], found.source,
     )  # fmt: skip
 
 
@@ -174,6 +184,9 @@ def _show(day: Day, console: Console) -> None:
             one.name, f"{one.percentile} {one.target_ms:g} ms", missed, _ms(one.median_ms), _ms(one.worst_ms), cells
         )
     console.print(table)
+    asked = [f"{one.name} ({one.source})" for one in day.services if one.source is not None]
+    if asked:
+        console.print(f"from annotations, not from the configuration of the agent: {', '.join(asked)}", markup=False)
     if day.free_cpus is not None:
         ways = "" if day.free_ways is None else f"; {day.free_ways:g} of {day.ways} ways"
         console.print(

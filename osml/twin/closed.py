@@ -63,6 +63,7 @@ class Recorded:
 
     name = "recorded"
     version = 1
+    whole_node = True
     State = RecordedState
 
     def __init__(self, record: Record) -> None:

@@ -14,6 +14,7 @@ from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.twin.closed import MEMBERS, Recorded, run_along
 from osml.twin.document import Twin
+from osml.twin.scenes import check_one_cache
 from osml.twin.trajectory import names_of
 
 
@@ -62,6 +63,7 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
 
     Raises InputError for an unknown policy, another machine, or services that the twin does not know.
     """
+    check_one_cache(line.observation for line in record.lines)
     if policy not in policy_names():
         raise InputError(f"policy '{policy}' is unknown; known are {', '.join(policy_names())}")
     if record.node != twin.node:

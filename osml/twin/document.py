@@ -97,15 +97,15 @@ def load(file: Path) -> Twin:
     """Read a twin. InputError says what is wrong with the file."""
     try:
         if file.stat().st_size > _MOST_BYTES:
-            raise InputError(f"{file} has more than {_MOST_BYTES >> 20} MiB, expected a file of `osml twin fit`")
+            raise InputError(f"{file} has more than {_MOST_BYTES >> 20} MiB, expected a file of `osml look twin fit`")
         twin = msgspec.json.decode(file.read_bytes(), type=Twin)
     except OSError as error:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InputError(f"{file} is not a twin of `osml twin fit` ({error}); fit it again") from None
+        raise InputError(f"{file} is not a twin of `osml look twin fit` ({error}); fit it again") from None
     wrong = _wrong(twin)
     if wrong is not None:
-        raise InputError(f"{file}: {wrong}; fit the twin again with `osml twin fit`")
+        raise InputError(f"{file}: {wrong}; fit the twin again with `osml look twin fit`")
     return twin
 
 

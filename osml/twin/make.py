@@ -9,7 +9,7 @@ from osml.simulator.columns import FloatArray
 from osml.twin.document import Noise, Twin, parameters_of
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import MEMBERS, drawn, fitted
-from osml.twin.scenes import LATENCIES, SETTLING, Scene
+from osml.twin.scenes import LATENCIES, SETTLING, Scene, check_one_cache
 from osml.twin.stolen import stolen_of
 from osml.twin.trajectory import along, measured_along, names_of
 
@@ -25,7 +25,11 @@ _VARIED = 0.15
 
 
 def made(record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[str, float] | None = None) -> Twin:
-    """A twin of the machine of a record. The same record and seed give the same twin; InputError as in `fitted`."""
+    """A twin of the machine of a record. The same record and seed give the same twin.
+
+    InputError as in `fitted` and `check_one_cache`.
+    """
+    check_one_cache(line.observation for line in record.lines)
     ensemble, scenes = fitted(record, seed=seed, members=members, quotas=quotas)
     before = drawn(record, scenes, quotas or {}, members, np.random.default_rng(seed))
     last = record.lines[-1].observation

@@ -11,9 +11,11 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from osml.base.failure import Failure
+from osml.base.failure import Failure, InputError
+from osml.decide.outlook import BlameNow
 from osml.domain import Assignment, Observation, Service
 from osml.entropy import system_entropy
+from osml.twin.advice.now import blame_now
 from osml.twin.document import load
 from osml.twin.ensemble import Ensemble, grants_for, node_of
 from osml.twin.forward import only
@@ -38,8 +40,9 @@ class TwinOutlook:
         names = {service.name for service in observation.services}
         if twin is None or not names or not names <= {one.name for one in twin.tenants}:
             return None
-        if (observation.platform.cpus, observation.platform.ways) != (twin.platform.cpus, twin.platform.ways):
-            return None
+        now = observation.platform
+        if (now.cpus, now.ways) != (twin.platform.cpus, twin.platform.ways) or now.regions_in_domains:
+            return None  # of several caches a twin knows nothing
         before = _outcomes(twin, observation, observation.assignments)
         found: list[float] = []
         for option in options:
@@ -54,8 +57,18 @@ class TwinOutlook:
             found.append(statistics.median(known))
         return found
 
+    def blame(self, observations: Sequence[Observation]) -> BlameNow:
+        """As `osml.decide.outlook.Outlook.blame`: Shapley values over the members of the node's twin."""
+        node = observations[-1].node
+        file = self._folder / f"{node}{SUFFIX}"
+        if not file.is_file():
+            raise InputError(
+                f"there is no twin of node '{node}', expected {file.name}; make it with `osml look twin fit`"
+            )
+        return blame_now(file, observations)
+
     def _twin(self, node: str) -> Ensemble | None:
-        """A file that is no twin is as good as none: `osml twin check` says what is wrong with it."""
+        """A file that is no twin is as good as none: `osml look twin check` says what is wrong with it."""
         file = self._folder / f"{node}{SUFFIX}"
         stamp = _stamp(file)
         known = self._twins.get(node)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
+from osml.base.failure import InputError
 from osml.domain import Assignment, Observation, Service
 from osml.records import Record
 from osml.simulator.columns import FloatArray
@@ -73,6 +74,15 @@ class Scene:
     missed: Mapping[str, float]
 
 
+def check_one_cache(observations: Iterable[Observation]) -> None:
+    """Raise InputError where services were placed in cache domains: a twin knows one cache."""
+    for one in observations:
+        if one.partition is not None and one.partition.by_domain:
+            raise InputError(
+                f"node '{one.node}' has services in several cache domains (interval {one.seq}); a twin knows one cache"
+            )
+
+
 def tenants_of(record: Record) -> tuple[Tenant, ...]:
     """Everybody who was on the machine, services first, as last described."""
     last: dict[str, Service] = {}
@@ -130,6 +140,20 @@ def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tupl
         parts = max(1, min(round(most * len(group) / total), len(group) // _LEAST))
         found += [_scene(record, part, least) for part in _by_load(record, group, parts, seed)]
     return tuple(sorted(found, key=lambda scene: scene.intervals[0])[: 2 * most])
+
+
+def last_scene(record: Record) -> Scene | None:
+    """What is in force at the end of a record, as one scene; None where it is too new, or was robbed of CPU time."""
+    newest = _key(record.lines[-1].observation, record.dry_run)
+    for settling, least in _PATIENCE:
+        group: list[int] = []
+        for at in reversed(list(usable_intervals(record, settling))):
+            if _key(record.lines[at].observation, record.dry_run) != newest:
+                break
+            group.insert(0, at)
+        if len(group) >= least:
+            return _scene(record, group, least)
+    return None
 
 
 def _longest(record: Record, most: int) -> tuple[list[list[int]], int]:

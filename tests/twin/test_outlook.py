@@ -6,9 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from osml.base.failure import InputError
+from osml.base.failure import InputError, MachineError
+from osml.decide import outlook as outlooks
 from osml.decide.decide import decide
-from osml.decide.outlook import load_outlook
+from osml.decide.outlook import check_outlook, load_outlook
 from osml.domain import Assignment
 from osml.twin.document import save
 from osml.twin.make import made
@@ -63,3 +64,10 @@ def test_an_unknown_node_a_broken_twin_and_a_new_service_have_no_prediction(outl
 def test_an_outlook_that_is_not_installed_is_named(tmp_path):
     with pytest.raises(InputError, match="outlook 'oracle' is not installed"):
         load_outlook("oracle", tmp_path)
+
+
+def test_a_server_without_the_libraries_of_twins_says_what_to_install(tmp_path, monkeypatch):
+    check_outlook("twin", tmp_path)
+    monkeypatch.setattr(outlooks, "find_spec", lambda name: None if name == "numba" else object())
+    with pytest.raises(MachineError, match=r"--twins needs the Python package 'numba'.*'\./\[simulator\]'"):
+        check_outlook("twin", tmp_path)

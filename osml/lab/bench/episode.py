@@ -17,6 +17,7 @@ from osml.lab.bench.contenders import OWN_LEVERS, REGULATED
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ORACLES, Answers, BestFor, Oracle
 from osml.lab.bench.scenario import Scenario
+from osml.simulator.board import whole_platform
 from osml.simulator.closed_loop import ClosedLoop, Interval
 from osml.simulator.state import Node
 from osml.simulator.surface import solo_speed
@@ -98,9 +99,12 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         levers=scenario.levers | OWN_LEVERS.get(policy, frozenset()),
         regulator=scenario.regulator or policy in REGULATED,
         tolerant=True,
+        sockets=scenario.sockets,
+        by_domain=scenario.by_domain,
         **scenario.varied,
     )
-    judge = Judge(node, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
+    whole = Node(whole_platform(node.platform, scenario.sockets), node.services, node.jobs)
+    judge = Judge(whole, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
     intervals: list[Interval] = []
     judged: list[Judged] = []
     hold, tail = scenario.intervals(scenario.hold_s), scenario.intervals(scenario.tail_s)

@@ -135,6 +135,7 @@ class Oracle:
     """Applies what `known` says for the present loads of the services that it observes, whatever else it sees."""
 
     version = 1
+    whole_node = True
     State = OracleState
 
     def __init__(self, name: str, known: Callable[[frozenset[str]], BestFor]) -> None:

@@ -47,6 +47,8 @@ class Scenario:
     `seeds`: no more than so many, for what is only a picture. `bounds`: predicted bounds are compared with the truth at
     the end of a run. `variant`: a node that was drawn, in the place of the
     catalog's; `mix` then has its loads and the jobs that policies know of.
+    `sockets`: so many of the platform. `by_domain`: services may be placed on them; else they are one pool of CPUs and
+    ways. `twin_part` is the part with the same mixes whose noise this one has too.
     """
 
     suite: str
@@ -72,6 +74,9 @@ class Scenario:
     seeds: int | None = None
     bounds: bool = False
     variant: Variant | None = None
+    sockets: int = 1
+    by_domain: bool = True
+    twin_part: str | None = None
 
     @property
     def name(self) -> str:
@@ -93,6 +98,11 @@ class Scenario:
     def key(self) -> str:
         """What tells this scenario from all others of its suite."""
         return f"{self.part}:{self.name}"
+
+    @property
+    def noise(self) -> str:
+        """What tells the noise of this scenario from that of all others."""
+        return f"{self.suite}/{self.twin_part or self.part}:{self.name}"
 
     def at(self, load: float) -> Scenario:
         """The same with a load for the service that is searched."""

@@ -50,7 +50,7 @@ def run_unit(index: int, scenario: Scenario, cases: Sequence[Case], ask_oracle: 
 
 def noise_seed(scenario: Scenario, seed: int) -> int:
     """The same for all policies: same arrivals, same noise; another one for every mix."""
-    return (seed << 32) | zlib.crc32(f"{scenario.suite}/{scenario.key}".encode())
+    return (seed << 32) | zlib.crc32(scenario.noise.encode())
 
 
 def missing_cases(policies: Sequence[str], seeds: int, done: Collection[Case]) -> list[Case]:

@@ -1,7 +1,8 @@
-"""The server: CPU time of a decision, with and without experiences, and how many nodes fill a core.
+"""The server: CPU time of a decision, with and without experiences, beside FastAPI and pydantic without a policy.
 
-The server is a process of its own, with tokens, log and metrics. Its CPU time is that of its own metrics, so a busy
-machine changes it little. Observations have four services and the policy is `osml`.
+The server is a process of its own, with tokens, log, metrics and a store, on one CPU. Observations have four services
+and the policy is `osml`. Experiences come as agents send them: in a batch every 30 intervals, or earlier where a batch
+is full. How many nodes one core serves is measured by `bench_server_load`.
 """
 # pyright: basic
 
@@ -11,24 +12,25 @@ import asyncio
 import contextlib
 import hashlib
 import re
-import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Generator, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import httpx
 import msgspec
 
+from osml.base.failure import Failure
 from osml.domain import Counters, Decision, Experience, Experiences, Latency, Observation, Platform, Service
 from osml.lab.benchmarks.harness import take
+from osml.lab.benchmarks.server_process import READY_S, Running, free_port, started, two_cores
 
 CONNECTIONS = 16
-ROUNDS = 40  # intervals of each node
+ROUNDS = 30  # intervals of each node: an agent sends its experiences after so many seconds
+FULL = 192 * 1024  # bytes of a batch of experiences (actuator/src/experience/courier.h)
 BATCH = 32
-USED = 0.65  # of a core: beyond it, answers begin to wait for each other
 TOKEN = "bench"  # noqa: S105 - of a server that lives for a minute
 PLATFORM = Platform(id="e5-2697v4", cores=36, cpus="0-35", ways=20, bandwidth_gbps=76.8, frequency_ghz=2.3)
 
@@ -90,48 +92,73 @@ class Connection:
 
 
 @contextlib.contextmanager
-def server() -> Iterator[int]:
-    """A server with a token; yields its port."""
-    with tempfile.TemporaryDirectory() as folder, socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-        probe.close()
-        tokens = Path(folder, "tokens")
+def osml_server(cpu: int) -> Generator[Running]:
+    """Our server with a token, a log, metrics and a store, on one CPU."""
+    with tempfile.TemporaryDirectory() as name:
+        home = Path(name)
+        tokens = home / "tokens"
         tokens.write_text(f"*:{hashlib.sha256(TOKEN.encode()).hexdigest()}\n")
         tokens.chmod(0o600)
-        program = Path(sys.executable).with_name("osml")
-        flags = ["--port", str(port), "--token-file", str(tokens), "--store", f"sqlite:///{folder}/x.db"]
+        flags = ["--token-file", str(tokens), "--store", f"sqlite:///{home}/x.db"]
         flags += ["--policies", "osml", "--log-format", "json", "--max-node-rate", "10000"]
-        process = subprocess.Popen([program, "run", "serve", *flags], stderr=subprocess.DEVNULL)
-        try:
-            deadline = time.monotonic() + 60
-            while time.monotonic() < deadline:
-                with contextlib.suppress(httpx.TransportError):
-                    if httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200:
-                        break
-                time.sleep(0.1)
-            yield port
-        finally:
-            process.terminate()
-            process.wait(30)
+        with _ready([str(Path(sys.executable).with_name("osml")), "run", "serve", *flags, "--port"], cpu, home) as ours:
+            yield ours
 
 
-def cpu_s(port: int) -> float:
-    """CPU time of the server so far."""
-    text = httpx.get(f"http://127.0.0.1:{port}/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
-    return float(re.search(r"^process_cpu_seconds_total (\S+)", text, re.MULTILINE)[1])  # type: ignore[index]
+@contextlib.contextmanager
+def plain_server(cpu: int) -> Generator[Running]:
+    """FastAPI and pydantic without a policy (`plain_app.py`), on one CPU."""
+    command = [sys.executable, "-m", "osml.lab.benchmarks.plain_app"]
+    with tempfile.TemporaryDirectory() as name, _ready(command, cpu, Path(name)) as plain:
+        yield plain
+
+
+@contextlib.contextmanager
+def _ready(command: list[str], cpu: int, home: Path) -> Generator[Running]:
+    """A server whose command ends with its port, once it is ready. Raises Failure where it does not become so."""
+    port = free_port()
+    with started([*command, str(port)], port, cpu, home) as running:
+        deadline = time.monotonic() + READY_S
+        while not _answers(port):
+            if running.process.poll() is not None or time.monotonic() > deadline:
+                raise Failure(f"the server {command[0]} did not become ready: {running.told()}")
+            time.sleep(0.1)
+        yield running
+
+
+def _answers(port: int) -> bool:
+    try:
+        return httpx.get(f"http://127.0.0.1:{port}/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
 
 
 async def _single(port: int, experiences: bool) -> None:
     async def agent(number: int) -> None:
         connection, node = await Connection(port).open(), Node(f"node-{time.monotonic_ns()}-{number}")
+        waiting: list[Experience] = []
         for _ in range(ROUNDS):
             answer = await connection.post("/v1/decisions", msgspec.json.encode(node.observation))
-            experience = node.take(msgspec.json.decode(answer, type=Decision))
-            if experiences:
-                await connection.post("/v1/experiences", msgspec.json.encode(Experiences([experience])))
+            waiting.append(node.take(msgspec.json.decode(answer, type=Decision)))
+        for batch in batches(waiting) if experiences else ():
+            await connection.post("/v1/experiences", batch)
 
     await asyncio.gather(*(agent(number) for number in range(CONNECTIONS)))
+
+
+def batches(experiences: Sequence[Experience]) -> Iterator[bytes]:
+    """Bodies of at most FULL bytes, with one experience at least."""
+    waiting: list[Experience] = []
+    length = 0
+    for experience in experiences:
+        more = len(msgspec.json.encode(experience))
+        if waiting and length + more > FULL:
+            yield msgspec.json.encode(Experiences(waiting))
+            waiting, length = [], 0
+        waiting.append(experience)
+        length += more
+    if waiting:
+        yield msgspec.json.encode(Experiences(waiting))
 
 
 async def _batches(port: int) -> None:
@@ -144,19 +171,27 @@ async def _batches(port: int) -> None:
 
 
 def run() -> None:
-    """CPU time of the server for a decision, for a decision with its experience, and for a decision in a batch."""
-    with server() as port:
+    """CPU time of the server for a decision, with its experience and in a batch, beside FastAPI without a policy."""
+    with two_cores() as (cpu, _), osml_server(cpu) as ours, plain_server(cpu) as plain:
 
-        def sample(work) -> float:
-            before_s = cpu_s(port)
-            asyncio.run(work())
-            return (cpu_s(port) - before_s) / (ROUNDS * CONNECTIONS) * 1e6
+        def sample(server: Running, work: Callable[[int], Coroutine[Any, Any, None]]) -> float:
+            before_s = server.cpu_s()
+            asyncio.run(work(server.port))
+            return (server.cpu_s() - before_s) / (ROUNDS * CONNECTIONS) * 1e6
 
-        cases = {
-            "server_decision": lambda: _single(port, experiences=False),
-            "server_decision_with_experience": lambda: _single(port, experiences=True),
-            "server_decision_in_a_batch_of_32": lambda: _batches(port),
-        }
-        for name, work in cases.items():
-            take(name, "us CPU/decision", lambda work=work: sample(work), runs=5)
-            take(f"{name}_nodes", "nodes at 1 Hz", lambda work=work: USED * 1e6 / sample(work), runs=5)
+        def one(port: int) -> Coroutine[Any, Any, None]:
+            return _single(port, experiences=False)
+
+        def with_experiences(port: int) -> Coroutine[Any, Any, None]:
+            return _single(port, experiences=True)
+
+        cases = {"": one, "_with_experiences": with_experiences, "_in_a_batch_of_32": _batches}
+        for suffix, work in cases.items():
+            take(
+                f"server_decision{suffix}",
+                "us CPU/decision",
+                lambda work=work: sample(ours, work),
+                runs=5,
+                peer=lambda: sample(plain, one),
+                peer_name="FastAPI and pydantic without a policy",
+            )

@@ -19,7 +19,7 @@ from osml.lab.trials.report import print_report
 DEFAULTS = LiveSettings(Path("out/live"))
 
 app = typer.Typer(invoke_without_command=True)
-app.command("validate")(validate_command)
+app.command("validate", hidden=True)(validate_command)  # its place is `osml lab live`
 
 
 @app.callback()

@@ -216,7 +216,7 @@ def plot_command(
     try:
         from osml.lab.ombm.figures import draw_profile  # noqa: PLC0415 - matplotlib is an extra
     except ImportError as error:
-        raise MachineError(f"plots need matplotlib ({error}): install it with `pip install 'osml[lab]'`") from None
+        raise MachineError(f"plots need matplotlib ({error}): run `pip install './[lab]'` in the checkout") from None
     try:
         typer.echo(f"wrote {draw_profile(profile, out, slo_ms)}")
     except OSError as error:

@@ -143,7 +143,7 @@ def figures_command(
     try:
         from osml.lab.ombm.figures import draw_all  # noqa: PLC0415 - matplotlib is an extra
     except ImportError as error:
-        raise MachineError(f"plots need matplotlib ({error}): install it with `pip install 'osml[lab]'`") from None
+        raise MachineError(f"plots need matplotlib ({error}): run `pip install './[lab]'` in the checkout") from None
     try:
         for path in draw_all(out, seed):
             typer.echo(f"wrote {path}")

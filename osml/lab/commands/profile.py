@@ -79,8 +79,8 @@ def profile(
 ) -> None:
     """Measure a program's misses with every number of ways of the last-level cache, in one run under instrumentation.
 
-    QEMU runs the program, 20 to 100 times slower. A server gets its load slowed down accordingly. The counts are of a
-    simulated cache: LRU, without a prefetcher, and beside it with a simple one.
+    QEMU runs the program, several to more than a hundred times slower. A server gets its load slowed down accordingly.
+    The counts are of a simulated cache: LRU, without a prefetcher, and beside it with a simple one.
     """
     _check(load, seconds, warm_s, requests)
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from osml.base.failure import Failure
@@ -15,12 +16,12 @@ from osml.lab.trials.children import Child, Interrupted, free_port, interrupt_on
 from osml.lab.trials.live.generator import Generator, find_generator
 from osml.lab.trials.live.services import LOOPBACK, Service, try_fill
 
-_READY_NATIVE_S, _READY_S = 60.0, 400.0
-_FIRST_RATE, _FIRST_RATE_SLOW, _MOST_RATE = 50.0, 4.0, 20_000.0
-_LOOKS = 4
-_FEWEST = 4
-_MOSTLY = 0.8
-_FEWEST_TICKS = 20
+_READY_NATIVE_S, _READY_S = 60.0, 400.0  # a server answers within this time, natively and under instrumentation
+_FIRST_RATE, _FIRST_RATE_SLOW, _MOST_RATE = 50.0, 4.0, 20_000.0  # requests/s
+_LOOKS = 4  # at the CPU time per request, until the rate follows from it
+_FEWEST = 4  # requests from which CPU time per request is told
+_MOSTLY = 0.8  # share of the requests that a server answers which keeps up
+_FEWEST_TICKS = 20  # of CPU time, from which a share outside of the kernel is told
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class _Server:
         self._generator = Generator(find_generator(None), [self._spec(port)], seed, self._log(kind), [])
         self._marks = 0
 
-    def _log(self, kind: str) -> Any:
+    def _log(self, kind: str) -> Path:
         return self._bench.folder / f"logs/loadgen-{kind}.log"
 
     def _wait(self, port: int, patience_s: float) -> None:

@@ -187,7 +187,8 @@ def _demo(document: Any) -> Rows:
 OSML_62 = "OSML section 6.2"
 FIGURES = (
     Figure("virtual-node-facts", "Published facts that the virtual node meets", "facts", "facts", _facts,
-           "eight papers and data sheets", "The other facts were looked at during development; they are not held-out."),
+           "eight papers and data sheets",
+           "The fit does not read the other facts. The developers looked at them, so they are no blind test."),
     Figure("virtual-node-crosscheck", "Queueing equations against an event simulation", "relative error",
            "crosscheck", _crosscheck, "an independent method", "Both sides are simulated."),
     Figure("osml-302-converged", "Mixes that converge", f"share of {MIXES} mixes", "mixes", _converged, OSML_62,

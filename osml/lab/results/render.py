@@ -73,7 +73,8 @@ def headline(found: dict[str, Any]) -> str:
         return next(number(one["ours"]) for one in found[name]["rows"] if one["of"] == row)
 
     lines = [
-        f"| {MIXES} mixes, simulated | osml | its rules, no model | PARTIES | ARQ | staffing | unmanaged | oracle |",
+        f"| {MIXES} mixes, simulated | osml | its rules, no model | PARTIES | ARQ "
+        "| staffing:climb | unmanaged | oracle |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]
     policies = ("osml", "osml:formula", "parties", "arq", "staffing:climb", "unmanaged", "oracle")

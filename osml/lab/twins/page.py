@@ -106,7 +106,7 @@ def _blame(found: _Row) -> str:
         "service suffers. The record has 10 minutes, and the agent only watches. "
         "The simplest rule blames the neighbour that uses most CPU, through the CPU.\n\n"
         "The first columns take the twin's largest cause, sure or not. "
-        "`osml advise` names a culprit only where it is sure enough.\n\n"
+        "`osml look advise` names a culprit only where it is sure enough.\n\n"
         f"{_table(heads, rows)}\n"
         f"Own limit blamed on a neighbour: {blame['own_limit_blamed_on_neighbour']} cases by the twin, "
         f"{blame['own_limit_blamed_on_neighbour_simple']} by the simplest rule.\n"

@@ -84,29 +84,33 @@ def _closest(found: Sequence[Advice]) -> list[str]:
     ]
 
 
+def cause_in_words(blame: Blame) -> str:
+    """What a service suffers from, in a sentence or two."""
+    name, first, neighbour = blame.service, blame.main, blame.neighbour
+    if not blame.explained:
+        return (
+            f"The twin does not explain {name}: it predicts {blame.predicted_ms:.3g} ms, measured were "
+            f"{blame.measured_ms:.3g} ms. Its own CPU limit, or what the record does not show, may be the cause."
+        )
+    if neighbour is not None:
+        culprit, ms = neighbour
+        return f"{culprit} costs it {ms:.3g} ms; through CPUs, cache or memory bandwidth, that can't be told."
+    if first is None:
+        return f"What {name} suffers from can't be told from this record."
+    if first.resource == OWN_LIMIT:
+        return f"Its own CPU limit costs it {first.ms:.3g} ms; no neighbour is to blame for that."
+    if first.resource == OWN_LOAD:
+        return f"It misses its target alone, too: its own load costs it {first.ms:.3g} ms."
+    return f"{first.culprit} costs it {first.ms:.3g} ms through {THROUGH[first.resource]}."
+
+
 def _say(one: Advice, said: list[str]) -> bool | None:
     """Say what is with a service; whether partitioning helps it, None where nobody knows."""
     blame, name = one.blame, one.blame.service
     said.append(f"{name} misses its target in {one.missed_share:.0%} of the intervals.")
+    said.append(cause_in_words(blame))
     if not blame.explained:
-        said.append(
-            f"The twin does not explain {name}: it predicts {blame.predicted_ms:.3g} ms, measured were "
-            f"{blame.measured_ms:.3g} ms. Its own CPU limit, or what the record does not show, may be the cause."
-        )
         return None
-    first = blame.main
-    neighbour = blame.neighbour
-    if neighbour is not None:
-        culprit, ms = neighbour
-        said.append(f"{culprit} costs it {ms:.3g} ms; through CPUs, cache or memory bandwidth, that can't be told.")
-    elif first is None:
-        said.append(f"What {name} suffers from can't be told from this record.")
-    elif first.resource == OWN_LIMIT:
-        said.append(f"Its own CPU limit costs it {first.ms:.3g} ms; no neighbour is to blame for that.")
-    elif first.resource == OWN_LOAD:
-        said.append(f"It misses its target alone, too: its own load costs it {first.ms:.3g} ms.")
-    else:
-        said.append(f"{first.culprit} costs it {first.ms:.3g} ms through {THROUGH[first.resource]}.")
     wanted = WORTH * blame.measured_ms
     sure = best(one.levers, PARTITIONING)
     if sure is not None and sure.gain >= wanted:
@@ -141,7 +145,7 @@ def verdict(needed: bool | None, found: Sequence[Advice]) -> str:
 
 
 def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
-    """The document of `osml advise --json`."""
+    """The document of `osml look advise --json`."""
     needed, said = answer(found)
     return {
         "node": twin.node, "platform": twin.platform.id, "watched": twin.watched, "intervals": twin.intervals,

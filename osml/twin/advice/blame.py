@@ -79,8 +79,8 @@ class Blame:
             return None
         sums: dict[str, float] = defaultdict(float)
         for cause in self.causes:
-            if cause.culprit not in (None, self.service) and cause.confidence >= SURE:
-                sums[cause.culprit or ""] += cause.ms
+            if cause.culprit is not None and cause.culprit != self.service and cause.confidence >= SURE:
+                sums[cause.culprit] += cause.ms
         name = max(sums, key=lambda one: sums[one], default=None)
         return None if name is None or sums[name] < MAIN * self.suffers_ms else (name, sums[name])
 

@@ -1,4 +1,4 @@
-"""The page of `osml advise --html`: one file without scripts, whose first screen answers the question."""
+"""The page of `osml look advise --html`: one file without scripts, whose first screen answers the question."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _MOST = 6
 
 
 def page(document: Mapping[str, Any]) -> str:
-    """The page of a document of `osml advise`."""
+    """The page of a document of `osml look advise`."""
     needed = document["needs_partitioning"]
     kind = {True: "yes", False: "no", None: ""}[needed]
     watched = "the agent only watched" if document["watched"] else "decisions were applied"

@@ -1,1 +1,1 @@
-"""The commands `osml twin`, `osml advise` and `osml replay`."""
+"""The commands `osml look twin`, `osml look advise` and `osml look replay`."""

@@ -1,4 +1,4 @@
-"""`osml advise`: does this machine need partitioning, and what would it gain?"""
+"""`osml look advise`: does this machine need partitioning, and what would it gain?"""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST = 5
 
 def advise(
     source: Annotated[
-        Path, typer.Argument(metavar="RECORD|TWIN", help="A record of the agent, or a file of `osml twin fit`.")
+        Path, typer.Argument(metavar="RECORD|TWIN", help="A record of the agent, or a file of `osml look twin fit`.")
     ],
     html: Annotated[Path | None, typer.Option(help="File for a page that shows it.")] = None,
     seed: Seed = 0,

@@ -1,4 +1,4 @@
-"""`osml replay`: what another policy would have decided over a record, and what would have come of it.
+"""`osml look replay`: what another policy would have decided over a record, and what would have come of it.
 
 Without a twin this needs nothing of the simulator.
 """
@@ -28,7 +28,7 @@ _ROWS = 12
 def replay(
     records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Files of `osml-agent run --record`.")],
     policy: Annotated[str, typer.Option(help="The policy that decides.")],
-    twin: Annotated[Path | None, typer.Option(help="File of `osml twin fit`: closed loop on it.")] = None,
+    twin: Annotated[Path | None, typer.Option(help="File of `osml look twin fit`: closed loop on it.")] = None,
     members: Annotated[int, typer.Option(help="Members of the twin that are run.", min=2, max=64)] = 5,
     seed: Seed = 0,
     json: Json = False,
@@ -94,7 +94,7 @@ def _closed(record: Record, policy: str, file: Path, members: int, seed: int) ->
     except ModuleNotFoundError as error:
         raise MachineError(
             f"--twin needs the Python package '{error.name}', which is not installed: "
-            "install it with `pip install 'osml[simulator]'`"
+            "install it in the checkout of osml with `pip install './[simulator]'`"
         ) from None
     found: Consequences = consequences(load(file), record, policy, members=members, seed=seed)
     rows: list[dict[str, Any]] = []
@@ -103,7 +103,7 @@ def _closed(record: Record, policy: str, file: Path, members: int, seed: int) ->
         decided, recorded = found.decided[at], None if line.decision is None else line.decision.partition
         one = Replayed(seen.seq, seen.time_s, decided or Partition([]), recorded, seen.platform, infeasible=False)
         rows.append(_row(one) | {"predicted": found.row(at)})
-    cannot = ["what the twin leaves out: see `osml twin check`", *found.cannot_show]
+    cannot = ["what the twin leaves out: see `osml look twin check`", *found.cannot_show]
     return _document(record, policy, rows, "closed", cannot) | {"simulated": True, "overall": found.overall()}
 
 

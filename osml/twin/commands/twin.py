@@ -1,4 +1,4 @@
-"""`osml twin fit|check|whatif`."""
+"""`osml look twin fit|check|whatif`."""
 
 from __future__ import annotations
 
@@ -90,12 +90,12 @@ def _show(twin: Twin, file: Path) -> None:
     console.print("what these records can't tell:")
     for text in twin.unknown:
         console.print(f"- {text}", markup=False)
-    console.print(f"wrote {file}; next: osml twin check {file} LATER_RECORD", markup=False)
+    console.print(f"wrote {file}; next: osml look twin check {file} LATER_RECORD", markup=False)
 
 
 @app.command("check")
 def check(
-    twin: Annotated[Path, typer.Argument(metavar="TWIN", help="File of `osml twin fit`.")],
+    twin: Annotated[Path, typer.Argument(metavar="TWIN", help="File of `osml look twin fit`.")],
     records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Records that it was not fitted to.")],
     json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""`osml twin whatif`: what would change."""
+"""`osml look twin whatif`: what would change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Names = list[str] | None
 
 
 def whatif(
-    twin: Annotated[Path, typer.Argument(metavar="TWIN", help="File of `osml twin fit`.")],
+    twin: Annotated[Path, typer.Argument(metavar="TWIN", help="File of `osml look twin fit`.")],
     remove: Annotated[Names, typer.Option(metavar="NAME", help="Remove a service or job.")] = None,
     add_service: Annotated[
         Names, typer.Option(metavar="NAME=LOAD", help="Add a service of the catalog at a share of its max load.")

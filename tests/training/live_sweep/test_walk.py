@@ -169,7 +169,8 @@ def test_a_service_that_goes_ends_the_sweep_and_leaves_the_node_to_the_others() 
 def test_without_a_latency_nothing_begins() -> None:
     cells: list[Any] = []
     walk, toy = made(cells), Toy()
-    for _ in range(10):
+    for _ in range(walk.rails.patience):
+        assert walk.ended is None
         seen = toy.observe()
         services = [msgspec.structs.replace(one, latency=None) for one in seen.services]
         seen = msgspec.structs.replace(seen, services=services, missing={"latency.web": "telemetry is stale"})

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -152,6 +154,28 @@ def test_variants_of_unseen_services_tell_whether_margins_hold_for_strangers(
         train.app, ["evaluate", "--model", name, "--models", str(out), "--dataset", str(dataset)]
     )
     assert "2 variants of unseen services: 90% margin covers" in shown.stdout.replace("\n", " ")
+
+
+def test_transfer_to_a_machine_without_ways_keeps_the_margins_of_the_parent_there(
+    sweep: Path, trained: tuple[Path, dict[str, Any]], tmp_path: Path
+) -> None:
+    parent = trained[0] / f"a-masked-{PLATFORM}"
+    dataset = tmp_path / "set"
+    shutil.copytree(sweep, dataset)
+    unknown = ("rcliff_ways", "oaa_ways", "oaa_bandwidth_gbps")
+    for file in (dataset / "labels").rglob("*.parquet"):
+        table = pq.ParquetFile(file).read()
+        for name in unknown:
+            at = table.schema.get_field_index(name)
+            table = table.set_column(at, table.schema.field(at), pa.nulls(len(table), table.schema.field(at).type))
+        pq.write_table(table, file)
+    arguments = ("--traces", str(dataset), "--epochs", "1", "--rows", "3000", "--out", str(tmp_path))
+    found = _run(train.app, "transfer", "--from", str(parent), *arguments)
+    assert all(row["way_mae"] is None and np.isfinite(row["core_mae"]) for row in found["rows"])
+    before, after = read_metadata(parent), read_metadata(Path(found["folder"]))
+    for k, output in enumerate(before.outputs):
+        same = after.margins["0.9"].two_sided[k] == before.margins["0.9"].two_sided[k]
+        assert same == (output.name in unknown)
 
 
 def test_transfer_keeps_the_first_layer_and_says_its_parent(

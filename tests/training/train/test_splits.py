@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from osml_training.tables.runs import RunKey
 from osml_training.train.config import CONFIGS, Split, read_config, shipped_config
 from osml_training.train.groups import HIDDEN_IN_CLOUDS, hidden, membership
-from osml_training.train.splits import part_of
+from osml_training.train.splits import part_of, split_for
 from osml_training.transfer.trace_shares import share_of_runs
 
 from osml.base.failure import InputError
@@ -100,3 +100,30 @@ def test_variants_are_for_training_and_those_of_unseen_services_are_strangers() 
     keys = [_key("moses", k / 100, run=str(k))._replace(platform="e5-2697v4~2") for k in range(100)]
     assert {part_of(key, Split()) for key in keys} == {"train"}
     assert part_of(_key("silo", 0.5)._replace(platform="e5-2697v4~2"), Split()) == "none"
+
+
+@settings(deadline=None)
+@given(st.integers(4, 12), st.integers(0, 5))
+def test_few_runs_have_one_in_each_part(count: int, seed: int) -> None:
+    keys = [_key(load=k / count, run=str(k)) for k in range(1, count + 1)]
+    split = split_for(keys, Split(seed=seed))
+    assert {part_of(key, split) for key in keys} == {"train", "validation", "calibration", "test"}
+    assert split == split_for(reversed(keys), Split(seed=seed))
+
+
+def test_many_runs_have_the_split_that_was_asked_for() -> None:
+    keys = [_key(f"s{i}", load=k / 50, run=f"{i}-{k}") for i in range(4) for k in range(1, 51)]
+    assert split_for(keys, Split(seed=3)) == Split(seed=3)
+
+
+def test_a_held_out_service_is_trained_on_where_it_is_all_there_is() -> None:
+    keys = [_key("redis", load=k / 10, run=str(k)) for k in range(1, 7)]
+    assert {part_of(key, split_for(keys, Split())) for key in keys} >= {"train", "test"}
+    both = [*keys, *(_key("moses", load=k / 50, run=f"m{k}") for k in range(1, 51))]
+    assert split_for(both, Split()) == Split()
+
+
+def test_too_few_loads_are_said_with_what_is_needed() -> None:
+    keys = [_key(load=0.5, threads=threads, run=str(threads)) for threads in range(1, 9)]
+    with pytest.raises(InputError, match=r"has 1 runs of other loads .* expected at least 4: .* measure more loads"):
+        split_for(keys, Split())

@@ -1,7 +1,7 @@
 """Numbers of the published data set in our units: what its scripts did to them, undone where that is possible.
 
 Each function takes and returns float64 arrays; NaN is a value that says nothing. Quirks are numbered as in
-docs/how-to/contribute-data.md.
+docs/reference/published-data.md.
 """
 
 from __future__ import annotations

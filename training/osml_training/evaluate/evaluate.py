@@ -81,7 +81,7 @@ def evaluate(
         document["by_service"] |= by_service(answers.points, found, model)
         key = "coverage" if part == "test" else "coverage_unseen"
         held = _held(answers, found, seen=seen)
-        document[key] = {coverage: float(np.mean(shares)) for coverage, shares in held.items()}
+        document[key] = {coverage: float(np.nanmean(shares)) for coverage, shares in held.items()}
         document[key + "_by_output"] = {
             coverage: dict(zip(OUTPUTS[model], shares, strict=True)) for coverage, shares in held.items()
         }
@@ -112,7 +112,7 @@ def _of_strangers(predictor: Predictor, rows: Rows, model: Model) -> dict[str, A
         "services": len(np.unique(rows.service)),
         "runs": len(np.unique(rows.run)),
         "mae": dict(zip(OUTPUTS[model], errors.tolist(), strict=True)),
-        "coverage": {key: float(np.mean(shares)) for key, shares in _held(answers, rows, seen=False).items()},
+        "coverage": {key: float(np.nanmean(shares)) for key, shares in _held(answers, rows, seen=False).items()},
     }
 
 

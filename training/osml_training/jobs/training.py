@@ -19,6 +19,8 @@ from osml_training.export.parity import graph_limit
 from osml_training.tables.features import Model
 from osml_training.train import loop
 from osml_training.train.config import CONFIGS, Config, Variant, read_config
+from osml_training.train.splits import split_for
+from osml_training.train.table import runs_of, source_of
 from osml_training.train.train import train
 
 
@@ -55,6 +57,8 @@ def run_job(job: Job, on_progress: Callable[[loop.Epoch], None] | None = None) -
 
         check_uri(job.track)
     platforms = (job.platform,) if job.platform else None
+    runs = runs_of(source_of(job.dataset, config, None, platforms=platforms))
+    config = msgspec.structs.replace(config, split=split_for(runs, config.split))
 
     if job.ray is not None:
         from osml_training.train.on_ray import train_on_ray  # noqa: PLC0415 - Ray takes seconds to load

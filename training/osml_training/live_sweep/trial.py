@@ -20,7 +20,7 @@ from osml.lab.trials.live.cgroups import LiveGroups, find_hierarchies
 from osml.lab.trials.live.generator import Generator as LoadGenerator
 from osml.lab.trials.live.generator import find_generator
 from osml.lab.trials.live.jobs.stress import stress_command
-from osml.lab.trials.live.services import LOOPBACK, service_named, try_fill
+from osml.lab.trials.live.services import LOOPBACK, USER, service_named, try_fill
 from osml.lab.trials.live.settings import LOADS, N_CPUS, LcLoad
 from osml.lab.trials.live.work_rate import WorkRateWriter, rate_over
 
@@ -62,7 +62,7 @@ def running(service: str, out: Path, seed: int) -> Generator[tuple[dict[str, Any
         stack.callback(generator.stop)
         generator.set_rates({load.name: load.rate for load in loads})
         command = stress_command(machine.service_directory(BE), _WORKERS, 0)
-        children.start(BE, enter.command(command, groups.create(BE, threads=_WORKERS), machine.USER))
+        children.start(BE, enter.command(command, groups.create(BE, threads=_WORKERS), USER))
         time.sleep(_WARM_S)
 
         def used() -> float:
@@ -83,7 +83,7 @@ def _start(children: Children, groups: LiveGroups, load: LcLoad, telemetry: Path
     """Start a service and fill it; the generator's specification of its load."""
     kind, port = service_named(load.name), free_port()
     command = kind.command(machine.service_directory(load.name), port)
-    child = children.start(load.name, enter.command(command, groups.create(load.name, threads=1), machine.USER))
+    child = children.start(load.name, enter.command(command, groups.create(load.name, threads=1), USER))
     wait_until(lambda: try_fill(kind, port), load.name, [child])
     return (
         f"name={load.name},protocol={kind.protocol},address={LOOPBACK}:{port},rate=0,"

@@ -60,6 +60,7 @@ class Walk:
 
     name = "sweep"
     version = 1
+    whole_node = True
 
     State = WalkState
 
@@ -176,6 +177,8 @@ class Walk:
         self._remember_rate(own)
         if len(self._seen) < self.rails.look:
             return self._everybody(observation, f"looking at the node, {len(self._seen)} of {self.rails.look}")
+        if own.latency_ms is None and len(self._seen) < self.rails.patience:
+            return self._everybody(observation, f"waiting for the first latency of '{self.service}'")
         if own.latency_ms is None:
             why = observation.missing.get(f"latency.{self.service}", "its source says nothing")
             return self._end(observation, f"'{self.service}' has no latency: {why}")

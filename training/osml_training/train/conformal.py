@@ -38,6 +38,7 @@ def margins_of(
 
     With a `band` a row they hold in every band and not only over all: the largest of the factors that each band by
     itself would have (Mondrian conformal prediction, Vovk et al. 2005, section 4.5).
+    NaN for an output that no row has.
     """
     bands = [np.ones(len(y), bool)] if band is None else [band == one for one in np.unique(band)]
     out: dict[str, Margin] = {}
@@ -48,19 +49,34 @@ def margins_of(
             known = ~np.isnan(y[:, k])
             score = ((y[:, k] - points[:, k]) / spread[:, k]).astype(np.float64)
             asked = [one & known for one in bands if (one & known).any()]
-            two_sided.append(max(_quantile(np.abs(score[one]), run[one], coverage) for one in asked))
-            upper.append(max(_quantile(score[one], run[one], coverage) for one in asked))
+            two_sided.append(max((_quantile(np.abs(score[one]), run[one], coverage) for one in asked), default=np.nan))
+            upper.append(max((_quantile(score[one], run[one], coverage) for one in asked), default=np.nan))
         out[f"{coverage:g}"] = Margin(two_sided, upper)
     return out
 
 
 def covered(margin: Floats32, points: Floats32, y: Floats32, run: NDArray[np.int64]) -> list[float]:
-    """Share of runs' rows within the margin, each run weighing the same; one an output."""
+    """Share of runs' rows within the margin, each run weighing the same; one an output, NaN where no row has it."""
     out: list[float] = []
     for k in range(y.shape[1]):
         known = ~np.isnan(y[:, k])
+        if not known.any():
+            out.append(float("nan"))
+            continue
         inside = np.abs(y[known, k] - points[known, k]) <= margin[known, k]
         _, place, rows = np.unique(run[known], return_inverse=True, return_counts=True)
         weight = 1.0 / rows[place]
         out.append(float((inside * weight).sum() / weight.sum()))
     return out
+
+
+def with_parents(margins: dict[str, Margin], parents: dict[str, Margin]) -> dict[str, Margin]:
+    """Factors that are NaN are the parent's: of those outputs the traces say nothing."""
+
+    def known(own: list[float], parent: list[float]) -> list[float]:
+        return [b if np.isnan(a) else a for a, b in zip(own, parent, strict=True)]
+
+    return {
+        coverage: Margin(known(one.two_sided, parents[coverage].two_sided), known(one.upper, parents[coverage].upper))
+        for coverage, one in margins.items()
+    }

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Literal
 
+from msgspec.structs import replace
+
+from osml.base.failure import InputError
 from osml_training.collect.variants import is_variant, parent_of
 from osml_training.tables.runs import RunKey, fold_of
 from osml_training.train.config import Split
 
 Part = Literal["train", "validation", "calibration", "test", "unseen", "strangers", "none"]
 _FOLDS = 10_000
+_SEEDS = 10_000
 
 
 def part_of(key: RunKey, split: Split) -> Part:
@@ -25,10 +29,7 @@ def part_of(key: RunKey, split: Split) -> Part:
         return "none" if is_variant(key.platform) else "strangers"
     if key.service in split.unseen:
         return "unseen"
-    band = "?" if key.load is None else str(round(key.load / split.band))
-    if key.neighbours:  # beside others no two runs are alike: each is its own band
-        band = key.run
-    place = fold_of(f"{key.platform}/{key.service}/{band}", _FOLDS, split.seed) / _FOLDS
+    place = fold_of(_band(key, split), _FOLDS, split.seed) / _FOLDS
     held: tuple[tuple[Part, float], ...] = (
         ("test", split.test),
         ("calibration", split.calibration),
@@ -39,6 +40,39 @@ def part_of(key: RunKey, split: Split) -> Part:
             return name
         place -= share
     return "train"
+
+
+def _band(key: RunKey, split: Split) -> str:
+    """What stays together: runs of a service at nearly one load on one platform."""
+    band = "?" if key.load is None else str(round(key.load / split.band))
+    if key.neighbours:  # beside others no two runs are alike: each is its own band
+        band = key.run
+    return f"{key.platform}/{key.service}/{band}"
+
+
+def split_for(keys: Iterable[RunKey], split: Split) -> Split:
+    """The split that these runs can be trained with: `split` itself, but where there are few runs.
+
+    By chance, few runs may leave a part without any. Then the first seed counts that gives each part one. Services that
+    are held out stay in where there are no others. Neither looks at what was measured. InputError where the runs are
+    fewer than the parts.
+    """
+    runs = list(keys)
+    if not runs:
+        return split  # whoever reads them says what is missing
+    if all(key.service in split.unseen for key in runs):
+        split = replace(split, unseen=())
+    shares = {"validation": split.validation, "calibration": split.calibration, "test": split.test}
+    needed = {"train", *(part for part, share in shares.items() if share > 0)}
+    for seed in range(split.seed, split.seed + _SEEDS):
+        found = replace(split, seed=seed)
+        if needed <= {part_of(key, found) for key in runs}:
+            return found
+    loads = len({_band(key, split) for key in runs if key.service not in split.unseen})
+    raise InputError(
+        f"the data set has {loads} runs of other loads or neighbours that may be trained on, expected at least "
+        f"{len(needed)}: one for each of {', '.join(sorted(needed))}; measure more loads"
+    )
 
 
 def chooses(part: Part, split: Split) -> Callable[[RunKey], bool]:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from osml.base.failure import InputError
 from osml_training.tables.examples import Examples, ExampleSource
 from osml_training.tables.features import OUTPUTS
-from osml_training.tables.runs import RunKey
+from osml_training.tables.runs import RunKey, run_number
 from osml_training.train.config import Config
 
 Floats32 = NDArray[np.float32]
@@ -69,6 +69,21 @@ def source_of(
     return ExampleSource(dataset, config.model, platforms=platforms, select=select, labels=labels, seed=config.seed)
 
 
+_FEW_RUNS = 500
+
+
+def runs_of(source: ExampleSource) -> list[RunKey]:
+    """The runs of a source; where they are few, only those with an example, for which all rows are read."""
+    keys = source.runs()
+    if len(keys) > _FEW_RUNS:
+        return keys
+    there: set[tuple[str, str, int]] = set()
+    for batch in source.batches(65_536, shuffle=False):
+        for row in np.unique(np.stack([batch.platform, batch.service, batch.run], axis=1), axis=0):
+            there.add((source.platforms[int(row[0])], source.services[int(row[1])], int(row[2])))
+    return [key for key in keys if (key.platform, key.service, run_number(key.run)) in there]
+
+
 def _some(batch: Examples, which: NDArray[np.int64]) -> Examples:
     """Some rows of a batch, without the inputs, which have been picked."""
     none = np.empty((len(which), 0), np.float32)
@@ -123,15 +138,22 @@ def load(source: ExampleSource, config: Config, rows: int | None = None) -> Rows
     return whole.taken(np.sort(rng.choice(count, aim, replace=False)))
 
 
-def check_rows(rows: Rows, config: Config) -> list[str]:
-    """Warnings about rows that can be trained on but hardly should; InputError for rows that can't."""
+def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list[str]:
+    """Warnings about rows that can be trained on but hardly should; InputError for rows that can't.
+
+    A `transferred` model may lack labels of ways and bandwidth, as machines do that cannot divide or count
+    them: it keeps the answers of its parent.
+    """
+    warnings: list[str] = []
     for k, name in enumerate(OUTPUTS[config.model]):
         if np.isnan(rows.y[:, k]).all():
+            if transferred and not name.endswith("_cores"):
+                warnings.append(f"no row has the label '{name}', so its answers stay near those of the parent")
+                continue
             raise InputError(f"label '{name}' is missing in all {len(rows.y)} rows, label the data set first")
         infinite = int(np.isinf(rows.y[:, k]).sum())
         if infinite:
             raise InputError(f"label '{name}' is infinite in {infinite} of {len(rows.y)} rows, expected numbers")
-    warnings: list[str] = []
     for k, name in enumerate(config.inputs):
         known = rows.x[:, k][~np.isnan(rows.x[:, k])]
         infinite = int(np.isinf(known).sum())

@@ -8,14 +8,15 @@ from pathlib import Path
 
 import numpy as np
 
+from osml.base.failure import InputError
 from osml.predictors import Margin
 from osml_training.collect.variants import is_variant
 from osml_training.networks import Network
-from osml_training.tables.features import PLATFORM
+from osml_training.tables.features import OUTPUTS, PLATFORM
 from osml_training.tables.runs import RunKey
 from osml_training.train import loop
 from osml_training.train.config import Config
-from osml_training.train.conformal import margins_of
+from osml_training.train.conformal import margins_of, with_parents
 from osml_training.train.distributed import Together
 from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
@@ -97,7 +98,7 @@ def fit_network(
     """
     loop.deterministic()
     rows = load_part(dataset, config, "train", platforms=platforms, keep=keep)
-    warnings = check_rows(rows, config)
+    warnings = check_rows(rows, config, transferred=network is not None)
     validation = rows
     if config.split.validation:
         validation = load_part(dataset, config, "validation", rows=held_rows(config), platforms=platforms, keep=keep)
@@ -128,10 +129,20 @@ def finish(
     platforms: tuple[str, ...] | None = None,
     keep: Keep | None = None,
     workers: int = 1,
+    parents: dict[str, Margin] | None = None,
 ) -> Trained:
-    """Margins of the part `calibration`, and of service folds where the config wants them, by so many processes."""
+    """Margins of the part `calibration`, and of service folds where the config wants them, by so many processes.
+
+    Outputs that no run of the part has get the margins of the parents; InputError where there are none.
+    """
     calibration = load_part(dataset, config, "calibration", rows=held_rows(config), platforms=platforms, keep=keep)
     points, spread = loop.predict(fitted.network, calibration.x)
+    margins = margins_of(points, spread, calibration.y, calibration.run)
+    if parents is not None:
+        margins = with_parents(margins, parents)
+    for name, factor in zip(OUTPUTS[config.model], next(iter(margins.values())).two_sided, strict=True):
+        if np.isnan(factor):
+            raise InputError(f"no run for the margins has the label '{name}'; measure more loads")
     rows = fitted.rows
     strange, errors = {}, []
     if config.service_folds > 1:
@@ -142,7 +153,7 @@ def finish(
         config=config,
         network=fitted.network,
         epochs=fitted.epochs,
-        margins=margins_of(points, spread, calibration.y, calibration.run),
+        margins=margins,
         margins_unseen=strange,
         service_fold_errors=errors,
         low=low,

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 import torch
+from msgspec.structs import replace
 
 from osml.base.failure import InputError
 from osml.predictors import ANY_PLATFORM, load_predictor
@@ -20,8 +20,8 @@ from osml_training.export.load import load_network
 from osml_training.networks import Network, freeze_first
 from osml_training.train.config import Config, from_nothing
 from osml_training.train.loop import predict
-from osml_training.train.splits import part_of
-from osml_training.train.table import Rows, source_of
+from osml_training.train.splits import part_of, split_for
+from osml_training.train.table import Rows, runs_of, source_of
 from osml_training.train.train import Fitted, Keep, Trained, finish, fit_network, load_part
 from osml_training.transfer.trace_shares import share_of_runs
 
@@ -55,9 +55,10 @@ def transferable(parent: Path, config: Config, rows: Rows) -> Network:
             f"{rows.x.shape[1]} and {rows.y.shape[1]}"
         )
     freeze_first(network)
-    with torch.no_grad():
-        network.y_low.copy_(torch.minimum(network.y_low, torch.from_numpy(np.nanmin(rows.y, axis=0))))
-        network.y_high.copy_(torch.maximum(network.y_high, torch.from_numpy(np.nanmax(rows.y, axis=0))))
+    y = torch.from_numpy(rows.y)
+    with torch.no_grad():  # a missing label moves no end
+        network.y_low.copy_(torch.minimum(network.y_low, y.nan_to_num(torch.inf).amin(0)))
+        network.y_high.copy_(torch.maximum(network.y_high, y.nan_to_num(-torch.inf).amax(0)))
     return network
 
 
@@ -74,11 +75,11 @@ def transfer(
     The first hidden layer stays (OSML section 6.4); the others are held near the parent's the more, the fewer the runs
     (L2-SP, Li et al., ICML 2018).
     """
-    config = from_nothing(config_of(load_predictor(parent)))
-    config = config if changes is None else changes(config)
+    config = _config(parent, dataset, platform, changes)
     fewer, keep = _amount(dataset, config, platform, share)
     fitted, gentle = _transferred(parent, dataset, fewer, platform, keep)
-    return finish(fitted, dataset, gentle, platforms=(platform,), keep=keep)
+    margins = load_predictor(parent).metadata.margins
+    return finish(fitted, dataset, gentle, platforms=(platform,), keep=keep, parents=margins)
 
 
 def _transferred(parent: Path, dataset: Path, config: Config, platform: str, keep: Keep) -> tuple[Fitted, Config]:
@@ -89,7 +90,7 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     slower = max(1.0, float(np.sqrt(GENTLE_RUNS / runs)))
     many = load_predictor(parent).metadata.platform == ANY_PLATFORM
     worth = ANCHOR_RUNS_MANY if many else ANCHOR_RUNS
-    gentle = msgspec.structs.replace(
+    gentle = replace(
         config,
         learning_rate=RATE / slower,
         hidden_learning_rate=None,
@@ -101,12 +102,24 @@ def _transferred(parent: Path, dataset: Path, config: Config, platform: str, kee
     return fit_network(dataset, gentle, platforms=(platform,), network=network, keep=keep), gentle
 
 
+def _config(parent: Path, dataset: Path, platform: str, changes: Change | None) -> Config:
+    """The parent's config with a split for the runs of a platform. Where they are few, a validation is left out."""
+    predictor = load_predictor(parent)
+    config = from_nothing(config_of(predictor))
+    config = config if changes is None else changes(config)
+    if platform in predictor.metadata.platforms:
+        return config  # another split could test on what the parent learned from
+    runs = runs_of(source_of(dataset, config, None, platforms=(platform,)))
+    found = split_for(runs, replace(config.split, validation=0.0))
+    return replace(config, split=replace(found, validation=config.split.validation))
+
+
 def _amount(dataset: Path, config: Config, platform: str, share: float) -> tuple[Config, Keep]:
     """Which runs a share of the traces is, and the config for so many: without validation where they are few."""
     if not 0 < share <= 1:
         raise InputError(f"share is {share}, expected more than 0 and at most 1")
     keys = source_of(dataset, config, None, platforms=(platform,)).runs()
-    whole = msgspec.structs.replace(config, split=msgspec.structs.replace(config.split, validation=0.0))
+    whole = replace(config, split=replace(config.split, validation=0.0))
     learned = sum(part_of(key, whole.split) == "train" for key in keys)
     found = whole if share * learned < GENTLE_RUNS else config
     return found, share_of_runs(keys, share, found.split)
@@ -129,7 +142,7 @@ def curve(
     platform: str,
     *,
     shares: Sequence[float] = SHARES,
-    changes: Callable[[Config], Config] | None = None,
+    changes: Change | None = None,
     on_progress: Callable[[float], None] | None = None,
 ) -> dict[str, Any]:
     """Errors on held-out runs of the new platform by share of its traces: transferred and from scratch.
@@ -137,8 +150,7 @@ def curve(
     `not_retrained` is the parent as it is.
     """
     predictor = load_predictor(parent)
-    config = from_nothing(config_of(predictor))
-    config = config if changes is None else changes(config)
+    config = _config(parent, dataset, platform, changes)
     test = load_part(dataset, config, "test", platforms=(platform,), rows=100_000)
     document: dict[str, Any] = {
         "model": predictor.metadata.name,

@@ -20,6 +20,7 @@ from osml.lab.bench.suites import (
     osml_unseen,
     parties_diurnal,
     parties_emu,
+    two_sockets,
 )
 
 SUITES: dict[str, Suite] = {
@@ -40,6 +41,7 @@ SUITES: dict[str, Suite] = {
         ahq_equivalence,
         ahq_dip,
         ombm,
+        two_sockets,
     )
 }
 

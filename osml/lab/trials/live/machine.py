@@ -40,7 +40,8 @@ def require_programs(wanted: Sequence[Service | Job]) -> None:
     modules = sorted({module for each in wanted for module in missing_modules(each)})
     if modules:
         raise MachineError(
-            f"Python modules {', '.join(modules)} not found: install with `pip install 'osml[real-services]'`"
+            f"Python modules {', '.join(modules)} not found: "
+            "install them in the checkout of osml with `pip install './[real-services]'`"
         )
 
 

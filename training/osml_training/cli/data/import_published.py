@@ -19,7 +19,7 @@ def import_command(
     platform: Annotated[str, typer.Option(help="Platform of the traces: catalog id or YAML file.")] = "e5-2697v4",
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
-    """Import traces of the data set published with OSML; docs/how-to/contribute-data.md lists all unit conversions."""
+    """Import traces of the data set published with OSML; docs/reference/published-data.md lists the conversions."""
     from osml.simulator import catalogs  # noqa: PLC0415
     from osml_training.collect.import_osml import describe_import, import_osml  # noqa: PLC0415
 

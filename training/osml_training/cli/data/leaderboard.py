@@ -46,8 +46,8 @@ def leaderboard_command(
         for number, package in enumerate(packages):
             sets.append(Path(scratch) / str(number))
             sets[-1].mkdir()
-            unpack(package, sets[-1])
             unpack_check(package)
+            unpack(package, sets[-1])
         board = leaderboard(read(sets, chosen, rows), chosen, seed)
     encoded = msgspec.json.format(msgspec.json.encode(board), indent=1) + b"\n"
     for suffix, content in ((".json", encoded), (".md", markdown(board).encode())):

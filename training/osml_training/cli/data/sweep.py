@@ -11,7 +11,7 @@ import msgspec
 import typer
 from rich.console import Console
 
-from osml.base.failure import InputError, MachineError
+from osml.base.failure import Failure, InputError, MachineError
 
 if TYPE_CHECKING:
     from osml.domain import Observation
@@ -186,6 +186,9 @@ def _run(setup: Setup, out: Path, *, simulated: bool, dry_run: bool, yes: bool, 
     }
     if json:
         sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
+    if not cells:
+        raise Failure(f"no cell was measured: {walk.ended}; the node is as before")
+    if json:
         return
     counts = ", ".join(f"{count} {state}" for state, count in states.items() if count)
     Console(highlight=False, soft_wrap=True).print(

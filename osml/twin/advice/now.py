@@ -1,0 +1,79 @@
+"""Who slows the services of a node right now: its twin's blame for the last intervals."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+from osml.base.failure import InputError
+from osml.decide.outlook import BlameNow, CauseNow, ServiceNow
+from osml.domain import Observation
+from osml.records import Line, Record, gaps_in
+from osml.twin.advice.advise import cause_in_words
+from osml.twin.advice.blame import Blame, blamed
+from osml.twin.document import Twin, load, noise_at
+from osml.twin.scenes import Scene, Tenant, check_one_cache, last_scene
+
+SMALL_MS = 1e-6
+NEAR = 0.8
+"""Share of its target from which on a service is asked about."""
+
+
+def blame_now(file: Path, observations: Sequence[Observation]) -> BlameNow:
+    """The blame of the twin in a file for the allocation that is in force at the end of the observations.
+
+    Raises InputError where the file is no twin of this node as it is now.
+    """
+    twin, newest = load(file), observations[-1]
+    check_one_cache([newest])
+    _check(twin, newest)
+    scene = last_scene(Record([Line(one, None) for one in observations], frozenset(gaps_in(observations))))
+    if scene is None:
+        why = "the allocation changed a moment ago, or the hypervisor took much CPU time: ask again in some intervals"
+        return BlameNow(newest.node, 0, [], why)
+    services = [_service(found) for found in _found(twin, scene)]
+    reason = None if services else f"no service is above {NEAR:.0%} of its target"
+    return BlameNow(newest.node, len(scene.intervals), services, reason)
+
+
+def _check(twin: Twin, newest: Observation) -> None:
+    strangers = {service.name for service in newest.services} - {one.name for one in twin.ensemble.tenants}
+    if strangers:
+        raise InputError(
+            f"the twin of node '{newest.node}' does not know '{min(strangers)}'; "
+            "fit it to a newer record: osml look twin fit"
+        )
+    now, then = newest.platform, twin.platform
+    if (now.cpus, now.ways) != (then.cpus, then.ways):
+        raise InputError(
+            f"the twin of node '{newest.node}' has CPUs {then.cpus} and {then.ways} ways, the node has {now.cpus} and "
+            f"{now.ways}; fit it to a newer record: osml look twin fit"
+        )
+
+
+def _found(twin: Twin, scene: Scene) -> list[Blame]:
+    ensemble = twin.ensemble
+    found = [
+        blamed(ensemble, scene, one.name, noise_at(twin, one.name, one.percentile).quantiles)
+        for one in ensemble.tenants
+        if _near(one, scene)
+    ]
+    return sorted(found, key=lambda one: -one.suffers_ms)
+
+
+def _near(tenant: Tenant, scene: Scene) -> bool:
+    """Whether a service misses its target, or may soon. To ask about the others would only take time."""
+    reading = scene.seen.get(tenant.name, {}).get(tenant.percentile)
+    if tenant.kind != "lc" or reading is None:
+        return False
+    late = tenant.target_ms is not None and math.exp(reading.log) > NEAR * tenant.target_ms
+    return late or scene.missed.get(tenant.name, 0.0) > 0
+
+
+def _service(blame: Blame) -> ServiceNow:
+    causes = [CauseNow(c.culprit, c.resource, c.ms, c.e_s, c.confidence) for c in blame.causes if abs(c.ms) >= SMALL_MS]
+    words = cause_in_words(blame) if causes or not blame.explained else f"{blame.service} hardly suffers."
+    return ServiceNow(
+        blame.service, blame.measured_ms, blame.alone_ms, blame.suffers_ms, blame.explained, words, causes
+    )

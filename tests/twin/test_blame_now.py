@@ -1,0 +1,86 @@
+"""Who slows the services now: the twin's blame for the end of a record."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from msgspec.structs import replace
+
+from osml.base.failure import InputError
+from osml.decide.outlook import load_outlook
+from osml.domain import Observation, Partition, Region
+from osml.twin.advice.now import blame_now
+from osml.twin.document import save
+from osml.twin.make import made
+from tests.kit.twin_records import watched
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("twins") / f"{watched().node}.json"
+    save(made(watched(), seed=0), place)
+    return place
+
+
+def last(count: int) -> list[Observation]:
+    return [line.observation for line in watched().lines[-count:]]
+
+
+def test_who_is_late_is_blamed_for_what_it_suffers_and_the_parts_add_up(file: Path) -> None:
+    found = blame_now(file, last(40))
+    assert found.node == watched().node
+    assert found.reason is None
+    assert found.intervals >= 5
+    late = {one.name for line in last(40) for one in line.services if one.slack is not None and one.slack < 0}
+    assert {one.name for one in found.services} == late == {"service-2"}
+    [one] = found.services
+    assert one.words.endswith(".")
+    assert sum(cause.ms for cause in one.causes) == pytest.approx(one.suffers_ms, rel=1e-3)
+    assert blame_now(file, last(40)) == found  # the same question, the same answer
+
+
+def test_nobody_is_asked_about_who_is_far_from_its_target(file: Path) -> None:
+    quick = [replace(line, services=[one for one in line.services if one.name != "service-2"]) for line in last(20)]
+    found = blame_now(file, quick)
+    assert (found.services, found.reason) == ([], "no service is above 80% of its target")
+
+
+def test_a_new_allocation_is_too_new_to_say_anything(file: Path) -> None:
+    seen = last(20)
+    found = blame_now(file, [*seen[:-1], replace(seen[-1], services=seen[-1].services[1:])])
+    assert found.services == []
+    assert "ask again" in (found.reason or "")
+
+
+def test_a_twin_that_does_not_know_a_service_says_what_to_do(file: Path) -> None:
+    seen = last(10)
+    stranger = replace(seen[-1].services[0], name="stranger")
+    changed = [replace(one, services=[*one.services, stranger]) for one in seen]
+    with pytest.raises(InputError, match="does not know 'stranger'; fit it to a newer record"):
+        blame_now(file, changed)
+
+
+def test_a_twin_of_another_machine_is_refused(file: Path) -> None:
+    changed = [replace(one, platform=replace(one.platform, cpus="0-3")) for one in last(10)]
+    with pytest.raises(InputError, match="the node has 0-3 and"):
+        blame_now(file, changed)
+
+
+def test_a_node_without_a_twin_is_said(file: Path) -> None:
+    outlook = load_outlook("twin", file.parent)
+    with pytest.raises(InputError, match="there is no twin of node 'other'"):
+        outlook.blame([replace(one, node="other") for one in last(10)])
+
+
+def test_a_node_with_services_in_several_cache_domains_is_refused(file: Path) -> None:
+    seen = last(10)
+    placed = Partition([Region(["service-1"], 2, 2, 0), Region(["service-2"], 2, 2, 1)])
+    with pytest.raises(InputError, match=r"several cache domains .* a twin knows one cache"):
+        blame_now(file, [*seen[:-1], replace(seen[-1], partition=placed)])
+
+
+def test_intervals_before_a_silence_do_not_count(file: Path) -> None:
+    seen = last(20)
+    late = [replace(one, seq=one.seq + 100, time_s=one.time_s + 100) for one in seen[10:]]
+    assert blame_now(file, [*seen[:10], *late]).intervals < blame_now(file, seen).intervals
