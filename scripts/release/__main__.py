@@ -14,7 +14,7 @@ import tempfile
 from pathlib import Path
 
 from scripts.release import agent_package, chart, checksums, images, sbom, source, wheels
-from scripts.release.clean_root import Buildah
+from scripts.release.clean_root import Buildah, bases_of
 from scripts.release.step import NotReleasedError, Report, clean_environment, run
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -92,7 +92,7 @@ def _parts(root: Path, out: Path, work: Path, report: Report, version: str, epoc
         run([lab / "bin/osml", "lab", "bench", "run", "case-a", *options], cwd=work, env=clean_environment())
         step.found = "two policies ran on case-a"
     (work / "buildah").mkdir()
-    with Buildah(work / "buildah") as buildah:
+    with Buildah(work / "buildah", bases_of(tree)) as buildah:
         _containers(buildah, tree, out, work, report, version, server, lab)
 
 

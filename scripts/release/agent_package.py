@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from scripts.release.clean_root import DEBIAN, Buildah
+from scripts.release.clean_root import Buildah
 from scripts.release.step import NotReleasedError, clean_environment, program, run
 
 BUILT = "localhost/osml-agent-package"
@@ -37,7 +37,7 @@ def depends_of(package: Path) -> list[str]:
 
 def check(buildah: Buildah, package: Path, environment: Path, work: Path, url: str) -> str:
     """Install, look, run beside the virtual node of a Python environment with the server at `url`, remove, purge."""
-    with buildah.root(DEBIAN) as root:
+    with buildah.root(buildah.bases["debian"]) as root:
         root.run("apt-get", "update", "-qq")
         depends = "ca-certificates"
         root.run("apt-get", "install", "-y", "-qq", "--no-install-recommends", depends)
@@ -65,6 +65,7 @@ def _expect(installed: list[str]) -> None:
         "/usr/share/man/man8/osml-agent.8.gz", "/usr/share/man/man8/osml-latency.8.gz",
         "/usr/share/doc/osml-agent/copyright", "/usr/share/doc/osml-agent/agent.example.yaml",
         "/usr/lib/systemd/system/osml-agent.service", "/usr/lib/systemd/system/osml-latency@.service",
+        "/usr/lib/systemd/system/osml-nri.service",
     )  # fmt: skip
     missing = [path for path in wanted if path not in installed]
     if missing:

@@ -7,27 +7,35 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
 from scripts.release.step import NotReleasedError, clean_environment, program, run
 
-DEBIAN = "docker.io/library/debian:bookworm-slim"
-PYTHON = "docker.io/library/python:3.12-slim-bookworm"
-UV = "ghcr.io/astral-sh/uv:0.9"
-MIRROR = "http://deb.debian.org/debian"
+_BASE = re.compile(r"(?:^FROM |--from=)(\S+/(\w+):\S+)", re.MULTILINE)
 _PYTHON = """FROM {debian}
 RUN apt-get update && apt-get install -y --no-install-recommends ca-certificates python3 python3-venv \\
     && ln -s /usr/bin/python3 /usr/local/bin/python && rm -rf /var/lib/apt/lists/*
 """
 
 
-class Buildah(AbstractContextManager["Buildah"]):
-    """A store of images and containers of its own, in a folder that goes with the release's other work."""
+def bases_of(source: Path) -> dict[str, str]:
+    """Base images of the Containerfiles by the last word of their name: debian, python, uv."""
+    texts = [file.read_text("utf-8") for file in sorted((source / "deploy").glob("Containerfile.*"))]
+    return {word: name for text in texts for name, word in _BASE.findall(text)}
 
-    def __init__(self, folder: Path) -> None:
+
+class Buildah(AbstractContextManager["Buildah"]):
+    """A store of images and containers of its own, in a folder that goes with the release's other work.
+
+    `bases` are the names of base images by `bases_of`.
+    """
+
+    def __init__(self, folder: Path, bases: Mapping[str, str]) -> None:
+        self.bases = bases
         self._program = program("buildah", "buildah (scripts/setup release does)")
         self._folder = folder
         self._roots = ["--root", str(folder / "store"), "--runroot", str(folder / "run")]
@@ -45,15 +53,16 @@ class Buildah(AbstractContextManager["Buildah"]):
 
     def prepare_bases(self) -> str:
         """Have the base images of the Containerfiles; returns which are the registry's and which stand-ins."""
-        for name in (DEBIAN, PYTHON, UV):
-            self.prepare(name)
+        for word in ("debian", "python", "uv"):  # python's stand-in is made of debian
+            self.prepare(word)
         if not self.stand_ins:
             return "base images are the registry's"
         return f"no registry answered; {'; '.join(self.stand_ins)}"
 
-    def prepare(self, name: str) -> None:
+    def prepare(self, word: str) -> None:
         """Have one base image: the registry's, or else a stand-in."""
-        make = {DEBIAN: self._make_debian, PYTHON: self._make_python, UV: self._make_uv}[name]
+        name = self.bases[word]
+        make = {"debian": self._make_debian, "python": self._make_python, "uv": self._make_uv}[word]
         try:
             self.call("pull", "--quiet", name, timeout_s=300)
         except NotReleasedError:
@@ -61,20 +70,20 @@ class Buildah(AbstractContextManager["Buildah"]):
 
     def _make_debian(self) -> str:
         archive = self._folder / "debian.tar"
-        run([program("mmdebstrap", "mmdebstrap"), "--quiet", "--variant=minbase", "bookworm", archive, MIRROR])
-        self._from_text(DEBIAN, f"FROM scratch\nADD {archive.name} /\n")
+        run([program("mmdebstrap", "mmdebstrap"), "--quiet", "--variant=minbase", "bookworm", archive])
+        self._from_text(self.bases["debian"], f"FROM scratch\nADD {archive.name} /\n")
         archive.unlink()
         return "Debian 12 made by mmdebstrap"
 
     def _make_python(self) -> str:
-        self._from_text(PYTHON, _PYTHON.format(debian=DEBIAN))
+        self._from_text(self.bases["python"], _PYTHON.format(debian=self.bases["debian"]))
         return "Debian's own Python 3.11"
 
     def _make_uv(self) -> str:
         copied = self._folder / "uv"
         copied.write_bytes(Path(program("uv", "uv")).resolve().read_bytes())
         copied.chmod(0o755)
-        self._from_text(UV, "FROM scratch\nCOPY uv /uv\n")
+        self._from_text(self.bases["uv"], "FROM scratch\nCOPY uv /uv\n")
         return "the uv of this machine"
 
     def _from_text(self, name: str, text: str) -> None:

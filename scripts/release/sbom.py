@@ -17,10 +17,12 @@ from scripts.release.step import NotReleasedError, clean_environment, run
 
 DEBIAN_PACKAGES = {
     "CURL": "libcurl4-openssl-dev",
+    "ZLIB": "zlib1g-dev",
     "nlohmann_json": "nlohmann-json3-dev",
     "spdlog": "libspdlog-dev",
     "yaml-cpp": "libyaml-cpp-dev",
     "CLI11": "libcli11-dev",
+    "Protobuf": "libprotobuf-dev",
     "GTest": "libgtest-dev",
 }
 """Which package of Debian has what `find_package` of CMake asks for."""

@@ -30,6 +30,11 @@ def without(key: str) -> Change:
     return lambda document: document["services"][0].pop(key)
 
 
+def discover(**keys: object) -> Document:
+    """`kubelet` with pods that may ask."""
+    return {"discover": {"namespaces": ["shop"], **keys}}
+
+
 BAD: dict[str, Change] = {
     "no-node": lambda document: document.pop("node"),
     "no-url": lambda document: document["server"].pop("url"),
@@ -59,6 +64,18 @@ BAD: dict[str, Change] = {
     "pod-and-cgroup": service(match={"cgroup": "a", "pod": {"namespace": "shop", "name": "web-0"}}),
     "kubelet-without-tls": lambda document: document.update(kubelet={"url": "http://127.0.0.1:10255/pods"}),
     "kubelet-word": lambda document: document.update(kubelet={"guaranteed": "maybe"}),
+    "discover-without-namespaces": lambda document: document.update(kubelet={"discover": {"per_namespace": 2}}),
+    "discover-a-strange-namespace": lambda document: document.update(kubelet={"discover": {"namespaces": ["a.b"]}}),
+    "discover-no-list": lambda document: document.update(kubelet={"discover": {"namespaces": "shop"}}),
+    "discover-too-many": lambda document: document.update(kubelet=discover(per_namespace=65)),
+    "discover-a-target-of-zero": lambda document: document.update(kubelet=discover(min_target_ms=0)),
+    "discover-a-long-directory": lambda document: document.update(kubelet=discover(datagram_directory="/" + 38 * "a")),
+    "discover-mode": lambda document: document.update(kubelet=discover(datagram_mode="0777")),
+    "report-word": lambda document: document.update(kubernetes={"condition": "yes"}),
+    "report-without-tls": lambda document: document.update(kubernetes={"url": "http://10.0.0.1"}),
+    "report-a-strange-node": lambda document: document.update(kubernetes={"node_name": "Node_1"}),
+    "report-a-short-heartbeat": lambda document: document.update(kubernetes={"heartbeat_s": 1}),
+    "idle-word": lambda document: document.update(levers={"idle": "yes"}),
     "pid-of-zero": service(match={"pids": [0]}),
     "two-sources": service(latency={"file": "/t", "datagram": "/s"}),
     "no-source": service(latency={"max_age_s": 3}),
@@ -76,6 +93,13 @@ GOOD: dict[str, Change] = {
     "pod-by-name": service(match={"pod": {"namespace": "shop", "name": "web-0", "labels": None}}),
     "pod-by-labels": service(match={"pod": {"namespace": "shop", "labels": {"a.b/c": "d"}, "container": "app"}}),
     "kubelet": lambda document: document.update(kubelet={"ca_file": "/ca.pem", "server_name": "node-17"}),
+    "discover": lambda document: document.update(
+        kubelet=discover(datagram_directory="/" + 37 * "a", limits={"max_cores": 4}, per_namespace=None)
+    ),
+    "discover-off": lambda document: document.update(kubelet={"discover": {"namespaces": []}}),
+    "discover-all": lambda document: document.update(kubelet={"discover": {"namespaces": ["*"]}}),
+    "reports": lambda document: document.update(kubernetes={"condition": "on", "events": "on", "batch_cpu": "on"}),
+    "idle": lambda document: document.update(levers={"idle": "on"}),
     "null-beside-a-match": service(match={"cgroup": "a", "pids": None}),
     "least": lambda document: [document.pop(key) for key in list(document) if key not in SCHEMA["required"]],
 }

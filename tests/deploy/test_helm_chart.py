@@ -85,6 +85,11 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "no-resctrl": ("agent.resctrl=false", "agent.dryRun=true"),
     "no-pods": ("agent.kubelet.enabled=false",),
     "certificates-of-nodes": ("agent.kubelet.certificates=node", "agent.kubelet.port=10251"),
+    "pods-may-ask": ("agent.discover.namespaces={shop,bank}",),
+    "reports": ("agent.report.condition=true", "agent.report.events=true", "agent.report.batchCpu=true"),
+    "reports-without-kubelet": ("agent.report.condition=true", "agent.kubelet.enabled=false"),
+    "reports-and-certificates-of-nodes": ("agent.report.events=true", "agent.kubelet.certificates=node"),
+    "nri": ("agent.nri=true",),
     "registry": ("images.registry=registry.example/osml/", "images.tag=1.2.3"),
 }
 
@@ -97,13 +102,26 @@ def test_kubernetes_and_the_agent_take_what_is_rendered(case: str) -> None:
     config = agent_config(documents)
     assert complaints(config) == []
     spec = documents["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]
-    mounts = spec["containers"][0]["volumeMounts"]
+    mounts = [mount for container in spec["containers"] for mount in container["volumeMounts"]]
     volumes = {volume["name"] for volume in spec["volumes"]}
     assert {mount["name"] for mount in mounts} | {"config"} == volumes
     paths = [*config["roots"].values(), config["server"]["token_file"]]
-    paths += [config["kubelet"][key] for key in ("token_file", "ca_file")] if "kubelet" in config else []
+    for section in ("kubelet", "kubernetes"):
+        paths += [config[section][key] for key in ("token_file", "ca_file")] if section in config else []
     for path in paths:
         assert any(Path(path).is_relative_to(mount["mountPath"]) for mount in mounts), path
+
+
+def test_the_plugin_of_the_chart_is_that_of_kustomize() -> None:
+    plain, made = (by_name(render(*SETTINGS[case]))["DaemonSet", "osml-agent"] for case in ("default", "nri"))
+    [patch] = yaml.safe_load_all((ROOT / "deploy/kubernetes/nri/plugin.yaml").read_text())
+    wanted = patch["spec"]["template"]["spec"]
+    spec, without = (one["spec"]["template"]["spec"] for one in (made, plain))
+    [container] = [one for one in spec["containers"] if one not in without["containers"]]
+    assert container.pop("imagePullPolicy") == "IfNotPresent"
+    container["image"] = container["image"].partition(":")[0]
+    assert [container] == wanted["containers"]
+    assert [one for one in spec["volumes"] if one not in without["volumes"]] == wanted["volumes"]
 
 
 def test_settings_do_what_their_names_say(tmp_path: Path) -> None:
@@ -111,6 +129,8 @@ def test_settings_do_what_their_names_say(tmp_path: Path) -> None:
     assert ("PodDisruptionBudget", "osml-server") not in one
     environment = one["Deployment", "osml-server"]["spec"]["template"]["spec"]["containers"][0]["env"]
     assert {"name": "OSML_POLICIES", "value": "osml,parties"} in environment
+    assert ("Service", "osml-server-peers") not in one
+    assert "OSML_PEERS" not in [variable["name"] for variable in environment]
     elsewhere = by_name(render(*SETTINGS["server-elsewhere"]))
     assert ("Deployment", "osml-server") not in elsewhere
     assert agent_config(elsewhere)["server"]["url"] == "https://osml.example:8443"
@@ -137,6 +157,21 @@ def test_settings_do_what_their_names_say(tmp_path: Path) -> None:
     monitor = by_name(render("monitoring.serviceMonitor=true"))["ServiceMonitor", "osml-server"]
     plain = yaml.safe_load((ROOT / "deploy/prometheus/servicemonitor.yaml").read_text())
     assert monitor["spec"] == plain["spec"]
+
+
+def test_pods_may_ask_in_the_namespaces_of_the_values_and_get_no_more_rights() -> None:
+    asking, plain = by_name(render(*SETTINGS["pods-may-ask"])), by_name(render())
+    assert agent_config(asking)["kubelet"]["discover"] == {
+        "namespaces": ["shop", "bank"],
+        "datagram_directory": "/run/osml",
+    }
+    assert "discover" not in agent_config(plain)["kubelet"]
+    for name in plain:
+        if name[0] in {"ClusterRole", "ClusterRoleBinding", "ServiceAccount", "NetworkPolicy"}:
+            assert asking[name] == plain[name], name
+    done = helm("template", "osml", str(CHART), "--set", "agent.discover.namespaces={shop},agent.kubelet.enabled=false")
+    assert done.returncode != 0
+    assert "expected agent.kubelet.enabled true" in done.stderr
 
 
 def test_an_agent_without_a_server_is_refused_by_name() -> None:

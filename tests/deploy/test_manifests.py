@@ -11,6 +11,7 @@ from typing import Any
 import kubernetes_validate
 import pytest
 import yaml
+from osml_serving.peers.address import parse
 
 from tests.deploy.agent_yaml import complaints, read_agent_yaml
 
@@ -115,6 +116,21 @@ def test_selectors_find_their_pods() -> None:
         find("Deployment", "osml-server")["spec"]["replicas"]
         > find("PodDisruptionBudget", "osml-server")["spec"]["minAvailable"]
     )
+
+
+def test_replicas_find_and_reach_each_other() -> None:
+    [server] = containers("Deployment")
+    [peers] = [one["value"] for one in server["env"] if one["name"] == "OSML_PEERS"]
+    wanted = parse(peers)
+    service = find("Service", wanted.host)["spec"]
+    labels = find("Deployment", "osml-server")["spec"]["template"]["metadata"]["labels"]
+    assert wanted.every
+    assert service["clusterIP"] == "None", "else the name has one address, and one replica would answer for all"
+    assert service["selector"].items() <= labels.items()
+    assert [port["port"] for port in service["ports"]] == [wanted.port]
+    policy = find("NetworkPolicy", "osml-server")["spec"]
+    for others in (policy["ingress"][0]["from"][1], policy["egress"][0]["to"][0]):
+        assert others["podSelector"]["matchLabels"].items() <= labels.items()
 
 
 def test_agents_configuration_is_good_and_its_paths_are_mounted() -> None:

@@ -50,6 +50,24 @@ def test_what_the_agent_can_not_do_comes_with_a_way_to_get_it(tmp_path: Path) ->
     assert found["llc_ways"].how_to_enable == "mount it"
 
 
+def test_services_and_pods_that_are_refused_say_where_they_come_from(tmp_path: Path) -> None:
+    probe = {
+        "mechanisms": [],
+        "services": [
+            {"name": "search", "source": None, "watched": False},
+            {"name": "shop.web", "source": "pod shop/web-0", "watched": False},
+            {"name": "shop.quiet", "source": "pod shop/quiet-0", "watched": True},
+        ],
+        "refused_pods": {"shop/odd": "annotation osml.dev/class: 'x', expected lc or be"},
+    }
+    found = by_name(agent_findings(agent_that_says(tmp_path, json.dumps(probe))))
+    assert found["service search"].reason == "the agent's configuration"
+    assert found["service shop.web"].reason == "annotations of pod shop/web-0"
+    assert (found["service shop.web"].available, found["service shop.quiet"].available) == (True, False)
+    assert "osml.dev/latency" in found["service shop.quiet"].how_to_enable
+    assert "expected lc or be" in found["pod shop/odd"].reason
+
+
 def test_an_agent_that_answers_nonsense_is_named(tmp_path: Path) -> None:
     with pytest.raises(Failure, match="gave unreadable output"):
         agent_findings(agent_that_says(tmp_path, "Segmentation fault"))

@@ -233,10 +233,11 @@ def test_an_odd_number_of_cpus_and_mixed_cores_lose_no_cpu() -> None:
     assert sorted(cpu for ids in cpus.values() for cpu in ids) == list(range(7))
 
 
-def test_many_services_are_laid_out_without_a_search() -> None:
-    names = [f"s{i:02}" for i in range(20)]
+@pytest.mark.parametrize("count", [20, 60])
+def test_many_services_are_laid_out_without_a_search(count: int) -> None:
+    names = [f"s{i:02}" for i in range(count)]
     parts = Partition([*(Region([name], 1, 1) for name in names), Region(names, 4, 4)])
-    node = platform(24, 24)
+    node = platform(count + 4, count + 4)
     result = lay_out(parts, node, services(*names))
     assert all(is_contiguous(mask) for mask in masks_of(result.assignments).values())
     assert assign(parts, node, services(*names), result.assignments) == result.assignments

@@ -36,7 +36,7 @@ def record(path: Path, *lines: bytes) -> Path:
 def test_a_day_is_summed_up(tmp_path: Path) -> None:
     lines = (line(1, 5.0, 2), line(2, 12.0, 2), line(3, 20.0, 3), line(4, None, 3), line(5, 4.0, 2, answered=False))
     day = summarise(read(record(tmp_path / "r", *lines)), tmp_path / "r")
-    assert (day.intervals, day.decisions, day.changes, day.dry_run) == (5, 4, 1, True)
+    assert (day.intervals, day.decisions, day.changes, day.dry_run) == (5, 4, 2, True)
     web = day.services[0]
     assert (web.measured, web.missed, web.worst_ms) == (4, 2, 20.0)
     assert web.cells == [(2.0, 4, 0.5), (3.0, 4, 0.5)]
@@ -46,6 +46,23 @@ def test_a_day_is_summed_up(tmp_path: Path) -> None:
     assert "decisions of 1 intervals: the server did not answer" in day.not_known
 
 
+def test_a_first_decision_for_what_is_in_force_changes_nothing(tmp_path: Path) -> None:
+    one = msgspec.json.decode(line(1, 5.0, 2))
+    one["observation"]["partition"] = one["decision"]["partition"]
+    day = summarise(read(record(tmp_path / "r", msgspec.json.encode(one) + b"\n", line(2, 5.0, 2))), tmp_path / "r")
+    assert (day.decisions, day.changes) == (2, 0)
+
+
+def test_a_service_of_annotations_is_marked(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", *(line(n, 9.0, 4) for n in range(3)))
+    assert [one.source for one in summarise(read(file), file).services] == [None]
+    asked = [line(n, 9.0, 4).replace(b'"source":null', b'"source":"pod shop/web-0"', 1) for n in range(3)]
+    file.write_bytes(b"".join(asked))
+    assert [one.source for one in summarise(read(file), file).services] == ["pod shop/web-0"]
+    said = CliRunner().invoke(application(), ["look", "report", str(file)])
+    assert "from annotations, not from the configuration of the agent: web (pod shop/web-0)" in said.stdout
+
+
 def test_a_service_that_is_away_has_no_cell(tmp_path: Path) -> None:
     away = msgspec.json.decode(line(2, 5.0, 2))
     away["observation"]["services"] = [one for one in away["observation"]["services"] if one["name"] != "web"]
@@ -53,6 +70,15 @@ def test_a_service_that_is_away_has_no_cell(tmp_path: Path) -> None:
     lines = (line(1, 5.0, 2), msgspec.json.encode(away) + b"\n", msgspec.json.encode(away) + b"\n")
     day = summarise(read(record(tmp_path / "r", *lines)), tmp_path / "r")
     assert day.services[0].cells == [(2.0, 4, 1.0)]
+
+
+def test_the_ways_of_all_cache_domains_are_counted(tmp_path: Path) -> None:
+    parted = msgspec.json.decode(line(1, 5.0, 2))
+    parted["observation"]["platform"]["domains"] = [{"id": 0, "cpus": "0-3"}, {"id": 1, "cpus": "4-7"}]
+    for domain, region in enumerate(parted["decision"]["partition"]["regions"]):
+        region |= {"cores": 2, "ways": 9, "domain": domain}
+    day = summarise(read(record(tmp_path / "r", msgspec.json.encode(parted) + b"\n")), tmp_path / "r")
+    assert (day.free_ways, day.ways) == (11, 20)
 
 
 def test_the_agent_marks_a_dry_run_by_the_same_key() -> None:

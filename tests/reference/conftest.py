@@ -23,7 +23,8 @@ from tests.reference.transcript import Transcript
 
 HERE = Path(__file__).resolve().parent
 VM = HERE.parents[2] / "shared/resctrl/vm/vm.sh"  # beside the checkout
-BOOT_LIMIT_S = 240
+BOOT_LIMIT_S = 900
+"""A scenario takes 15 s on an idle machine; beside a build and other tests it took more than 240 s."""
 
 
 @dataclass
@@ -39,7 +40,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if HERE in item.path.parents:
             item.add_marker(pytest.mark.reference)
-            item.add_marker(pytest.mark.timeout(300))
+            item.add_marker(pytest.mark.timeout(2 * BOOT_LIMIT_S))
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 # Prints lines "NAME WORDS": the state at some moments, exit codes, the sentences of the agent, and times of reading.
 set -u
 agent=$1 node=/run/levers groups=/sys/fs/cgroup
+source "${BASH_SOURCE%/*}/lever_steps.sh"
 mkdir -p $node $groups/lc/web $groups/be/job
 for group in "" lc be; do echo "+memory +io +cpu +cpuset" >"$groups/$group/cgroup.subtree_control"; done
 # 76 MiB that it keeps, in a thread group of its own.
@@ -23,35 +24,6 @@ echo "8:99 rbps=max" 2>/dev/null >$groups/be/job/io.max
 disk=$(cat /sys/block/vda/dev)
 echo "$disk wbps=1048576" >$groups/be/job/io.max
 echo 900000000 >$groups/be/job/memory.high
-
-config() { # levers
-  cat >$node/agent.yaml <<Y
-node: n
-server: {url: "http://127.0.0.1:9"}
-state_dir: $node/state
-levers: $1
-services:
-- {name: web, class: be, match: {cgroup: lc/web}}
-- {name: job, class: be, match: {cgroup: be/job}}
-Y
-  chmod 600 $node/agent.yaml
-}
-
-decision() { # name knobs-of-web knobs-of-job
-  cat >"$node/$1.json" <<J
-{"node": "n", "seq": 1, "policy": "by hand", "schema": "osml/decision/v1",
- "partition": {"regions": [{"owners": ["web", "job"], "cores": 8}]},
- "assignments": [{"service": "web", "knobs": $2}, {"service": "job", "knobs": $3}]}
-J
-}
-
-run() { # name arguments
-  local name=$1
-  shift
-  "$agent" "$@" --config $node/agent.yaml >$node/out 2>&1
-  echo "exit $name $?"
-  sed "s/^/said $name /" $node/out
-}
 
 policy() { chrt -p "$1" | sed 's/.*: //' | tr '\n' ' '; }
 
@@ -74,13 +46,14 @@ reading() { # name
   echo "reading $1 $start $end"
 }
 
-config "{}"
+web_is="class: be, match: {cgroup: lc/web}" job_is="class: be, match: {cgroup: be/job}"
+config "{}" "$web_is" "$job_is"
 run probe-off probe --json
-decision divided '{"memory_mib": 300, "disk_iops": 900, "realtime_priority": 10}' '{"memory_mib": 200, "disk_iops": 50}'
-decision changed '{"memory_mib": 250, "disk_iops": 50}' '{"memory_mib": 250, "disk_iops": 900, "realtime_priority": 20}'
-decision greedy '{"memory_mib": 60}' '{"memory_mib": 200}'
+decision divided '"knobs": {"memory_mib": 300, "disk_iops": 900, "realtime_priority": 10}' '"knobs": {"memory_mib": 200, "disk_iops": 50}'
+decision changed '"knobs": {"memory_mib": 250, "disk_iops": 50}' '"knobs": {"memory_mib": 250, "disk_iops": 900, "realtime_priority": 20}'
+decision greedy '"knobs": {"memory_mib": 60}' '"knobs": {"memory_mib": 200}'
 run off apply $node/divided.json
-config "{memory: on, memory_mib: 600, disk: on, disk_iops: 1000, realtime: on}"
+config "{memory: on, memory_mib: 600, disk: on, disk_iops: 1000, realtime: on}" "$web_is" "$job_is"
 run probe-on probe --json
 state found
 reading found
@@ -97,10 +70,6 @@ state changed
 run restore restore
 state restored
 reading restored
-for step in 1 2 3 4 5 6; do
-  OSML_CRASH_AFTER_STEP=$step run crash$step apply $node/divided.json --fault-injection
-  run healed$step restore
-  state healed$step
-done
+crash_and_heal divided 1 2 3 4 5 6
 kill $web $job
 echo "end 0"

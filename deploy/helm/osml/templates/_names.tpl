@@ -16,6 +16,11 @@
 {{- $port | default (eq $url.scheme "https" | ternary "443" "80") }}
 {{- end }}
 
+{{- /* "true" where the agent tells the API server anything; empty otherwise. */}}
+{{- define "osml.reports" -}}
+{{- with .Values.agent.report }}{{- if or .condition .events .batchCpu }}true{{- end }}{{- end }}
+{{- end }}
+
 {{- /* The agent's configuration: what the chart knows, and on top of it agent.config. NODE_NAME and NODE_IP are put in
        when the pod starts. */}}
 {{- define "osml.agentConfig" -}}
@@ -33,11 +38,26 @@
       "services" $agent.services }}
 {{- if $agent.kubelet.enabled }}
 {{- $ca := eq $agent.kubelet.certificates "node" | ternary "/run/kubelet.crt" "/run/secrets/kubelet/ca.crt" }}
-{{- $_ := set $config "kubelet" (dict
+{{- $kubelet := dict
       "url" (printf "https://NODE_IP:%d/pods" (int $agent.kubelet.port))
       "server_name" "NODE_NAME"
       "token_file" "/run/secrets/kubelet/token"
-      "ca_file" $ca) }}
+      "ca_file" $ca }}
+{{- if $agent.discover.namespaces }}
+{{- $_ := set $kubelet "discover" (dict "namespaces" $agent.discover.namespaces "datagram_directory" "/run/osml") }}
+{{- end }}
+{{- $_ := set $config "kubelet" $kubelet }}
+{{- else if $agent.discover.namespaces }}
+{{- fail "agent.discover.namespaces is set, expected agent.kubelet.enabled true: the kubelet tells the pods" }}
+{{- end }}
+{{- if include "osml.reports" . }}
+{{- $word := dict "true" "on" "false" "off" }}
+{{- $_ := set $config "kubernetes" (dict
+      "condition" (get $word (toString $agent.report.condition))
+      "events" (get $word (toString $agent.report.events))
+      "batch_cpu" (get $word (toString $agent.report.batchCpu))
+      "token_file" "/run/secrets/kubelet/token"
+      "ca_file" "/run/secrets/kubelet/ca.crt") }}
 {{- end }}
 {{- mergeOverwrite $config (deepCopy $agent.config) | toYaml }}
 {{- end }}
