@@ -39,10 +39,10 @@ def children(tmp_path: Path) -> object:
 
 
 def test_tokens_of_production(tmp_path: Path) -> None:
-    [block] = [one for one in blocks("docs/how-to/production.md") if "osml tokens create" in one.text]
+    [block] = [one for one in blocks("docs/how-to/production.md") if "osml run tokens create" in one.text]
     bash("\n".join(block.commands), tmp_path)
     assert (tmp_path / "node-17.token").read_text().strip()
-    listed = bash("osml tokens list --file tokens", tmp_path)
+    listed = bash("osml run tokens list --file tokens", tmp_path)
     assert all(name in listed for name in ("node-17", "prometheus", "alice"))
 
 

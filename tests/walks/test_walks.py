@@ -47,11 +47,6 @@ def test_a_page_has_no_command_that_its_walk_leaves_out(page: Path) -> None:
     assert len(commands_of(page, THIS)) == len(re.findall(r"^```(?:sh|console)", text, re.MULTILINE)) - reasons >= 3
 
 
-def test_the_how_to_on_policies_has_the_commands_of_the_study() -> None:
-    [block] = commands_of(ROOT / "docs/how-to/new-policy.md", THIS)
-    assert block.commands == typed("first-study.md")[-3:]
-
-
 def test_a_command_that_goes_on_is_waited_for() -> None:
     blocks = commands_of(TUTORIAL / "first-run.md", THIS)
     lines = script_of(blocks, Path("/there")).splitlines()
@@ -103,5 +98,8 @@ def test_the_walk_of_a_contributor(tmp_path: Path) -> None:
     checkout = tmp_path / "osml"
     assert "my-redis" in output
     fetched = json.loads((checkout / "out/fetched/dataset.json").read_text())
-    assert fetched["kind"] == "real"
+    assert fetched["provenance"]["kind"] == "real"
     assert list((checkout / "out/fetched/labels").rglob("*.parquet"))
+    [model] = (checkout / "out/models").glob("a2-*/metadata.json")
+    about = json.loads(model.read_text())
+    assert (about["simulated"], about["parent"], about["services"]) == (False, "a2-masked-any", ["redis"])
