@@ -37,6 +37,8 @@ void bind_connection(CURL* curl, const HttpLimits& limits) {
   const long milliseconds = std::max(1L, std::lround(limits.timeout_s * 1000));
   curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, milliseconds);
   curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS, milliseconds);
+  // An answer that says itself that it is too long is refused before it is read.
+  curl_easy_setopt(curl, CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(limits.max_bytes));
   curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
   // A name server that does not answer is no reason to wait longer: the resolver's thread is left to end by itself.
   curl_easy_setopt(curl, CURLOPT_QUICK_EXIT, 1L);

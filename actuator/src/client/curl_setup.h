@@ -15,7 +15,7 @@ namespace osml {
 using HeaderList = std::unique_ptr<curl_slist, void (*)(curl_slist*)>;
 using CurlWords = std::array<char, CURL_ERROR_SIZE>;  // where libcurl writes why it failed
 
-// Time, protocols, certificates, no redirects, no proxy of the environment.
+// Time, length of an answer, protocols, certificates, no redirects, no proxy of the environment.
 void bind_connection(CURL* curl, const HttpLimits& limits);
 // Of a request with a JSON body. `token` empty = no Authorization header.
 HeaderList json_headers(const std::string& token, const std::string& content_type = "application/json");

@@ -62,7 +62,7 @@ Result<const HttpAnswer*> HttpConnection::perform(const std::string& url) {
   curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
   const CURLcode code = curl_easy_perform(curl);
   curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, nullptr);
-  if (too_long_) {
+  if (too_long_ || code == CURLE_FILESIZE_EXCEEDED) {
     return Error{ErrorKind::Io, url + ": the answer is longer than " + std::to_string(limits_.max_bytes) + " bytes"};
   }
   if (code != CURLE_OK) return connection_error(url, code, words);

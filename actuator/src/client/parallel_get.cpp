@@ -31,6 +31,7 @@ std::size_t ParallelGet::add(const std::string& url, std::size_t most_bytes) {
   request->easy.reset(curl_easy_init());
   if (CURL* easy = request->easy.get(); easy != nullptr) {
     bind_connection(easy, limits_);
+    if (most_bytes > 0) curl_easy_setopt(easy, CURLOPT_MAXFILESIZE_LARGE, static_cast<curl_off_t>(most_bytes));
     curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
     curl_easy_setopt(easy, CURLOPT_URL, request->url.c_str());
     curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, &ParallelGet::receive);
@@ -100,11 +101,12 @@ void ParallelGet::collect() {
 }
 
 Result<HttpAnswer> ParallelGet::result_of(Request& request, CURLcode code) const {
-  if (request.too_long && request.most_bytes > 0) {
+  const bool too_long = request.too_long || code == CURLE_FILESIZE_EXCEEDED;
+  if (too_long && request.most_bytes > 0) {
     return Error{ErrorKind::Io,
                  request.url + ": the answer is longer than " + std::to_string(request.most_bytes) + " bytes", 0};
   }
-  if (request.too_long) {
+  if (too_long) {
     return Error{ErrorKind::Io,
                  request.url + ": the answer is longer than " + std::to_string(limits_.max_bytes) +
                      " bytes, or all answers together are longer than twice as many",

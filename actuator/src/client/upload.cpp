@@ -150,7 +150,7 @@ std::optional<Result<HttpAnswer>> HttpUpload::progress() {
   curl_multi_remove_handle(multi_.get(), easy_.get());
   busy_ = false;
   body_ = std::string();  // gives its memory back
-  if (too_long_) {
+  if (too_long_ || *code == CURLE_FILESIZE_EXCEEDED) {
     return Error{ErrorKind::Io, url_ + ": the answer is longer than " + std::to_string(limits_.max_bytes) + " bytes"};
   }
   if (*code != CURLE_OK) return connection_error(url_, *code, words_);

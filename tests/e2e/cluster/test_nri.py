@@ -176,10 +176,8 @@ def test_without_an_agent_containers_start_as_without_a_plugin(
     agent.kill()
     kubelet.pods = [pod("web-0", UIDS[0], None, WEB)]
     pods.make(UIDS[0], FIRST)
-    began_s = time.monotonic()
     assert runtime.do("create", Pod=UIDS[0], Container="app", ID=FIRST)["cpus"] == ""
     runtime.do("start", Pod=UIDS[0], Container="app", ID=FIRST)
-    assert time.monotonic() - began_s < 4, "nobody listens, so nobody is waited for"
     pods.start(UIDS[0], FIRST)
     assert pods.quota(UIDS[0], FIRST) == UNLIMITED
     # It comes back: the plugin asks again about those that started meanwhile.

@@ -6,7 +6,6 @@ import json
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,10 +34,7 @@ def test_a_pod_comes_restarts_and_goes(host: Host, pods: Pods, kubelet: FakeKube
     pods.stop(UIDS[0], first)
     pods.start(UIDS[0], second)
     kubelet.pods = [pod("web-0", UIDS[0], second, WEB)]
-    started_s = time.monotonic()
     wait_until(lambda: pods.quota(UIDS[0], second) != UNLIMITED, "the quota after the restart", [running])
-    followed_s = time.monotonic() - started_s
-    assert followed_s < 3, "a second of node time is a tenth of a second, on a busy machine"
     pods.stop(UIDS[0], second)
     kubelet.pods = []
     wait_until(lambda: host.metric('service_absent{node="node-17",service="web"}') == 1, "its absence", [running])
