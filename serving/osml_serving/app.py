@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,7 +26,7 @@ from osml_serving.api import (
     nodes,
     rollout,
 )
-from osml_serving.api.direct import Answer, DirectRoutes
+from osml_serving.api.direct import DirectRoutes, Find
 from osml_serving.decider import PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
@@ -103,7 +103,8 @@ def create_app(runtime: Runtime) -> FastAPI:
         generate_unique_id_function=document.operation_id,
     )
     direct = decisions.answers(runtime) | experiences.answers(runtime)
-    _add_layers(app, runtime, direct, peers, siblings)
+    infer = inference.find(runtime)
+    _add_layers(app, runtime, lambda path: direct.get(path) or infer(path), peers, siblings)
     app.add_exception_handler(HTTPException, _raise_framework_error)
     app.add_exception_handler(RequestValidationError, _raise_parameter_error)
     app.include_router(decisions.router(direct))
@@ -123,10 +124,10 @@ def create_app(runtime: Runtime) -> FastAPI:
     return app
 
 
-def _add_layers(app: FastAPI, runtime: Runtime, direct: Mapping[str, Answer], peers: Peers, siblings: Peers) -> None:
+def _add_layers(app: FastAPI, runtime: Runtime, find: Find, peers: Peers, siblings: Peers) -> None:
     """From the inside to the outside."""
     settings = runtime.settings
-    app.add_middleware(DirectRoutes, answers=direct)
+    app.add_middleware(DirectRoutes, find=find)
     app.add_middleware(
         RequestLimits,
         limit=settings.max_body_kib * 1024,

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 from fastapi import Response
-from osml_serving.api.direct import DirectRoutes
+from osml_serving.api import inference
+from osml_serving.api.direct import DirectRoutes, of_json
 from osml_serving.errors import ApiError, ClientGoneError
+
+if TYPE_CHECKING:
+    from osml_serving.runtime import Runtime
 
 PATH = "/v1/decisions"
 
@@ -30,7 +34,7 @@ def asked(method: str, path: str, message: dict[str, Any], content_type: bytes =
         sent.append(part.get("body", part.get("status")))
 
     scope = {"type": "http", "method": method, "path": path, "headers": [(b"content-type", content_type)]}
-    asyncio.run(DirectRoutes(inner, {PATH: answer})(scope, receive, send))
+    asyncio.run(DirectRoutes(inner, {PATH: of_json(answer)}.get)(scope, receive, send))
     return sent
 
 
@@ -55,3 +59,21 @@ def test_another_content_type_is_refused_as_the_framework_would() -> None:
     assert asked("POST", PATH, BODY, b"Application/JSON; charset=utf-8") == [200, b"cba"]
     with pytest.raises(ApiError, match="the Content-Type of the body is 'text/plain', expected application/json"):
         asked("POST", PATH, BODY, b"text/plain")
+
+
+@pytest.mark.parametrize(
+    ("path", "direct"),
+    [
+        ("/v2/models/a2/infer", True),
+        ("/v2/models/a2/versions/3/infer", True),
+        ("/v2/models/a2", False),
+        ("/v2/models//infer", False),
+        ("/v2/models/a2/versions//infer", False),
+        ("/v2/models/a/b/infer", False),
+        (f"/v2/models/{'a' * 129}/infer", False),
+        (f"/v2/models/a2/versions/{'1' * 33}/infer", False),
+        ("/v1/decisions", False),
+    ],
+)
+def test_models_run_without_the_framework_where_the_path_is_sound(path: str, direct: bool) -> None:
+    assert (inference.find(cast("Runtime", None))(path) is not None) == direct

@@ -17,7 +17,7 @@ from starlette.types import Scope
 
 from osml.domain import Decision, Observation
 from osml_serving.api.decoding import Body
-from osml_serving.api.direct import Answer, of_framework
+from osml_serving.api.direct import Answer, of_framework, of_json
 from osml_serving.api.document import BATCH, DECISIONS
 from osml_serving.api.messages import MAX_BATCH, unknown_keys_header
 from osml_serving.decider import PolicyFailedError
@@ -55,7 +55,7 @@ def answers(runtime: Runtime) -> dict[str, Answer]:
         decided = b",".join([await item for item in items])
         return Response(b'{"decisions":[%s]}' % decided, media_type="application/json")
 
-    return {ONE: decide, MANY: batch}
+    return {ONE: of_json(decide), MANY: of_json(batch)}
 
 
 def router(direct: Mapping[str, Answer]) -> APIRouter:

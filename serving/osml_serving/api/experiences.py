@@ -17,7 +17,7 @@ from osml.domain import Experiences
 from osml.experiences.outcome import BusyError, StoreAwayError, StoreError
 from osml.experiences.writer import Writer
 from osml_serving.api.decoding import Body
-from osml_serving.api.direct import Answer, of_framework
+from osml_serving.api.direct import Answer, of_framework, of_json
 from osml_serving.api.document import EXPERIENCES, STORED_EXPERIENCES
 from osml_serving.api.experience_checks import check_experience
 from osml_serving.api.messages import DAMAGED, Receipt, unknown_keys_header
@@ -108,7 +108,7 @@ def answers(runtime: Runtime) -> dict[str, Answer]:
         headers = unknown_keys_header(unknown)
         return Response(msgspec.json.encode(Receipt(*added)), 202, headers, media_type="application/json")
 
-    return {ADD: add}
+    return {ADD: of_json(add)}
 
 
 def _writer(runtime: Runtime) -> Writer:

@@ -6,18 +6,22 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 from fastapi import APIRouter, Path, Request, Response
 from numpy.typing import NDArray
+from starlette.datastructures import Headers
+from starlette.types import Scope
 
 from osml.base.failure import InputError
 from osml.predictors import Predictor
 from osml.predictors.q_function import QFunction
 from osml_serving import __version__
 from osml_serving.api.decoding import Body
+from osml_serving.api.direct import Answer, Find
 from osml_serving.api.document import INFER, V2, V2_MODEL, V2_MODEL_READY, V2_READY
 from osml_serving.errors import ApiError
 from osml_serving.inference_protocol import (
@@ -38,8 +42,10 @@ from osml_serving.inference_protocol import (
 )
 from osml_serving.runtime import Runtime
 
-Name = Annotated[str, Path(max_length=128, description="Name of a model, as in /readyz.")]
-Version = Annotated[str, Path(max_length=32, description="Version of the model.")]
+MODELS = "/v2/models/"
+MAX_NAME, MAX_VERSION = 128, 32
+Name = Annotated[str, Path(max_length=MAX_NAME, description="Name of a model, as in /readyz.")]
+Version = Annotated[str, Path(max_length=MAX_VERSION, description="Version of the model.")]
 Model = Predictor | QFunction
 SHORT = 16 * 1024
 """Bytes of a body whose rows take less time than to hand them to a thread and back: 0.3 ms, and 3 ms at worst."""
@@ -59,20 +65,7 @@ def router(runtime: Runtime) -> APIRouter:
 
         Null (JSON) or NaN (binary) means not measured. The binary tensor extension is supported.
         """
-        model = _find(runtime, name, version)
-        if request.headers.get("content-encoding", "identity") != "identity":
-            raise wrong("the body is compressed, expected one without Content-Encoding")
-        length = request.headers.get(LENGTH_HEADER)
-        runtime.share.check(request.scope)
-        body = await request.body()
-        if len(body) <= SHORT:
-            seconds, answer = _timed(model, body, length)
-        else:  # thousands of rows take tens of milliseconds, in which decisions must not wait
-            seconds, answer = await asyncio.to_thread(_timed, model, body, length)
-        runtime.share.spend(request.scope, seconds)
-        if isinstance(answer, Exception):
-            raise answer
-        return answer
+        return await _infer(runtime, name, version, request.scope, await request.body())
 
     @routes.get("/v2", name="inference_server", openapi_extra=V2, response_class=Response)
     async def server() -> Response:
@@ -104,6 +97,40 @@ def router(runtime: Runtime) -> APIRouter:
         return _json(ModelReady(_find(runtime, name, version).metadata.name, True))
 
     return routes
+
+
+def find(runtime: Runtime) -> Find:
+    """The answers of `infer` by path, bound to one server's parts."""
+
+    def answer_of(path: str) -> Answer | None:
+        if not path.startswith(MODELS):
+            return None
+        match path[len(MODELS) :].split("/"):
+            case [name, "infer"] if 0 < len(name) <= MAX_NAME:
+                return partial(_infer, runtime, name, None)
+            case [name, "versions", version, "infer"] if 0 < len(name) <= MAX_NAME and 0 < len(version) <= MAX_VERSION:
+                return partial(_infer, runtime, name, version)
+            case _:  # whatever it is, the framework says what is wrong with it
+                return None
+
+    return answer_of
+
+
+async def _infer(runtime: Runtime, name: str, version: str | None, scope: Scope, body: bytes) -> Response:
+    model = _find(runtime, name, version)
+    headers = Headers(scope=scope)
+    if headers.get("content-encoding", "identity") != "identity":
+        raise wrong("the body is compressed, expected one without Content-Encoding")
+    length = headers.get(LENGTH_HEADER)
+    runtime.share.check(scope)
+    if len(body) <= SHORT:
+        seconds, answer = _timed(model, body, length)
+    else:  # thousands of rows take tens of milliseconds, in which decisions must not wait
+        seconds, answer = await asyncio.to_thread(_timed, model, body, length)
+    runtime.share.spend(scope, seconds)
+    if isinstance(answer, Exception):
+        raise answer
+    return answer
 
 
 def _find(runtime: Runtime, name: str, version: str | None) -> Model:
