@@ -14,6 +14,7 @@ namespace {
 using testing::HasSubstr;
 using testing_support::FakeServer;
 using testing_support::http;
+using testing_support::without_length;
 
 std::string decision(const std::string& node, int seq) {
   return R"({"node":")" + node + R"(","seq":)" + std::to_string(seq) +
@@ -146,12 +147,16 @@ TEST(DecisionClient, InvalidDecisionNamesTheField) {
 }
 
 TEST(DecisionClient, AnswerLongerThanAMegabyteIsCutOff) {
-  FakeServer server([](const std::string& /*request*/) {
-    return http(200, "application/json", std::string(3U << 20U, ' '), "Connection: close\r\n");
-  });
-  const Answer answer = ask(server.url());
-  ASSERT_FALSE(answer);
-  EXPECT_THAT(answer.error().message, HasSubstr("longer than 1048576 bytes"));
+  for (const bool says_its_length : {true, false}) {
+    FakeServer server([&](const std::string& /*request*/) {
+      const std::string body(3U << 20U, ' ');
+      return says_its_length ? http(200, "application/json", body, "Connection: close\r\n")
+                             : without_length("application/json", body);
+    });
+    const Answer answer = ask(server.url());
+    ASSERT_FALSE(answer);
+    EXPECT_THAT(answer.error().message, HasSubstr("longer than 1048576 bytes"));
+  }
 }
 
 TEST(Token, OneWordOfAFileThatNotEverybodyMayWrite) {

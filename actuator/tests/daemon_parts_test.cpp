@@ -47,13 +47,14 @@ TEST(WakeupsTest, TimerKeepsItsGridAndCountsWhatWasMissed) {
   ASSERT_TRUE(wakeups);
   const double start = monotonic_s();
   ASSERT_TRUE(wakeups->start_timer(0, 0.02));
-  ASSERT_TRUE(wakeups->wait());
+  const auto first = wakeups->wait();
+  ASSERT_TRUE(first);
   while (monotonic_s() - start < 0.07) {
   }
   const auto late = wakeups->wait();
   ASSERT_TRUE(late);
   EXPECT_EQ(late->kind, Wakeup::Kind::Tick);
-  EXPECT_GE(late->ticks, 3U);
+  EXPECT_GE(first->ticks + late->ticks, 4U);
 }
 
 TEST(WakeupsTest, SignalsAreWakeUps) {

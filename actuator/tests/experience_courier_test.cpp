@@ -193,12 +193,12 @@ TEST_F(ExperienceCourierTest, A404OfAProxyIsAFailureLikeOthers) {
 
 TEST_F(ExperienceCourierTest, ASilentServerNeverHoldsTheAgentUp) {
   answers_ = {""};
-  build(server_.url(), {.timeout_s = 0.2});
+  build(server_.url(), {.timeout_s = 3});
   fill(2, 60000);
   const auto begun = std::chrono::steady_clock::now();
   courier_->send_due(10);
   courier_->carry(10);
-  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(100));
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, std::chrono::milliseconds(2500));
   turn(10);  // until it gives up
   EXPECT_FALSE(turn(39)) << "the silence counts as a failure";
   EXPECT_EQ(buffer_.size(), 2U);

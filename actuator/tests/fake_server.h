@@ -96,4 +96,9 @@ inline std::string http(int status, const std::string& type, const std::string& 
          "\r\nContent-Length: " + std::to_string(body.size()) + "\r\n" + more + "\r\n" + body;
 }
 
+// The same without its length: the body ends with the connection.
+inline std::string without_length(const std::string& type, const std::string& body) {
+  return "HTTP/1.1 200 X\r\nContent-Type: " + type + "\r\nConnection: close\r\n\r\n" + body;
+}
+
 }  // namespace osml::testing_support

@@ -25,6 +25,7 @@ using testing::Not;
 using testing::StartsWith;
 using testing_support::FakeServer;
 using testing_support::http;
+using testing_support::without_length;
 using testing_support::ScratchTree;
 
 const std::string taken = http(200, "application/json", R"({"kind":"Node"})");
@@ -221,6 +222,8 @@ INSTANTIATE_TEST_SUITE_P(
                     Fault{http(302, "text/plain", "", "Location: http://127.0.0.1:1/\r\n"), ReportResult::Failed,
                           "HTTP 302; the agent follows no redirect"},
                     Fault{http(200, "application/json", std::string(std::size_t{5} << 20U, ' ')),
+                          ReportResult::Unreachable, "the answer is longer than 4194304 bytes"},
+                    Fault{without_length("application/json", std::string(std::size_t{5} << 20U, ' ')),
                           ReportResult::Unreachable, "the answer is longer than 4194304 bytes"},
                     Fault{"<html>", ReportResult::Unreachable, "HTTP/0.9"},
                     Fault{"", ReportResult::Unreachable, "timed out"}));

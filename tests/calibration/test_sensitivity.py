@@ -43,17 +43,26 @@ def test_a_share_stays_a_share(monkeypatch):
     assert cpu.CALMED == 1.0
 
 
-def test_a_tie_is_no_other_order():
-    usual = Row("", 1.0, "s", 3, 4, {"a": 0.1, "b": 0.2})
-    assert not Row("x", 0.7, "s", 3, 4, {"a": 0.2, "b": 0.2}).other_order_than(usual)
-    assert Row("x", 0.7, "s", 3, 4, {"a": 0.3, "b": 0.2}).other_order_than(usual)
-    assert usual.order == ["a", "b"]
+def test_policies_change_places_where_that_is_more_than_a_tie():
+    def row(**missed: float) -> Row:
+        return Row("x", 0.7, "s", 3, 4, {"alone": missed})
+
+    usual = row(a=0.1, b=0.2)
+    assert row(a=0.2, b=0.2).changes_from(usual) == []
+    assert row(a=0.205, b=0.2).changes_from(usual) == []
+    assert row(a=0.3, b=0.2).changes_from(usual) == ["alone: b before a"]
+    assert row(a=0.3, b=0.2).changes_from(row(a=0.195, b=0.2)) == [], "they were as good as each other"
+    assert usual.order == {"alone": ["a", "b"]}
 
 
 def test_rows_of_other_sources_and_torn_lines_are_no_rows(tmp_path):
     file = tmp_path / "rows.jsonl"
     assert known_rows(file, "now", facts_only=True) == {}
-    rows = [Row("x", 0.7, "now", 3, 4), Row("x", 1.3, "before", 3, 4), Row("y", 0.7, "now", 3, 4, {"arq": 0.1})]
+    rows = [
+        Row("x", 0.7, "now", 3, 4),
+        Row("x", 1.3, "before", 3, 4),
+        Row("y", 0.7, "now", 3, 4, {"alone": {"arq": 0.1}}),
+    ]
     file.write_bytes(b"\n".join(map(msgspec.json.encode, rows)) + b'\n{"constant": "z", "fac')
     assert set(known_rows(file, "now", facts_only=True)) == {("x", 0.7), ("y", 0.7)}
     assert set(known_rows(file, "now", facts_only=False)) == {("y", 0.7)}

@@ -23,7 +23,7 @@ from osml.dispatch.haproxy.interference_signal import Reading
 from osml.dispatch.haproxy.journal import Journal
 from osml.dispatch.haproxy.proxy import HaproxyBackend
 from osml.lab.testbed.haproxy_process import BACKEND, start_haproxy, write_config
-from osml.lab.trials.children import Child, Children, free_port
+from osml.lab.trials.children import Child, Children, free_port, wait_until
 
 pytestmark = pytest.mark.skipif(
     shutil.which("haproxy", path=os.environ.get("PATH", "") + ":/usr/sbin") is None,
@@ -164,24 +164,28 @@ def control(farm: Farm, signal: ManualSignal, policy: str = "avoid") -> Controll
 
 def test_a_server_that_is_out_gets_nothing_and_takes_nothing_from_the_queue(farm: Farm) -> None:
     backend = farm.backend()
+    farm.servers[0].delay_s = 5.0  # nothing moves the queue before it is looked at
     backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
     farm.request(10)
-    assert backend.read().queued == 8
+    wait_until(lambda: backend.read().queued == 8, "the queue", [farm.haproxy], timeout_s=4.0)
+    farm.servers[0].delay_s = 0.1
     farm.answered()
     assert (farm.servers[0].served, farm.servers[1].served) == (10, 0)
 
 
 def test_a_server_that_comes_in_takes_from_the_queue_at_once_and_only_its_slots(farm: Farm) -> None:
     backend = farm.backend()
-    farm.servers[0].delay_s = 1.0  # nothing else can move the queue meanwhile
+    farm.servers[0].delay_s = 10.0  # nothing else can move the queue meanwhile
+    farm.servers[1].delay_s = 2.0
     backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
     farm.request(8)
-    backend.read()
+    wait_until(lambda: backend.read().queued == 6, "the queue", [farm.haproxy])
     backend.apply(DispatchDecision({"web1": 2, "web2": 1}))
-    time.sleep(0.03)
-    rows = backend.read()
-    assert (rows.servers["web2"].in_service, rows.queued) == (1, 5)
+    wait_until(lambda: backend.read().servers["web2"].in_service == 1, "a request in web2", [farm.haproxy])
+    assert backend.read().queued == 5
     backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
+    wait_until(lambda: farm.servers[1].served == 1, "the end of the request", [farm.haproxy])
+    farm.servers[0].delay_s = 0.1
     time.sleep(0.3)
     assert farm.servers[1].served == 1, "out again while it worked: its completion brings no other"
     backend.read()
@@ -261,7 +265,7 @@ def test_a_reload_with_saved_states_does_not_make_our_drain_the_original(farm: F
 
 def test_old_process_that_still_answers_is_left_for_the_new_one(farm: Farm) -> None:
     """A reload while a long request runs: the old process lives on, the socket's path is the new one's."""
-    farm.servers[0].delay_s = 3.0
+    farm.servers[0].delay_s = 15.0
     with control(farm, ManualSignal(web1=False, web2=False)) as controller:
         until(controller, lambda: controller.status.mode == "controlling")
         farm.request(1)

@@ -16,6 +16,8 @@ from osml.base.failure import Failure
 from osml.lab.trials.children import Child, Children, free_port, wait_until
 
 SPEED = 10.0
+PATIENT_S = 120.0
+"""For processes that start on a machine that is busy."""
 
 
 @pytest.fixture(scope="session")
@@ -72,7 +74,7 @@ def start_server(children: Children, port: int, name: str = "server") -> Child:
         except httpx.HTTPError:
             return False
 
-    wait_until(ready, "the server", [server])
+    wait_until(ready, "the server", [server], PATIENT_S)
     return server
 
 
@@ -81,7 +83,12 @@ def start_node(children: Children, directory: Path, url: str, policy: str, fuse:
     command += ["--lc", "xapian=0.5", "--be", "stream", "--speed", str(SPEED), "--fuse", fuse]
     node = children.start("node", [*command, "--server-url", url, "--policy", policy])
     ready = directory / "node.json"
-    wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [node])
+    wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [node], PATIENT_S)
+    # A tenth of the usual time per second of node time: on a busy machine a late answer is no answer otherwise.
+    config = directory / "agent.yaml"
+    document = yaml.safe_load(config.read_text())
+    document["server"]["timeout_s"] = 8
+    config.write_text(yaml.safe_dump(document))
     return node
 
 

@@ -11,6 +11,7 @@ import yaml
 
 from osml.lab.trials.children import Children, wait_until
 from osml.simulator.mount import fuse_files
+from tests.e2e.conftest import PATIENT_S
 from tests.e2e.divided_node import SERVICES, Document, Node, node
 
 __all__ = ["node"]  # the fixture
@@ -87,7 +88,9 @@ def kernel_like(children: Children, agent: Path, tmp_path: Path) -> Iterator[Nod
     command = ["osml", "virtual", "mount", str(directory), "--lc", "moses=0.4", "--be", "stream", "--fuse", "on"]
     child = children.start("node", command)
     ready = directory / "node.json"
-    wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [child])
+    wait_until(
+        lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [child], PATIENT_S
+    )
     yield Node(agent, directory, tmp_path, "")
 
 

@@ -31,7 +31,7 @@ BAD_SERVERS: dict[str, tuple[HostileServer | str, str]] = {
     "unresolvable": ("http://no-such-host.invalid:8080", "no-such-host.invalid; check server.url"),
     "slow": (
         HostileServer(delay_s=2),
-        "timed out after .*; check server.url; if the server is slow, raise server.timeout_s (now 0.1 s)",
+        "timed out after .*; check server.url; if the server is slow, raise server.timeout_s (now 0.5 s)",
     ),
     "html": (
         HostileServer(),
@@ -52,11 +52,12 @@ def test_an_agent_without_an_answer_says_why_once_and_holds_the_allocation(node:
     before = node.kernel_state()
     with nullcontext() if isinstance(hostile, str) else hostile:
         url = hostile if isinstance(hostile, str) else hostile.url
-        path = node.config(lambda document: document.update(server={"url": url, "timeout_s": 0.1}))
+        timeout_s = 0.5 if case == "slow" else 20  # others answer, if late
+        path = node.config(lambda document: document.update(server={"url": url, "timeout_s": timeout_s}, hold_s=600))
         ended = node.run("run", "--ticks", "6", "--config", path)
     assert ended.returncode == 0, ended.stderr
     [sentence] = warnings(ended.stderr, "no decision")
-    assert f"the agent holds the allocation for 10 s: {url}/v1/decisions" in sentence
+    assert f"the agent holds the allocation for 600 s: {url}/v1/decisions" in sentence
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
     assert isinstance(hostile, str) or hostile.asked >= 2, "it keeps asking"
     assert node.kernel_state() == before
@@ -85,7 +86,10 @@ def page(folder: Path, name: str) -> None:
 
 BAD_TELEMETRY = {
     "missing": (missing, "No such file or directory, expected JSON lines; check the path, and that the service writes"),
-    "stale": (stale, r"is stale: last written 60\d\.\d s ago, expected at most 5\.0 s; check that the service runs"),
+    "stale": (
+        stale,
+        r"is stale: last written [6-9]\d\d\.\d s ago, expected at most 5\.0 s; check that the service",
+    ),
     "half-written": (half_written, "contains no complete line yet"),
     "html": (page, "contains no JSON lines"),
 }

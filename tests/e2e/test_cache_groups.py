@@ -10,6 +10,7 @@ import pytest
 
 from osml.lab.trials.children import Children, wait_until
 from osml.simulator.mount import fuse_files
+from tests.e2e.conftest import PATIENT_S
 from tests.e2e.divided_node import Document, Node
 from tests.kit.kernel_state import kernel_state, steady_state
 
@@ -30,7 +31,9 @@ def few_groups(children: Children, agent: Path, tmp_path: Path) -> Iterator[Node
         command += ["--be", name]
     child = children.start("node", command)
     ready = directory / "node.json"
-    wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [child])
+    wait_until(
+        lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [child], PATIENT_S
+    )
     yield Node(agent, directory, tmp_path, "")
 
 

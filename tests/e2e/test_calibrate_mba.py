@@ -56,7 +56,7 @@ def test_the_curve_is_measured_restored_and_used(agent: Path, node: Path, tmp_pa
     assert "would set 10 throttles" in planned.stdout
     assert not curve.exists()
 
-    done = run(agent, *common, "--service", "stream", "--points", "4", "--settle-s", "3", "--measure-s", "6", "--json")
+    done = run(agent, *common, "--service", "stream", "--points", "4", "--settle-s", "3", "--measure-s", "24", "--json")
     assert done.returncode == 0, done.stderr
     document = json.loads(curve.read_text())
     assert document == json.loads(done.stdout)

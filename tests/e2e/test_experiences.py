@@ -18,7 +18,7 @@ import yaml
 
 from osml.domain import Experience
 from osml.lab.trials.children import Child, Children, free_port, wait_until
-from tests.e2e.conftest import Bench, start_node
+from tests.e2e.conftest import PATIENT_S, Bench, start_node
 
 ENOUGH = 30
 
@@ -34,7 +34,7 @@ def start(children: Children, agent: Path, tmp_path: Path, store: str) -> Bench:
         except httpx.HTTPError:
             return False
 
-    wait_until(ready, "the server", [server])
+    wait_until(ready, "the server", [server], PATIENT_S)
     node = start_node(children, tmp_path / "node", url, "arq")
     bench = Bench(children, agent, port, server, node, tmp_path / "node")
     services = yaml.safe_load(bench.config.read_text())["services"]

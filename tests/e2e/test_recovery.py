@@ -25,7 +25,8 @@ def collect(reader: RecordReader, records: list[Record], enough: int, timeout_s:
     assert len(records) >= enough, f"{len(records)} of {enough} records after {timeout_s} s"
 
 
-def test_the_agent_carries_on_when_the_server_is_killed_and_restarted(bench, tmp_path):
+def test_the_agent_carries_on_when_the_server_is_killed_and_restarted(exact_bench, tmp_path):
+    bench = exact_bench  # what was decided is in force
     found = steady_state(bench.directory)
     record = tmp_path / "record.jsonl"
     agent = bench.start_agent("--record", str(record))

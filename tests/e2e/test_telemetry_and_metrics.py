@@ -106,7 +106,7 @@ def test_latencies_by_datagram_and_metrics_go_on_over_a_reload(monitored: Monito
     )
     before = monitored.samples()
     assert monitored.value("up") == 1
-    assert monitored.value("state", state="deciding") == 1
+    monitored.wait(lambda: monitored.value("state", state="deciding") == 1, "a decision")
     assert monitored.value("decisions_total", outcome="applied") >= 1
     assert monitored.value("resident_memory_bytes") > 1e6
 

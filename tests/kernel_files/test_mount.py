@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from osml.base.failure import Failure, InputError
 from osml.simulator import catalogs
 from osml.simulator.commands import app
-from osml.simulator.mount import fuse_files
+from osml.simulator.mount import fuse_files, plain_files
 from osml.simulator.mount.node_process import MountOptions, NodeProcess
 from osml.simulator.precompile import precompile
 
@@ -47,11 +47,11 @@ def running(folder, fuse):
         yield messages
     finally:
         process.stop()
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
 
 
-def wait_for(condition, timeout_s=20.0):
+def wait_for(condition, timeout_s=120.0):
     end = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end, "did not happen in time"
@@ -81,14 +81,14 @@ def test_a_node_runs_obeys_and_leaves_nothing_mounted(tmp_path, fuse):
         pid = node["services"][0]["pid"]
         group = folder / "resctrl" / "moses"
         group.mkdir()
-        wait_for(lambda: (group / "schemata").exists() and (group / "tasks").exists(), 1.0)
+        wait_for(lambda: (group / "schemata").exists() and (group / "tasks").exists())
         command(group / "schemata", "L3:0=fff\n")
         command(group / "tasks", ",".join(str(pid + i) for i in range(36)) + "\n")
         command(folder / "cgroup/lc/moses/cpuset.cpus", "0-3,18-21\n")
-        wait_for(lambda: (group / "schemata").read_text() == "    L3:0=fff\n", 2.0)
-        wait_for(lambda: len((group / "tasks").read_text().split()) == 36, 2.0)
+        wait_for(lambda: (group / "schemata").read_text() == "    L3:0=fff\n")
+        wait_for(lambda: len((group / "tasks").read_text().split()) == 36)
         effective = folder / "cgroup/lc/moses/cpuset.cpus.effective"
-        wait_for(lambda: effective.read_text() == "0-3,18-21\n", 2.0)
+        wait_for(lambda: effective.read_text() == "0-3,18-21\n")
         local = group / "mon_data/mon_L3_00/mbm_local_bytes"
         before = int(local.read_text())
         wait_for(lambda: int(local.read_text()) > before)
@@ -166,7 +166,7 @@ def test_a_signal_ends_the_node_cleanly(tmp_path, number, fuse):
     with subprocess.Popen(arguments, stderr=subprocess.DEVNULL) as process:
         wait_for((folder / "node.json").exists)
         process.send_signal(number)
-        assert process.wait(20) == 0
+        assert process.wait(120) == 0
     assert not (folder / "resctrl").exists()
 
 
@@ -175,8 +175,8 @@ def test_plain_files_revert_what_is_wrong_and_say_why(tmp_path):
     with running(folder, "off"):
         root = folder / "resctrl"
         command(root / "schemata", "L3:0=5\n")
-        wait_for(lambda: "non-consecutive" in (root / "info/last_cmd_status").read_text(), 2.0)
-        wait_for(lambda: (root / "schemata").read_text() == "    L3:0=fffff\n", 2.0)
+        wait_for(lambda: "non-consecutive" in (root / "info/last_cmd_status").read_text())
+        wait_for(lambda: (root / "schemata").read_text() == "    L3:0=fffff\n")
 
 
 def test_plain_groups_are_removed_by_emptying_them(tmp_path):
@@ -184,24 +184,25 @@ def test_plain_groups_are_removed_by_emptying_them(tmp_path):
     with running(folder, "off"):
         group = folder / "resctrl" / "g"
         group.mkdir()
-        wait_for((group / "tasks").exists, 1.0)
+        wait_for((group / "tasks").exists)
         pid = json.loads((folder / "node.json").read_text())["services"][0]["pid"]
         command(group / "tasks", f"{pid}\n")
-        wait_for(lambda: str(pid) not in (folder / "resctrl/tasks").read_text().split(), 2.0)
+        wait_for(lambda: str(pid) not in (folder / "resctrl/tasks").read_text().split())
         shutil.rmtree(group)
-        wait_for(lambda: str(pid) in (folder / "resctrl/tasks").read_text().split(), 2.0)
+        wait_for(lambda: str(pid) in (folder / "resctrl/tasks").read_text().split())
         assert not group.exists()
         (folder / "resctrl/mode").unlink()
-        wait_for((folder / "resctrl/mode").exists, 5.0)  # comes back: nobody removed the group
+        wait_for((folder / "resctrl/mode").exists)  # comes back: nobody removed the group
 
 
-def test_a_plain_group_made_again_at_once_is_a_new_group(tmp_path):
+def test_a_plain_group_made_again_at_once_is_a_new_group(tmp_path, monkeypatch):
+    monkeypatch.setattr(plain_files, "_PATIENCE_S", 60)  # it is not told by the time that it takes
     folder = tmp_path / "node"
     with running(folder, "off"):
         group = folder / "resctrl" / "g"
         for _ in range(20):  # file times are coarse: what happens within one tick must not be missed
             group.mkdir()
-            wait_for(lambda: (group / "tasks").exists() and (group / "schemata").exists(), 0.9)
+            wait_for(lambda: (group / "tasks").exists() and (group / "schemata").exists())
             shutil.rmtree(group)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import statistics
 import time
 from pathlib import Path
 from typing import Any
@@ -11,6 +13,7 @@ import pytest
 
 from osml.base import agent_binary
 from osml.base.failure import InputError, MachineError
+from osml.lab.trials.children import wait_until
 from osml.lab.trials.live import generator, machine
 from osml.lab.trials.live.jobs.stress import stress_command
 from osml.lab.trials.live.run import run_live
@@ -78,12 +81,12 @@ def test_work_rate_is_cpu_seconds_a_second(tmp_path: Path) -> None:
     def three_cpus() -> float:
         return 3 * (time.monotonic() - start)
 
-    assert rate_over(three_cpus, 0.05) == pytest.approx(3, rel=0.05)
-    with WorkRateWriter(three_cpus, tmp_path / "be.jsonl", interval_s=0.02):
-        time.sleep(0.2)
-    lines = (tmp_path / "be.jsonl").read_text().splitlines()
-    assert len(lines) >= 3
-    assert all('"work_rate": 2.9' in line or '"work_rate": 3.' in line for line in lines)
+    assert rate_over(three_cpus, 1.0) == pytest.approx(3, rel=0.2)
+    file = tmp_path / "be.jsonl"
+    with WorkRateWriter(three_cpus, file, interval_s=0.2):
+        wait_until(lambda: file.exists() and len(file.read_text().splitlines()) >= 3, "three lines", [])
+    rates = [json.loads(line)["work_rate"] for line in file.read_text().splitlines()]
+    assert statistics.median(rates) == pytest.approx(3, rel=0.2)
 
 
 def test_services_listen_on_loopback_only(tmp_path: Path) -> None:

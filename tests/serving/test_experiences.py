@@ -138,7 +138,7 @@ def test_a_store_that_is_busy_or_broken_costs_no_decision(kept, make_experience,
 
 
 def test_a_node_that_reports_too_often_is_still_decided_for(serve, make_experience, observation, tmp_path):
-    server = serve(store=f"sqlite:///{tmp_path}/x.db", max_node_rate=0.5)
+    server = serve(store=f"sqlite:///{tmp_path}/x.db", max_node_rate=0.01)
     assert post(server, body(make_experience(0))).status_code == 202
     refused = post(server, body(make_experience(1)))
     assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")

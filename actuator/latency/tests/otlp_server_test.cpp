@@ -141,7 +141,7 @@ TEST_F(ServerTest, ABodyThatIsTooLongIsReadAndForgottenAndSaidSo) {
 }
 
 TEST_F(ServerTest, NonsenseIsRefusedOrCutOffAndOthersGoOn) {
-  start({.request_s = 0.3, .idle_s = 0.6});
+  start({.request_s = 2, .idle_s = 2});
   for (const std::string& text :
        {std::string("\x16\x03\x01\x02"), std::string("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"), std::string("GET\r\n\r\n"),
         "GET / HTTP/1.1\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n",
@@ -156,7 +156,7 @@ TEST_F(ServerTest, NonsenseIsRefusedOrCutOffAndOthersGoOn) {
 }
 
 TEST_F(ServerTest, ASlowClientHoldsUpNobodyAndIsCutOff) {
-  start({.request_s = 0.3, .idle_s = 0.6});
+  start({.request_s = 3, .idle_s = 3});
   const Fd slow = connect();
   ASSERT_TRUE(send(slow, head(100) + "a"));
   const Fd in_its_head = connect();
@@ -164,9 +164,9 @@ TEST_F(ServerTest, ASlowClientHoldsUpNobodyAndIsCutOff) {
   const Fd silent = connect();
   const auto began = std::chrono::steady_clock::now();
   EXPECT_THAT(ask("hello"), HasSubstr("seen 5"));
-  EXPECT_LT(std::chrono::steady_clock::now() - began, 200ms);
+  EXPECT_LT(std::chrono::steady_clock::now() - began, 2s) << "before the slow ones are cut off";
   bool drips = true;
-  while (drips && std::chrono::steady_clock::now() - began < 10s) {
+  while (drips && std::chrono::steady_clock::now() - began < 60s) {
     std::this_thread::sleep_for(50ms);
     drips = send(slow, "a");
   }
@@ -199,7 +199,7 @@ TEST_F(ServerTest, OfTooManyBodiesTheOldestGivesWay) {
 }
 
 TEST_F(ServerTest, AClientThatDoesNotReadItsAnswersEndsToo) {
-  start({.request_s = 0.3, .idle_s = 0.6});
+  start({.request_s = 2, .idle_s = 2});
   const Fd fd = connect();
   std::string many;
   for (int i = 0; i < 200; ++i) many += head(0);

@@ -17,15 +17,22 @@ from osml.simulator.calibration.sensitivity.sweep import FACTORS, sweep
 from osml.simulator.calibration.sensitivity.variant import Row
 
 _LESS, _MORE = FACTORS
+_IN_WORDS = ("constant", "policies that changed places")
 Rows = dict[tuple[str, float], Row]
 
 
-def _order_changed(rows: Rows, constant: Constant) -> bool | None:
-    """Whether the policies come out in another order; None where no policy ran."""
+def _changes(rows: Rows, constant: Constant) -> list[str] | None:
+    """Which policies have changed places, in words; None where no policy ran."""
     usual = rows[AS_IS.id, 1.0]
     if usual.missed is None:
         return None
-    return any(rows[constant.id, factor].other_order_than(usual) for factor in FACTORS)
+    return [
+        f"times {factor:g}, {change}" for factor in FACTORS for change in rows[constant.id, factor].changes_from(usual)
+    ]
+
+
+def _order(row: Row) -> str:
+    return "; ".join(f"{kind} {', '.join(names)}" for kind, names in row.order.items())
 
 
 def _documents(rows: Rows, chosen: list[Constant]) -> list[dict[str, object]]:
@@ -36,7 +43,7 @@ def _documents(rows: Rows, chosen: list[Constant]) -> list[dict[str, object]]:
             "facts": {f"{factor:g}": rows[constant.id, factor].facts for factor in FACTORS},
             "missed": {f"{factor:g}": rows[constant.id, factor].missed for factor in FACTORS},
             "order": {f"{factor:g}": rows[constant.id, factor].order for factor in FACTORS},
-            "order_changed": _order_changed(rows, constant),
+            "changes": _changes(rows, constant),
         }
         for constant in chosen
     ]
@@ -46,21 +53,21 @@ def _table(rows: Rows, chosen: list[Constant]) -> Table:
     usual = rows[AS_IS.id, 1.0]
     table = Table(
         title="Assumed numbers, one at a time 30 % less and more (simulated)",
-        caption=f"of {usual.total} facts; order of policies as is: {', '.join(usual.order) or 'not looked at'}",
+        caption=f"of {usual.total} facts; policies as is: {_order(usual) or 'not looked at'}",
         box=None,
         pad_edge=False,
     )
-    for heading in ("constant", "value", "facts -30 %", "as is", "+30 %", "order of policies changed"):
-        table.add_column(heading, justify="left" if heading == "constant" else "right", no_wrap=heading == "constant")
+    for heading in ("constant", "value", "facts -30 %", "as is", "+30 %", "policies that changed places"):
+        table.add_column(heading, justify="left" if heading in _IN_WORDS else "right", no_wrap=heading == "constant")
     for constant in chosen:
-        changed = _order_changed(rows, constant)
+        changes = _changes(rows, constant)
         table.add_row(
             escape(constant.id),
             "by entry" if constant.value is None else f"{constant.value:g}",
             str(rows[constant.id, _LESS].facts),
             str(usual.facts),
             str(rows[constant.id, _MORE].facts),
-            "" if changed is None else "yes" if changed else "no",
+            "" if changes is None else "\n".join(changes) or "none",
         )
     return table
 
@@ -84,8 +91,8 @@ def sensitivity(
 ) -> None:
     """Change each assumed number of the node by 30 % and count the published facts that it still meets.
 
-    Besides, three policies run on twelve mixes of osml-302: does their order change? Each variant is a process; those
-    of constants in compiled functions take a minute, the others a quarter of that.
+    Besides, five policies run on twelve mixes of osml-302 and twelve of osml-jobs: which change places? Each variant
+    is a process; those of constants in compiled functions take a minute, the others a quarter of that.
     """
     chosen = _chosen(only)
     try:

@@ -48,7 +48,7 @@ def host(children: Children, agent: Path, tmp_path: Path, kubelet: FakeKubelet) 
         "metrics": {"textfile": str(tmp_path / "osml.prom")},
         "kubelet": {
             "url": f"https://127.0.0.1:{kubelet.port}/pods",
-            "timeout_s": 1.5,  # a busy machine may take its time; the slow kubelet takes longer
+            "timeout_s": 5,  # a busy machine may take its time; the slow kubelet takes longer
             "token_file": str(tmp_path / "token"),
             "ca_file": str(tmp_path / "kubelet.pem"),
             "server_name": NAME,

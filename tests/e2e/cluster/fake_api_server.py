@@ -113,7 +113,7 @@ class FakeApiServer:
         if self.fault.isdigit():
             return int(self.fault), b'{"kind":"Status","status":"Failure"}'
         if self.fault == "slow":
-            time.sleep(3)
+            time.sleep(8)
             return 200, b"{}"
         if self.fault in BODIES:
             return 200, BODIES[self.fault]

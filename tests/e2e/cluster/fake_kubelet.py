@@ -108,7 +108,7 @@ class FakeKubelet:
         if self.fault == "403":
             return 403, b"Forbidden (user=system:serviceaccount:osml:osml-agent, verb=get, resource=nodes)"
         if self.fault == "slow":
-            time.sleep(3)
+            time.sleep(8)
         if self.fault == "huge":
             return 200, b"[" * (20 << 20)
         if self.fault == "nonsense":

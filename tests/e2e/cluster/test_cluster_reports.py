@@ -35,7 +35,7 @@ class Reporting:
         reports = {"condition": "on", "events": "on", "batch_cpu": "on", "heartbeat_s": 60}
         where = {
             "url": f"https://127.0.0.1:{self.server.port}",
-            "timeout_s": 1,
+            "timeout_s": 5,  # the slow one takes longer
             "token_file": str(self.folder / "token"),
             "ca_file": str(self.folder / "api.pem"),
         }

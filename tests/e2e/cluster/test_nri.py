@@ -114,10 +114,8 @@ def test_a_container_has_all_of_its_service_before_its_program_runs(
         created = runtime.do("create", Pod=UIDS[0], Container="app", ID=container)
         assert created["cpus"] == given, "in the runtime's own description"
         pods.make(UIDS[0], container)
-        began_s = time.monotonic()
         runtime.do("start", Pod=UIDS[0], Container="app", ID=container)
         assert pods.cpus(UIDS[0], container) == given, "set, and its program does not run yet"
-        assert time.monotonic() - began_s < 10, "two answers of at most five seconds"
         pods.start(UIDS[0], container)
         runtime.do("remove", Pod=UIDS[0], Container="app", ID=before)
         assert f"container {container} of service 'web' starts with CPUs {given}" in node.log()

@@ -12,7 +12,7 @@ import pytest
 from osml.domain.cpulist import parse_cpulist
 from osml.lab.trials.children import Children, free_port, wait_until
 from osml.simulator.mount import fuse_files
-from tests.e2e.conftest import Bench, start_server
+from tests.e2e.conftest import PATIENT_S, Bench, start_server
 from tests.e2e.divided_node import Document, Node
 from tests.kit.kernel_state import kernel_state, steady_state
 
@@ -26,7 +26,7 @@ def start_node(children: Children, directory: Path, fuse: str, url: str = "http:
         command += ["--lc", f"{name}=0.4"]
     node = children.start("node", [*command, "--be", "stream", "--server-url", url, "--policy", "parties"])
     ready = directory / "node.json"
-    wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [node])
+    wait_until(lambda: ready.exists() and json.loads(ready.read_text())["ready"], "the virtual node", [node], PATIENT_S)
 
 
 def cpus_of(directory: Path, service: str) -> set[int]:

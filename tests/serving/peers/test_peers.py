@@ -105,6 +105,10 @@ def test_a_server_that_is_killed_is_counted_and_named_once(two: tuple[Process, P
     assert get(second, "/v1/nodes/a").status_code == 404
     assert get(second, "/v1/nodes/b").status_code == 200
     get(second, "/v1/nodes")
+    deadline = time.monotonic() + 30
+    while "does not answer" not in second.errors.read_text():  # logs are written in the background
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
     assert second.errors.read_text().count("does not answer") == 1
 
 

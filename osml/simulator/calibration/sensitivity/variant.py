@@ -20,7 +20,7 @@ from osml.simulator.mix import node_of, parse_mix
 from osml.simulator.models import MemoryBehaviour, ServiceModel
 from osml.simulator.surface import tail_ms
 
-POLICIES = ("unmanaged", "parties", "arq")
+POLICIES = ("unmanaged", "parties", "arq", "staffing", "osml")
 PLATFORM, SECONDS, SEED = "e5-2697v4", 60, 0
 
 MIXES = (
@@ -39,27 +39,55 @@ MIXES = (
 )
 """The first twelve of the suite osml-302 that are feasible on the node as it is, by the oracle."""
 
+BESIDE_A_JOB = (
+    "specjbb=0.42,sphinx=0.48,xapian=0.18,be:stream",
+    "ads=0.06,img-dnn=0.3,mongodb=0.48,be:fluidanimate",
+    "ads=0.18,masstree=0.24,sphinx=0.18,be:streamcluster",
+    "ads=0.3,memcached=0.36,specjbb=0.3,be:kmeans",
+    "login=0.36,moses=0.24,xapian=0.54,be:stream",
+    "login=0.36,memcached=0.12,moses=0.06,be:fluidanimate",
+    "img-dnn=0.3,masstree=0.48,moses=0.54,be:streamcluster",
+    "moses=0.3,specjbb=0.24,sphinx=0.18,be:kmeans",
+    "img-dnn=0.42,masstree=0.48,xapian=0.12,be:stream",
+    "mongodb=0.48,nginx=0.36,specjbb=0.12,be:fluidanimate",
+    "ads=0.3,memcached=0.54,moses=0.48,be:streamcluster",
+    "img-dnn=0.06,login=0.18,specjbb=0.3,be:kmeans",
+)
+"""The first twelve of the suite osml-jobs."""
+
+KINDS = {"services alone": MIXES, "beside a job": BESIDE_A_JOB}
+MATTERS = 0.01
+"""Share of intervals by which one policy has to miss less than another to count as better."""
+
 
 class Row(msgspec.Struct, frozen=True):
-    """What came out with a constant times a factor. `missed` are shares of missed intervals by policy."""
+    """What came out with a constant times a factor. `missed`: shares of missed intervals by kind of mix and policy."""
 
     constant: str
     factor: float
     state: str
     facts: int
     total: int
-    missed: dict[str, float] | None = None
+    missed: dict[str, dict[str, float]] | None = None
 
     @property
-    def order(self) -> list[str]:
-        """Policies, the one that misses least first; those with equal shares by name."""
-        missed = self.missed or {}
-        return sorted(missed, key=lambda name: (missed[name], name))
+    def order(self) -> dict[str, list[str]]:
+        """Policies by kind of mix, the one that misses least first; those with equal shares by name."""
+        return {kind: sorted(shares, key=lambda name: (shares[name], name)) for kind, shares in self._missed.items()}
 
-    def other_order_than(self, usual: Row) -> bool:
-        """Whether one policy misses less than another that misses less in the other row; a tie is no change."""
-        now, before = self.missed or {}, usual.missed or {}
-        return any(now[a] < now[b] and before[a] > before[b] for a in now for b in now)
+    def changes_from(self, usual: Row) -> list[str]:
+        """Pairs of policies that have changed places since `usual`, in words; by less than MATTERS is no change."""
+        return [
+            f"{kind}: {a} before {b}"
+            for kind, now in self._missed.items()
+            for a in now
+            for b in now
+            if now[b] - now[a] > MATTERS and usual._missed[kind][a] - usual._missed[kind][b] > MATTERS
+        ]
+
+    @property
+    def _missed(self) -> dict[str, dict[str, float]]:
+        return self.missed or {}
 
 
 class Job(msgspec.Struct, frozen=True):
@@ -155,7 +183,7 @@ def variant(constant: Constant, factor: float, state: str, *, facts_only: bool, 
     _apply(constant, factor)
     some = [fact for fact in shipped_facts() if not facts or any(part in fact.id for part in facts)]
     results = list(check(some))
-    missed = None if facts_only else missed_shares(MIXES, SECONDS)
+    missed = None if facts_only else {kind: missed_shares(mixes, SECONDS) for kind, mixes in KINDS.items()}
     return Row(constant.id, factor, state, sum(result.passed for result in results), len(results), missed)
 
 
