@@ -193,7 +193,7 @@ TEST_F(TargetListerTest, BadDaysAreNamedOnceAndTakeNothingAway) {
       {http(500, "application/json", "{}"), "HTTP 500"},
       {http(200, "text/html", "<html>\x1b[31m"), "expected a list of LatencyTargets as JSON, got text/html beginning"},
       {"HTTP/1.1 200 X\r\nContent-Type: application/json\r\nContent-Length: 5000000\r\n\r\n", "is longer than 4194304"},
-      {"nonsense\r\n\r\n", "127.0.0.1"}};
+      {"nonsense\r\n\r\n", "Received HTTP/0.9"}};
   for (const auto& [fault, sentence] : faults) {
     SCOPED_TRACE(sentence);
     const auto failed = lister_->counts().failed;

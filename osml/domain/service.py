@@ -9,7 +9,7 @@ from msgspec import Meta, Struct, field
 from osml.domain.platform import Name, NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Share
 
 Percentile = Literal["p50", "p95", "p99", "mean"]
-Source = Annotated[str, Meta(min_length=1, max_length=400, pattern=r"^[ -~]*\Z")]  # "pod NAMESPACE/NAME", or "LatencyTarget ..."
+Source = Annotated[str, Meta(min_length=1, max_length=400, pattern=r"^[ -~]*\Z")]  # "pod NAMESPACE/NAME"
 
 
 class Latency(Struct, frozen=True, forbid_unknown_fields=True):

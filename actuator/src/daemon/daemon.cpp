@@ -318,9 +318,7 @@ Status Daemon::replace_session(const Config& config) {
     fs::remove(*old.metrics.textfile, ignored);  // it would say for ever what was so once
   }
   if (Status watched = watch_courier(); !watched) return watched;
-  const bool same_cluster =
-      now.kubernetes == old.kubernetes && now.interval_s == old.interval_s && now.time_scale == old.time_scale;
-  if (!same_cluster) {
+  if (now.kubernetes != old.kubernetes || now.interval_s != old.interval_s || now.time_scale != old.time_scale) {
     stop_cluster();
     cluster_ = make_cluster();
     if (Status watched = watch_cluster(); !watched) return watched;

@@ -196,7 +196,8 @@ class SpecReader {
 class Filter {
  public:
   bool keeps(int depth, Json::parse_event_t event, const Json& parsed) {
-    if (event != Json::parse_event_t::key) return ++values_ <= most_values;
+    // Of what is dropped nothing is kept, however much it is.
+    if (event != Json::parse_event_t::key) return (!in_spec_ && depth > items_of_list) || ++values_ <= most_values;
     const auto& key = parsed.get_ref<const std::string&>();
     if (depth == in_list) return key == "kind" || key == "items" || key == "metadata";
     if (depth == in_metadata_of_list) return key == "continue";
@@ -211,6 +212,7 @@ class Filter {
  private:
   static constexpr int in_list = 1;
   static constexpr int in_metadata_of_list = 2;
+  static constexpr int items_of_list = 2;
   static constexpr int in_item = 3;
   static constexpr int below_item = 4;
   static constexpr int deepest = 7;  // spec.selector.matchExpressions[].key

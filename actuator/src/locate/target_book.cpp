@@ -135,8 +135,11 @@ Status TargetBook::read(std::string_view text, const DiscoverConfig& discover) {
       return Error{ErrorKind::Input, "another version of the format", 0};
     TargetNews news;
     for (const Json& one : document.at("targets")) news.list.targets.push_back(target_of(one));
-    std::erase_if(news.list.targets, [&](const LatencyTarget& one) { return !may_ask(discover, one.name_space); });
     news.list.refused = document.at("refused").get<std::map<std::string, std::string>>();
+    // The operator may have taken a namespace out of the list since.
+    std::erase_if(news.list.targets, [&](const LatencyTarget& one) { return !may_ask(discover, one.name_space); });
+    std::erase_if(news.list.refused,
+                  [&](const auto& one) { return !may_ask(discover, one.first.substr(0, one.first.find('/'))); });
     take(std::move(news));
     return done();
   } catch (const Json::exception& problem) {
