@@ -60,7 +60,7 @@ json with(const json::json_pointer& path, const json& value) {
 
 Words words_of(const YAML::Node& node) {
   Words words;
-  for (const auto& one : node) words.insert(one.IsScalar() ? one.Scalar() : one.first.Scalar());
+  for (const auto& one : node) words.insert(node.IsSequence() ? one.Scalar() : one.first.Scalar());
   return words;
 }
 
