@@ -77,6 +77,7 @@ void check_keys(Asked& asked) {
     const std::string& given = key;
     if (std::none_of(known_asks.begin(), known_asks.end(), [&](const auto& one) { return one.first == given; })) {
       std::vector<std::string_view> known;
+      known.reserve(known_asks.size());
       for (const auto& one : known_asks) known.push_back(one.first);
       const auto meant = nearest(std::string_view(key).substr(0, longest_shown), known);
       return asked.say(asked.place_of(key) + " is not known to this version of the agent; " +

@@ -28,7 +28,7 @@ bool holds(const LabelRule& rule, const std::map<std::string, std::string>& labe
 }  // namespace
 
 std::optional<LabelOperator> label_operator(std::string_view word) {
-  const auto found = std::find(label_operators.begin(), label_operators.end(), word);
+  const auto* const found = std::find(label_operators.begin(), label_operators.end(), word);
   if (found == label_operators.end()) return std::nullopt;
   return static_cast<LabelOperator>(found - label_operators.begin());
 }
