@@ -9,6 +9,7 @@
 #include "domain/histogram.h"
 #include "domain/json.h"
 #include "locate/annotations.h"
+#include "locate/latency_target.h"
 #include "locate/pod_list.h"
 #include "resctrl/schemata.h"
 #include "telemetry/prometheus_text.h"
@@ -36,23 +37,48 @@ void check_sample(const TelemetrySample& sample) {
   }
 }
 
-// A service that a pod asks for: what becomes a path or an address was chosen by nobody.
-void check_asked(const Pod& pod) {
-  DiscoverConfig rules;
-  rules.namespaces = {"*"};
-  rules.datagram_directory = "/run/osml";
-  const auto service = service_of(pod, rules);
+DiscoverConfig rules() {
+  DiscoverConfig discover;
+  discover.namespaces = {"*"};
+  discover.datagram_directory = "/run/osml";
+  return discover;
+}
+
+// A service that is asked for a pod: what becomes a path or an address was chosen by nobody.
+void check_asked(const Pod& pod, const Result<ServiceConfig>& service) {
   if (!service) {
-    promise(!service.error().message.empty() && service.error().message.size() < 600, "a refusal is one sentence");
+    promise(!service.error().message.empty() && service.error().message.size() < 900, "a refusal is one sentence");
     return;
   }
   promise(is_name(service->spec.name) && service->spec.name.starts_with(pod.name_space + "."),
           "its namespace stands first");
+  promise(service->spec.source && service->spec.source->size() <= 400, "the wire takes its source");
   if (!service->latency) return;
   const auto& socket = service->latency->datagram;
   promise(!socket || socket->parent_path() == "/run/osml", "a socket is in the operator's directory");
   const auto& prometheus = service->latency->prometheus;
   promise(!prometheus || host_of(prometheus->url).find(pod.ip) != std::string::npos, "an address is the pod's own");
+}
+
+void targets(std::string_view bytes) {
+  const auto read = parse_targets(bytes, rules());
+  if (!read) {
+    promise(!read.error().message.empty(), "an error has words");
+    return;
+  }
+  for (const auto& [name, why] : read->refused) promise(!why.empty() && why.size() < 900, "a refusal is one sentence");
+  promise(read->next.find_first_of("&?# /\n") == std::string::npos, "a token can stand in an address");
+  for (const LatencyTarget& target : read->targets) {
+    promise(is_namespace(target.name_space) && is_name_in_dns(target.name), "a target has names");
+    promise(!target.selector.empty(), "it does not select all");
+    Pod pod;
+    pod.name_space = target.name_space;
+    pod.name = "web-0";
+    pod.ip = "10.1.2.3";
+    pod.containers = {{"app", "", 0}};
+    check_asked(pod, service_of(pod, target, rules()));
+    (void)selects(target.selector, {{"app", "web"}});
+  }
 }
 
 }  // namespace
@@ -93,6 +119,7 @@ void schemata(std::string_view bytes) {
 }
 
 void pods(std::string_view bytes) {
+  targets(bytes);
   const auto read = parse_pods(bytes);
   if (!read) {
     promise(!read.error().message.empty(), "an error has words");
@@ -111,7 +138,7 @@ void pods(std::string_view bytes) {
       promise(container.id.empty() || container.id.size() == 64, "an id is whole or missing");
       promise(in_path(container.id, "0123456789abcdef"), "an id can stand in a path");
     }
-    check_asked(pod);
+    check_asked(pod, service_of(pod, rules()));
   }
 }
 

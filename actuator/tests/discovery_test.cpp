@@ -28,10 +28,17 @@ class DiscoveryTest : public testing::Test {
     pods_.push_back(pod);
     return pods_.back();
   }
+  // A LatencyTarget for the pods with this label.
+  void target(const std::string& name, const std::string& app, const std::map<std::string, std::string>& asks,
+              const std::string& name_space = "shop") {
+    listed_.targets.push_back({name_space, name, {{"app", LabelOperator::In, {app}}}, asks});
+  }
   [[nodiscard]] Discovered found(const std::vector<ServiceConfig>& before = {}) const {
     std::vector<const Pod*> running;
     for (const Pod& pod : pods_) running.push_back(&pod);
-    return discover(running, rules_, configured_, before);
+    TargetBook targets;
+    (void)targets.take({"", listed_});
+    return discover(running, rules_, configured_, before, targets);
   }
   static std::vector<std::string> names(const Discovered& found) {
     std::vector<std::string> names;
@@ -42,6 +49,7 @@ class DiscoveryTest : public testing::Test {
   DiscoverConfig rules_;
   std::vector<ServiceConfig> configured_;
   std::vector<Pod> pods_;
+  TargetPage listed_;
 };
 
 using Names = std::vector<std::string>;
@@ -129,6 +137,102 @@ TEST_F(DiscoveryTest, ANodeHasNoMoreThanTheWireAllows) {
   const Discovered now = found();
   EXPECT_EQ(now.services.size(), max_services - configured_.size());
   EXPECT_EQ(now.refused.size(), 22U);
+}
+
+TEST_F(DiscoveryTest, ATargetAsksForAPodThatDoesNotAskItself) {
+  add("web-0").asks.clear();
+  add("quiet").asks.clear();
+  target("front", "web-0", {{"target-p99-ms", "20"}, {"latency", "datagram"}, {"container", "app"}});
+  target("front", "web-0", {{"target-p99-ms", "30"}}, "bank");
+  const Discovered now = found();
+  ASSERT_EQ(names(now), Names{"shop.front"}) << "of its own namespace";
+  EXPECT_EQ(now.services[0].spec.source, "LatencyTarget shop/front");
+  EXPECT_EQ(now.services[0].spec.target_ms, 20);
+  EXPECT_EQ(now.services[0].match.pod, (PodMatch{"shop", "web-0", {}, "app"}));
+  EXPECT_EQ(now.services[0].latency->datagram, "/run/osml/shop.front.sock");
+  EXPECT_TRUE(now.refused.empty());
+}
+
+TEST_F(DiscoveryTest, AnnotationsOfThePodWinOverATargetEvenWhereTheyAreWrong) {
+  add("web");
+  target("front", "web", {{"target-p99-ms", "20"}});
+  EXPECT_EQ(names(found()), Names{"shop.web"});
+  EXPECT_EQ(found().services[0].spec.source, "pod shop/web");
+  pods_[0].asks = {{"targt", "1"}};
+  EXPECT_TRUE(found().services.empty());
+  EXPECT_THAT(found().refused.at("shop/web"), HasSubstr("annotation osml.dev/targt is not known"));
+}
+
+TEST_F(DiscoveryTest, TwoTargetsOfOnePodAreRefusedByName) {
+  add("web").asks.clear();
+  add("db").asks.clear();
+  target("one", "web", {{"class", "be"}});
+  target("two", "web", {{"class", "be"}});
+  target("db", "db", {{"class", "be"}});
+  const Discovered now = found();
+  EXPECT_EQ(names(now), Names{"shop.db"});
+  EXPECT_EQ(now.refused.at("shop/web"),
+            "2 LatencyTargets select it, such as shop/one and shop/two; expected one, make spec.selector narrower");
+}
+
+TEST_F(DiscoveryTest, PodsOfOneTargetAreOneServiceOfWhichThePodThatIsThereStays) {
+  add("web-1").asks.clear();
+  pods_[0].labels = {{"app", "web"}};
+  target("front", "web", {{"class", "be"}});
+  const Discovered first = found();
+  ASSERT_EQ(names(first), Names{"shop.front"});
+  add("web-0").asks.clear();
+  pods_[1].labels = {{"app", "web"}};
+  EXPECT_THAT(found().refused.at("shop/web-0"), HasSubstr("2 pods ask for service 'shop.front'"));
+  const Discovered both = found(first.services);
+  ASSERT_EQ(names(both), Names{"shop.front"});
+  EXPECT_EQ(both.services[0].match.pod->name, "web-1");
+  EXPECT_THAT(both.refused.at("shop/web-0"), HasSubstr("is shop/web-1 on this node; this pod follows"));
+  pods_[0].deleting = true;
+  EXPECT_EQ(found(both.services).services[0].match.pod->name, "web-0");
+}
+
+TEST_F(DiscoveryTest, MistakesOfATargetAreCalledAsItsOwnerWritesThem) {
+  add("web").asks.clear();
+  const auto why = [&](const std::map<std::string, std::string>& asks) {
+    listed_ = {};
+    target("front", "web", asks);
+    return found().refused.at("shop/web");
+  };
+  EXPECT_EQ(
+      why({{"target-p99-ms", "0.5"}}),
+      "LatencyTarget shop/front: spec.targetP99Ms: '0.5', expected milliseconds from 1 to 60000, which the operator "
+      "of this node allows");
+  EXPECT_THAT(why({{"class", "be"}, {"target-p99-ms", "1"}}),
+              HasSubstr("expected no target for a job (spec.class: be)"));
+  EXPECT_THAT(why({{"class", "be"}, {"container", "x"}}), HasSubstr("spec.container: 'x', expected the name of a"));
+  EXPECT_THAT(why({{"class", "be"}, {"service", "a/b"}}), HasSubstr("spec.service: 'a/b', expected letters"));
+  EXPECT_THAT(why({{"target-p99-ms", "1"}, {"latency", "prometheus:80/m"}, {"latency-metric", "m"}}),
+              HasSubstr("spec.latency: the pod has no address of its own"));
+  pods_[0].ip = "10.1.2.3";
+  EXPECT_THAT(why({{"target-p99-ms", "1"}, {"latency", "prometheus:80/m"}, {"latency-metric", "0"}}),
+              HasSubstr("spec.latency.prometheus.metric: '0', expected the name of a histogram"));
+  rules_.datagram_directory.reset();
+  EXPECT_THAT(why({{"target-p99-ms", "1"}, {"latency", "datagram"}}), HasSubstr("spec.latency: 'datagram', expected"));
+  ServiceConfig own;
+  own.spec.name = "shop.front";
+  configured_ = {own};
+  EXPECT_THAT(why({{"class", "be"}}), HasSubstr("has a service 'shop.front' already; set spec.service"));
+}
+
+TEST_F(DiscoveryTest, LimitsHoldForTargetsToo) {
+  rules_.per_namespace = 2;
+  rules_.spec.max_cores = 3;
+  for (const char* name : {"a", "b", "c"}) {
+    add(name).asks.clear();
+    target(name, name, {{"class", "be"}});
+  }
+  const Discovered now = found();
+  EXPECT_EQ(now.services.size(), 2U);
+  EXPECT_EQ(now.services[0].spec.max_cores, 3U);
+  EXPECT_THAT(now.refused.at("shop/c"), HasSubstr("namespace shop has 2 services on this node already"));
+  rules_.namespaces = {"bank"};
+  EXPECT_TRUE(found().services.empty());
 }
 
 TEST_F(DiscoveryTest, ThePodsOrderIsNoMatter) {

@@ -32,7 +32,7 @@ class ServiceDay(msgspec.Struct, frozen=True):
     median_ms: float | None
     worst_ms: float | None
     cells: list[tuple[float, int | None, float]]
-    source: str | None = None  # pod whose annotations ask for it; None: the configuration of the agent
+    source: str | None = None  # pod or LatencyTarget that asks for it; None: the configuration of the agent
 
 
 class Day(msgspec.Struct, frozen=True):
@@ -186,7 +186,7 @@ def _show(day: Day, console: Console) -> None:
     console.print(table)
     asked = [f"{one.name} ({one.source})" for one in day.services if one.source is not None]
     if asked:
-        console.print(f"from annotations, not from the configuration of the agent: {', '.join(asked)}", markup=False)
+        console.print(f"asked for by pods or LatencyTargets: {', '.join(asked)}", markup=False)
     if day.free_cpus is not None:
         ways = "" if day.free_ways is None else f"; {day.free_ways:g} of {day.ways} ways"
         console.print(

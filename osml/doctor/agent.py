@@ -55,6 +55,7 @@ class _Probe(msgspec.Struct):
     mechanisms: list[_Mechanism]
     services: list[_Service] = []
     refused_pods: dict[str, str] = {}
+    refused_targets: dict[str, str] = {}
 
 
 def agent_findings(given: Path | None) -> list[Finding]:
@@ -78,21 +79,26 @@ def _mechanisms(binary: Path) -> list[Finding]:
 
 
 def _services(probe: _Probe) -> list[Finding]:
-    """Services of the node's own configuration, where it has one, and those that pods ask for by annotations."""
+    """Services of the node's own configuration, where it has one, and those that pods or LatencyTargets ask for."""
     found: list[Finding] = []
     for one in probe.services:
-        origin = "the agent's configuration" if one.source is None else f"annotations of {one.source}"
-        how = "set the annotation osml.dev/latency" if one.watched else ""
+        by_pod = one.source is not None and one.source.startswith("pod ")
+        origin = f"annotations of {one.source}" if by_pod else one.source or "the agent's configuration"
+        where = "the annotation osml.dev/latency" if by_pod else "spec.latency"
+        how = f"set {where}" if one.watched else ""
         reason = f"{origin}; watched, not managed: no latency source" if one.watched else origin
         found.append(Finding(f"service {one.name}", "act", not one.watched, reason, how))
     return found
 
 
 def _refused(probe: _Probe) -> list[Finding]:
-    return [
-        Finding(f"pod {pod}", "act", False, why, "correct the annotations of the pod")
-        for pod, why in probe.refused_pods.items()
+    how = "correct the annotations of the pod, or the LatencyTarget that is named"
+    pods = [Finding(f"pod {pod}", "act", False, why, how) for pod, why in probe.refused_pods.items()]
+    targets = [
+        Finding(f"LatencyTarget {name}", "act", False, why, "correct its spec")
+        for name, why in probe.refused_targets.items()
     ]
+    return [*pods, *targets]
 
 
 def _listed(mechanisms: list[_Mechanism]) -> list[Finding]:

@@ -86,6 +86,8 @@ SETTINGS: dict[str, tuple[str, ...]] = {
     "no-pods": ("agent.kubelet.enabled=false",),
     "certificates-of-nodes": ("agent.kubelet.certificates=node", "agent.kubelet.port=10251"),
     "pods-may-ask": ("agent.discover.namespaces={shop,bank}",),
+    "latency-targets": ("agent.discover.namespaces={shop}", "agent.discover.latencyTargets=true"),
+    "latency-targets-of-all": ("agent.discover.namespaces={*}", "agent.discover.latencyTargets=true"),
     "reports": ("agent.report.condition=true", "agent.report.events=true", "agent.report.batchCpu=true"),
     "reports-without-kubelet": ("agent.report.condition=true", "agent.kubelet.enabled=false"),
     "reports-and-certificates-of-nodes": ("agent.report.events=true", "agent.kubelet.certificates=node"),

@@ -57,8 +57,10 @@ def test_services_and_pods_that_are_refused_say_where_they_come_from(tmp_path: P
             {"name": "search", "source": None, "watched": False},
             {"name": "shop.web", "source": "pod shop/web-0", "watched": False},
             {"name": "shop.quiet", "source": "pod shop/quiet-0", "watched": True},
+            {"name": "shop.front", "source": "LatencyTarget shop/front", "watched": True},
         ],
         "refused_pods": {"shop/odd": "annotation osml.dev/class: 'x', expected lc or be"},
+        "refused_targets": {"shop/bad": "spec.selector: missing, expected a mapping"},
     }
     found = by_name(agent_findings(agent_that_says(tmp_path, json.dumps(probe))))
     assert found["service search"].reason == "the agent's configuration"
@@ -66,6 +68,9 @@ def test_services_and_pods_that_are_refused_say_where_they_come_from(tmp_path: P
     assert (found["service shop.web"].available, found["service shop.quiet"].available) == (True, False)
     assert "osml.dev/latency" in found["service shop.quiet"].how_to_enable
     assert "expected lc or be" in found["pod shop/odd"].reason
+    assert found["service shop.front"].reason.startswith("LatencyTarget shop/front; watched")
+    assert found["service shop.front"].how_to_enable == "set spec.latency"
+    assert "spec.selector" in found["LatencyTarget shop/bad"].reason
 
 
 def test_an_agent_that_answers_nonsense_is_named(tmp_path: Path) -> None:

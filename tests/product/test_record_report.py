@@ -60,7 +60,7 @@ def test_a_service_of_annotations_is_marked(tmp_path: Path) -> None:
     file.write_bytes(b"".join(asked))
     assert [one.source for one in summarise(read(file), file).services] == ["pod shop/web-0"]
     said = CliRunner().invoke(application(), ["look", "report", str(file)])
-    assert "from annotations, not from the configuration of the agent: web (pod shop/web-0)" in said.stdout
+    assert "asked for by pods or LatencyTargets: web (pod shop/web-0)" in said.stdout
 
 
 def test_a_service_that_is_away_has_no_cell(tmp_path: Path) -> None:

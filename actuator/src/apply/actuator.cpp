@@ -59,6 +59,7 @@ Actuator::~Actuator() = default;
 Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   auto state = std::make_unique<State>(config, options);
   if (options.fault_injection) state->crash = CrashPoint::from_environment();
+  state->remember_targets();
   if (const auto seen = state->look(); !seen) return seen.error();
   if (options.read_only) {
     if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
@@ -76,6 +77,8 @@ const std::string& Actuator::healed() const { return state_->healed; }
 const std::vector<Place>& Actuator::places() const { return state_->places; }
 const Config& Actuator::config() const { return *state_->config; }
 const Discovered& Actuator::discovered() const { return state_->discovered; }
+const TargetBook& Actuator::targets() const { return state_->targets; }
+void Actuator::take_targets(TargetNews news) { state_->take_targets(std::move(news)); }
 const PodFinder::Calls* Actuator::kubelet() const { return state_->locator.kubelet(); }
 
 Result<std::vector<Assignment>> Actuator::read() {
@@ -164,7 +167,7 @@ Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {
   Locator& locator = state_->locator;
   locator.hear_of(question, monotonic_s() * state_->config->time_scale);
   ContainerAnswer answer{question.number, locator.service_of(question), ""};
-  if (answer.service.empty() && locator.may_become_service(question.pod_uid)) {
+  if (answer.service.empty() && state_->may_become_service(question.pod_uid)) {
     if (Status seen = look(); !seen) return seen.error();
     answer.service = locator.service_of(question);
   }

@@ -15,6 +15,7 @@
 #include "locate/discovery.h"
 #include "locate/place.h"
 #include "locate/pod_finder.h"
+#include "locate/target_book.h"
 #include "node/mechanisms.h"
 
 namespace osml {
@@ -55,6 +56,11 @@ class Actuator {
   // for. The address stays as long as the actuator's state.
   [[nodiscard]] const Config& config() const;
   [[nodiscard]] const Discovered& discovered() const;
+
+  // LatencyTargets in force. They stay until the API server says otherwise, over a restart too; news takes effect with
+  // the next look() or reconcile().
+  [[nodiscard]] const TargetBook& targets() const;
+  void take_targets(TargetNews news);
 
   // How asking the kubelet went; null where it is not asked.
   [[nodiscard]] const PodFinder::Calls* kubelet() const;

@@ -82,7 +82,8 @@ void Actuator::State::follow_pods() {
   std::vector<ServiceConfig>& services = configured.services;
   const auto of_file = [](const ServiceConfig& one) { return !one.spec.source.has_value(); };
   const auto first = std::find_if_not(services.begin(), services.end(), of_file);
-  Discovered now = discover(*pods, config->kubelet.discover, {services.begin(), first}, discovered.services);
+  targets.see_pods(locator.kubelet()->good);
+  Discovered now = discover(*pods, config->kubelet.discover, {services.begin(), first}, discovered.services, targets);
   tell(now, discovered);
   for (const ServiceConfig& one : discovered.services) unasked.insert(one.spec.name);
   for (const ServiceConfig& one : now.services) unasked.erase(one.spec.name);

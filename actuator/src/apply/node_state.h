@@ -15,6 +15,7 @@
 #include "bandwidth/mba_curve.h"
 #include "locate/discovery.h"
 #include "locate/locator.h"
+#include "locate/target_book.h"
 #include "node/knobs.h"
 #include "node/platform.h"
 
@@ -31,6 +32,7 @@ struct Actuator::State {
 
   Config configured;  // its services are those of the file and then those that pods ask for
   const Config* config;
+  TargetBook targets;
   Discovered discovered;
   std::set<std::string> unasked;  // services that no pod asks for any more, until nothing of them is left
   ActuatorOptions options;
@@ -55,6 +57,12 @@ struct Actuator::State {
   Result<bool> refresh();
   // The list of services as the pods of now ask for it. Between an observation and its decision it stays.
   void follow_pods();
+  // LatencyTargets that an agent before this one heard of: a restart shall not let go what they ask for.
+  void remember_targets();
+  void forget_targets();
+  void take_targets(TargetNews news);
+  // Whether a service may come of this pod.
+  [[nodiscard]] bool may_become_service(const std::string& pod_uid);
   // refresh(), for an observation: decisions that come of it need not name those who are absent now.
   Result<bool> look();
   // Looks once more, with what the journal knows of places.
@@ -71,6 +79,7 @@ struct Actuator::State {
   // Where restoring looks: budgets are also there where the regulator is off by now.
   [[nodiscard]] Roots roots_to_restore() const;
   [[nodiscard]] fs::path journal_path() const { return config->state_dir / "journal.json"; }
+  [[nodiscard]] fs::path targets_path() const { return config->state_dir / "latency-targets.json"; }
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;

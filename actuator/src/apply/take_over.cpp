@@ -31,6 +31,7 @@ Status Actuator::State::take_over() {
   }
   if (!held) return held.error();
   lock = std::move(*held);
+  forget_targets();
   if (osml::exists(journal_path())) {
     if (Status trusted = refuse_untrusted(journal_path(), "journal"); !trusted) return trusted;
   }

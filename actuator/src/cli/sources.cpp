@@ -1,5 +1,8 @@
 #include "cli/sources.h"
 
+#include <map>
+#include <string>
+
 #include "base/printable.h"
 
 namespace osml::cli {
@@ -14,6 +17,20 @@ void add(std::string& list, const std::string& name, const std::string& more) {
   list.append(list.empty() ? "" : ", ").append(name).append(" (").append(more).append(")");
 }
 
+using Refusals = std::map<std::string, std::string>;
+
+Json refusals(const Refusals& refused) {
+  Json document = Json::object();
+  for (const auto& [name, why] : refused) document[name] = printable(why, longest_why);
+  return document;
+}
+
+void print_refusals(std::ostream& out, const char* title, const Refusals& refused) {
+  std::string list;
+  for (const auto& [name, why] : refused) add(list, name, printable(why, longest_why));
+  if (!list.empty()) out << title << list << '\n';
+}
+
 }  // namespace
 
 void add_sources(Json& document, const Actuator& actuator) {
@@ -23,23 +40,22 @@ void add_sources(Json& document, const Actuator& actuator) {
                         {"source", one.spec.source ? Json(*one.spec.source) : Json(nullptr)},
                         {"watched", one.watched}});
   }
-  Json refused = Json::object();
-  for (const auto& [pod, why] : actuator.discovered().refused) refused[pod] = printable(why, longest_why);
   document["services"] = services;
-  document["refused_pods"] = refused;
+  document["refused_pods"] = refusals(actuator.discovered().refused);
+  document["refused_targets"] = refusals(actuator.targets().refused());
 }
 
 void print_sources(std::ostream& out, const Actuator& actuator) {
-  std::string found, watched, refused;
+  std::string found, watched;
   for (const ServiceConfig& one : actuator.discovered().services) {
     add(found, one.spec.name, *one.spec.source);
     const Place* place = place_of(actuator.places(), one.spec.name);
     if (place != nullptr && place->watched) add(watched, one.spec.name, place->why);
   }
-  for (const auto& [pod, why] : actuator.discovered().refused) add(refused, pod, printable(why, longest_why));
-  if (!found.empty()) out << "from annotations: " << found << '\n';
+  if (!found.empty()) out << "asked for by pods and LatencyTargets: " << found << '\n';
   if (!watched.empty()) out << "watched, not managed: " << watched << '\n';
-  if (!refused.empty()) out << "pods that are refused: " << refused << '\n';
+  print_refusals(out, "pods that are refused: ", actuator.discovered().refused);
+  print_refusals(out, "LatencyTargets that are refused: ", actuator.targets().refused());
 }
 
 }  // namespace osml::cli

@@ -108,8 +108,14 @@ Status HttpUpload::start(UploadRequest request) {
   too_long_ = false;
   received_ = 0;
   curl_easy_setopt(easy_.get(), CURLOPT_URL, url_.c_str());
-  set_json_body(easy_.get(), body_, headers_);
-  curl_easy_setopt(easy_.get(), CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  if (request.method == "GET") {
+    curl_easy_setopt(easy_.get(), CURLOPT_HTTPHEADER, headers_.get());
+    curl_easy_setopt(easy_.get(), CURLOPT_HTTPGET, 1L);
+    curl_easy_setopt(easy_.get(), CURLOPT_CUSTOMREQUEST, nullptr);
+  } else {
+    set_json_body(easy_.get(), body_, headers_);
+    curl_easy_setopt(easy_.get(), CURLOPT_CUSTOMREQUEST, request.method.c_str());
+  }
   if (const CURLMcode code = curl_multi_add_handle(multi_.get(), easy_.get()); code != CURLM_OK) {
     return Error{ErrorKind::Io, url_ + ": " + curl_multi_strerror(code)};
   }

@@ -1,4 +1,4 @@
-// One request with a body at a time that nobody waits for: libcurl's multi interface behind one file descriptor that
+// One request at a time that nobody waits for: libcurl's multi interface behind one file descriptor that
 // the daemon's own epoll watches, so that a slow server costs the control loop nothing and no second thread is needed.
 #pragma once
 
@@ -18,8 +18,8 @@ namespace osml {
 struct UploadRequest {
   std::string url;
   std::string body = {};
-  std::string token = {};  // empty = no Authorization header
-  std::string method = "POST";
+  std::string token = {};       // empty = no Authorization header
+  std::string method = "POST";  // GET: without a body
   std::string content_type = "application/json";
 };
 

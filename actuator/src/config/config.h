@@ -149,10 +149,13 @@ struct LogConfig {
 // Pods with CPUs that the kubelet's static CPU manager gave them alone.
 enum class Guaranteed { Leave, Take };
 
-// Services that the pods of this node ask for by annotations (locate/annotations.h). Off without namespaces.
+// Services that the pods of this node ask for by annotations (locate/annotations.h), or that a LatencyTarget asks for
+// (locate/latency_target.h). Off without namespaces.
 struct DiscoverConfig {
   std::vector<std::string> namespaces;  // whose pods may; "*" = all
-  unsigned per_namespace = 8;           // services of one namespace on this node
+  bool latency_targets = false;         // the API server is asked for them, as the section kubernetes says
+  double latency_targets_every_s = 10;
+  unsigned per_namespace = 8;  // services of one namespace on this node
   double min_target_ms = 1;
   double max_target_ms = 60000;
   std::optional<fs::path> datagram_directory;  // of the sockets; absent = no service may have one
@@ -161,6 +164,7 @@ struct DiscoverConfig {
   Limits limits = {};
 
   [[nodiscard]] bool on() const { return !namespaces.empty(); }
+  [[nodiscard]] bool lists_targets() const { return on() && latency_targets; }
 };
 
 // Who knows the pods of this node.
@@ -174,7 +178,7 @@ struct KubeletConfig {
   DiscoverConfig discover;
 };
 
-// What the cluster is told of this node (kubernetes/reporter.h). Off without a report.
+// The API server, and what it is told of this node (kubernetes/reporter.h). No report is on by default.
 struct KubernetesConfig {
   bool condition = false;
   bool events = false;

@@ -1,4 +1,4 @@
-// Which pods may ask for services by annotations, and what they may ask for.
+// Which pods may ask for services, by annotations or by a LatencyTarget, and what they may ask for.
 #include "base/unix_socket.h"
 #include "config/sections.h"
 #include "domain/forms.h"
@@ -7,6 +7,7 @@ namespace osml {
 
 namespace {
 
+constexpr NumberRange every_range{1, 3600, false, "seconds from 1 to 3600"};
 constexpr NumberRange target_range{0, 1e9, true, "milliseconds above 0"};
 
 std::vector<std::string> read_namespaces(YamlSection& section) {
@@ -47,10 +48,13 @@ void read_directory(YamlSection& section, const fs::path& base, DiscoverConfig& 
 
 DiscoverConfig read_discover(const YAML::Node& node, const fs::path& base, Problems& problems) {
   YamlSection section(node, "kubelet.discover", problems,
-                      {"namespaces", "per_namespace", "min_target_ms", "max_target_ms", "datagram_directory",
-                       "datagram_mode", "limits"});
+                      {"namespaces", "latency_targets", "latency_targets_every_s", "per_namespace", "min_target_ms",
+                       "max_target_ms", "datagram_directory", "datagram_mode", "limits"});
   DiscoverConfig discover;
   discover.namespaces = read_namespaces(section);
+  discover.latency_targets = section.choice("latency_targets", {"on", "off"}).value_or("off") == "on";
+  discover.latency_targets_every_s =
+      section.number("latency_targets_every_s", every_range).value_or(discover.latency_targets_every_s);
   discover.per_namespace = section.count("per_namespace", 1).value_or(discover.per_namespace);
   if (discover.per_namespace > max_services) {
     section.wrong("per_namespace", "at most " + std::to_string(max_services));

@@ -31,19 +31,6 @@ bool is_container(std::string_view text) {
   return text.size() <= longest && is_letter_or_digit(text.front()) && consists_of(text, "_.-");
 }
 
-// A key of a label may have a prefix: app.kubernetes.io/name.
-bool is_label(std::string_view text, bool key) {
-  constexpr std::size_t longest = 63;
-  const std::size_t slash = key ? text.rfind('/') : std::string_view::npos;
-  if (slash != std::string_view::npos) {
-    if (!is_name_in_dns(text.substr(0, slash))) return false;
-    text.remove_prefix(slash + 1);
-  }
-  if (text.empty()) return !key;
-  return text.size() <= longest && is_letter_or_digit(text.front()) && is_letter_or_digit(text.back()) &&
-         consists_of(text, "_.-");
-}
-
 void read_labels(YamlSection& section, PodMatch& pod) {
   const YAML::Node labels = section.child("labels");
   if (!labels.IsDefined()) return;
@@ -53,7 +40,7 @@ void read_labels(YamlSection& section, PodMatch& pod) {
   }
   for (const auto& label : labels) {
     const bool texts = label.first.IsScalar() && label.second.IsScalar();
-    if (texts && is_label(label.first.Scalar(), true) && is_label(label.second.Scalar(), false)) {
+    if (texts && is_label_key(label.first.Scalar()) && is_label_value(label.second.Scalar())) {
       pod.labels[label.first.Scalar()] = label.second.Scalar();
     } else {
       section.problems().add(label.first.Mark(), section.path("labels") + ": expected labels such as app: search");

@@ -12,6 +12,7 @@
 #include "daemon/wakeups.h"
 #include "domain/json.h"
 #include "kubernetes/reporter.h"
+#include "kubernetes/target_lister.h"
 #include "report/json_lines.h"
 #include "report/log.h"
 #include "report/metrics.h"
@@ -56,6 +57,7 @@ class Daemon {
       : options_(&options), wakeups_(std::move(wakeups)), sockets_(&sockets), session_(std::move(session)) {
     if (options.stats) stats_.emplace(*options.stats, 0);
     cluster_ = make_cluster();
+    lister_ = make_lister();
   }
 
   Status run();
@@ -64,6 +66,7 @@ class Daemon {
   Status start_timer(double delay_s);
   Status watch_courier();
   Status watch_cluster();
+  Status watch_lister();
   // What a single turn (--once) found: an error where a service is not there, or the server gave no decision.
   [[nodiscard]] Status looked(const std::string& absent) const;
   // All but Stop.
@@ -73,6 +76,11 @@ class Daemon {
   [[nodiscard]] std::unique_ptr<ClusterReporter> make_cluster() const;
   void tell_cluster();
   void stop_cluster();
+  // None where LatencyTargets are not asked for.
+  [[nodiscard]] std::unique_ptr<TargetLister> make_lister() const;
+  void carry_targets();
+  // What a single turn (--once) shall know from the start.
+  Status wait_for_targets();
   [[nodiscard]] Moment moment() const { return {session_->clock().now_s(), unix_now_s()}; }
   Status reload();
   Status replace_session(const Config& config);
@@ -84,6 +92,7 @@ class Daemon {
   TelemetrySockets* sockets_;
   std::unique_ptr<Session> session_;
   std::unique_ptr<ClusterReporter> cluster_;
+  std::unique_ptr<TargetLister> lister_;
   AgentMetrics metrics_{unix_now_s()};
   double published_s_ = 0;
   std::string publish_error_;  // as told last
@@ -106,10 +115,29 @@ Status Daemon::watch_courier() {
 
 Status Daemon::watch_cluster() { return cluster_ ? wakeups_.watch_courier(cluster_->fd()) : done(); }
 
+Status Daemon::watch_lister() { return lister_ ? wakeups_.watch_courier(lister_->fd()) : done(); }
+
 std::unique_ptr<ClusterReporter> Daemon::make_cluster() const {
   const Config& config = session_->config();
   if (!config.kubernetes.on() || options_->dry_run || options_->once) return nullptr;
   return std::make_unique<ClusterReporter>(config.kubernetes, config.interval_s, config.time_scale);
+}
+
+std::unique_ptr<TargetLister> Daemon::make_lister() const {
+  const Config& config = session_->config();
+  if (!config.kubelet.discover.lists_targets()) return nullptr;
+  return std::make_unique<TargetLister>(config, moment().node_s);
+}
+
+void Daemon::carry_targets() {
+  if (!lister_) return;
+  for (TargetNews& news : lister_->carry(moment().node_s)) session_->actuator().take_targets(std::move(news));
+}
+
+Status Daemon::wait_for_targets() {
+  if (!lister_) return done();
+  for (TargetNews& news : lister_->wait(moment().node_s)) session_->actuator().take_targets(std::move(news));
+  return session_->actuator().look();
 }
 
 void Daemon::tell_cluster() {
@@ -133,11 +161,15 @@ Status Daemon::run() {
   const Config& config = session_->config();
   if (Status watched = watch_courier(); !watched) return watched;
   if (Status watched = watch_cluster(); !watched) return watched;
+  if (Status watched = watch_lister(); !watched) return watched;
   // A test that wants one turn, and a virtual node with compressed time, need no spreading.
   const bool spread = config.time_scale <= 1 && !options_->ticks;
   const bool once = options_->ticks == 1;
   const double phase_s = once ? wall_interval_s(config) : spread ? phase_of(config.node) * wall_interval_s(config) : 0;
-  if (once) session_->prime();
+  if (once) {
+    if (Status known = wait_for_targets(); !known) return known;
+    session_->prime();
+  }
   if (Status started = start_timer(phase_s); !started) return started;
   std::string absent = absent_in_words(session_->actuator().places());
   if (!absent.empty()) absent.insert(0, "; not there: ");
@@ -170,6 +202,7 @@ Status Daemon::handle(const Wakeup& wakeup) {
   } else if (wakeup.kind == Wakeup::Kind::Courier) {
     session_->carry();
     if (cluster_) cluster_->carry(moment());
+    carry_targets();
   } else {
     turn(wakeup.ticks);
   }
@@ -197,7 +230,9 @@ void Daemon::turn(std::uint64_t due) {
   metrics_.see(session_->config(), *sockets_, session_->outbox());
   metrics_.see(session_->actuator().kubelet());
   metrics_.see(session_->actuator().discovered());
+  metrics_.see(session_->actuator().targets(), lister_.get());
   tell_cluster();
+  if (lister_) lister_->see(moment().node_s);
   // Nobody reads them more often, and a turn may be a few milliseconds.
   constexpr double shortest_pause_s = 1;
   if (published_s_ == 0 || monotonic_s() - published_s_ >= shortest_pause_s) publish(true);
@@ -288,6 +323,9 @@ Status Daemon::replace_session(const Config& config) {
     cluster_ = make_cluster();
     if (Status watched = watch_cluster(); !watched) return watched;
   }
+  // What was under way is asked again.
+  lister_ = make_lister();
+  if (Status watched = watch_lister(); !watched) return watched;
   if (session_->clock().time_scale() != clock.time_scale()) memory.last_turn_s.reset();
   session_->loop().remember(std::move(memory));
   return done();

@@ -11,6 +11,12 @@ namespace {
 bool is_hex_digit(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); }
 bool is_alnum(char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
+bool is_part_of_label(std::string_view text) {
+  constexpr std::size_t longest = 63;
+  return !text.empty() && text.size() <= longest && is_alnum(text.front()) && is_alnum(text.back()) &&
+         std::all_of(text.begin(), text.end(), [](char c) { return is_alnum(c) || c == '_' || c == '.' || c == '-'; });
+}
+
 }  // namespace
 
 bool is_name(std::string_view text) {
@@ -29,6 +35,14 @@ bool is_namespace(std::string_view text) {
   constexpr std::size_t longest = 63;
   return is_name_in_dns(text) && text.size() <= longest && text.find('.') == std::string_view::npos;
 }
+
+bool is_label_key(std::string_view text) {
+  const std::size_t slash = text.rfind('/');
+  if (slash == std::string_view::npos) return is_part_of_label(text);
+  return is_name_in_dns(text.substr(0, slash)) && is_part_of_label(text.substr(slash + 1));
+}
+
+bool is_label_value(std::string_view text) { return text.empty() || is_part_of_label(text); }
 
 bool is_cpu_list(std::string_view text) {
   const auto cpus = parse_cpulist(text);

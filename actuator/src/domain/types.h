@@ -91,7 +91,7 @@ struct Service {
   std::optional<unsigned> max_cores;
   unsigned min_ways = 1;
   std::optional<unsigned> max_ways;
-  std::optional<std::string> source;  // who asked for it, where it is not in the configuration: "pod shop/web-0"
+  std::optional<std::string> source;  // who asked for it, where the configuration did not: "pod shop/web-0"
   std::optional<Latency> latency;
   Counters counters;
 

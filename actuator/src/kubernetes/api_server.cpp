@@ -10,16 +10,17 @@ namespace osml {
 
 namespace {
 
-// A node with its images is a few hundred KiB. It is not kept.
+// A node with its images is a few hundred KiB, of which nothing is kept. Some thousand LatencyTargets are as much.
 constexpr std::size_t longest_answer = std::size_t{4} << 20U;
 constexpr int ms_per_s = 1000;
 
-HttpLimits limits_of(const KubernetesConfig& config) {
+HttpLimits limits_of(const KubernetesConfig& config, ApiUse use) {
   HttpLimits limits;
   limits.timeout_s = config.timeout_s;
   limits.max_bytes = longest_answer;
   limits.tls.ca = config.ca_file.string();
-  limits.keep_body = limits.keep_open = false;
+  limits.keep_body = use == ApiUse::LatencyTargets;
+  limits.keep_open = false;
   return limits;
 }
 
@@ -30,9 +31,15 @@ ReportResult result_of(long status) {
   return status >= 400 && status < 500 ? ReportResult::Refused : ReportResult::Failed;
 }
 
-std::string advice(const KubernetesConfig& config, long status) {
+std::string advice(const KubernetesConfig& config, ApiUse use, long status) {
   if (status >= 300 && status < 400) return "the agent follows no redirect; set kubernetes.url to the API server";
   if (status == 401) return "the API server does not accept the token of " + config.token_file.string();
+  if (use == ApiUse::LatencyTargets) {
+    if (status == 403) return "allow the token's account to list latencytargets of osml.dev";
+    if (status == 404) return "install the custom resource LatencyTarget; annotations of pods go on without it";
+    if (status == 410) return "the list changed while it was read";
+    return "the agent tries again later";
+  }
   if (status == 403) return "allow the token's account to patch nodes/status, and to create and patch events";
   if (status == 404)
     return "check that kubernetes.url is the API server and that it knows the node '" + config.node_name + "'";
@@ -42,7 +49,8 @@ std::string advice(const KubernetesConfig& config, long status) {
 
 }  // namespace
 
-ApiServer::ApiServer(KubernetesConfig config) : config_(std::move(config)), upload_(limits_of(config_)) {}
+ApiServer::ApiServer(KubernetesConfig config, ApiUse use)
+    : config_(std::move(config)), use_(use), upload_(limits_of(config_, use)) {}
 
 Status ApiServer::start(const std::string& method, const std::string& path, std::string body) {
   const auto token = read_token_file(config_.token_file, "kubernetes.token_file");
@@ -57,29 +65,30 @@ Status ApiServer::start(const std::string& method, const std::string& path, std:
 }
 
 std::optional<ReportAnswer> ApiServer::progress() {
-  const auto answer = upload_.progress();
+  auto answer = upload_.progress();
   if (!answer) return std::nullopt;
-  return read(*answer);
+  return read(std::move(*answer));
 }
 
 ReportAnswer ApiServer::wait() {
   // libcurl gives up by itself after timeout_s, so this ends.
   while (true) {
-    if (const auto answer = progress()) return *answer;
+    if (auto answer = progress()) return std::move(*answer);
     pollfd waiting{upload_.fd(), POLLIN, 0};
     (void)::poll(&waiting, 1, ms_per_s);
-    if (!upload_.busy()) return {ReportResult::Failed, 0, "nothing is under way", 0};
+    if (!upload_.busy()) return {ReportResult::Failed, 0, "nothing is under way"};
   }
 }
 
-ReportAnswer ApiServer::read(const Result<HttpAnswer>& answer) const {
-  if (!answer) return {ReportResult::Unreachable, 0, answer.error().message, 0};
+ReportAnswer ApiServer::read(Result<HttpAnswer> answer) const {
+  if (!answer) return {ReportResult::Unreachable, 0, answer.error().message};
   const long status = (*answer).status;
+  const double retry_after_s = (*answer).retry_after_s.value_or(0);
   const ReportResult result = result_of(status);
-  if (result == ReportResult::Written) return {result, status, "", 0};
+  if (result == ReportResult::Written) return {result, status, "", 0, std::move(*answer)};
   return {result, status,
-          config_.url + path_ + " answered HTTP " + std::to_string(status) + "; " + advice(config_, status),
-          (*answer).retry_after_s.value_or(0)};
+          config_.url + path_ + " answered HTTP " + std::to_string(status) + "; " + advice(config_, use_, status),
+          retry_after_s};
 }
 
 }  // namespace osml

@@ -1,4 +1,4 @@
-// One request at a time to the API server that nobody waits for. Of an answer only the status is read.
+// One request at a time to the API server that nobody waits for. Of an answer to a report only the status is read.
 #pragma once
 
 #include <array>
@@ -23,11 +23,15 @@ struct ReportAnswer {
   long status = 0;           // of HTTP; 0: none came
   std::string why;           // one sentence; empty where it was written
   double retry_after_s = 0;  // wall time
+  HttpAnswer list = {};      // what was asked for; of a report nothing
 };
+
+// What the requests are for: it decides what is kept of an answer, and what helps where the API server refuses.
+enum class ApiUse { Reports, LatencyTargets };
 
 class ApiServer {
  public:
-  explicit ApiServer(KubernetesConfig config);
+  ApiServer(KubernetesConfig config, ApiUse use);
 
   [[nodiscard]] int fd() const { return upload_.fd(); }
   [[nodiscard]] bool busy() const { return upload_.busy(); }
@@ -40,9 +44,10 @@ class ApiServer {
   ReportAnswer wait();
 
  private:
-  [[nodiscard]] ReportAnswer read(const Result<HttpAnswer>& answer) const;
+  [[nodiscard]] ReportAnswer read(Result<HttpAnswer> answer) const;
 
   KubernetesConfig config_;
+  ApiUse use_;
   HttpUpload upload_;
   std::string path_;
 };

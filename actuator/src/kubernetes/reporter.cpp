@@ -14,7 +14,7 @@ ClusterReporter::ClusterReporter(const KubernetesConfig& config, double interval
     : config_(config),
       time_scale_(time_scale),
       status_path_("/api/v1/nodes/" + config.node_name + "/status"),
-      server_(config),
+      server_(config, ApiUse::Reports),
       window_(interval_s),
       jobs_(interval_s),
       events_(config.node_name),
@@ -73,7 +73,7 @@ void ClusterReporter::send_status(const Moment& now) {
   if (on_its_way_.millicpus) patch.jobs = JobsResource{on_its_way_.millicpus};
   sending_ = Sending::NodeStatus;
   const Status started = server_.start("PATCH", status_path_, status_body(patch));
-  if (!started) settle({ReportResult::Failed, 0, started.error().message, 0}, now);
+  if (!started) settle({ReportResult::Failed, 0, started.error().message}, now);
 }
 
 void ClusterReporter::send_event(const Moment& now) {
@@ -82,7 +82,7 @@ void ClusterReporter::send_event(const Moment& now) {
   event_under_way_ = letter->reason;
   sending_ = Sending::NodeEvent;
   const Status started = server_.start(letter->method, letter->path, std::move(letter->body));
-  if (!started) settle({ReportResult::Failed, 0, started.error().message, 0}, now);
+  if (!started) settle({ReportResult::Failed, 0, started.error().message}, now);
 }
 
 void ClusterReporter::carry(const Moment& now) {
@@ -144,8 +144,7 @@ void ClusterReporter::stop(const Moment& now) {
   if (config_.condition) patch.condition = stopped;
   if (config_.batch_cpu) patch.jobs = JobsResource{};
   const Status started = server_.start("PATCH", status_path_, status_body(patch));
-  const ReportAnswer answer =
-      started ? server_.wait() : ReportAnswer{ReportResult::Failed, 0, started.error().message, 0};
+  const ReportAnswer answer = started ? server_.wait() : ReportAnswer{ReportResult::Failed, 0, started.error().message};
   ++results_.at(static_cast<std::size_t>(answer.result));
   if (answer.result != ReportResult::Written) {
     spdlog::warn("the agent cannot tell the cluster that it stops: {}", answer.why);

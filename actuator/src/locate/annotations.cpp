@@ -6,6 +6,8 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "base/number.h"
 #include "base/printable.h"
@@ -16,49 +18,70 @@ namespace osml {
 
 namespace {
 
-constexpr std::array<std::string_view, 8> known_asks = {
-    "target-p99-ms", "class", "service", "container", "latency", "latency-metric", "latency-labels", "latency-unit"};
 constexpr std::size_t longest_shown = 40;
 
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// The annotations of one pod; the first mistake counts.
+// Annotations, and where a LatencyTarget has the same.
+constexpr std::array<std::pair<std::string_view, std::string_view>, 8> known_asks = {
+    {{"target-p99-ms", "targetP99Ms"},
+     {"class", "class"},
+     {"service", "service"},
+     {"container", "container"},
+     {"latency", "latency"},
+     {"latency-metric", "latency.prometheus.metric"},
+     {"latency-labels", "latency.prometheus.labels"},
+     {"latency-unit", "latency.prometheus.unit"}}};
+
+// What is asked for one pod; the first mistake counts.
 class Asked {
  public:
-  explicit Asked(const Pod& pod) : pod_(&pod) {}
+  // `target`: null = the pod's annotations.
+  Asked(const Pod& pod, const LatencyTarget* target)
+      : values_(target == nullptr ? &pod.asks : &target->asks), target_(target) {}
 
-  [[nodiscard]] bool has(const char* key) const { return pod_->asks.contains(key); }
+  [[nodiscard]] const std::map<std::string, std::string>& values() const { return *values_; }
+  [[nodiscard]] bool has(const char* key) const { return values_->contains(key); }
   [[nodiscard]] std::string text(const char* key, const char* without) const {
-    const auto found = pod_->asks.find(key);
-    return found == pod_->asks.end() ? without : found->second;
+    const auto found = values_->find(key);
+    return found == values_->end() ? without : found->second;
+  }
+  [[nodiscard]] std::string name_of(std::string_view key) const {
+    return target_ == nullptr ? annotation_of(key) : field_of(key);
   }
   void refuse(std::string_view key, const std::string& expected) {
-    const auto found = pod_->asks.find(std::string(key));
-    const std::string value =
-        found == pod_->asks.end() ? "missing" : "'" + printable(found->second, longest_shown) + "'";
-    say("annotation osml.dev/" + printable(key, longest_shown) + ": " + value + ", expected " + expected);
+    const auto found = values_->find(std::string(key));
+    const std::string value = found == values_->end() ? "missing" : "'" + printable(found->second, longest_shown) + "'";
+    say(place_of(key) + ": " + value + ", expected " + expected);
   }
   void say(const std::string& sentence) {
     if (why_.empty()) why_ = sentence;
   }
+  // For the beginning of a sentence.
+  [[nodiscard]] std::string place_of(std::string_view key) const {
+    return (target_ == nullptr ? "annotation " : "LatencyTarget " + target_->full_name() + ": ") + name_of(key);
+  }
   [[nodiscard]] const std::string& why() const { return why_; }
 
  private:
-  const Pod* pod_;
+  const std::map<std::string, std::string>* values_;
+  const LatencyTarget* target_;
   std::string why_;
 };
 
 // Keys of a later version too: half of what somebody asked for is not what was asked for. One mistake is enough, and
 // looking for what was meant costs time that a pod with many keys shall not have.
-void check_keys(const Pod& pod, Asked& asked) {
-  for (const auto& [key, value] : pod.asks) {
-    if (std::find(known_asks.begin(), known_asks.end(), key) == known_asks.end()) {
-      const auto meant =
-          nearest(std::string_view(key).substr(0, longest_shown), {known_asks.begin(), known_asks.end()});
-      return asked.say("annotation osml.dev/" + printable(key, longest_shown) +
-                       " is not known to this version of the agent; " +
-                       (meant ? "did you mean osml.dev/" + std::string(*meant) + "?" : "remove it"));
+void check_keys(Asked& asked) {
+  for (const auto& [key, value] : asked.values()) {
+    const std::string& given = key;
+    if (std::none_of(known_asks.begin(), known_asks.end(), [&](const auto& one) { return one.first == given; })) {
+      std::vector<std::string_view> known;
+      known.reserve(known_asks.size());
+      for (const auto& one : known_asks) known.push_back(one.first);
+      const auto meant = nearest(std::string_view(key).substr(0, longest_shown), known);
+      return asked.say(asked.place_of(key) + " is not known to this version of the agent; " +
+                       (meant ? "did you mean " + asked.name_of(*meant) + "?" : "remove it"));
     }
     if (value.size() > longest_pod_text) {
       return asked.refuse(key, "at most " + std::to_string(longest_pod_text) + " bytes");
@@ -76,8 +99,8 @@ std::string own_name(const Pod& pod) {
   return pod.owner_name.substr(0, pod.owner_name.size() - end.size());
 }
 
-std::string name_of(const Pod& pod, Asked& asked) {
-  const std::string own = asked.has("service") ? asked.text("service", "") : own_name(pod);
+std::string name_of(const Pod& pod, const std::string& without, Asked& asked) {
+  const std::string own = asked.text("service", without.c_str());
   std::string name = pod.name_space + "." + own;
   if (!is_namespace(pod.name_space)) asked.say("its namespace has no form of a namespace");
   if (is_name(own) && is_name(name)) return name;
@@ -90,7 +113,8 @@ void read_goal(const DiscoverConfig& discover, Asked& asked, Service& spec) {
   spec.kind = asked.text("class", "lc");
   if (spec.kind != "lc" && spec.kind != "be") asked.refuse("class", "lc (latency-critical) or be (best-effort)");
   if (spec.kind == "be") {
-    if (asked.has("target-p99-ms")) asked.refuse("target-p99-ms", "no target for a job (osml.dev/class: be)");
+    if (asked.has("target-p99-ms"))
+      asked.refuse("target-p99-ms", "no target for a job (" + asked.name_of("class") + ": be)");
     return;
   }
   const std::string range =
@@ -125,19 +149,15 @@ std::optional<std::string> url_of(const Pod& pod, std::string_view place, Asked&
   const std::size_t slash = std::min(place.find('/'), place.size());
   const auto port = parse_unsigned(place.substr(0, slash));
   const std::string_view path = place.substr(slash);
-  const bool plain = std::all_of(path.begin(), path.end(), [](char c) {
-    return is_letter(c) || is_digit(c) || std::string_view("/._~-").find(c) != std::string_view::npos;
-  });
   constexpr unsigned long long last_port = 65535;
-  if (!port || *port == 0 || *port > last_port || path.empty() || !plain) {
+  if (!port || *port == 0 || *port > last_port || !is_metrics_path(path)) {
     asked.refuse("latency", "datagram, or prometheus:PORT/PATH such as prometheus:9102/metrics");
     return std::nullopt;
   }
   const auto host = address_in_url(pod);
   if (!host) {
-    asked.say(
-        "annotation osml.dev/latency: the pod has no address of its own (hostNetwork, or none yet), expected one;"
-        " use datagram");
+    asked.say(asked.place_of("latency") +
+              ": the pod has no address of its own (hostNetwork, or none yet), expected one; use datagram");
     return std::nullopt;
   }
   return "http://" + *host + ":" + std::to_string(*port) + std::string(path);
@@ -193,7 +213,7 @@ std::optional<LatencySource> latency_of(const Pod& pod, const DiscoverConfig& di
     asked.refuse("latency", "prometheus:PORT/PATH, because the operator sets no kubelet.discover.datagram_directory");
   }
   for (const char* key : {"latency-metric", "latency-labels", "latency-unit"}) {
-    if (asked.has(key)) asked.refuse(key, "no such annotation without osml.dev/latency: prometheus:PORT/PATH");
+    if (asked.has(key)) asked.refuse(key, "none without " + asked.name_of("latency") + ": prometheus:PORT/PATH");
   }
   if (!asked.why().empty() || !asked.has("latency")) return std::nullopt;
   latency.datagram = *discover.datagram_directory / (service + ".sock");
@@ -201,21 +221,15 @@ std::optional<LatencySource> latency_of(const Pod& pod, const DiscoverConfig& di
   return latency;
 }
 
-}  // namespace
-
-bool may_ask(const DiscoverConfig& discover, const std::string& name_space) {
-  return std::any_of(discover.namespaces.begin(), discover.namespaces.end(),
-                     [&](const std::string& one) { return one == "*" || one == name_space; });
-}
-
-Result<ServiceConfig> service_of(const Pod& pod, const DiscoverConfig& discover) {
-  Asked asked(pod);
-  check_keys(pod, asked);
+// `name`: where none is asked for.
+Result<ServiceConfig> service_of(const Pod& pod, const DiscoverConfig& discover, Asked asked, const std::string& name,
+                                 const std::string& source) {
+  check_keys(asked);
   ServiceConfig service;
   service.spec = discover.spec;
   service.limits = discover.limits;
-  service.spec.name = name_of(pod, asked);
-  service.spec.source = "pod " + pod.full_name();
+  service.spec.name = name_of(pod, name, asked);
+  service.spec.source = source;
   read_goal(discover, asked, service.spec);
   service.match.pod = PodMatch{pod.name_space, pod.name, {}, asked.text("container", "")};
   if (asked.has("container") && pod.find(service.match.pod->container) == nullptr) {
@@ -225,6 +239,40 @@ Result<ServiceConfig> service_of(const Pod& pod, const DiscoverConfig& discover)
   service.watched = service.spec.kind == "lc" && !service.latency;
   if (!asked.why().empty()) return Error{ErrorKind::Input, asked.why(), 0};
   return service;
+}
+
+}  // namespace
+
+bool may_ask(const DiscoverConfig& discover, const std::string& name_space) {
+  return std::any_of(discover.namespaces.begin(), discover.namespaces.end(),
+                     [&](const std::string& one) { return one == "*" || one == name_space; });
+}
+
+bool is_metrics_path(std::string_view text) {
+  return text.starts_with('/') && std::all_of(text.begin(), text.end(), [](char c) {
+           return is_letter(c) || is_digit(c) || std::string_view("/._~-").find(c) != std::string_view::npos;
+         });
+}
+
+std::string annotation_of(std::string_view key) { return "osml.dev/" + printable(key, longest_shown); }
+
+std::string field_of(std::string_view key) {
+  const auto* const found =
+      std::find_if(known_asks.begin(), known_asks.end(), [&](const auto& one) { return one.first == key; });
+  return "spec." + (found == known_asks.end() ? printable(key, longest_shown) : std::string(found->second));
+}
+
+bool is_of_target(const ServiceConfig& service) {
+  return service.spec.source.value_or("").starts_with(std::string(target_kind) + " ");
+}
+
+Result<ServiceConfig> service_of(const Pod& pod, const DiscoverConfig& discover) {
+  return service_of(pod, discover, Asked(pod, nullptr), own_name(pod), "pod " + pod.full_name());
+}
+
+Result<ServiceConfig> service_of(const Pod& pod, const LatencyTarget& target, const DiscoverConfig& discover) {
+  return service_of(pod, discover, Asked(pod, &target), target.name,
+                    std::string(target_kind) + " " + target.full_name());
 }
 
 }  // namespace osml

@@ -3,6 +3,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/printable.h"
@@ -23,29 +24,44 @@ using Candidates = std::vector<Candidate>;
 
 // Why the configuration speaks against it; empty where it does not.
 std::string against(const Pod& pod, const ServiceConfig& service, const std::vector<ServiceConfig>& configured) {
+  const auto key = [&](const char* ask) { return is_of_target(service) ? field_of(ask) : annotation_of(ask); };
   for (const ServiceConfig& one : configured) {
     if (one.match.pod && matches(pod, *one.match.pod)) {
       return "the configuration of the agent has this pod already, as service '" + one.spec.name + "'";
     }
     if (one.spec.name == service.spec.name) {
-      return "the configuration of the agent has a service '" + one.spec.name + "' already; set osml.dev/service";
+      return "the configuration of the agent has a service '" + one.spec.name + "' already; set " + key("service");
     }
     const bool same_socket = one.latency && one.latency->datagram && service.latency && service.latency->datagram &&
                              one.latency->datagram->lexically_normal() == service.latency->datagram->lexically_normal();
-    if (same_socket) return "its socket is also that of service '" + one.spec.name + "'; set osml.dev/service";
+    if (same_socket) return "its socket is also that of service '" + one.spec.name + "'; set " + key("service");
   }
   return {};
 }
 
+// None where nothing is asked for the pod.
+std::optional<Result<ServiceConfig>> asked_of(const Pod& pod, const DiscoverConfig& rules, TargetBook& targets) {
+  if (asks_for_service(pod)) return service_of(pod, rules);
+  const std::vector<const LatencyTarget*>& selecting = targets.selecting(pod);
+  if (selecting.empty()) return std::nullopt;
+  if (selecting.size() == 1) return service_of(pod, *selecting.front(), rules);
+  return Error{ErrorKind::Input,
+               std::to_string(selecting.size()) + " " + target_kind + "s select it, such as " +
+                   selecting[0]->full_name() + " and " + selecting[1]->full_name() +
+                   "; expected one, make spec.selector narrower",
+               0};
+}
+
 Candidates candidates_of(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
-                         const std::vector<ServiceConfig>& configured, Discovered& found) {
+                         const std::vector<ServiceConfig>& configured, TargetBook& targets, Discovered& found) {
   Candidates candidates;
   for (const Pod* pod : pods) {
-    if (!asks_for_service(*pod) || !may_ask(rules, pod->name_space)) continue;
-    auto service = service_of(*pod, rules);
-    const std::string why = service ? against(*pod, *service, configured) : service.error().message;
+    if (!may_ask(rules, pod->name_space)) continue;
+    auto service = asked_of(*pod, rules, targets);
+    if (!service) continue;
+    const std::string why = *service ? against(*pod, **service, configured) : service->error().message;
     if (why.empty()) {
-      candidates.push_back({pod, std::move(*service)});
+      candidates.push_back({pod, std::move(**service)});
     } else {
       found.refused[pod->full_name()] = why;
     }
@@ -53,10 +69,18 @@ Candidates candidates_of(const std::vector<const Pod*>& pods, const DiscoverConf
   return candidates;
 }
 
-bool is_in(const Candidate& candidate, const std::vector<ServiceConfig>& before) {
-  return std::any_of(before.begin(), before.end(), [&](const ServiceConfig& one) {
-    return one.spec.name == candidate.service.spec.name && one.spec.source == candidate.service.spec.source;
-  });
+// The same service of the same pod: the name of a service has the namespace in front.
+bool is_same(const ServiceConfig& one, const ServiceConfig& other) {
+  return one.spec.name == other.spec.name && one.match.pod->name == other.match.pod->name;
+}
+
+bool is_in(const ServiceConfig& service, const std::vector<ServiceConfig>& before) {
+  return std::any_of(before.begin(), before.end(), [&](const ServiceConfig& one) { return is_same(one, service); });
+}
+
+std::string asked_where(const ServiceConfig& service) {
+  if (is_of_target(service)) return *service.spec.source + ", for pod " + service.match.pod->name;
+  return "the annotations of " + *service.spec.source;
 }
 
 // One pod a name, the one that has it already. Of a pod that is being deleted nothing is said where another one
@@ -73,7 +97,8 @@ Candidates unique(Candidates candidates, const std::vector<ServiceConfig>& befor
       chosen.push_back(std::move(same.front()));
       continue;
     }
-    const auto known = std::find_if(same.begin(), same.end(), [&](const Candidate& one) { return is_in(one, before); });
+    const auto known =
+        std::find_if(same.begin(), same.end(), [&](const Candidate& one) { return is_in(one.service, before); });
     if (known != same.end()) {
       for (const Candidate& one : same) {
         if (&one == &*known) continue;
@@ -94,9 +119,10 @@ Candidates unique(Candidates candidates, const std::vector<ServiceConfig>& befor
 }  // namespace
 
 Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
-                    const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before) {
+                    const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before,
+                    TargetBook& targets) {
   Discovered found;
-  Candidates chosen = unique(candidates_of(pods, rules, configured, found), before, found);
+  Candidates chosen = unique(candidates_of(pods, rules, configured, targets, found), before, found);
   std::set<std::string> there;
   for (const ServiceConfig& one : before) there.insert(one.spec.name);
   std::stable_partition(chosen.begin(), chosen.end(),
@@ -124,9 +150,9 @@ Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& r
 void tell(const Discovered& now, const Discovered& before) {
   for (const ServiceConfig& one : now.services) {
     const bool known = std::any_of(before.services.begin(), before.services.end(), [&](const ServiceConfig& other) {
-      return other.spec.name == one.spec.name && other.spec.source == one.spec.source;
+      return is_same(one, other) && one.spec.source == other.spec.source;
     });
-    if (!known) spdlog::info("service '{}' comes from the annotations of {}", one.spec.name, *one.spec.source);
+    if (!known) spdlog::info("service '{}' comes from {}", one.spec.name, asked_where(one));
   }
   for (const ServiceConfig& one : before.services) {
     const bool stays = std::any_of(now.services.begin(), now.services.end(),
@@ -138,7 +164,7 @@ void tell(const Discovered& now, const Discovered& before) {
     const auto told = before.refused.find(pod);
     if (told != before.refused.end() && told->second == why) continue;
     if (++lines > most_refusals_told) continue;
-    spdlog::warn("pod {} asks for a service by annotations and gets none: {}", pod, printable(why, longest_refusal));
+    spdlog::warn("pod {} asks for a service and gets none: {}", pod, printable(why, longest_refusal));
   }
   if (lines > most_refusals_told)
     spdlog::warn("{} more pods ask for services and get none", lines - most_refusals_told);

@@ -1,4 +1,5 @@
-// The services that the pods of this node ask for, beside those of the configuration, which win over them.
+// The services that the pods of this node ask for, or that a LatencyTarget asks for them, beside those of the
+// configuration, which win over both.
 #pragma once
 
 #include <map>
@@ -7,6 +8,7 @@
 
 #include "config/config.h"
 #include "locate/pod_list.h"
+#include "locate/target_book.h"
 
 namespace osml {
 
@@ -16,9 +18,12 @@ struct Discovered {
 };
 
 // `configured`: services of the configuration alone. `before`: what this said last; who is there already is not pushed
-// out by who comes. Two new pods that ask for one name get nothing: nobody can tell which of them is meant.
+// out by who comes. Two new pods that ask for one name get nothing: nobody can tell which of them is meant. A pod with
+// annotations of osml.dev is governed by them alone; else the one LatencyTarget of its namespace that selects it
+// counts.
 Discovered discover(const std::vector<const Pod*>& pods, const DiscoverConfig& rules,
-                    const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before);
+                    const std::vector<ServiceConfig>& configured, const std::vector<ServiceConfig>& before,
+                    TargetBook& targets);
 
 // Says what is news, a bounded number of lines: whoever makes pods can make many.
 void tell(const Discovered& now, const Discovered& before);

@@ -69,7 +69,8 @@ void refuse_overlaps(std::vector<Place>& places) {
 void only_watch(const ServiceConfig& service, Place& place) {
   if (!service.watched || place.absent) return;
   place.watched = place.absent = true;
-  place.why = "it has no latency source, so the agent measures it and does not manage it; set osml.dev/latency";
+  place.why = "it has no latency source, so the agent measures it and does not manage it; set " +
+              (is_of_target(service) ? field_of("latency") : annotation_of("latency"));
 }
 
 }  // namespace
@@ -135,9 +136,8 @@ void Locator::hear_of(const ContainerQuestion& heard, double now_s) {
   if (asks_kubelet_) pods_.hear_of(heard, now_s);
 }
 
-bool Locator::may_become_service(const std::string& pod_uid) const {
-  const Pod* pod = config_->kubelet.discover.on() ? pods_.pod_with(pod_uid) : nullptr;
-  return pod != nullptr && asks_for_service(*pod);
+const Pod* Locator::asking_pod(const std::string& pod_uid) const {
+  return config_->kubelet.discover.on() ? pods_.pod_with(pod_uid) : nullptr;
 }
 
 std::string Locator::service_of(const ContainerQuestion& heard) const {

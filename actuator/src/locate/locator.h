@@ -28,8 +28,8 @@ class Locator {
   void hear_of(const ContainerQuestion& heard, double now_s);
   // The service that it would be a part of; empty where it is of none.
   [[nodiscard]] std::string service_of(const ContainerQuestion& heard) const;
-  // Whether this pod asks for a service by its annotations.
-  [[nodiscard]] bool may_become_service(const std::string& pod_uid) const;
+  // Where pods may ask for services: the pod, as far as the kubelet told it; else null.
+  [[nodiscard]] const Pod* asking_pod(const std::string& pod_uid) const;
   // Where the journal says that a service was; taken where the configuration still asks for the same.
   void remember(const std::string& service, const Match& match);
   // None where the kubelet is not asked.

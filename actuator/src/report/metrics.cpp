@@ -116,6 +116,15 @@ void AgentMetrics::see(const PodFinder::Calls* calls) {
   kubelet_failed_.see(calls->failed);
 }
 
+void AgentMetrics::see(const TargetBook& targets, const TargetLister* lister) {
+  targets_ = targets.targets().size();
+  refused_targets_ = targets.refused().size();
+  targets_up_ = lister != nullptr && lister->counts().up;
+  if (lister == nullptr) return;
+  targets_good_.see(lister->counts().good);
+  targets_failed_.see(lister->counts().failed);
+}
+
 void AgentMetrics::see(const ReportCounts& counts) {
   for (std::size_t i = 0; i < report_results; ++i) cluster_reports_.at(i).see(counts.results.at(i));
   merged_events_.see(counts.merged);
@@ -142,8 +151,9 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.gauge("dry_run", "1 if the agent only reports what it would change.", dry_run ? 1 : 0);
   out.gauge("start_time_seconds", "Start time of the agent, Unix time.", start_unix_s_);
   out.gauge("services", "Services, those of the configuration and those that pods ask for.", number(services_.size()));
-  out.gauge("services_of_pods", "Services that pods ask for by annotations.", number(found_services_));
-  out.gauge("pods_refused", "Pods that ask for a service by annotations and get none.", number(refused_pods_));
+  out.gauge("services_of_pods", "Services that pods ask for by annotations, or that a LatencyTarget asks for.",
+            number(found_services_));
+  out.gauge("pods_refused", "Pods for which a service is asked, and that get none.", number(refused_pods_));
   out.family("service_absent", "gauge", "1 if the service is not there: no cgroup, no process.");
   for (const std::string& service : services_) {
     const bool absent = std::find(last_.absent.begin(), last_.absent.end(), service) != last_.absent.end();
@@ -159,6 +169,13 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.family("kubelet_requests_total", "counter", "Requests to the kubelet for its pods.")
       .sample(number(kubelet_good_.total()), label("status", "good"))
       .sample(number(kubelet_failed_.total()), label("status", "failed"));
+  out.gauge("latency_targets", "LatencyTargets in force, of all nodes.", number(targets_));
+  out.gauge("latency_targets_refused", "LatencyTargets that the agent cannot read.", number(refused_targets_));
+  out.gauge("latency_targets_up", "1 if the last list of LatencyTargets came whole; 0 if not, or if none is asked for.",
+            targets_up_ ? 1 : 0);
+  out.family("latency_target_requests_total", "counter", "Requests to the API server for LatencyTargets.")
+      .sample(number(targets_good_.total()), label("status", "good"))
+      .sample(number(targets_failed_.total()), label("status", "failed"));
   out.family("kubernetes_reports_total", "counter", "Requests to the API server that tell how the node is, by result.");
   by_label(out, "result", report_names, cluster_reports_);
   out.counter("kubernetes_events_merged_total", "Events that went into another event, because too many came.",

@@ -14,6 +14,7 @@
 #include "config/config.h"
 #include "experience/outbox.h"
 #include "kubernetes/reporter.h"
+#include "kubernetes/target_lister.h"
 #include "locate/discovery.h"
 #include "locate/pod_finder.h"
 #include "report/turn_report.h"
@@ -45,6 +46,8 @@ class AgentMetrics {
   // `calls`: of the kubelet; none where it is not asked.
   void see(const PodFinder::Calls* calls);
   void see(const Discovered& discovered);
+  // `lister`: none where LatencyTargets are not asked for. It counts from zero.
+  void see(const TargetBook& targets, const TargetLister* lister);
   // Of one reporter, which counts from zero.
   void see(const ReportCounts& counts);
   // What others count. No outbox: no experiences are sent at the moment.
@@ -84,6 +87,10 @@ class AgentMetrics {
   std::set<std::string> of_pods_;  // services that pods ask for, or asked for and have series yet
   std::size_t found_services_ = 0;
   std::size_t refused_pods_ = 0;
+  bool targets_up_ = false;
+  Growth targets_good_, targets_failed_;
+  std::size_t targets_ = 0;
+  std::size_t refused_targets_ = 0;
   std::map<std::string, Datagrams> datagrams_;  // by service
 };
 

@@ -1,4 +1,4 @@
-"""An API server as the agent meets it: HTTPS, a token, the status of one node, and events.
+"""An API server as the agent meets it: HTTPS, a token, the status of one node, events, and lists of LatencyTargets.
 
 It takes what a real one takes and refuses the rest: method, path, content type and every field of what it stores.
 """
@@ -6,6 +6,7 @@ It takes what a real one takes and refuses the rest: method, path, content type 
 from __future__ import annotations
 
 import json
+import re
 import time
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler
@@ -21,7 +22,23 @@ Document = dict[str, Any]
 MERGE = "application/strategic-merge-patch+json"
 EVENTS = "/api/v1/namespaces/default/events"
 LATEST = kubernetes_validate.latest_version()
+TARGETS = re.compile(r"/apis/osml\.dev/v1alpha1/(?:namespaces/([a-z0-9-]+)/)?latencytargets\?(.+)")
 BODIES = {"huge": b"[" * (5 << 20), "nonsense": b"<html>\x1b[31mWelcome</html>"}
+
+
+def latency_target(name: str, namespace: str = "shop", **spec: Any) -> Document:
+    """For the pods with the label app=web, as an API server keeps it."""
+    return {
+        "apiVersion": "osml.dev/v1alpha1",
+        "kind": "LatencyTarget",
+        "metadata": {
+            "name": name,
+            "namespace": namespace,
+            "uid": f"00000000-0000-4000-8000-{len(name):012}",
+            "managedFields": [{"manager": "kubectl", "fieldsV1": {"f:spec": {"f:selector": {}}}}],
+        },
+        "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec},
+    }
 
 
 def check(document: Document) -> None:
@@ -40,6 +57,8 @@ class FakeApiServer:
     asked: int = 0
     elsewhere: int = 0  # requests that followed the redirect
     refused: list[str] = field(default_factory=list[str])
+    targets: list[Document] = field(default_factory=list[Document])
+    lists: list[str] = field(default_factory=list[str])  # what was asked of them
     events: dict[str, Document] = field(default_factory=dict[str, Document])
     history: list[str] = field(default_factory=list[str])  # reasons of the condition, as they changed
     capacity: list[str | None] = field(default_factory=list["str | None"])  # of the resource, as it was written
@@ -94,6 +113,17 @@ class FakeApiServer:
         check(self.events[name])
         return 200
 
+    def list_targets(self, path: str) -> bytes:
+        """A list from the cache is whole, whatever the limit is."""
+        found = TARGETS.fullmatch(path)
+        assert found is not None
+        namespace, query = found.groups()
+        assert query == "limit=500&resourceVersion=0"
+        self.lists.append(path)
+        items = [one for one in self.targets if namespace in {None, one["metadata"]["namespace"]}]
+        head = {"apiVersion": "osml.dev/v1alpha1", "kind": "LatencyTargetList", "metadata": {"resourceVersion": "812"}}
+        return json.dumps(head | {"items": items}).encode()
+
     def take(self, method: str, path: str, kind: str, body: bytes) -> int:
         """Status of a request that may come in."""
         if (method, path, kind) == ("PATCH", f"/api/v1/nodes/{self.node_name}/status", MERGE):
@@ -118,6 +148,8 @@ class FakeApiServer:
         if self.fault in BODIES:
             return 200, BODIES[self.fault]
         try:
+            if method == "GET":
+                return 200, self.list_targets(path)
             return self.take(method, path, headers.get("content-type", ""), body), b'{"kind":"Node"}'
         except (AssertionError, ValueError, KeyError, kubernetes_validate.ValidationError) as error:
             self.refused.append(str(error))

@@ -10,7 +10,8 @@ from pathlib import Path
 
 CGROUPS = Path("/sys/fs/cgroup")
 TOP = f"osml{os.getpid()}-kubepods"  # as kind names it, with a prefix
-UIDS = ("0b1e2c3d-0000-4000-8000-000000000001", "0b1e2c3d-0000-4000-8000-000000000002")
+# An agent looks for pods in the whole tree, where those of a test beside this one are too.
+UIDS = tuple(f"0b1e2c3d-000{number}-4000-8000-{os.getpid():012x}" for number in (1, 2))
 WEB = {"app": "web"}
 UNLIMITED = "-1"
 

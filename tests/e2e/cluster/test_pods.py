@@ -72,9 +72,7 @@ def test_pods_ask_for_services_by_annotations(host: Host, pods: Pods, kubelet: F
     pods.start(UIDS[1], second)
     kubelet.pods.append(pod("greedy", UIDS[1], second, WEB, {"target-p99-ms": "1e999"}))
     wait_until(lambda: host.metric("pods_refused") == 1, "the refusal", [running])
-    assert "pod shop/greedy asks for a service by annotations and gets none: annotation osml.dev/target-p99-ms" in (
-        host.log()
-    )
+    assert "pod shop/greedy asks for a service and gets none: annotation osml.dev/target-p99-ms" in (host.log())
     assert pods.quota(UIDS[1], second) == UNLIMITED
     assert pods.quota(UIDS[0], first) != UNLIMITED
     # Corrected, but without a latency source: watched.

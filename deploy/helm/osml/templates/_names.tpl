@@ -21,6 +21,11 @@
 {{- with .Values.agent.report }}{{- if or .condition .events .batchCpu }}true{{- end }}{{- end }}
 {{- end }}
 
+{{- /* "true" where the agent asks or tells the API server anything; empty otherwise. */}}
+{{- define "osml.asksApi" -}}
+{{- if or (include "osml.reports" .) .Values.agent.discover.latencyTargets }}true{{- end }}
+{{- end }}
+
 {{- /* The agent's configuration: what the chart knows, and on top of it agent.config. NODE_NAME and NODE_IP are put in
        when the pod starts. */}}
 {{- define "osml.agentConfig" -}}
@@ -44,13 +49,17 @@
       "token_file" "/run/secrets/kubelet/token"
       "ca_file" $ca }}
 {{- if $agent.discover.namespaces }}
-{{- $_ := set $kubelet "discover" (dict "namespaces" $agent.discover.namespaces "datagram_directory" "/run/osml") }}
+{{- $discover := dict "namespaces" $agent.discover.namespaces "datagram_directory" "/run/osml" }}
+{{- if $agent.discover.latencyTargets }}{{- $_ := set $discover "latency_targets" "on" }}{{- end }}
+{{- $_ := set $kubelet "discover" $discover }}
+{{- else if $agent.discover.latencyTargets }}
+{{- fail "agent.discover.latencyTargets is true, expected namespaces in agent.discover.namespaces: whose pods may have them" }}
 {{- end }}
 {{- $_ := set $config "kubelet" $kubelet }}
-{{- else if $agent.discover.namespaces }}
-{{- fail "agent.discover.namespaces is set, expected agent.kubelet.enabled true: the kubelet tells the pods" }}
+{{- else if or $agent.discover.namespaces $agent.discover.latencyTargets }}
+{{- fail "agent.discover is set, expected agent.kubelet.enabled true: the kubelet tells the pods" }}
 {{- end }}
-{{- if include "osml.reports" . }}
+{{- if include "osml.asksApi" . }}
 {{- $word := dict "true" "on" "false" "off" }}
 {{- $_ := set $config "kubernetes" (dict
       "condition" (get $word (toString $agent.report.condition))

@@ -1,0 +1,152 @@
+#include "kubernetes/target_lister.h"
+
+#include <poll.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "base/clock.h"
+#include "base/printable.h"
+
+namespace osml {
+
+namespace {
+
+constexpr double longest_pause_s = 60;  // changes shall not wait for long after the API server came back
+constexpr std::size_t longest_complaint = 400;
+// Of all answers of one list together.
+constexpr unsigned most_pages = 16;
+constexpr std::size_t most_targets = 4096;
+// The API server says so while it starts, too.
+constexpr unsigned surely_not_there = 3;
+constexpr int longest_wait_ms = 1000;
+
+std::vector<std::string> namespaces_of(const DiscoverConfig& discover) {
+  const std::vector<std::string>& names = discover.namespaces;
+  if (std::find(names.begin(), names.end(), "*") != names.end()) return {""};
+  return names;
+}
+
+// resourceVersion=0: from the cache, so that many nodes cost the store behind it nothing. Such an answer may be whole
+// whatever the limit is.
+std::string path_of(const std::string& name_space, const std::string& next) {
+  std::string path = std::string("/apis/") + target_api + "/";
+  if (!name_space.empty()) path += "namespaces/" + name_space + "/";
+  return path + "latencytargets?limit=500&" + (next.empty() ? "resourceVersion=0" : "continue=" + next);
+}
+
+}  // namespace
+
+TargetLister::TargetLister(const Config& config, double now_s)
+    : discover_(config.kubelet.discover),
+      time_scale_(config.time_scale),
+      namespaces_(namespaces_of(discover_)),
+      server_(config.kubernetes, ApiUse::LatencyTargets),
+      lane_(config.node + "/latencytargets", longest_pause_s),
+      due_s_(now_s + phase_of(config.node + "/latencytargets") * discover_.latency_targets_every_s) {}
+
+void TargetLister::see(double now_s) {
+  if (!server_.busy() && now_s >= due_s_ && lane_.due(now_s)) begin(now_s);
+}
+
+void TargetLister::begin(double now_s) {
+  due_s_ = now_s + discover_.latency_targets_every_s;
+  at_ = 0;
+  whole_ = true;
+  gathered_ = {};
+  pages_ = 0;
+  send(now_s);
+}
+
+void TargetLister::send(double now_s) {
+  const Status started = server_.start("GET", path_of(namespaces_.at(at_), gathered_.next), {});
+  if (!started) (void)fail({ReportResult::Failed, 0, started.error().message}, now_s);
+}
+
+void TargetLister::follow(double now_s) {
+  gathered_ = {};
+  pages_ = 0;
+  if (++at_ < namespaces_.size()) return send(now_s);
+  (void)lane_.succeeded();
+  counts_.up = whole_;
+  if (whole_ && !std::exchange(complaint_, "").empty()) spdlog::info("the API server tells {}s again", target_kind);
+}
+
+std::vector<TargetNews> TargetLister::carry(double now_s) {
+  const auto answer = server_.progress();
+  if (!answer) return {};
+  return answer->result == ReportResult::Written ? take(answer->list, now_s) : fail(*answer, now_s);
+}
+
+std::vector<TargetNews> TargetLister::take(const HttpAnswer& answer, double now_s) {
+  auto page = parse_targets(answer.body, discover_);
+  if (!page) {
+    return fail({ReportResult::Failed, answer.status, page.error().message + ", got " + describe(answer)}, now_s);
+  }
+  not_there_ = 0;
+  std::move(page->targets.begin(), page->targets.end(), std::back_inserter(gathered_.targets));
+  gathered_.refused.merge(page->refused);
+  gathered_.next = std::move(page->next);
+  if (gathered_.targets.size() + gathered_.refused.size() > most_targets || ++pages_ > most_pages) {
+    return fail({ReportResult::Failed, answer.status,
+                 "the list has more than " + std::to_string(most_targets) + " objects or " +
+                     std::to_string(most_pages) + " pages; name the namespaces in kubelet.discover.namespaces"},
+                now_s);
+  }
+  ++counts_.good;
+  if (!gathered_.next.empty()) {
+    send(now_s);
+    return {};
+  }
+  std::vector<TargetNews> news;
+  news.push_back({namespaces_.at(at_), std::move(gathered_)});
+  follow(now_s);
+  return news;
+}
+
+std::vector<TargetNews> TargetLister::fail(const ReportAnswer& answer, double now_s) {
+  constexpr long forbidden = 403;
+  constexpr long not_there = 404;
+  ++counts_.failed;
+  counts_.up = false;
+  complain(answer);
+  whole_ = false;
+  if (answer.status == forbidden) {  // the account may be allowed to list the next namespace
+    follow(now_s);
+    return {};
+  }
+  (void)lane_.failed(now_s, answer.retry_after_s * time_scale_, "");
+  due_s_ = now_s;
+  gathered_ = {};
+  not_there_ = answer.status == not_there ? not_there_ + 1 : 0;
+  std::vector<TargetNews> news;
+  if (not_there_ < surely_not_there) return news;
+  for (const std::string& name : namespaces_) news.push_back({name, {}});
+  return news;
+}
+
+// Once a round at most, and not the same twice.
+void TargetLister::complain(const ReportAnswer& answer) {
+  // What libcurl says has milliseconds in it, which differ each time.
+  const std::string what = answer.result == ReportResult::Unreachable ? "unreachable" : answer.why;
+  if (!whole_ || std::exchange(complaint_, what) == what) return;
+  spdlog::warn("the API server does not tell {}s; those that are known stay in force: {}", target_kind,
+               printable(answer.why, longest_complaint));
+}
+
+std::vector<TargetNews> TargetLister::wait(double now_s) {
+  std::vector<TargetNews> all;
+  begin(now_s);
+  // libcurl gives up by itself after timeout_s, so this ends.
+  while (server_.busy()) {
+    pollfd waiting{server_.fd(), POLLIN, 0};
+    (void)::poll(&waiting, 1, longest_wait_ms);
+    std::vector<TargetNews> news = carry(now_s);
+    std::move(news.begin(), news.end(), std::back_inserter(all));
+  }
+  return all;
+}
+
+}  // namespace osml
