@@ -159,6 +159,21 @@ TEST(LatencyTargetTest, NonsenseIsNoList) {
   EXPECT_EQ(parse_targets(list({busy}), rules())->targets.size(), 1U) << "what is dropped is not counted";
 }
 
+TEST(LatencyTargetTest, DeepJsonTakesNoStack) {
+  constexpr std::size_t deep = 200'000;
+  const std::string nested = std::string(deep, '[') + std::string(deep, ']');
+  for (const json& spec :
+       {json{{"selector", selector()}, {"targetP99Ms", "@"}},
+        json{{"selector", selector({{{"key", "app"}, {"operator", "In"}, {"values", "@"}}})}, {"targetP99Ms", 10}}}) {
+    std::string text = list({object(spec), object({{"selector", selector()}, {"targetP99Ms", 10}}, "good")});
+    text.replace(text.find("\"@\""), 3, nested);
+    const auto page = parse_targets(text, rules());
+    ASSERT_TRUE(page) << page.error().message;
+    EXPECT_EQ(page->refused.size(), 1U);
+    EXPECT_EQ(page->targets.size(), 1U);
+  }
+}
+
 TEST(SelectorTest, MeansWhatKubernetesMeans) {
   const auto chosen = [](const json& expressions, const Labels& labels, const json& match_labels = json::object()) {
     const TargetPage page = read({{"selector", selector(expressions, match_labels)}});

@@ -196,7 +196,9 @@ class SpecReader {
 class Filter {
  public:
   bool keeps(int depth, Json::parse_event_t event, const Json& parsed) {
-    // Of what is dropped nothing is kept, however much it is.
+    // Of what is dropped nothing is kept, however much it is; what is kept is never so deep that it takes the stack.
+    const bool opens = event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start;
+    if (opens && depth > deepest) return false;
     if (event != Json::parse_event_t::key) return (!in_spec_ && depth > items_of_list) || ++values_ <= most_values;
     const auto& key = parsed.get_ref<const std::string&>();
     if (depth == in_list) return key == "kind" || key == "items" || key == "metadata";
