@@ -25,8 +25,8 @@ using testing::Not;
 using testing::StartsWith;
 using testing_support::FakeServer;
 using testing_support::http;
-using testing_support::without_length;
 using testing_support::ScratchTree;
+using testing_support::without_length;
 
 const std::string taken = http(200, "application/json", R"({"kind":"Node"})");
 

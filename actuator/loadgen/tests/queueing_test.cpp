@@ -53,7 +53,8 @@ TEST_F(Queueing, CountsFromTheScheduledTimeWhenTheOnlyConnectionIsBusy) {
   EXPECT_GT(line.at("p99_ms").get<double>(), 250.0);
   EXPECT_GT(line.at("waiting").get<int>(), 40);
   EXPECT_LT(line.at("requests_per_s").get<double>(), 110.0);
-  EXPECT_LT(line.at("lateness_p50_ms").get<double>(), line.at("p99_ms").get<double>() / 2) << "waiting for the server is not the generator's lateness";
+  EXPECT_LT(line.at("lateness_p50_ms").get<double>(), line.at("p99_ms").get<double>() / 2)
+      << "waiting for the server is not the generator's lateness";
 }
 
 TEST_F(Queueing, MeasuresTheServiceTimeWhereThereIsNoQueue) {

@@ -59,7 +59,7 @@ def test_each_server_shows_the_nodes_of_both(two: tuple[Process, Process]) -> No
 
 
 def test_a_node_is_shown_by_the_server_that_saw_it_last(two: tuple[Process, Process]) -> None:
-    first, second = two
+    _, second = two
     time.sleep(3)
     post(second, "a", 1)
     post(second, "a", 2)
