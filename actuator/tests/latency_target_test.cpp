@@ -174,6 +174,26 @@ TEST(LatencyTargetTest, DeepJsonTakesNoStack) {
   }
 }
 
+TEST(LatencyTargetTest, AnObjectOfVeryManyValuesIsRefusedAlone) {
+  json values = json::array();
+  for (int i = 0; i < 100'000; ++i) values.push_back(json::object());
+  const json large = {{"selector", selector(values)}, {"targetP99Ms", 10}};
+  const auto page =
+      parse_targets(list({object(large), object({{"selector", selector()}, {"targetP99Ms", 10}}, "good")}), rules());
+  ASSERT_TRUE(page) << page.error().message;
+  EXPECT_THAT(page->refused.at("shop/web"), HasSubstr("it has more than 400 values"));
+  ASSERT_EQ(page->targets.size(), 1U);
+  EXPECT_EQ(page->targets[0].name, "good");
+}
+
+TEST(LatencyTargetTest, AListOfVeryManyObjectsIsNone) {
+  std::string many = "{}";
+  for (int i = 0; i < 200'000; ++i) many += ",{}";
+  const auto page = parse_targets(R"({"kind":"LatencyTargetList","items":[)" + many + "]}", rules());
+  ASSERT_FALSE(page);
+  EXPECT_THAT(page.error().message, HasSubstr("at most 4096 objects"));
+}
+
 TEST(SelectorTest, MeansWhatKubernetesMeans) {
   const auto chosen = [](const json& expressions, const Labels& labels, const json& match_labels = json::object()) {
     const TargetPage page = read({{"selector", selector(expressions, match_labels)}});
@@ -244,6 +264,24 @@ TEST_F(TargetBookTest, NoNamespaceTakesThePlaceOfOthers) {
   ASSERT_EQ(book_.refused().size(), 1U);
   EXPECT_EQ(book_.refused().begin()->first, "shop/t1256");
   EXPECT_THAT(book_.refused().begin()->second, HasSubstr("namespace shop has more than 256 of them"));
+}
+
+TEST_F(TargetBookTest, NoNamespaceTakesTheTextOfOthers) {
+  TargetNews news{"", {}};
+  for (int i = 0; i < 100; ++i) {
+    LatencyTarget one{"shop", "t" + std::to_string(1000 + i), {}, {}};
+    for (int rule = 0; rule < 16; ++rule) one.selector.push_back({std::string(63, 'k'), LabelOperator::Exists, {}});
+    news.list.targets.push_back(one);
+  }
+  news.list.targets.push_back({"bank", "db", {{"app", LabelOperator::Exists, {}}}, {}});
+  TargetBook book;
+  EXPECT_TRUE(book.take(std::move(news)));
+  EXPECT_LT(book.text().size(), 200'000U);
+  EXPECT_EQ(book.targets().front().full_name(), "bank/db");
+  EXPECT_GT(book.targets().size(), 50U);
+  EXPECT_LT(book.targets().size(), 80U);
+  ASSERT_EQ(book.refused().size(), 1U);
+  EXPECT_THAT(book.refused().begin()->second, HasSubstr("more than 65536 bytes"));
 }
 
 TEST_F(TargetBookTest, AFileKeepsItOverARestart) {

@@ -183,6 +183,37 @@ TEST_F(TargetListerTest, AsksForTheNamespacesOneByOneAndOneThatIsForbiddenIsNoOt
   EXPECT_THAT(names(), ElementsAre("bank/db", "bank/two"));
 }
 
+TEST_F(TargetListerTest, WhatSomebodyPutsIntoOneNamespaceKeepsNobodyFromTheNext) {
+  config_.kubelet.discover.namespaces = {"shop", "bank"};
+  std::string many = item("a");
+  for (int i = 0; i < 4200; ++i) many += ",{}";
+  for (const std::string& fault : {std::string("HTTP/1.1 200 X\r\nContent-Length: 5000000\r\n\r\n"), list(many),
+                                   http(200, "text/html", "<html>")}) {
+    answer("namespaces/shop/", list(item("web")));
+    answer("namespaces/bank/", list(item("db", "bank")));
+    build();
+    pass(10);
+    answer("namespaces/shop/", fault);
+    answer("namespaces/bank/", list(item("two", "bank")));
+    pass(10);
+    EXPECT_THAT(names(), ElementsAre("bank/two", "shop/web"));
+    EXPECT_FALSE(lister_->counts().up);
+    pass(30);
+    EXPECT_EQ(sentences("does not tell LatencyTargets"), 1) << log_.str();
+    log_.str("");
+  }
+}
+
+TEST_F(TargetListerTest, TheFirstListComesSoonHoweverRareTheyAre) {
+  config_.kubelet.discover.latency_targets_every_s = 3600;
+  build();
+  pass(10);
+  EXPECT_THAT(names(), ElementsAre("shop/web"));
+  (void)requests();
+  pass(1000);
+  EXPECT_TRUE(requests().empty());
+}
+
 TEST_F(TargetListerTest, BadDaysAreNamedOnceAndTakeNothingAway) {
   build();
   pass(10);

@@ -33,6 +33,7 @@ struct Actuator::State {
   Config configured;  // its services are those of the file and then those that pods ask for
   const Config* config;
   TargetBook targets;
+  bool targets_unsaved = false;  // the file does not have them
   Discovered discovered;
   std::set<std::string> unasked;  // services that no pod asks for any more, until nothing of them is left
   ActuatorOptions options;

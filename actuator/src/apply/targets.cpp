@@ -1,6 +1,8 @@
 // LatencyTargets in force, and the file that keeps them over a restart of the agent.
 #include <spdlog/spdlog.h>
 
+#include <utility>
+
 #include "apply/node_state.h"
 #include "config/trusted_file.h"
 #include "locate/annotations.h"
@@ -29,12 +31,22 @@ void Actuator::State::forget_targets() {
 }
 
 void Actuator::State::take_targets(TargetNews news) {
-  if (!targets.take(std::move(news)) || options.read_only) return;
+  const bool changed = targets.take(std::move(news));
+  if ((!changed && !targets_unsaved) || options.read_only) return;
   const std::string text = targets.text();
   const Status saved = text.size() <= longest_file
                            ? write_atomically(targets_path(), text)
                            : Status(Error{ErrorKind::Capacity, "they have more than 1 MiB of text", 0});
-  if (!saved) spdlog::warn("LatencyTargets are not kept for a restart of the agent: {}", saved.error().message);
+  if (saved) {
+    targets_unsaved = false;
+    return;
+  }
+  if (!std::exchange(targets_unsaved, true)) {
+    spdlog::warn("LatencyTargets are not kept for a restart of the agent: {}", saved.error().message);
+  }
+  // Nothing is better than what held once.
+  std::error_code ignored;
+  fs::remove(targets_path(), ignored);
 }
 
 bool Actuator::State::may_become_service(const std::string& pod_uid) {

@@ -157,7 +157,8 @@ std::optional<Result<HttpAnswer>> HttpUpload::progress() {
   busy_ = false;
   body_ = std::string();  // gives its memory back
   if (too_long_ || *code == CURLE_FILESIZE_EXCEEDED) {
-    return Error{ErrorKind::Io, url_ + ": the answer is longer than " + std::to_string(limits_.max_bytes) + " bytes"};
+    return Error{ErrorKind::Capacity,
+                 url_ + ": the answer is longer than " + std::to_string(limits_.max_bytes) + " bytes"};
   }
   if (*code != CURLE_OK) return connection_error(url_, *code, words_);
   return std::move(answer_);

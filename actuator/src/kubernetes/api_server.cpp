@@ -81,7 +81,11 @@ ReportAnswer ApiServer::wait() {
 }
 
 ReportAnswer ApiServer::read(Result<HttpAnswer> answer) const {
-  if (!answer) return {ReportResult::Unreachable, 0, answer.error().message};
+  if (!answer) {
+    ReportAnswer none{ReportResult::Unreachable, 0, answer.error().message};
+    none.too_long = answer.error().kind == ErrorKind::Capacity;
+    return none;
+  }
   const long status = (*answer).status;
   const double retry_after_s = (*answer).retry_after_s.value_or(0);
   const ReportResult result = result_of(status);

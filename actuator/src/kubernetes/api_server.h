@@ -24,6 +24,7 @@ struct ReportAnswer {
   std::string why;           // one sentence; empty where it was written
   double retry_after_s = 0;  // wall time
   HttpAnswer list = {};      // what was asked for; of a report nothing
+  bool too_long = false;     // more came than the agent reads
 };
 
 // What the requests are for: it decides what is kept of an answer, and what helps where the API server refuses.

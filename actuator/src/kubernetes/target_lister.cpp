@@ -15,6 +15,7 @@ namespace osml {
 namespace {
 
 constexpr double longest_pause_s = 60;  // changes shall not wait for long after the API server came back
+constexpr double longest_first_s = 10;  // a new node shall not wait for its first list
 constexpr std::size_t longest_complaint = 400;
 // Of all answers of one list together.
 constexpr unsigned most_pages = 16;
@@ -45,7 +46,8 @@ TargetLister::TargetLister(const Config& config, double now_s)
       namespaces_(namespaces_of(discover_)),
       server_(config.kubernetes, ApiUse::LatencyTargets),
       lane_(config.node + "/latencytargets", longest_pause_s),
-      due_s_(now_s + phase_of(config.node + "/latencytargets") * discover_.latency_targets_every_s) {}
+      due_s_(now_s + phase_of(config.node + "/latencytargets") *
+                         std::min(discover_.latency_targets_every_s, longest_first_s)) {}
 
 void TargetLister::see(double now_s) {
   if (!server_.busy() && now_s >= due_s_ && lane_.due(now_s)) begin(now_s);
@@ -55,8 +57,10 @@ void TargetLister::begin(double now_s) {
   due_s_ = now_s + discover_.latency_targets_every_s;
   at_ = 0;
   whole_ = true;
+  some_came_ = false;
   gathered_ = {};
   pages_ = 0;
+  told_.clear();
   send(now_s);
 }
 
@@ -69,9 +73,13 @@ void TargetLister::follow(double now_s) {
   gathered_ = {};
   pages_ = 0;
   if (++at_ < namespaces_.size()) return send(now_s);
-  (void)lane_.succeeded();
+  if (some_came_) {
+    (void)lane_.succeeded();
+  } else {
+    (void)lane_.failed(now_s, 0, "");
+  }
   counts_.up = whole_;
-  if (whole_ && !std::exchange(complaint_, "").empty()) spdlog::info("the API server tells {}s again", target_kind);
+  if (whole_ && std::exchange(complained_, false)) spdlog::info("the API server tells {}s again", target_kind);
 }
 
 std::vector<TargetNews> TargetLister::carry(double now_s) {
@@ -100,6 +108,8 @@ std::vector<TargetNews> TargetLister::take(const HttpAnswer& answer, double now_
     send(now_s);
     return {};
   }
+  complaints_.erase(namespaces_.at(at_));
+  some_came_ = true;
   std::vector<TargetNews> news;
   news.push_back({namespaces_.at(at_), std::move(gathered_)});
   follow(now_s);
@@ -113,7 +123,9 @@ std::vector<TargetNews> TargetLister::fail(const ReportAnswer& answer, double no
   counts_.up = false;
   complain(answer);
   whole_ = false;
-  if (answer.status == forbidden) {  // the account may be allowed to list the next namespace
+  // What is wrong with this list alone keeps nobody from the next namespace: a right, or what somebody put into it.
+  constexpr long good = 200;
+  if (answer.status == forbidden || answer.status == good || answer.too_long) {
     follow(now_s);
     return {};
   }
@@ -123,15 +135,19 @@ std::vector<TargetNews> TargetLister::fail(const ReportAnswer& answer, double no
   not_there_ = answer.status == not_there ? not_there_ + 1 : 0;
   std::vector<TargetNews> news;
   if (not_there_ < surely_not_there) return news;
+  if (not_there_ == surely_not_there) {
+    spdlog::info("the API server does not know {}s, so none is in force from now on", target_kind);
+  }
   for (const std::string& name : namespaces_) news.push_back({name, {}});
   return news;
 }
 
-// Once a round at most, and not the same twice.
+// Of a namespace not the same twice, and of a round each cause once.
 void TargetLister::complain(const ReportAnswer& answer) {
   // What libcurl says has milliseconds in it, which differ each time.
-  const std::string what = answer.result == ReportResult::Unreachable ? "unreachable" : answer.why;
-  if (!whole_ || std::exchange(complaint_, what) == what) return;
+  const std::string what = answer.result == ReportResult::Unreachable && !answer.too_long ? "unreachable" : answer.why;
+  if (std::exchange(complaints_[namespaces_.at(at_)], what) == what || !told_.insert(what).second) return;
+  complained_ = true;
   spdlog::warn("the API server does not tell {}s; those that are known stay in force: {}", target_kind,
                printable(answer.why, longest_complaint));
 }

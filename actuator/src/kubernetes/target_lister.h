@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -49,12 +51,15 @@ class TargetLister {
   ApiServer server_;
   Lane lane_;
   double due_s_;
-  std::size_t at_ = 0;      // the namespace whose turn it is
-  TargetPage gathered_;     // its pages so far
-  unsigned pages_ = 0;      // how many these are
-  bool whole_ = true;       // nothing of this round failed
-  unsigned not_there_ = 0;  // times in a row that the API server did not know the resource
-  std::string complaint_;   // as told last
+  std::size_t at_ = 0;                             // the namespace whose turn it is
+  TargetPage gathered_;                            // its pages so far
+  unsigned pages_ = 0;                             // how many these are
+  bool whole_ = true;                              // nothing of this round failed
+  bool some_came_ = false;                         // the list of one namespace at least
+  unsigned not_there_ = 0;                         // times in a row that the API server did not know the resource
+  std::map<std::string, std::string> complaints_;  // by namespace, as told last
+  std::set<std::string> told_;                     // in this round
+  bool complained_ = false;                        // since a round last came whole
   Counts counts_;
 };
 

@@ -1,8 +1,10 @@
 #include "locate/latency_target.h"
 
 #include <algorithm>
+#include <functional>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "base/number.h"
 #include "base/printable.h"
@@ -18,9 +20,10 @@ using Words = std::vector<std::string_view>;
 
 constexpr std::size_t longest_shown = 40;
 constexpr std::size_t longest_token = 4096;
-// An answer has a length that a few large objects may fill, or very many tiny values: each of these takes memory.
-constexpr std::size_t most_values = 300'000;
-constexpr std::size_t most_labels = 16;  // of matchLabels, and of a metric
+// An answer has a length that many tiny values may fill, and each of these takes memory and time.
+constexpr std::size_t most_objects = 4096;
+constexpr std::size_t most_values = 400;  // of one object; what this agent reads has half of it
+constexpr std::size_t most_labels = 16;   // of matchLabels, and of a metric
 constexpr std::size_t most_expressions = 8;
 constexpr std::size_t most_label_values = 16;
 
@@ -193,14 +196,28 @@ class SpecReader {
 };
 
 // What is not named here is dropped while reading: of metadata all but names, of everything the depth below labels.
+// Each object is handed on as soon as it is read and then dropped too, so that no more than one is there.
 class Filter {
  public:
+  // `take` gets an object, and whether it had too many values, of which those behind are missing.
+  explicit Filter(std::function<void(const Json&, bool)> take) : take_(std::move(take)) {}
+
   bool keeps(int depth, Json::parse_event_t event, const Json& parsed) {
-    // Of what is dropped nothing is kept, however much it is; what is kept is never so deep that it takes the stack.
     const bool opens = event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start;
-    if (opens && depth > deepest) return false;
-    if (event != Json::parse_event_t::key) return (!in_spec_ && depth > items_of_list) || ++values_ <= most_values;
-    const auto& key = parsed.get_ref<const std::string&>();
+    if (opens && depth > deepest) return false;  // what is so deep would take the stack
+    if (event == Json::parse_event_t::key) return keeps_key(depth, parsed.get_ref<const std::string&>());
+    if (depth == items_of_list && event == Json::parse_event_t::object_start) values_ = 0;
+    if (depth == items_of_list && event == Json::parse_event_t::object_end) {
+      if (++objects_ <= most_objects) take_(parsed, values_ > most_values);
+      return false;
+    }
+    const bool closes = event == Json::parse_event_t::array_end || event == Json::parse_event_t::object_end;
+    return closes || ++values_ <= most_values;
+  }
+  [[nodiscard]] bool full() const { return objects_ > most_objects; }
+
+ private:
+  bool keeps_key(int depth, const std::string& key) {
     if (depth == in_list) return key == "kind" || key == "items" || key == "metadata";
     if (depth == in_metadata_of_list) return key == "continue";
     if (depth == in_item) {
@@ -209,9 +226,7 @@ class Filter {
     }
     return in_spec_ ? depth <= deepest : depth == below_item && (key == "name" || key == "namespace");
   }
-  [[nodiscard]] bool full() const { return values_ > most_values; }
 
- private:
   static constexpr int in_list = 1;
   static constexpr int in_metadata_of_list = 2;
   static constexpr int items_of_list = 2;
@@ -219,8 +234,10 @@ class Filter {
   static constexpr int below_item = 4;
   static constexpr int deepest = 7;  // spec.selector.matchExpressions[].key
 
+  std::function<void(const Json&, bool)> take_;
   bool in_spec_ = false;
-  std::size_t values_ = 0;
+  std::size_t objects_ = 0;
+  std::size_t values_ = 0;  // of the list itself, or of the object that is read
 };
 
 // Why the object as a whole is not what this agent reads; empty where it is.
@@ -242,7 +259,7 @@ bool is_token(std::string_view text) {
   });
 }
 
-void add(const Json& item, const DiscoverConfig& discover, TargetPage& page) {
+void add(const Json& item, bool too_large, const DiscoverConfig& discover, TargetPage& page) {
   const Json* metadata = find(item, "metadata");
   if (metadata == nullptr) return;
   SpecReader reader;
@@ -250,7 +267,7 @@ void add(const Json& item, const DiscoverConfig& discover, TargetPage& page) {
   reader.target.name = text_of(find(*metadata, "name"), longest_pod_text);
   const bool named = is_namespace(reader.target.name_space) && is_name_in_dns(reader.target.name);
   if (!named || !may_ask(discover, reader.target.name_space)) return;
-  std::string why = strange(item);
+  std::string why = too_large ? "it has more than " + std::to_string(most_values) + " values" : strange(item);
   if (why.empty()) {
     reader.read(find(item, "spec"));
     why = reader.why();
@@ -265,25 +282,23 @@ void add(const Json& item, const DiscoverConfig& discover, TargetPage& page) {
 }  // namespace
 
 Result<TargetPage> parse_targets(std::string_view text, const DiscoverConfig& discover) {
-  Filter filter;
+  TargetPage page;
+  Filter filter([&](const Json& item, bool too_large) { add(item, too_large, discover, page); });
   const Json::parser_callback_t keep = [&](int depth, Json::parse_event_t event, Json& parsed) {
     return filter.keeps(depth, event, parsed);
   };
   const Json document = Json::parse(text.begin(), text.end(), keep, false);
   if (filter.full()) {
-    return Error{ErrorKind::Io, "expected a list of at most " + std::to_string(most_values) + " values", 0};
+    return Error{ErrorKind::Io, "expected a list of at most " + std::to_string(most_objects) + " objects", 0};
   }
   const Json* items = document.is_discarded() ? nullptr : find(document, "items");
   const bool is_list = !document.is_discarded() && document.is_object() &&
                        text_of(find(document, "kind"), longest_shown) == std::string(target_kind) + "List" &&
                        (items == nullptr || items->is_array());
   if (!is_list) return Error{ErrorKind::Io, std::string("expected a list of ") + target_kind + "s as JSON", 0};
-  TargetPage page;
   if (const Json* metadata = find(document, "metadata"))
     page.next = text_of(find(*metadata, "continue"), longest_token);
   if (!is_token(page.next)) return Error{ErrorKind::Io, "expected a list that can be continued", 0};
-  if (items == nullptr) return page;
-  for (const Json& item : *items) add(item, discover, page);
   return page;
 }
 

@@ -3,8 +3,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <tuple>
+#include <utility>
 
 #include "base/printable.h"
 #include "locate/annotations.h"
@@ -18,6 +20,7 @@ using Json = nlohmann::json;
 constexpr int kept_version = 1;
 // No namespace takes the memory or the time of the others.
 constexpr std::size_t most_of_a_namespace = 256;
+constexpr std::size_t longest_of_a_namespace = std::size_t{64} << 10U;  // bytes of text
 constexpr std::size_t longest_refusal = 400;
 constexpr std::size_t most_refusals_told = 8;
 
@@ -28,19 +31,36 @@ bool is_in(const std::string& full_name, const std::string& name_space) {
   return name_space.empty() || full_name.starts_with(name_space + "/");
 }
 
+std::size_t length_of(const LatencyTarget& target) {
+  std::size_t bytes = target.name_space.size() + target.name.size();
+  for (const LabelRule& rule : target.selector) {
+    bytes += rule.key.size();
+    for (const std::string& value : rule.values) bytes += value.size();
+  }
+  for (const auto& [key, value] : target.asks) bytes += key.size() + value.size();
+  return bytes;
+}
+
 // Of a list in order.
 void leave_out_the_most(TargetPage& list) {
   std::size_t count = 0;
+  std::size_t bytes = 0;
+  bool full = false;
   std::string name_space;
   std::erase_if(list.targets, [&](const LatencyTarget& one) {
-    count = one.name_space == name_space ? count + 1 : 1;
-    name_space = one.name_space;
-    if (count == most_of_a_namespace + 1) {
-      list.refused[one.full_name()] = "namespace " + name_space + " has more than " +
-                                      std::to_string(most_of_a_namespace) +
-                                      " of them; this one and those behind it are left out";
+    if (one.name_space != std::exchange(name_space, one.name_space)) {
+      count = bytes = 0;
+      full = false;
     }
-    return count > most_of_a_namespace;
+    bytes += length_of(one);
+    const bool fits = ++count <= most_of_a_namespace && bytes <= longest_of_a_namespace;
+    if (!fits && !std::exchange(full, true)) {
+      list.refused[one.full_name()] = "namespace " + name_space + " has more than " +
+                                      std::to_string(most_of_a_namespace) + " of them, or more than " +
+                                      std::to_string(longest_of_a_namespace) +
+                                      " bytes in them; this one and those behind it are left out";
+    }
+    return full;
   });
 }
 
@@ -89,17 +109,23 @@ bool TargetBook::take(TargetNews news) {
                                  [](const auto& a, const auto& b) { return by_name(a) == by_name(b); });
   list.targets.erase(twice, list.targets.end());
   leave_out_the_most(list);
-  for (const LatencyTarget& one : targets_) {
-    if (!is_in(one.full_name(), news.name_space)) list.targets.push_back(one);
-  }
-  for (const auto& [name, why] : refused_) {
-    if (!is_in(name, news.name_space)) list.refused[name] = why;
-  }
-  std::sort(list.targets.begin(), list.targets.end(), is_before);
-  if (list.targets == targets_ && list.refused == refused_) return false;
-  tell_refused(list.refused, refused_);
-  targets_ = std::move(list.targets);
-  refused_ = std::move(list.refused);
+  const auto is_of_news = [&](const LatencyTarget& one) {
+    return news.name_space.empty() || one.name_space == news.name_space;
+  };
+  const auto is_refused_of_news = [&](const auto& one) { return is_in(one.first, news.name_space); };
+  std::map<std::string, std::string> refused_before;
+  std::copy_if(refused_.begin(), refused_.end(), std::inserter(refused_before, refused_before.end()),
+               is_refused_of_news);
+  // In order, a namespace is one piece.
+  const auto first = std::find_if(targets_.begin(), targets_.end(), is_of_news);
+  const auto last = std::find_if_not(first, targets_.end(), is_of_news);
+  if (std::equal(first, last, list.targets.begin(), list.targets.end()) && refused_before == list.refused) return false;
+  tell_refused(list.refused, refused_before);
+  targets_.erase(first, last);
+  std::move(list.targets.begin(), list.targets.end(), std::back_inserter(targets_));
+  std::sort(targets_.begin(), targets_.end(), is_before);
+  std::erase_if(refused_, is_refused_of_news);
+  refused_.merge(list.refused);
   targets_.shrink_to_fit();
   chosen_.clear();
   return true;
@@ -122,9 +148,9 @@ const std::vector<const LatencyTarget*>& TargetBook::selecting(const Pod& pod) {
 }
 
 std::string TargetBook::text() const {
-  Json list = Json::array();
+  Json document = {{"version", kept_version}, {"targets", Json::array()}, {"refused", refused_}};
+  Json& list = document["targets"];
   for (const LatencyTarget& one : targets_) list.push_back(to_json(one));
-  const Json document = {{"version", kept_version}, {"targets", list}, {"refused", refused_}};
   return document.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }
 
