@@ -203,22 +203,40 @@ class Filter {
   explicit Filter(std::function<void(const Json&, bool)> take) : take_(std::move(take)) {}
 
   bool keeps(int depth, Json::parse_event_t event, const Json& parsed) {
+    const bool is_key = event == Json::parse_event_t::key;
     const bool opens = event == Json::parse_event_t::array_start || event == Json::parse_event_t::object_start;
+    const bool closes = event == Json::parse_event_t::array_end || event == Json::parse_event_t::object_end;
+    // The parser tells what is below a key that is dropped, too: it is neither kept nor counted.
+    if ((is_key && depth <= dropped_) || (closes && depth < dropped_)) dropped_ = none;
+    if (dropped_ != none) return false;
     if (opens && depth > deepest) return false;  // what is so deep would take the stack
-    if (event == Json::parse_event_t::key) return keeps_key(depth, parsed.get_ref<const std::string&>());
-    if (depth == items_of_list && event == Json::parse_event_t::object_start) values_ = 0;
-    if (depth == items_of_list && event == Json::parse_event_t::object_end) {
-      if (++objects_ <= most_objects) take_(parsed, values_ > most_values);
+    if (is_key) {
+      const bool kept = keeps_key(depth, parsed.get_ref<const std::string&>());
+      if (!kept) dropped_ = depth;
+      return kept;
+    }
+    const bool is_item = in_items_ && depth == items_of_list;
+    if (is_item && (event == Json::parse_event_t::value || event == Json::parse_event_t::array_start)) {
+      has_others_ = true;
       return false;
     }
-    const bool closes = event == Json::parse_event_t::array_end || event == Json::parse_event_t::object_end;
+    if (is_item && event == Json::parse_event_t::object_end) {
+      if (++objects_ <= most_objects) take_(parsed, values_ > most_values);
+      values_ = 0;
+      return false;
+    }
     return closes || ++values_ <= most_values;
   }
   [[nodiscard]] bool full() const { return objects_ > most_objects; }
+  // Whether there were items that are no objects.
+  [[nodiscard]] bool has_others() const { return has_others_; }
 
  private:
   bool keeps_key(int depth, const std::string& key) {
-    if (depth == in_list) return key == "kind" || key == "items" || key == "metadata";
+    if (depth == in_list) {
+      in_items_ = key == "items";
+      return in_items_ || key == "kind" || key == "metadata";
+    }
     if (depth == in_metadata_of_list) return key == "continue";
     if (depth == in_item) {
       in_spec_ = key == "spec";
@@ -227,6 +245,7 @@ class Filter {
     return in_spec_ ? depth <= deepest : depth == below_item && (key == "name" || key == "namespace");
   }
 
+  static constexpr int none = -1;
   static constexpr int in_list = 1;
   static constexpr int in_metadata_of_list = 2;
   static constexpr int items_of_list = 2;
@@ -235,7 +254,10 @@ class Filter {
   static constexpr int deepest = 7;  // spec.selector.matchExpressions[].key
 
   std::function<void(const Json&, bool)> take_;
+  int dropped_ = none;  // the depth of a key of which nothing is kept
+  bool in_items_ = false;
   bool in_spec_ = false;
+  bool has_others_ = false;
   std::size_t objects_ = 0;
   std::size_t values_ = 0;  // of the list itself, or of the object that is read
 };
@@ -292,7 +314,7 @@ Result<TargetPage> parse_targets(std::string_view text, const DiscoverConfig& di
     return Error{ErrorKind::Io, "expected a list of at most " + std::to_string(most_objects) + " objects", 0};
   }
   const Json* items = document.is_discarded() ? nullptr : find(document, "items");
-  const bool is_list = !document.is_discarded() && document.is_object() &&
+  const bool is_list = !document.is_discarded() && document.is_object() && !filter.has_others() &&
                        text_of(find(document, "kind"), longest_shown) == std::string(target_kind) + "List" &&
                        (items == nullptr || items->is_array());
   if (!is_list) return Error{ErrorKind::Io, std::string("expected a list of ") + target_kind + "s as JSON", 0};
