@@ -60,7 +60,7 @@ struct Actuator::State {
   void follow_pods();
   // LatencyTargets that an agent before this one heard of: a restart shall not let go what they ask for.
   void remember_targets();
-  void forget_targets();
+  void forget_targets() const;
   void take_targets(TargetNews news);
   // Whether a service may come of this pod.
   [[nodiscard]] bool may_become_service(const std::string& pod_uid);

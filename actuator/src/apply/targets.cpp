@@ -25,7 +25,7 @@ void Actuator::State::remember_targets() {
 }
 
 // Switched on again they would be in force until the API server answers.
-void Actuator::State::forget_targets() {
+void Actuator::State::forget_targets() const {
   std::error_code ignored;
   if (!config->kubelet.discover.lists_targets()) fs::remove(targets_path(), ignored);
 }
