@@ -150,7 +150,10 @@ def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list
             if transferred and not name.endswith("_cores"):
                 warnings.append(f"no row has the label '{name}', so its answers stay near those of the parent")
                 continue
-            raise InputError(f"label '{name}' is missing in all {len(rows.y)} rows, label the data set first")
+            raise InputError(
+                f"label '{name}' is missing in all {len(rows.y)} rows that are trained on; label the data set with "
+                "`osml learn data label DIR`, or measure more runs that have an OAA"
+            )
         infinite = int(np.isinf(rows.y[:, k]).sum())
         if infinite:
             raise InputError(f"label '{name}' is infinite in {infinite} of {len(rows.y)} rows, expected numbers")
