@@ -74,7 +74,7 @@ class ReporterTest : public testing::Test {
     pollfd waiting{reporter_->fd(), POLLIN, 0};
     while (reporter_->under_way() && ::poll(&waiting, 1, 3000) > 0) reporter_->carry(now());
   }
-  std::uint64_t count(ReportResult result) const {
+  std::uint64_t count(ApiResult result) const {
     return reporter_->counts().results.at(static_cast<std::size_t>(result));
   }
   std::string answer_to(const std::string& text) {
@@ -149,7 +149,7 @@ TEST_F(ReporterTest, TargetsThatAreMissedAndMetAgain) {
   pass(90, Standing::Met);
   seen = requests();
   EXPECT_EQ(seen.back().body["reason"], "LatencyTargetsMet") << "the silence in between ended nothing";
-  EXPECT_EQ(count(ReportResult::Failed), 0U);
+  EXPECT_EQ(count(ApiResult::Failed), 0U);
 }
 
 TEST_F(ReporterTest, OnlyWhatIsOnIsSaid) {
@@ -184,7 +184,7 @@ TEST_F(ReporterTest, AStopSaysSoAndTakesTheResourceAway) {
 
 struct Fault {
   std::string answer;
-  ReportResult result;
+  ApiResult result;
   std::string sentence;
 };
 
@@ -204,35 +204,33 @@ TEST_P(ReporterFault, IsNamedOnceAndEnds) {
   EXPECT_THAT(log_.str(), AllOf(HasSubstr(fault.sentence), Not(HasSubstr("secret-token"))));
   answer(taken);
   pass(300, Standing::Met);
-  EXPECT_EQ(count(ReportResult::Written) > 0, true);
+  EXPECT_EQ(count(ApiResult::Written) > 0, true);
   EXPECT_EQ(sentences("takes the status of the node again"), 1);
 }
 
 INSTANTIATE_TEST_SUITE_P(
     All, ReporterFault,
-    testing::Values(Fault{http(401, "application/json", "{}"), ReportResult::Refused,
-                          "HTTP 401; the API server does not accept"},
-                    Fault{http(403, "application/json", "{}"), ReportResult::Refused,
-                          "HTTP 403; allow the token's account to patch"},
-                    Fault{http(404, "application/json", "{}"), ReportResult::Refused, "it knows the node 'node-17'"},
-                    Fault{http(409, "application/json", "{}"), ReportResult::Busy, "HTTP 409; another program wrote"},
-                    Fault{http(422, "application/json", "{}"), ReportResult::Refused, "HTTP 422"},
-                    Fault{http(429, "application/json", "{}", "Retry-After: 40\r\n"), ReportResult::Busy, "HTTP 429"},
-                    Fault{http(500, "text/plain", "oh"), ReportResult::Failed, "HTTP 500"},
-                    Fault{http(302, "text/plain", "", "Location: http://127.0.0.1:1/\r\n"), ReportResult::Failed,
-                          "HTTP 302; the agent follows no redirect"},
-                    Fault{http(200, "application/json", std::string(std::size_t{5} << 20U, ' ')),
-                          ReportResult::Unreachable, "the answer is longer than 4194304 bytes"},
-                    Fault{without_length("application/json", std::string(std::size_t{5} << 20U, ' ')),
-                          ReportResult::Unreachable, "the answer is longer than 4194304 bytes"},
-                    Fault{"<html>", ReportResult::Unreachable, "HTTP/0.9"},
-                    Fault{"", ReportResult::Unreachable, "timed out"}));
+    testing::Values(
+        Fault{http(401, "application/json", "{}"), ApiResult::Refused, "HTTP 401; the API server does not accept"},
+        Fault{http(403, "application/json", "{}"), ApiResult::Refused, "HTTP 403; allow the token's account to patch"},
+        Fault{http(404, "application/json", "{}"), ApiResult::Refused, "it knows the node 'node-17'"},
+        Fault{http(409, "application/json", "{}"), ApiResult::Busy, "HTTP 409; another program wrote"},
+        Fault{http(422, "application/json", "{}"), ApiResult::Refused, "HTTP 422"},
+        Fault{http(429, "application/json", "{}", "Retry-After: 40\r\n"), ApiResult::Busy, "HTTP 429"},
+        Fault{http(500, "text/plain", "oh"), ApiResult::Failed, "HTTP 500"},
+        Fault{http(302, "text/plain", "", "Location: http://127.0.0.1:1/\r\n"), ApiResult::Failed,
+              "HTTP 302; the agent follows no redirect"},
+        Fault{http(200, "application/json", std::string(std::size_t{5} << 20U, ' ')), ApiResult::Unreachable,
+              "the answer is longer than 4194304 bytes"},
+        Fault{without_length("application/json", std::string(std::size_t{5} << 20U, ' ')), ApiResult::Unreachable,
+              "the answer is longer than 4194304 bytes"},
+        Fault{"<html>", ApiResult::Unreachable, "HTTP/0.9"}, Fault{"", ApiResult::Unreachable, "timed out"}));
 
 TEST_F(ReporterTest, NonsenseInAGoodAnswerDoesNotMatter) {
   build();
   answer(http(200, "text/html", "<html>\xff\x1b[31m"));
   pass(70, Standing::Met);
-  EXPECT_EQ(count(ReportResult::Written), 1U);
+  EXPECT_EQ(count(ApiResult::Written), 1U);
   EXPECT_EQ(log_.str(), "");
 }
 
@@ -252,7 +250,7 @@ TEST_F(ReporterTest, TheTokenIsReadAnewAndOneThatAllCanReadIsRefused) {
   ::chmod((tree_ / "token").c_str(), 0644);
   pass(60, Standing::Met);
   EXPECT_EQ(requests().size(), 0U);
-  EXPECT_EQ(count(ReportResult::Failed), 1U);
+  EXPECT_EQ(count(ApiResult::Failed), 1U);
   EXPECT_THAT(log_.str(), HasSubstr("kubernetes.token_file"));
   tree_.write("token", "second");
   ::chmod((tree_ / "token").c_str(), 0600);

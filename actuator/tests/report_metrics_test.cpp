@@ -105,11 +105,11 @@ TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
 TEST(AgentMetrics, ReportsToTheClusterAddUpOverReloads) {
   AgentMetrics metrics(100);
   ReportCounts counts;
-  counts.results.at(static_cast<std::size_t>(ReportResult::Busy)) = 3;
+  counts.results.at(static_cast<std::size_t>(ApiResult::Busy)) = 3;
   counts.merged = 2;
   metrics.see(counts);
   metrics.see(ReportCounts{});
-  counts.results.at(static_cast<std::size_t>(ReportResult::Busy)) = 1;
+  counts.results.at(static_cast<std::size_t>(ApiResult::Busy)) = 1;
   counts.merged = 0;
   metrics.see(counts);
   EXPECT_EQ(samples(metrics).at("osml_agent_kubernetes_reports_total{result=\"busy\"}"), 4);

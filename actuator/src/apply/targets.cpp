@@ -34,9 +34,9 @@ void Actuator::State::take_targets(TargetNews news) {
   const bool changed = targets.take(std::move(news));
   if ((!changed && !targets_unsaved) || options.read_only) return;
   const std::string text = targets.text();
-  const Status saved = text.size() <= longest_file
-                           ? write_atomically(targets_path(), text)
-                           : Status(Error{ErrorKind::Capacity, "they have more than 1 MiB of text", 0});
+  const bool fits = text.size() <= longest_file;
+  const Status saved = fits ? write_atomically(targets_path(), text)
+                            : Status(Error{ErrorKind::Capacity, "they have more than 1 MiB of text", 0});
   if (saved) {
     targets_unsaved = false;
     return;
@@ -44,9 +44,9 @@ void Actuator::State::take_targets(TargetNews news) {
   if (!std::exchange(targets_unsaved, true)) {
     spdlog::warn("LatencyTargets are not kept for a restart of the agent: {}", saved.error().message);
   }
-  // Nothing is better than what held once.
+  // A full disk has room again soon, and the next list is saved. What never fits would leave an ever older one.
   std::error_code ignored;
-  fs::remove(targets_path(), ignored);
+  if (!fits) fs::remove(targets_path(), ignored);
 }
 
 bool Actuator::State::may_become_service(const std::string& pod_uid) {

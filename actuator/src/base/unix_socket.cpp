@@ -39,4 +39,17 @@ Status clear_stale_socket(const fs::path& path, const std::string& name) {
   return done();
 }
 
+Result<Fd> bind_closed(const fs::path& path, const std::string& name) {
+  if (Status cleared = clear_stale_socket(path, name); !cleared) return cleared.error();
+  auto fd = datagram_socket(AF_UNIX);
+  if (!fd) return fd.error();
+  // The file is made with the socket's mode.
+  if (::fchmod(fd->get(), S_IRUSR | S_IWUSR) != 0) return errno_error(errno, name);
+  const sockaddr_un address = unix_address(path);
+  if (::bind(fd->get(), general(address), sizeof(address)) != 0) {
+    return errno_error(errno, "cannot bind " + path.string());
+  }
+  return fd;
+}
+
 }  // namespace osml

@@ -25,4 +25,8 @@ const sockaddr* general(const Address& address) {
 // other file, Busy where another process listens. `name` begins the sentence.
 Status clear_stale_socket(const fs::path& path, const std::string& name);
 
+// Bound with mode 0600; what a crash left is replaced. `name` begins the sentence. Trust in the directory is the
+// caller's to check.
+Result<Fd> bind_closed(const fs::path& path, const std::string& name);
+
 }  // namespace osml

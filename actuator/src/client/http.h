@@ -21,6 +21,7 @@ struct HttpLimits {
   double timeout_s = 0.5;  // wall time for everything: name, connection, answer
   std::size_t max_bytes = std::size_t{1} << 20U;
   TlsFiles tls = {};
+  // Of HttpUpload alone:
   bool keep_body = true;  // false: the answer is counted and thrown away
   bool keep_open = true;  // false: each request has a connection of its own, with the certificates as they are then
 };

@@ -122,7 +122,7 @@ void Loop::note_watched() {
 }
 
 void Loop::idle(double now_s) {
-  spdlog::debug("no configured service is there, so the agent asks for no decision");
+  spdlog::debug("no service is there, so the agent asks for no decision");
   (void)silence_.answered(now_s);
   memory_.outcome.reset();
   report_.idle = true;

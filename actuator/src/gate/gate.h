@@ -13,7 +13,6 @@ namespace osml {
 
 inline constexpr const char* gate_socket = "containers.sock";
 inline constexpr const char* plugin_socket = "nri.sock";
-inline constexpr std::size_t longest_gate_datagram = 65536;
 
 class Gate {
  public:

@@ -1,15 +1,19 @@
 #include "gate/local_socket.h"
 
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include <cerrno>
 
 #include "base/trust.h"
 #include "base/unix_socket.h"
-#include "gate/gate.h"
 
 namespace osml {
+
+namespace {
+
+constexpr std::size_t longest_datagram = 65536;
+
+}  // namespace
 
 Result<Fd> bind_private(const fs::path& path) {
   if (path.native().size() > longest_socket_path) {
@@ -19,20 +23,11 @@ Result<Fd> bind_private(const fs::path& path) {
                  0};
   }
   if (Status trusted = refuse_untrusted(path.parent_path(), "state_dir"); !trusted) return trusted.error();
-  if (Status cleared = clear_stale_socket(path, path.string()); !cleared) return cleared.error();
-  auto fd = datagram_socket(AF_UNIX);
-  if (!fd) return fd.error();
-  // The file is made with the socket's mode.
-  if (::fchmod(fd->get(), S_IRUSR | S_IWUSR) != 0) return errno_error(errno, path.string());
-  const sockaddr_un address = unix_address(path);
-  if (::bind(fd->get(), general(address), sizeof(address)) != 0) {
-    return errno_error(errno, "cannot bind " + path.string());
-  }
-  return std::move(*fd);
+  return bind_closed(path, path.string());
 }
 
 std::optional<std::string> receive_datagram(const Fd& fd) {
-  std::string text(longest_gate_datagram, '\0');
+  std::string text(longest_datagram, '\0');
   ssize_t length = -1;
   do {
     length = ::recv(fd.get(), text.data(), text.size(), MSG_DONTWAIT);

@@ -24,11 +24,11 @@ HttpLimits limits_of(const KubernetesConfig& config, ApiUse use) {
   return limits;
 }
 
-ReportResult result_of(long status) {
-  if (status >= 200 && status < 300) return ReportResult::Written;
+ApiResult result_of(long status) {
+  if (status >= 200 && status < 300) return ApiResult::Written;
   // A conflict is another writer at the same moment.
-  if (status == 409 || status == 429 || status == 503) return ReportResult::Busy;
-  return status >= 400 && status < 500 ? ReportResult::Refused : ReportResult::Failed;
+  if (status == 409 || status == 429 || status == 503) return ApiResult::Busy;
+  return status >= 400 && status < 500 ? ApiResult::Refused : ApiResult::Failed;
 }
 
 std::string advice(const KubernetesConfig& config, ApiUse use, long status) {
@@ -64,32 +64,32 @@ Status ApiServer::start(const std::string& method, const std::string& path, std:
                         .content_type = method == "PATCH" ? merge_patch : "application/json"});
 }
 
-std::optional<ReportAnswer> ApiServer::progress() {
+std::optional<ApiAnswer> ApiServer::progress() {
   auto answer = upload_.progress();
   if (!answer) return std::nullopt;
   return read(std::move(*answer));
 }
 
-ReportAnswer ApiServer::wait() {
+ApiAnswer ApiServer::wait() {
   // libcurl gives up by itself after timeout_s, so this ends.
   while (true) {
     if (auto answer = progress()) return std::move(*answer);
     pollfd waiting{upload_.fd(), POLLIN, 0};
     (void)::poll(&waiting, 1, ms_per_s);
-    if (!upload_.busy()) return {ReportResult::Failed, 0, "nothing is under way"};
+    if (!upload_.busy()) return {ApiResult::Failed, 0, "nothing is under way"};
   }
 }
 
-ReportAnswer ApiServer::read(Result<HttpAnswer> answer) const {
+ApiAnswer ApiServer::read(Result<HttpAnswer> answer) const {
   if (!answer) {
-    ReportAnswer none{ReportResult::Unreachable, 0, answer.error().message};
+    ApiAnswer none{ApiResult::Unreachable, 0, answer.error().message};
     none.too_long = answer.error().kind == ErrorKind::Capacity;
     return none;
   }
   const long status = (*answer).status;
   const double retry_after_s = (*answer).retry_after_s.value_or(0);
-  const ReportResult result = result_of(status);
-  if (result == ReportResult::Written) return {result, status, "", 0, std::move(*answer)};
+  const ApiResult result = result_of(status);
+  if (result == ApiResult::Written) return {result, status, "", 0, std::move(*answer)};
   return {result, status,
           config_.url + path_ + " answered HTTP " + std::to_string(status) + "; " + advice(config_, use_, status),
           retry_after_s};

@@ -73,7 +73,7 @@ void ClusterReporter::send_status(const Moment& now) {
   if (on_its_way_.millicpus) patch.jobs = JobsResource{on_its_way_.millicpus};
   sending_ = Sending::NodeStatus;
   const Status started = server_.start("PATCH", status_path_, status_body(patch));
-  if (!started) settle({ReportResult::Failed, 0, started.error().message}, now);
+  if (!started) settle({ApiResult::Failed, 0, started.error().message}, now);
 }
 
 void ClusterReporter::send_event(const Moment& now) {
@@ -82,7 +82,7 @@ void ClusterReporter::send_event(const Moment& now) {
   event_under_way_ = letter->reason;
   sending_ = Sending::NodeEvent;
   const Status started = server_.start(letter->method, letter->path, std::move(letter->body));
-  if (!started) settle({ReportResult::Failed, 0, started.error().message}, now);
+  if (!started) settle({ApiResult::Failed, 0, started.error().message}, now);
 }
 
 void ClusterReporter::carry(const Moment& now) {
@@ -92,7 +92,7 @@ void ClusterReporter::carry(const Moment& now) {
   send_due(now);
 }
 
-void ClusterReporter::settle(const ReportAnswer& answer, const Moment& now) {
+void ClusterReporter::settle(const ApiAnswer& answer, const Moment& now) {
   ++results_.at(static_cast<std::size_t>(answer.result));
   if (std::exchange(sending_, Sending::None) == Sending::NodeStatus) {
     settle_status(answer, now);
@@ -101,8 +101,8 @@ void ClusterReporter::settle(const ReportAnswer& answer, const Moment& now) {
   }
 }
 
-void ClusterReporter::settle_status(const ReportAnswer& answer, const Moment& now) {
-  if (answer.result != ReportResult::Written) {
+void ClusterReporter::settle_status(const ApiAnswer& answer, const Moment& now) {
+  if (answer.result != ApiResult::Written) {
     complain(status_lane_, "the status of the node", answer, now);
     return;
   }
@@ -111,11 +111,11 @@ void ClusterReporter::settle_status(const ReportAnswer& answer, const Moment& no
   if (status_lane_.succeeded()) spdlog::info("the API server takes the status of the node again");
 }
 
-void ClusterReporter::settle_event(const ReportAnswer& answer, const Moment& now) {
+void ClusterReporter::settle_event(const ApiAnswer& answer, const Moment& now) {
   constexpr long not_there = 404;
   constexpr long there_already = 409;  // the answer to the same event was lost before
   const bool was_there = events_.there(event_under_way_);
-  if (answer.result == ReportResult::Written || (answer.status == there_already && !was_there)) {
+  if (answer.result == ApiResult::Written || (answer.status == there_already && !was_there)) {
     events_.settle(event_under_way_, EventBook::Fate::Written, now.node_s);
     if (event_lane_.succeeded()) spdlog::info("the API server takes events again");
     return;
@@ -126,11 +126,8 @@ void ClusterReporter::settle_event(const ReportAnswer& answer, const Moment& now
   complain(event_lane_, "events", answer, now);
 }
 
-void ClusterReporter::complain(Lane& lane, const std::string& what, const ReportAnswer& answer,
-                               const Moment& now) const {
-  // What libcurl says has milliseconds in it, which differ each time.
-  const std::string kind = answer.result == ReportResult::Unreachable ? "unreachable" : answer.why;
-  if (lane.failed(now.node_s, answer.retry_after_s * time_scale_, kind)) {
+void ClusterReporter::complain(Lane& lane, const std::string& what, const ApiAnswer& answer, const Moment& now) const {
+  if (lane.failed(now.node_s, answer.retry_after_s * time_scale_, answer.cause())) {
     spdlog::warn("the agent cannot tell the cluster {}: {}; the node stays managed", what, answer.why);
   }
 }
@@ -144,9 +141,9 @@ void ClusterReporter::stop(const Moment& now) {
   if (config_.condition) patch.condition = stopped;
   if (config_.batch_cpu) patch.jobs = JobsResource{};
   const Status started = server_.start("PATCH", status_path_, status_body(patch));
-  const ReportAnswer answer = started ? server_.wait() : ReportAnswer{ReportResult::Failed, 0, started.error().message};
+  const ApiAnswer answer = started ? server_.wait() : ApiAnswer{ApiResult::Failed, 0, started.error().message};
   ++results_.at(static_cast<std::size_t>(answer.result));
-  if (answer.result != ReportResult::Written) {
+  if (answer.result != ApiResult::Written) {
     spdlog::warn("the agent cannot tell the cluster that it stops: {}", answer.why);
   }
 }

@@ -16,7 +16,7 @@
 
 namespace osml {
 
-// By ReportResult, and the events that went into others.
+// By ApiResult, and the events that went into others.
 struct ReportCounts {
   std::array<std::uint64_t, report_results> results{};
   std::uint64_t merged = 0;
@@ -42,10 +42,10 @@ class ClusterReporter {
   [[nodiscard]] bool status_due(double now_s) const;
   void send_status(const Moment& now);
   void send_event(const Moment& now);
-  void settle(const ReportAnswer& answer, const Moment& now);
-  void settle_status(const ReportAnswer& answer, const Moment& now);
-  void settle_event(const ReportAnswer& answer, const Moment& now);
-  void complain(Lane& lane, const std::string& what, const ReportAnswer& answer, const Moment& now) const;
+  void settle(const ApiAnswer& answer, const Moment& now);
+  void settle_status(const ApiAnswer& answer, const Moment& now);
+  void settle_event(const ApiAnswer& answer, const Moment& now);
+  void complain(Lane& lane, const std::string& what, const ApiAnswer& answer, const Moment& now) const;
   void turn_to(const std::string& status, double unix_s);
 
   KubernetesConfig config_;

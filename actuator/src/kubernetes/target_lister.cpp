@@ -1,13 +1,11 @@
 #include "kubernetes/target_lister.h"
 
-#include <poll.h>
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
 
-#include "base/clock.h"
 #include "base/printable.h"
 
 namespace osml {
@@ -17,12 +15,10 @@ namespace {
 constexpr double longest_pause_s = 60;  // changes shall not wait for long after the API server came back
 constexpr double longest_first_s = 10;  // a new node shall not wait for its first list
 constexpr std::size_t longest_complaint = 400;
-// Of all answers of one list together.
+// Of one list.
 constexpr unsigned most_pages = 16;
-constexpr std::size_t most_targets = 4096;
 // The API server says so while it starts, too.
 constexpr unsigned surely_not_there = 3;
-constexpr int longest_wait_ms = 1000;
 
 std::vector<std::string> namespaces_of(const DiscoverConfig& discover) {
   const std::vector<std::string>& names = discover.namespaces;
@@ -66,7 +62,7 @@ void TargetLister::begin(double now_s) {
 
 void TargetLister::send(double now_s) {
   const Status started = server_.start("GET", path_of(namespaces_.at(at_), gathered_.next), {});
-  if (!started) (void)fail({ReportResult::Failed, 0, started.error().message}, now_s);
+  if (!started) (void)fail({ApiResult::Failed, 0, started.error().message}, now_s);
 }
 
 void TargetLister::follow(double now_s) {
@@ -84,21 +80,24 @@ void TargetLister::follow(double now_s) {
 
 std::vector<TargetNews> TargetLister::carry(double now_s) {
   const auto answer = server_.progress();
-  if (!answer) return {};
-  return answer->result == ReportResult::Written ? take(answer->list, now_s) : fail(*answer, now_s);
+  return answer ? settle(*answer, now_s) : std::vector<TargetNews>();
+}
+
+std::vector<TargetNews> TargetLister::settle(const ApiAnswer& answer, double now_s) {
+  return answer.result == ApiResult::Written ? take(answer.list, now_s) : fail(answer, now_s);
 }
 
 std::vector<TargetNews> TargetLister::take(const HttpAnswer& answer, double now_s) {
   auto page = parse_targets(answer.body, discover_);
   if (!page) {
-    return fail({ReportResult::Failed, answer.status, page.error().message + ", got " + describe(answer)}, now_s);
+    return fail({ApiResult::Failed, answer.status, page.error().message + ", got " + describe(answer)}, now_s);
   }
   not_there_ = 0;
   std::move(page->targets.begin(), page->targets.end(), std::back_inserter(gathered_.targets));
   gathered_.refused.merge(page->refused);
   gathered_.next = std::move(page->next);
   if (gathered_.targets.size() + gathered_.refused.size() > most_targets || ++pages_ > most_pages) {
-    return fail({ReportResult::Failed, answer.status,
+    return fail({ApiResult::Failed, answer.status,
                  "the list has more than " + std::to_string(most_targets) + " objects or " +
                      std::to_string(most_pages) + " pages; name the namespaces in kubelet.discover.namespaces"},
                 now_s);
@@ -116,7 +115,7 @@ std::vector<TargetNews> TargetLister::take(const HttpAnswer& answer, double now_
   return news;
 }
 
-std::vector<TargetNews> TargetLister::fail(const ReportAnswer& answer, double now_s) {
+std::vector<TargetNews> TargetLister::fail(const ApiAnswer& answer, double now_s) {
   constexpr long forbidden = 403;
   constexpr long not_there = 404;
   ++counts_.failed;
@@ -143,9 +142,8 @@ std::vector<TargetNews> TargetLister::fail(const ReportAnswer& answer, double no
 }
 
 // Of a namespace not the same twice, and of a round each cause once.
-void TargetLister::complain(const ReportAnswer& answer) {
-  // What libcurl says has milliseconds in it, which differ each time.
-  const std::string what = answer.result == ReportResult::Unreachable && !answer.too_long ? "unreachable" : answer.why;
+void TargetLister::complain(const ApiAnswer& answer) {
+  const std::string what = answer.cause();
   if (std::exchange(complaints_[namespaces_.at(at_)], what) == what || !told_.insert(what).second) return;
   complained_ = true;
   spdlog::warn("the API server does not tell {}s; those that are known stay in force: {}", target_kind,
@@ -155,11 +153,8 @@ void TargetLister::complain(const ReportAnswer& answer) {
 std::vector<TargetNews> TargetLister::wait(double now_s) {
   std::vector<TargetNews> all;
   begin(now_s);
-  // libcurl gives up by itself after timeout_s, so this ends.
   while (server_.busy()) {
-    pollfd waiting{server_.fd(), POLLIN, 0};
-    (void)::poll(&waiting, 1, longest_wait_ms);
-    std::vector<TargetNews> news = carry(now_s);
+    std::vector<TargetNews> news = settle(server_.wait(), now_s);
     std::move(news.begin(), news.end(), std::back_inserter(all));
   }
   return all;

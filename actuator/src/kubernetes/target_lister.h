@@ -17,8 +17,8 @@ namespace osml {
 
 class TargetLister {
  public:
-  // `now_s`: node time, as everywhere here. The first list comes within one period, and each node has its own moment in
-  // it: nodes that start together do not ask together.
+  // `now_s`: node time, as everywhere here. The first list comes within one period, and within ten seconds. Each node
+  // has its own moment in them: nodes that start together do not ask together.
   TargetLister(const Config& config, double now_s);
 
   // Readable whenever carry() has something to do.
@@ -41,9 +41,10 @@ class TargetLister {
   void begin(double now_s);
   void send(double now_s);
   void follow(double now_s);  // with the next namespace, or the end of the round
+  std::vector<TargetNews> settle(const ApiAnswer& answer, double now_s);
   std::vector<TargetNews> take(const HttpAnswer& answer, double now_s);
-  std::vector<TargetNews> fail(const ReportAnswer& answer, double now_s);
-  void complain(const ReportAnswer& answer);
+  std::vector<TargetNews> fail(const ApiAnswer& answer, double now_s);
+  void complain(const ApiAnswer& answer);
 
   DiscoverConfig discover_;
   double time_scale_;

@@ -60,7 +60,8 @@ class Asked {
   }
   // For the beginning of a sentence.
   [[nodiscard]] std::string place_of(std::string_view key) const {
-    return (target_ == nullptr ? "annotation " : "LatencyTarget " + target_->full_name() + ": ") + name_of(key);
+    return (target_ == nullptr ? "annotation " : std::string(target_kind) + " " + target_->full_name() + ": ") +
+           name_of(key);
   }
   [[nodiscard]] const std::string& why() const { return why_; }
 

@@ -21,7 +21,6 @@ using Words = std::vector<std::string_view>;
 constexpr std::size_t longest_shown = 40;
 constexpr std::size_t longest_token = 4096;
 // An answer has a length that many tiny values may fill, and each of these takes memory and time.
-constexpr std::size_t most_objects = 4096;
 constexpr std::size_t most_values = 400;  // of one object; what this agent reads has half of it
 constexpr std::size_t most_labels = 16;   // of matchLabels, and of a metric
 constexpr std::size_t most_expressions = 8;
@@ -221,13 +220,13 @@ class Filter {
       return false;
     }
     if (is_item && event == Json::parse_event_t::object_end) {
-      if (++objects_ <= most_objects) take_(parsed, values_ > most_values);
+      if (++objects_ <= most_targets) take_(parsed, values_ > most_values);
       values_ = 0;
       return false;
     }
     return closes || ++values_ <= most_values;
   }
-  [[nodiscard]] bool full() const { return objects_ > most_objects; }
+  [[nodiscard]] bool full() const { return objects_ > most_targets; }
   // Whether there were items that are no objects.
   [[nodiscard]] bool has_others() const { return has_others_; }
 
@@ -311,7 +310,7 @@ Result<TargetPage> parse_targets(std::string_view text, const DiscoverConfig& di
   };
   const Json document = Json::parse(text.begin(), text.end(), keep, false);
   if (filter.full()) {
-    return Error{ErrorKind::Io, "expected a list of at most " + std::to_string(most_objects) + " objects", 0};
+    return Error{ErrorKind::Io, "expected a list of at most " + std::to_string(most_targets) + " objects", 0};
   }
   const Json* items = document.is_discarded() ? nullptr : find(document, "items");
   const bool is_list = !document.is_discarded() && document.is_object() && !filter.has_others() &&

@@ -16,6 +16,7 @@ namespace osml {
 
 inline constexpr const char* target_api = "osml.dev/v1alpha1";
 inline constexpr const char* target_kind = "LatencyTarget";
+inline constexpr std::size_t most_targets = 4096;  // of a list; one that is longer is none
 
 struct LatencyTarget {
   std::string name_space, name;

@@ -30,7 +30,7 @@ class PodFinder {
   // `config` must outlive this. `source`: null = the kubelet of the configuration.
   PodFinder(const Config& config, PodSource* source);
 
-  // Before the first find() of an interval, where a service is a pod. Node time.
+  // Before the first find() of an interval, where the kubelet is asked. Node time.
   void look(double now_s);
   Finding find(const std::string& service, const PodMatch& match);
   // Whose cgroup is there, as the kubelet told them last; none while it has not told any. Asked for where any pod may

@@ -28,14 +28,8 @@ Result<std::shared_ptr<TelemetrySocket>> TelemetrySocket::open(const fs::path& p
   if (Status trusted = refuse_untrusted(directory, "the directory of the datagram socket"); !trusted) {
     return trusted.error();
   }
-  if (Status cleared = clear_stale_socket(path, "datagram " + path.string()); !cleared) return cleared.error();
-  auto fd = datagram_socket(AF_UNIX);
+  auto fd = bind_closed(path, "datagram " + path.string());  // until set_mode() opens it as far as was asked for
   if (!fd) return fd.error();
-  // The file is made with the socket's mode: closed until set_mode() opens it as far as was asked for.
-  if (::fchmod(fd->get(), S_IRUSR | S_IWUSR) != 0) return errno_error(errno, "datagram " + path.string());
-  const sockaddr_un address = unix_address(path);
-  if (::bind(fd->get(), general(address), sizeof(address)) != 0)
-    return errno_error(errno, "cannot bind " + path.string());
   // not make_shared: the constructor is private
   std::shared_ptr<TelemetrySocket> made(new TelemetrySocket(path, std::move(*fd)));
   struct stat there {};
