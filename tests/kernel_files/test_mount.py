@@ -170,6 +170,23 @@ def test_a_signal_ends_the_node_cleanly(tmp_path, number, fuse):
     assert not (folder / "resctrl").exists()
 
 
+def test_plain_files_need_few_open_ones(tmp_path):
+    """A shell of Debian allows 1,024, of which groups of four tenants need some, too."""
+    folder = tmp_path / "node"
+    runner = "from osml.simulator.commands import app; app()"
+    arguments = ["prlimit", "--nofile=500:500", sys.executable, "-c", runner, "mount", str(folder), "--fuse", "off"]
+    arguments += [word for name in ("moses", "img-dnn", "xapian") for word in ("--lc", f"{name}=0.3")]
+    with subprocess.Popen([*arguments, "--be", "stream"], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            wait_for(lambda: (folder / "node.json").exists() or process.poll() is not None)
+            assert process.poll() is None, process.communicate()[1]
+            assert (folder / "sys/devices/system/cpu/cpu0/cache/index3/id").read_text() == "0\n"
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(120) == 0
+        finally:
+            process.kill()
+
+
 def test_plain_files_revert_what_is_wrong_and_say_why(tmp_path):
     folder = tmp_path / "node"
     with running(folder, "off"):

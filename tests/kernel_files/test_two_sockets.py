@@ -47,7 +47,7 @@ def test_a_mask_holds_in_the_domain_of_the_cpus(machine: Machine) -> None:
 def test_traffic_and_occupancy_are_counted_where_a_tenant_runs(machine: Machine) -> None:
     machine.tree.write("cgroup/lc/moses/cpuset.cpus", b"18-25,54-61\n")
     own_group(machine, 0, "one", "L3:0=ff;1=ff\n")
-    simulation = Simulation(machine.node, machine, {"moses": 0.3, "xapian": 0.2}, 1.0, seed=1, sockets=2)
+    simulation = Simulation(machine.node, machine, {"moses": 0.3, "xapian": 0.2}, 1.0, seed=1)
     for _ in range(3 * STEPS_PER_INTERVAL):
         measured = simulation.step()
     assert measured is not None

@@ -45,13 +45,14 @@ class Entry:
 class File(Entry):
     """`show` makes the content at each read, `store` obeys one write; without `store` writing is EINVAL.
 
-    `live` files change by themselves (counters): an export that copies contents must refresh them. `strict` files
-    refuse even root when the mode has no write bit (resctrl does, cgroup does not).
+    `live` files change by themselves (counters): an export that copies contents must refresh them. `constant` ones
+    never change. `strict` files refuse even root when the mode has no write bit (resctrl does, cgroup does not).
     """
 
     show: Callable[[], str] = str
     store: Callable[[str, Caller], None] | None = None
     live: bool = False
+    constant: bool = False
     strict: bool = True
 
     def read(self) -> bytes:
@@ -103,12 +104,13 @@ def file(
     store: Callable[[str, Caller], None] | None = None,
     *,
     live: bool = False,
+    constant: bool = False,
     strict: bool = True,
     mode: int | None = None,
 ) -> File:
     """A file: 0644 where it can be written, else 0444."""
     permissions = mode if mode is not None else (0o644 if store else 0o444)
-    return File(stat.S_IFREG | permissions, show=show, store=store, live=live, strict=strict)
+    return File(stat.S_IFREG | permissions, show=show, store=store, live=live, constant=constant, strict=strict)
 
 
 def directory(mode: int = 0o755) -> Directory:

@@ -41,6 +41,7 @@ class Machine:
         The node's platform is one of so many sockets.
         """
         self.node = node
+        self.sockets = sockets
         self.whole = whole_platform(node.platform, sockets)
         self.clock = Clock(speed)
         self.tasks = SimulatedTasks()

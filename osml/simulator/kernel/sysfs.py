@@ -18,7 +18,7 @@ def add_constants(where: Directory, values: dict[str, str]) -> None:
             below = here.children.get(parent) or here.add(parent, directory())
             assert isinstance(below, Directory)  # noqa: S101 - names above are directories throughout
             here = below
-        here.add(leaf, file(lambda text=text: text + "\n"))
+        here.add(leaf, file(lambda text=text: text + "\n", constant=True))
 
 
 def sysfs(socket: PlatformModel, sockets: int = 1) -> Directory:

@@ -38,9 +38,8 @@ def agent_config(
     interval_s: float,
     server_url: str,
     policy: str | None,
-    n_sockets: int = 1,
 ) -> str:
-    """agent.yaml as text. Solo speeds and ideal latencies come from the model itself, alone on the whole node."""
+    """agent.yaml as text. Solo speeds and ideal latencies come from the model itself, alone on one socket."""
     platform = machine.node.platform
     document = {
         "node": folder.name or "virtual",
@@ -51,7 +50,7 @@ def agent_config(
         "state_dir": str(folder / "state"),
         "roots": {name: str(folder / sub) for name, sub in
                   (("resctrl", "resctrl"), ("cgroup", "cgroup"), ("proc", "proc"), ("sysfs", "sys"))},
-        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if n_sockets > 1 else {}),
+        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if machine.sockets > 1 else {}),
         "platform": {
             "id": platform.id,
             "bandwidth_gbps": machine.whole.bandwidth_gbps,

@@ -105,9 +105,7 @@ class NodeProcess:
         self._folder = options.folder.resolve()
         self._machine = Machine(node, str(self._folder), speed=options.speed, uid=os.geteuid(), sockets=options.sockets)
         try:
-            self._simulation = Simulation(
-                node, self._machine, options.loads, options.interval_s, options.seed, options.sockets
-            )
+            self._simulation = Simulation(node, self._machine, options.loads, options.interval_s, options.seed)
         except NodeInputError as error:
             raise InputError(str(error)) from None
         self._plain: PlainExport | None = None
@@ -238,7 +236,6 @@ class NodeProcess:
                 interval_s=options.interval_s,
                 server_url=options.server_url,
                 policy=options.policy,
-                n_sockets=options.sockets,
             )
             _write_whole(self._folder / "agent.yaml", config)
             (self._folder / "agent.yaml").chmod(0o600)

@@ -110,6 +110,9 @@ class PlainExport:
                 self._directories[path] = (entry, target.stat().st_mtime_ns)
         elif isinstance(entry, File):
             watched = self._appear(target, entry)
+            if entry.constant:  # most files are; an open one each would be more than a process may usually have
+                os.close(watched.descriptor)
+                return
             self._files[path] = watched
             if entry.live:
                 self._live[path] = watched

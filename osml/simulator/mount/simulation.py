@@ -25,7 +25,6 @@ class Simulation:
         loads: Mapping[str, float],
         interval_s: float,
         seed: int,
-        sockets: int = 1,
     ) -> None:
         checked_loads(node, loads)
         self.node = node
@@ -34,8 +33,7 @@ class Simulation:
         self.step_s = interval_s / STEPS_PER_INTERVAL
         self._loads = dict(loads)
         self._rng = np.random.default_rng(seed)
-        self._sockets = sockets
-        self._state = initial(node, sockets)
+        self._state = initial(node, machine.sockets)
         self._pending: list[list[Flow]] = []
 
     @property
@@ -57,7 +55,9 @@ class Simulation:
         """One step; at the end of an interval the measurements of all tenants."""
         shocks = self._rng.standard_normal(len(self.node.tenants))
         grants = self.machine.grants()
-        self._state, flows = advance(self.node, self._sockets, self._state, grants, self._loads, self.step_s, shocks)
+        self._state, flows = advance(
+            self.node, self.machine.sockets, self._state, grants, self._loads, self.step_s, shocks
+        )
         self.machine.account(flows, self._state.time_s)
         self._pending.append(flows)
         if len(self._pending) < STEPS_PER_INTERVAL:
