@@ -46,7 +46,7 @@ def with_parts(platform: Platform, n_here: int, n_all: int, n_domains: int) -> P
     the `n_domains` that have services. So nothing is kept for domains without.
     """
     return replace(
-        with_groups(platform, n_here, n_all),
+        _with_groups(platform, n_here, n_all),
         mba=_throttle(platform.mba, n_domains),
         bandwidth_gbps=_part(platform.bandwidth_gbps, 1, n_domains),
         memory_gib=_part(platform.memory_gib, n_here, n_all),
@@ -56,7 +56,7 @@ def with_parts(platform: Platform, n_here: int, n_all: int, n_domains: int) -> P
     )
 
 
-def with_groups(platform: Platform, n_here: int, n_all: int) -> Platform:
+def _with_groups(platform: Platform, n_here: int, n_all: int) -> Platform:
     """The platform with its part of the cache groups: `n_here` of `n_all` services are in this domain.
 
     One group is the default of the kernel, which every domain counts.

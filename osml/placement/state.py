@@ -39,8 +39,8 @@ class Large(Struct, frozen=True):
 class PlacementState(Struct, Generic[T], frozen=True):
     """Where each service is, and what the policy has to know.
 
-    `inner` is the policy's state in each cache domain, `whole` that for the whole node, while one service is too large
-    for a domain. `missed` and `held` count the intervals in a row with a target missed, and with all met. `large`
+    `inner` is the policy's state in each cache domain, `whole` that for the whole node, while it cannot be divided by
+    domains. `missed` and `held` count the intervals in a row with a target missed, and with all met. `large`
     names services that are too large. `trial` is a move of which the node has not said yet whether it took it.
     """
 

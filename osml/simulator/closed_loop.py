@@ -19,12 +19,13 @@ from osml.decide.decide import decide, decide_by
 from osml.domain import Assignment, Counters, Decision, Knobs, Latency, Observation, Platform, Service
 from osml.domain.cpulist import parse_cpulist
 from osml.domain.service import Percentile
+from osml.simulator.board import whole_platform
 from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
 from osml.simulator.models import PlatformModel
 from osml.simulator.node_platform import NO_LEVERS, Lever, board_platform
-from osml.simulator.sockets import State, advance, initial, whole_platform
+from osml.simulator.sockets import State, advance, initial
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
 from osml.simulator.variation.drift import Drift
@@ -195,7 +196,10 @@ class ClosedLoop:
 
 
 def describe(node: Node, loads: Mapping[str, float | Trace] | Churn) -> list[Service]:
-    """Names, targets, ideal latencies, solo speeds, threads: what does not change from interval to interval."""
+    """Names, targets, ideal latencies, solo speeds, threads: what does not change from interval to interval.
+
+    Ideal latencies and solo speeds are those on one socket.
+    """
     platform, found = node.platform, list[Service]()
     for model in node.services:
         load = None if isinstance(loads, Churn) else loads.get(model.name)

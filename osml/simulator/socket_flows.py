@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from osml.simulator.measure import mixed_quantile
-from osml.simulator.state import Flow
-
-_LEVELS = (0.50, 0.95, 0.99)
+from osml.simulator.state import KNOWN_LEVELS, Flow
 
 
 def merged(flows: Sequence[Flow]) -> Flow:
@@ -19,7 +17,7 @@ def merged(flows: Sequence[Flow]) -> Flow:
         return flows[0]
     requests = sum(flow.requests for flow in flows)
     most = max(flows, key=lambda flow: flow.requests)
-    levels = mixed_quantile(flows, _LEVELS) or [None, None, None]
+    levels = mixed_quantile(flows, KNOWN_LEVELS) or [None, None, None]
     served = [flow for flow in flows if flow.service_ms is not None]
     cpu_s = sum(flow.cpu_s for flow in flows)
     cycles_ghz = sum(flow.frequency_ghz * flow.cpu_s for flow in flows)

@@ -148,7 +148,7 @@ class NodeState:
         return [float(x) for x in self.rows[:, columns.S_BACKLOG] + self.rows[:, columns.S_QUEUED]]
 
 
-_KNOWN = (0.50, 0.95, 0.99)
+KNOWN_LEVELS = (0.50, 0.95, 0.99)
 """Probabilities of the percentiles that a flow has."""
 
 
@@ -192,8 +192,8 @@ class Flow(NamedTuple):
         found = queueing.quantiles(self.response) + [
             queueing.ramp(x, first, last, self.backlog_share) for x in queueing.LEVELS
         ]
-        beyond = np.array([self.p50_ms, self.p95_ms, self.p99_ms]) - np.interp(_KNOWN, queueing.LEVELS, found)
-        return np.maximum.accumulate(found + np.interp(queueing.LEVELS, _KNOWN, beyond))
+        beyond = np.array([self.p50_ms, self.p95_ms, self.p99_ms]) - np.interp(KNOWN_LEVELS, queueing.LEVELS, found)
+        return np.maximum.accumulate(found + np.interp(queueing.LEVELS, KNOWN_LEVELS, beyond))
 
 
 def initial_state(node: Node) -> NodeState:

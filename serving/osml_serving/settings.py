@@ -18,7 +18,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(BaseSettings):
-    """Settings of one server process. All that it keeps are experiences, and no decision needs them."""
+    """Settings of one server, of all its processes. All that it keeps are experiences, and no decision needs them."""
 
     model_config = SettingsConfigDict(env_prefix="OSML_", frozen=True)
 

@@ -376,7 +376,7 @@ def test_hostile_clients_hold_up_nobody_and_take_little_memory(bridge: Bridge, s
     began = time.monotonic()
     one.serve([0.010] * 50)
     one.export()
-    assert time.monotonic() - began < 30, "each slow client may take longer"
+    assert time.monotonic() - began < 8, "a client with a slow body may take 10 s"
     bridge.wait_for(50)
     assert bridge.peak_mib() < 100  # below MemoryMax of the unit
     for client in slow:

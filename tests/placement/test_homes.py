@@ -11,7 +11,7 @@ from osml.allocation.policy import Plan
 from osml.decide.decide import decide, decide_by
 from osml.domain import Assignment, CacheDomain, KnobRange, MbaRange, Observation, Platform, Service
 from osml.placement.pack import packed
-from osml.placement.sites import sites_of, with_groups, with_parts
+from osml.placement.sites import sites_of, with_parts
 from osml.policies.even import Even, EvenState
 from tests.placement.two_domains import answered, be, homes, lc, observation, platform
 
@@ -148,7 +148,7 @@ def test_a_search_without_end_gives_up() -> None:
 @given(st.integers(1, 64), st.lists(st.integers(1, 20), min_size=1, max_size=8))
 def test_the_domains_never_count_more_cache_groups_than_there_are(groups: int, counts: list[int]) -> None:
     node = platform(max_groups=groups)
-    given_groups = [with_groups(node, count, sum(counts)).max_groups or 0 for count in counts]
+    given_groups = [with_parts(node, count, sum(counts), len(counts)).max_groups or 0 for count in counts]
     assert sum(each - 1 for each in given_groups) <= groups - 1
     if sum(counts) <= groups - 1:
         assert all(each >= count + 1 for each, count in zip(given_groups, counts, strict=True))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from osml.domain import (
-    Assignment,
     CacheDomain,
     Counters,
     Decision,
@@ -16,7 +15,6 @@ from osml.domain import (
     Platform,
     Service,
 )  # fmt: skip
-from osml.layout import assign
 
 
 def platform(per_domain: int = 8, **changes: Any) -> Platform:
@@ -59,8 +57,3 @@ def answered(seen: Observation, decision: Decision, services: list[Service] | No
 def homes(partition: Partition) -> dict[str, int]:
     """The domain of each service."""
     return {owner: domain for domain, regions in partition.by_domain.items() for one in regions for owner in one.owners}
-
-
-def laid(partition: Partition, services: list[Service], node: Platform) -> list[Assignment]:
-    """What the services have under a partition."""
-    return assign(partition, node, services)

@@ -25,7 +25,8 @@ import msgspec
 from osml.base.failure import Failure
 from osml.domain import Counters, Decision, Experience, Experiences, Latency, Observation, Platform, Service
 from osml.lab.benchmarks.harness import take
-from osml.lab.benchmarks.server_process import READY_S, Running, free_port, started, two_cores
+from osml.lab.benchmarks.server_process import READY_S, Running, started, two_cores
+from osml.lab.trials.children import OSML, free_port
 
 CONNECTIONS = 16
 ROUNDS = 30  # intervals of each node: an agent sends its experiences after so many seconds
@@ -101,7 +102,7 @@ def osml_server(cpu: int) -> Generator[Running]:
         tokens.chmod(0o600)
         flags = ["--token-file", str(tokens), "--store", f"sqlite:///{home}/x.db"]
         flags += ["--policies", "osml", "--log-format", "json", "--max-node-rate", "10000"]
-        with _ready([str(Path(sys.executable).with_name("osml")), "run", "serve", *flags, "--port"], cpu, home) as ours:
+        with _ready([*OSML, "run", "serve", *flags, "--port"], cpu, home) as ours:
             yield ours
 
 
@@ -121,7 +122,7 @@ def _ready(command: list[str], cpu: int, home: Path) -> Generator[Running]:
         deadline = time.monotonic() + READY_S
         while not _answers(port):
             if running.process.poll() is not None or time.monotonic() > deadline:
-                raise Failure(f"the server {command[0]} did not become ready: {running.told()}")
+                raise Failure(f"the server {' '.join(command[:5])} did not become ready: {running.told()}")
             time.sleep(0.1)
         yield running
 

@@ -11,6 +11,7 @@ from starlette.types import Scope
 
 from osml_serving.api.tolerance import known_part
 from osml_serving.errors import ApiError
+from osml_serving.headers import header_of
 
 PATH = re.compile(r" - at `\$\.?(.*)`$")
 STEP = re.compile(r"[^.\[\]]+")
@@ -88,8 +89,8 @@ def _below(value: object, step: str) -> object:
 
 def require_json(scope: Scope) -> None:
     """Raise 415 for another Content-Type: a browser sends JSON to another origin only after a preflight request."""
-    header = next((value for name, value in scope["headers"] if name == b"content-type"), JSON)
-    declared = header.partition(b";")[0].strip().lower()
+    header = header_of(scope, b"content-type")
+    declared = (JSON if header is None else header).partition(b";")[0].strip().lower()
     if declared != JSON:
         hint = "send the header 'Content-Type: application/json'"
         message = f"the Content-Type of the body is '{declared.decode('latin-1')[:100]}', expected application/json"

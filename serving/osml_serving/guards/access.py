@@ -7,6 +7,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from osml_serving.errors import ApiError
 from osml_serving.guards.grants import ADMIN, RIGHTS, Grant, Right, right_of
 from osml_serving.guards.tokens import Tokens
+from osml_serving.headers import header_of
 
 GRANT = "osml.grant"  # scope key: what the token of the request allows
 CHALLENGE = {"www-authenticate": 'Bearer realm="osml"'}
@@ -28,7 +29,7 @@ class Access:
 
 
 def _grant(tokens: Tokens, scope: Scope, right: Right) -> Grant:
-    header = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    header = header_of(scope, b"authorization") or b""
     scheme, _, token = header.decode("latin-1").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         hint = "send the header 'Authorization: Bearer TOKEN'; the agent reads the token from server.token_file"

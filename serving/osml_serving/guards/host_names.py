@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from osml_serving.errors import ApiError
+from osml_serving.headers import header_of
 
 PROBES = frozenset({"/healthz", "/readyz", "/v2/health/live", "/v2/health/ready"})  # they tell no secrets
 
@@ -26,7 +27,7 @@ class HostNames:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or raise 403."""
         if scope["type"] == "http" and scope["path"] not in PROBES:
-            given = next((value for name, value in scope["headers"] if name == b"host"), b"")
+            given = header_of(scope, b"host") or b""
             name = host_of(given.decode("latin-1"))
             if name and name not in self.names and not is_address(name):
                 message = f"the header Host names '{name[:100]}', expected an IP address, localhost or a known name"

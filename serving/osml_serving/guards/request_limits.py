@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from osml_serving.errors import ApiError, ClientGoneError
 from osml_serving.guards.access import GRANT
 from osml_serving.guards.grants import ADMIN, Grant, right_of
+from osml_serving.headers import header_of
 from osml_serving.metrics import Metrics
 
 BODY_METHODS = ("POST", "PUT", "PATCH")
@@ -71,7 +72,7 @@ class RequestLimits:
             raise ApiError(503, "overloaded", message, headers={"retry-after": "1", **CLOSE})
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        declared = next((value for name, value in scope["headers"] if name == b"content-length"), None)
+        declared = header_of(scope, b"content-length")
         if declared is not None and (not declared.isdigit() or int(declared[:20]) > self.limit):
             raise self._too_large(declared.decode("latin-1")[:20])
         try:

@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from osml_serving.api.messages import NodeSeen
 from osml_serving.api.nodes import NAME
 from osml_serving.errors import ApiError
+from osml_serving.headers import header_of
 from osml_serving.peers.address import Address
 from osml_serving.peers.merge import MERGES, Merge
 from osml_serving.peers.peers import ITSELF, Peers
@@ -46,7 +47,7 @@ class PeerViews:
         if scope["type"] != "http" or scope["method"] != "GET":
             await self.app(scope, receive, send)
             return
-        asker = _header(scope, self.peers.header.encode())
+        asker = header_of(scope, self.peers.header.encode())
         if asker is not None:
             itself = asker == self.peers.id.encode()
             await (Response(status_code=ITSELF) if itself else self.app)(scope, receive, send)
@@ -62,7 +63,7 @@ class PeerViews:
     async def _merged(self, merge: Merge, scope: Scope, receive: Receive, send: Send) -> None:
         own = _Kept()
         (others, silent), _ = await asyncio.gather(
-            self.peers.ask(_target(scope), _header(scope, b"authorization")), self.app(scope, receive, own)
+            self.peers.ask(_target(scope), header_of(scope, b"authorization")), self.app(scope, receive, own)
         )
         if own.status == 200:
             bodies = [one.body for one in others if one.status == 200]
@@ -80,7 +81,7 @@ class PeerViews:
                 else:
                     await _until(moved, self.app, scope, receive, send)
                 return
-            request = self.peers.request(holder, _target(scope), _header(scope, b"authorization"))
+            request = self.peers.request(holder, _target(scope), header_of(scope, b"authorization"))
             passed = await relay(self.peers.client(holder), request, receive, send, moved)
             if not passed:
                 await self.app(scope, receive, send)
@@ -92,7 +93,7 @@ class PeerViews:
         """The server that saw the node last; None for this one."""
         path = f"/v1/nodes/{node}/seen"
         (others, _), own_s = await asyncio.gather(
-            self.peers.ask(path, _header(scope, b"authorization")), self._own_age_s(path, scope)
+            self.peers.ask(path, header_of(scope, b"authorization")), self._own_age_s(path, scope)
         )
         best: tuple[float, Address | None] = (own_s, None)
         for one in others:
@@ -187,7 +188,3 @@ def _target(scope: Scope) -> str:
 def _query(scope: Scope) -> str:
     query: bytes = scope["query_string"]
     return query.decode("latin-1")
-
-
-def _header(scope: Scope, name: bytes) -> bytes | None:
-    return next((value for key, value in scope["headers"] if key == name), None)

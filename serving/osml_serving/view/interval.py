@@ -19,7 +19,7 @@ from osml.domain import (
     Service,
 )
 
-NOTHING = (0, 0)
+_NOTHING = (0, 0)  # core units and ways
 
 
 class Cell(Struct):
@@ -137,7 +137,7 @@ def make_interval(observation: Observation, decision: Decision, at: float, durat
         e_lc=None if entropy is None else entropy.e_lc,
         e_be=None if entropy is None else entropy.e_be,
         services=[
-            _service_interval(one, now.get(one.name, NOTHING), held.get(one.name)) for one in observation.services
+            _service_interval(one, now.get(one.name, _NOTHING), held.get(one.name)) for one in observation.services
         ],
         regions=decision.partition.regions,
         reasons=decision.reasons,

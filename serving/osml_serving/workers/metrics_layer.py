@@ -9,6 +9,7 @@ from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from osml_serving.headers import header_of
 from osml_serving.metrics import Metrics
 from osml_serving.peers.peers import Peers
 from osml_serving.workers.place import Place, number_of
@@ -29,11 +30,10 @@ class WorkerMetrics:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Gather the figures, or hand on."""
         asked = scope["type"] == "http" and scope["method"] == "GET" and scope["path"] == PATH
-        headers = dict(scope["headers"]) if asked else {}
-        if not asked or headers.get(self.siblings.header.encode()) is not None:
+        if not asked or header_of(scope, self.siblings.header.encode()) is not None:
             await self.app(scope, receive, send)
             return
-        others, _ = await self.siblings.ask(PATH, headers.get(b"authorization"))
+        others, _ = await self.siblings.ask(PATH, header_of(scope, b"authorization"))
         texts = {self.place.number: self.metrics.text().decode()}
         for one in others:
             if one.status == 200 and one.address.socket is not None:

@@ -65,9 +65,6 @@ class Pods:
     def cpus(self, uid: str, container: str) -> str:
         return (CGROUPS / "cpuset" / self.path(uid, container) / "cpuset.cpus").read_text().strip()
 
-    def set_cpus(self, uid: str, container: str, cpus: str) -> None:
-        (CGROUPS / "cpuset" / self.path(uid, container) / "cpuset.cpus").write_text(cpus)
-
     def quota(self, uid: str, container: str) -> str:
         return (CGROUPS / "cpu" / self.path(uid, container) / "cpu.cfs_quota_us").read_text().strip()
 

@@ -92,12 +92,16 @@ subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=T
 def test_the_cpu_time_of_children_counts_and_they_end_with_the_server():
     server = dataclasses.replace(BY_NAME["osml"], start=lambda *_: Start([sys.executable, "-c", PARENT]))
     with two_cores() as (ours, _), running(server, MODEL, ours) as started:
+
+        def of_children_s() -> float:
+            counted_s = started.cpu_s()  # first: the parent may use some more meanwhile
+            own = Path(f"/proc/{started.process.pid}/stat").read_text().rpartition(")")[2].split()
+            return counted_s - (int(own[11]) + int(own[12])) / os.sysconf("SC_CLK_TCK")
+
         deadline = time.monotonic() + 60
-        while started.cpu_s() < 0.5 and time.monotonic() < deadline:
+        while of_children_s() < 0.5:
+            assert time.monotonic() < deadline
             time.sleep(0.05)
-        assert started.cpu_s() >= 0.5
-        own = Path(f"/proc/{started.process.pid}/stat").read_text().rpartition(")")[2].split()
-        assert int(own[11]) + int(own[12]) < 0.25 * os.sysconf("SC_CLK_TCK")
         children = family(started.process.pid) - {started.process.pid}
         assert len(children) == 1
     alive = subprocess.run(

@@ -22,7 +22,7 @@ _COUNT, _SEED = 16, 2
 _LOADS = (0.2, 0.3, 0.4, 0.5, 0.6)
 
 
-def random_mixes(count: int, seed: int) -> list[Mix]:
+def _mixes(count: int, seed: int) -> list[Mix]:
     """Different mixes of four to six services and one job, uniformly drawn: not all are feasible."""
     rng = np.random.default_rng(seed)
     found: dict[str, Mix] = {}
@@ -41,7 +41,7 @@ def scenarios() -> list[Scenario]:
             by_domain=part == PLACED, twin_part=PLACED,
         )
         for part in (PLACED, POOL)
-        for mix in random_mixes(_COUNT, _SEED)
+        for mix in _mixes(_COUNT, _SEED)
     ]  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from collections.abc import Generator
 from pathlib import Path
 
 from osml.lab.benchmarks.model_servers.servers import Server
-from osml.lab.benchmarks.server_process import Running, free_port, started
+from osml.lab.benchmarks.server_process import Running, started
+from osml.lab.trials.children import free_port
 
 
 @contextlib.contextmanager

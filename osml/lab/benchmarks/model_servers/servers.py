@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.lab.benchmarks.model_servers.environments import PROGRAMS, environment, version
-from osml.lab.benchmarks.server_process import free_port
+from osml.lab.trials.children import OSML, free_port
 from osml.predictors.metadata import ONNX
 
 Floats = NDArray[np.float32]
@@ -58,7 +58,7 @@ class Server:
 
 def _osml(port: int, model: Path, home: Path) -> Start:
     flags = ["--models", str(model.parent), "--store", "none", "--log-format", "json"]
-    return Start([str(Path(sys.executable).with_name("osml")), "run", "serve", "--port", str(port), *flags])
+    return Start([*OSML, "run", "serve", "--port", str(port), *flags])
 
 
 def _fastapi(port: int, model: Path, home: Path) -> Start:
