@@ -14,6 +14,7 @@ from rich.table import Table
 
 from osml.base.failure import InputError
 from osml.lab.bench.contenders import checked_levers, without_models
+from osml.lab.bench.papers.document import document, rows, runs_of
 from osml.lab.bench.report.build import build
 from osml.lab.bench.run import Settings, run
 from osml.lab.bench.suites import SUITES, suite
@@ -107,3 +108,25 @@ def report(
         _print(summary)
     else:
         Console().print(f"wrote {folder}/report.html", highlight=False)
+
+
+@app.command("papers")
+def papers(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="Folders of `osml lab bench run`.")],
+    json: Json = False,
+) -> None:
+    """Compare what the papers say of their policies with runs of the same experiments, fact by fact."""
+    found = document(runs_of(folders))
+    if json:
+        _print(found)
+        return
+    table = Table("source", "what", "published", "ours, simulated", "rule", "holds")
+    for row in rows(found):
+        table.add_row(*row)
+    console = Console()
+    console.print(table)
+    console.print(
+        f"{found['lines_held']} of {found['lines_compared']} lines hold, of {found['facts_compared']} facts. "
+        f"{len(found['not_compared'])} of {found['facts']} facts are not compared; --json has the reasons.",
+        highlight=False,
+    )

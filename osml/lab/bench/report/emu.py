@@ -13,7 +13,7 @@ from osml.lab.bench.report.statistics import mean
 from osml.lab.bench.results import Results
 
 
-def _gain(results: Results, policy: str, over: str) -> float | None:
+def gain(results: Results, policy: str, over: str) -> float | None:
     """Gain in mean EMU over the same cases, in percent."""
     ours = results.by_key(results.of(policy=policy), "emu")
     other = results.by_key(results.of(policy=over), "emu")
@@ -35,9 +35,9 @@ def by_number_of_services(counts: Mapping[int, Results], beside: str = "") -> Se
         [
             str(n),
             *(mean(results.by_case(results.of(policy=policy), "emu")).text(".0%") for policy in policies),
-            _percent(_gain(results, "parties", "heracles")),
+            _percent(gain(results, "parties", "heracles")),
             f"+{theirs[n]} %" if n in theirs else "-",
-            *(_percent(_gain(results, "parties", oracle)) for oracle in bounds),
+            *(_percent(gain(results, "parties", oracle)) for oracle in bounds),
         ]
         for n, results in sorted(counts.items())
     ]

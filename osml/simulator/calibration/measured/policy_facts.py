@@ -18,7 +18,10 @@ UNITS = (
 
 
 class PolicyFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One result of a paper. `value` is a number, list, mapping by name or text; null where only a picture has it."""
+    """One result of a paper. `value` is a number, list, mapping by name or text; null where only a picture has it.
+
+    `not_compared` says why no run of ours is held against it; empty where `osml lab bench papers` does that.
+    """
 
     id: str
     source: str
@@ -28,6 +31,7 @@ class PolicyFact(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     conditions: dict[str, Any]
     sure: Literal["printed", "text", "figure", "code"]
     note: str = ""
+    not_compared: str = ""
 
 
 class PolicyFacts(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,0 +1,79 @@
+"""All facts of the papers' policies beside ours: as a document, and as lines of Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from osml.base.failure import InputError
+from osml.lab.bench.papers import ahq, osml, parties
+from osml.lab.bench.papers.line import Line, RunsOf
+from osml.lab.bench.results import Results
+from osml.lab.bench.store import Store
+from osml.simulator.calibration.measured.policy_facts import shipped_policy_facts
+
+SUITES = ("osml-302", "case-a", "osml-unseen", "parties-emu", "ahq-equivalence", "ahq-constant", "ahq-fluctuating")
+"""Suites whose runs are compared."""
+
+
+def runs_of(folders: Sequence[Path]) -> dict[str, Results]:
+    """Results by suite; InputError for a folder without results, of another suite, or of a suite that came before."""
+    found: dict[str, Results] = {}
+    for folder in folders:
+        store = Store(folder)
+        metadata = store.metadata()
+        suite = str(metadata["suite"])
+        if suite not in SUITES:
+            raise InputError(f"{folder} has results of the suite {suite}, expected one of {', '.join(SUITES)}")
+        if suite in found:
+            raise InputError(f"{folder} has results of the suite {suite}, as another folder has; give each suite once")
+        found[suite] = Results(store.results(), store.timelines(), metadata)
+    return found
+
+
+def document(runs: RunsOf) -> dict[str, Any]:
+    """`lines`, facts that are `not_compared` with the reason, and what was run of each suite."""
+    lines = [*chain(osml.lines(runs), parties.lines(runs), ahq.lines(runs))]
+    facts = shipped_policy_facts().facts
+    shown = {line.fact for line in lines if line.holds is not None}
+    left = [
+        {"fact": fact.id, "reason": fact.not_compared or "its suite was not run"}
+        for fact in facts
+        if fact.id not in shown
+    ]
+    held = [line for line in lines if line.holds is not None]
+    return {
+        "simulated": True,
+        "facts": len(facts),
+        "facts_compared": len(shown),
+        "lines_compared": len(held),
+        "lines_held": sum(bool(line.holds) for line in held),
+        "lines": [line._asdict() for line in lines],
+        "not_compared": left,
+        "runs": {suite: _what(results) for suite, results in runs.items()},
+    }
+
+
+def _what(results: Results) -> dict[str, Any]:
+    said = results.metadata
+    cases = len({row["case"] for row in results.rows})
+    return {"mixes": cases, "of": said["mixes"], "seeds": said["seeds"], "policies": results.policies}
+
+
+def rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Source, what, published, ours, rule and verdict of each line that says something."""
+    sources = {fact.id: fact.source for fact in shipped_policy_facts().facts}
+    lines = [Line(**line) for line in found["lines"]]
+    return [
+        (sources[line.fact], line.of, line.published, line.ours, line.rule, "yes" if line.holds else "no")
+        for line in lines
+        if line.holds is not None
+    ]
+
+
+def write(found: dict[str, Any], file: Path) -> None:
+    """The document as a file."""
+    file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

@@ -1,0 +1,66 @@
+"""Hours of nodes that differ from the catalog: with and without Model-C', and with one that learns on the node.
+
+Simulated. Each finished run of a node under a contender is kept in FILE; the command goes on where it was stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Sequence
+from concurrent.futures import as_completed
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from osml.base.worker_processes import worker_pool
+from osml.lab.studies.day.nodes import feasible_nodes
+from osml.lab.studies.day.report import draw, table, whole_runs
+from osml.lab.studies.day.run import CONTENDERS, whole_run
+
+Row = dict[str, Any]
+
+
+def _kept(file: Path, count: int) -> list[Row]:
+    if not file.exists():
+        return []
+    rows: list[Row] = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    return [row for row in rows if row["hours"] == count]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run what is missing, then print the table."""
+    parser = argparse.ArgumentParser(prog="python -m osml.lab.studies.day", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=10, help="number of nodes (default 10)")
+    parser.add_argument("--seeds", type=int, default=1, help="runs of each node with other noise (default 1)")
+    parser.add_argument("--hours", type=int, default=24, help="simulated hours of a run (default 24)")
+    parser.add_argument("--contenders", nargs="+", default=list(CONTENDERS), help="policies")
+    parser.add_argument("--workers", type=int, default=2, help="number of processes (default 2)")
+    parser.add_argument("--out", type=Path, default=Path("out/day/rows.jsonl"), metavar="FILE", help="finished runs")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="picture by hour (PNG)")
+    told = parser.parse_args(arguments)
+    rows = _kept(told.out, told.hours)
+    done = {(row["seed"], row["noise"], row["contender"]) for row in rows}
+    told.out.parent.mkdir(parents=True, exist_ok=True)
+    variants = list(islice(feasible_nodes(), told.nodes))
+    missing = [
+        (variant, contender, noise, told.hours)
+        for noise in range(told.seeds)
+        for variant in variants
+        for contender in told.contenders
+        if (variant.seed, noise, contender) not in done
+    ]
+    with worker_pool(told.workers) as pool, told.out.open("a", encoding="utf-8") as file:
+        for future in as_completed([pool.submit(whole_run, *task) for task in missing]):
+            found = future.result()
+            rows += found
+            file.write("".join(json.dumps(row) + "\n" for row in found))
+            file.flush()
+    chosen = whole_runs(rows, told.contenders)
+    print(table(chosen, told.hours))
+    if told.picture is not None:
+        draw(chosen, told.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""What papers say of their policies, beside runs: the rules, the lines of each paper, and facts without a line."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from osml.base.failure import InputError
+from osml.lab.bench.episode import Row
+from osml.lab.bench.papers.document import SUITES, document, rows, runs_of
+from osml.lab.bench.papers.line import between, near, order, points, times
+from osml.lab.bench.results import Results
+from osml.lab.bench.run import Settings, run
+from osml.lab.bench.suites import SUITES as ALL
+from osml.lab.bench.suites import suite
+from osml.lab.bench.workers import in_this_process
+from osml.lab.commands.bench import app
+from osml.simulator.calibration.measured.policy_facts import shipped_policy_facts
+
+
+def test_a_time_holds_within_a_factor_of_two() -> None:
+    assert times("x", "", 10.0, 5.0).holds
+    assert times("x", "", 10.0, 20.0).holds
+    assert not times("x", "", 10.0, 20.1).holds
+    assert not times("x", "", 10.0, 0.0).holds
+    assert times("x", "", 10.0, None).holds is None
+    never = times("x", "", 10.0, None, never=True)
+    assert (never.holds, never.ours) == (False, "never")
+
+
+def test_shares_counts_and_ranges_have_limits() -> None:
+    assert points("x", "", 58.0, 48.1).holds
+    assert not points("x", "", 58.0, 47.0).holds
+    assert points("x", "", 58.0, math.nan).holds is None
+    assert near("x", "", 34.0, 36.0, 2.0).holds
+    assert not near("x", "", 34.0, 36.1, 2.0).holds
+    assert between("x", "", (10.0, 30.0), 10.0).holds
+    assert not between("x", "", (10.0, 30.0), 31.0).holds
+
+
+def test_an_order_needs_both_names_of_a_pair() -> None:
+    pairs = (("a", "b"), ("b", "c"))
+    assert order("x", "", pairs, {"a": 3.0, "b": 2.0, "c": 1.0}).holds
+    assert not order("x", "", pairs, {"a": 3.0, "b": 3.0, "c": 1.0}).holds
+    assert order("x", "", pairs, {"a": 3.0, "b": 2.0}).holds
+    assert order("x", "", pairs, {"a": 3.0}).holds is None
+
+
+def _mixes() -> Iterator[Row]:
+    """Ten mixes: `osml` has a result for nine, PARTIES for the five lightest, CLITE for the two lightest."""
+    for case in range(10):
+        for policy, seconds, most in (("osml", 10.0, 9), ("parties", 30.0, 5), ("clite", 80.0, 2)):
+            done = case < most
+            yield {
+                "suite": "osml-302", "part": "mixes", "case": case, "seed": 0, "policy": policy, "load": 0.5 + case / 10,
+                "converged": done, "convergence_s": seconds + case if done else None, "cores_used": 34.0,
+                "ways_used": 12.0, "feasible_oracle": True,
+            }  # fmt: skip
+
+
+def _found() -> dict[tuple[str, str], Any]:
+    metadata = {"policies": ["osml", "parties", "clite"], "mixes": 302, "seeds": 1}
+    found = document({"osml-302": Results(list(_mixes()), [], metadata)})
+    assert json.loads(json.dumps(found)) == found
+    return {(line["fact"], line["of"]): line for line in found["lines"]}
+
+
+def test_times_are_of_the_mixes_on_which_all_converge() -> None:
+    found = _found()
+    line = found["osml.conv.parties.mean", "parties, mean s"]
+    assert (line["published"], line["ours"], line["holds"]) == ("32.7", "30.5", True)
+    assert found["osml.conv.clite.range", "clite, most s"]["ours"] == "81"
+    assert found["osml.resources.osml", "osml, ways"]["holds"] is False
+
+
+def test_shares_are_of_all_mixes_and_of_those_as_easy_as_the_papers() -> None:
+    found = _found()
+    assert found["osml.converged.osml", "osml, all mixes"]["ours"] == "90 %"
+    assert found["osml.converged.clite", "clite, all mixes"]["holds"] is False
+    # 94 % of the nine lightest converge under osml; five and two of these under the others.
+    assert found["osml.converged.parties", "parties, the 9 lightest runs"]["ours"] == "55.6 %"
+    assert found["osml.emu.order", "largest sum of loads with a result"]["holds"]
+
+
+def test_each_fact_is_compared_or_has_a_reason() -> None:
+    facts = shipped_policy_facts().facts
+    assert set(SUITES) <= set(ALL)
+    left = {one["fact"]: one["reason"] for one in document({})["not_compared"]}
+    assert set(left) == {fact.id for fact in facts}
+    assert sum(reason == "its suite was not run" for reason in left.values()) == 36
+
+
+def _run(name: str, out: Path, policies: tuple[str, ...], limit: int) -> None:
+    settings = Settings(suite(name), policies, 1, out, limit=limit)
+    run(settings, in_this_process, Console(quiet=True))
+
+
+def test_real_runs_are_compared(tmp_path: Path) -> None:
+    _run("osml-unseen", tmp_path / "unseen", ("osml", "parties"), 3)
+    result = CliRunner().invoke(app, ["papers", str(tmp_path / "unseen"), "--json"])
+    assert result.exit_code == 0
+    found = json.loads(result.stdout)
+    assert found["facts_compared"] == 1
+    assert found["lines_compared"] == len(rows(found)) == 6
+    assert found["runs"]["osml-unseen"]["mixes"] == 3
+    assert "lines hold" in CliRunner().invoke(app, ["papers", str(tmp_path / "unseen")]).stdout
+
+
+def test_folders_of_other_suites_are_refused(tmp_path: Path) -> None:
+    _run("osml-jobs", tmp_path / "jobs", ("unmanaged",), 1)
+    with pytest.raises(InputError, match="suite osml-jobs, expected one of osml-302"):
+        runs_of([tmp_path / "jobs"])
+    _run("osml-unseen", tmp_path / "unseen", ("unmanaged",), 1)
+    with pytest.raises(InputError, match="give each suite once"):
+        runs_of([tmp_path / "unseen", tmp_path / "unseen"])
