@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from osml.base.failure import InputError
 from osml.lab.bench.episode import Row
 from osml.lab.bench.papers.document import SUITES, document, rows, runs_of
-from osml.lab.bench.papers.line import between, near, order, points, times
+from osml.lab.bench.papers.line import between, near, order, points, times, value
+from osml.lab.bench.published import published
 from osml.lab.bench.results import Results
 from osml.lab.bench.run import Settings, run
 from osml.lab.bench.suites import SUITES as ALL
@@ -59,7 +60,8 @@ def _mixes() -> Iterator[Row]:
         for policy, seconds, most in (("osml", 10.0, 9), ("parties", 30.0, 5), ("clite", 80.0, 2)):
             done = case < most
             yield {
-                "suite": "osml-302", "part": "mixes", "case": case, "seed": 0, "policy": policy, "load": 0.5 + case / 10,
+                "suite": "osml-302", "part": "mixes", "case": case, "seed": 0, "policy": policy,
+                "load": 0.5 + case / 10,
                 "converged": done, "convergence_s": seconds + case if done else None, "cores_used": 34.0,
                 "ways_used": 12.0, "feasible_oracle": True,
             }  # fmt: skip
@@ -95,6 +97,28 @@ def test_each_fact_is_compared_or_has_a_reason() -> None:
     left = {one["fact"]: one["reason"] for one in document({})["not_compared"]}
     assert set(left) == {fact.id for fact in facts}
     assert sum(reason == "its suite was not run" for reason in left.values()) == 36
+
+
+def test_reports_and_facts_have_the_same_numbers() -> None:
+    osml, parties, ahq = (published()[paper] for paper in ("osml", "parties", "ahq"))
+    for policy in ("osml", "parties", "clite"):
+        times_of = osml["convergence_s"][policy]
+        assert times_of["mean"] == value(f"osml.conv.{policy}.mean")
+        assert [times_of["min"], times_of["max"]] == value(f"osml.conv.{policy}.range")
+        assert osml["converged"][policy] == value(f"osml.converged.{policy}")
+        assert [*osml["resources"][policy].values()] == value(f"osml.resources.{policy}")
+    for key in ("seconds", "actions"):
+        assert osml["case_a"][key] == value(f"osml.case_a.{key}")
+    assert osml["higher_load_cells_pct"] == value("osml.fig10.higher")
+    assert osml["unseen_s"] == value("osml.unseen")
+    assert parties["emu_gain_over_heracles_pct"] == {n: value(f"parties.emu.gain{n}") for n in (2, 6)}
+    assert parties["convergence_s"]["max"] == value("parties.conv.range")["most"]
+    assert parties["convergence_s"]["growth_2_to_6"] == value("parties.conv.growth")
+    assert ahq["tail_reduction_pct"] == value("ahq.fig16b.tails")
+    assert ahq["be_ipc_gain_pct"] == value("ahq.fig16b.ipc")
+    assert {policy: ahq["violations"][policy] for policy in ("arq", "parties")} == value("ahq.fig17.violations")
+    assert ahq["es_grid"] == value("ahq.fig11")
+    assert ahq["cores_at_es_0.25"] == value("ahq.fig12a")
 
 
 def _run(name: str, out: Path, policies: tuple[str, ...], limit: int) -> None:

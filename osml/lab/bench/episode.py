@@ -113,7 +113,7 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         intervals.append(loop.step())
         judged.append(judge(intervals[-1], loads))
         if not scenario.whole and len(judged) >= hold + tail:
-            at = converged_at(judged, hold)
+            at = _converged_at(scenario, judged)
             if at is not None and len(judged) - at >= hold + tail:
                 break
     row = _row(scenario, judged)
@@ -137,10 +137,17 @@ def _bounds(scenario: Scenario, last: Decision | None, time_s: float) -> Row:
     return {f"bound_{name}": count for name, count in held._asdict().items()}
 
 
+def _converged_at(scenario: Scenario, judged: Sequence[Judged]) -> int | None:
+    """As `converged_at`, from when all services are there."""
+    first = scenario.intervals(scenario.complete_s)
+    at = converged_at(judged[first:], scenario.intervals(scenario.hold_s))
+    return None if at is None else first + at
+
+
 def _row(scenario: Scenario, judged: Sequence[Judged]) -> Row:
     node = scenario.node
     hold = scenario.intervals(scenario.hold_s)
-    at = converged_at(judged, hold)
+    at = _converged_at(scenario, judged)
     tail = scenario.intervals(scenario.tail_s)
     measured = judged[scenario.intervals(scenario.settle_s) :] if scenario.whole else judged[-tail:]
     before = judged if at is None else judged[: at + 1]

@@ -49,6 +49,7 @@ class Scenario:
     catalog's; `mix` then has its loads and the jobs that policies know of.
     `sockets`: so many of the platform. `by_domain`: services may be placed on them; else they are one pool of CPUs and
     ways. `twin_part` is the part with the same mixes whose noise this one has too.
+    `complete_s`: when the last service of a script is there; no run counts as converged before.
     """
 
     suite: str
@@ -77,6 +78,7 @@ class Scenario:
     sockets: int = 1
     by_domain: bool = True
     twin_part: str | None = None
+    complete_s: float = 0.0
 
     @property
     def name(self) -> str:

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from osml.lab.results import live_validation, profiles
+from osml.lab.results import live_validation, profiles, published_policies
 from osml.lab.results.commands import MIXES
 from osml.lab.results.figures import FIGURES
 
@@ -98,7 +98,7 @@ def stale() -> list[str]:
     """The pages that are not as the files of figures would make them."""
     found = kept()
     pages = {PAGE: page(found), README: readme(README.read_text("utf-8"), found)}
-    for own in (live_validation, profiles):
+    for own in (live_validation, profiles, published_policies):
         if own.NAME in found:
             pages[own.PAGE] = own.page(found[own.NAME])
     return [str(path) for path, text in pages.items() if path.read_text("utf-8") != text]
@@ -109,7 +109,9 @@ def write() -> None:
     found = kept()
     PAGE.write_text(page(found), "utf-8")
     README.write_text(readme(README.read_text("utf-8"), found), "utf-8")
-    for own in (live_validation, profiles):
+    for own in (live_validation, profiles, published_policies):
         if own.NAME in found:
             own.PAGE.write_text(own.page(found[own.NAME]), "utf-8")
-            own.draw(found[own.NAME], own.PICTURE)
+    for drawn in (live_validation, profiles):
+        if drawn.NAME in found:
+            drawn.draw(found[drawn.NAME], drawn.PICTURE)

@@ -15,7 +15,10 @@ from osml.lab.bench.results import Results
 from osml.lab.bench.store import Store
 from osml.simulator.calibration.measured.policy_facts import shipped_policy_facts
 
-SUITES = ("osml-302", "case-a", "osml-unseen", "parties-emu", "ahq-equivalence", "ahq-constant", "ahq-fluctuating")
+SUITES = (
+    *("osml-302", "case-a", "osml-unseen", "osml-launched"),
+    *("parties-emu", "ahq-equivalence", "ahq-constant", "ahq-fluctuating"),
+)
 """Suites whose runs are compared."""
 
 

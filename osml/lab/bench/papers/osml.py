@@ -13,9 +13,13 @@ from osml.lab.bench.report.convergence import common
 from osml.lab.bench.report.heat_maps import maps
 from osml.lab.bench.results import Results
 from osml.lab.bench.suites.osml_302 import MAP, MIXES
+from osml.lab.bench.suites.osml_launched import PART_A, PART_MIXES
 
 COMPARED = ("osml", "parties", "clite")
 """Policies of the paper that the bench has."""
+
+LAUNCHED = ", launched in turn"
+"""Services that start one after the other, as in the paper."""
 
 _CPUS, _WAYS = 36, 20
 _LOADS = 302
@@ -26,7 +30,7 @@ def lines(runs: RunsOf) -> Iterator[Line]:
     """All of the paper's lines whose suite was run."""
     if "osml-302" in runs:
         mixes = _only(runs["osml-302"].only(MIXES), COMPARED)
-        yield from _convergence(mixes)
+        yield from _convergence(mixes, "")
         yield from _converged(mixes)
         yield from _as_easy(mixes)
         yield from _resources(mixes)
@@ -34,7 +38,13 @@ def lines(runs: RunsOf) -> Iterator[Line]:
     if "case-a" in runs:
         yield from _case_a(runs["case-a"])
     if "osml-unseen" in runs:
-        yield from _unseen(runs["osml-unseen"])
+        yield from _unseen(runs["osml-unseen"], "")
+    if "osml-launched" in runs:
+        launched = runs["osml-launched"]
+        yield from _convergence(_only(launched.only(PART_MIXES), COMPARED), LAUNCHED)
+        yield from _seconds_of_case_a(launched.only(PART_A), LAUNCHED)
+        groups = Results([row for row in launched.rows if row["part"].startswith("group-")], [], launched.metadata)
+        yield from _unseen(groups, LAUNCHED)
 
 
 def _only(results: Results, policies: Sequence[str]) -> Results:
@@ -46,23 +56,23 @@ def _mean(rows: Sequence[Row], column: str) -> float | None:
     return statistics.fmean(found) if found else None
 
 
-def _convergence(mixes: Results) -> Iterator[Line]:
-    """Figure 8: seconds over the mixes on which all converge."""
+def _convergence(mixes: Results, how: str) -> Iterator[Line]:
+    """Figure 8: seconds over the mixes on which all converge. `how` the services were started."""
     same = {policy: list(rows.values()) for policy, rows in common(mixes).items()}
     means = {policy: _mean(rows, "convergence_s") for policy, rows in same.items()}
     for policy in COMPARED:
         seconds = [float(row["convergence_s"]) for row in same.get(policy, [])]
         yield times(
-            f"osml.conv.{policy}.mean", f"{policy}, mean s", value(f"osml.conv.{policy}.mean"), means.get(policy)
+            f"osml.conv.{policy}.mean", f"{policy}, mean s{how}", value(f"osml.conv.{policy}.mean"), means.get(policy)
         )
         least, most = value(f"osml.conv.{policy}.range")
-        yield times(f"osml.conv.{policy}.range", f"{policy}, least s", least, min(seconds, default=None))
-        yield times(f"osml.conv.{policy}.range", f"{policy}, most s", most, max(seconds, default=None))
+        yield times(f"osml.conv.{policy}.range", f"{policy}, least s{how}", least, min(seconds, default=None))
+        yield times(f"osml.conv.{policy}.range", f"{policy}, most s{how}", most, max(seconds, default=None))
     ours = means.get("osml")
     for policy, published in zip(("parties", "clite"), value("osml.conv.speedup"), strict=True):
         theirs = means.get(policy)
         ratio = theirs / ours if theirs is not None and ours else None
-        yield times("osml.conv.speedup", f"{policy} over osml", published, ratio)
+        yield times("osml.conv.speedup", f"{policy} over osml{how}", published, ratio)
 
 
 def _share(rows: Sequence[Row]) -> float | None:
@@ -130,11 +140,10 @@ def _figure_10(cells: Results) -> Iterator[Line]:
 
 def _case_a(runs: Results) -> Iterator[Line]:
     """Figure 9."""
-    for policy, seconds in value("osml.case_a.seconds").items():
+    yield from _seconds_of_case_a(runs, "")
+    for policy, published in value("osml.case_a.actions").items():
         rows = runs.of(policy=policy)
-        taken, actions = (_mean([row for row in rows if row["converged"]], one) for one in ("convergence_s", "actions"))
-        yield times("osml.case_a.seconds", f"{policy}, s", seconds, taken, never=bool(rows))
-        published = value("osml.case_a.actions")[policy]
+        actions = _mean([row for row in rows if row["converged"]], "actions")
         yield times("osml.case_a.actions", f"{policy}, actions", published, actions, never=bool(rows))
     cores, ways = value("osml.case_a.saved")
     used = [_mean(runs.of(policy="osml"), column) for column in ("cores_used", "ways_used")]
@@ -143,10 +152,17 @@ def _case_a(runs: Results) -> Iterator[Line]:
     yield near("osml.case_a.saved", "ways that osml leaves", ways, left[1], 3.0)
 
 
-def _unseen(runs: Results) -> Iterator[Line]:
+def _seconds_of_case_a(runs: Results, how: str) -> Iterator[Line]:
+    for policy, published in value("osml.case_a.seconds").items():
+        rows = runs.of(policy=policy)
+        seconds = _mean([row for row in rows if row["converged"]], "convergence_s")
+        yield times("osml.case_a.seconds", f"{policy}, s{how}", published, seconds, never=bool(rows))
+
+
+def _unseen(runs: Results, how: str) -> Iterator[Line]:
     """Section 6.4: mean seconds by number of unseen services."""
     for policy, seconds in value("osml.unseen").items():
         for number, (part, published) in enumerate(zip(runs.parts, seconds, strict=False), 1):
             rows = runs.of(part, policy)
             ours = _mean(rows, "convergence_s")
-            yield times("osml.unseen", f"{policy}, {number} unseen, s", published, ours, never=bool(rows))
+            yield times("osml.unseen", f"{policy}, {number} unseen, s{how}", published, ours, never=bool(rows))
