@@ -146,7 +146,8 @@ def platform_row(platform: PlatformModel) -> FloatArray:
     row[P_CORES] = platform.physical_cores
     row[P_CLOCK], row[P_ALL_CORE], row[P_TURBO] = platform.frequency_ghz, platform.all_core_ghz, platform.turbo_ghz
     row[P_WAYS], row[P_WAY_MIB] = platform.ways, platform.way_mib
-    row[P_BANDWIDTH] = platform.bandwidth_gbps * platform.usable_bandwidth
+    # Of two limits in series the lower one is that of a domain which has the memory to itself.
+    row[P_BANDWIDTH] = min(platform.bandwidth_gbps * platform.usable_bandwidth, platform.link_gbps)
     row[P_MEMORY_MIB] = (platform.memory_gib - platform.reserved_gib) * 1024.0
     row[P_LATENCY], row[P_RISE], row[P_POWER] = (
         platform.memory_latency_ns,

@@ -50,7 +50,7 @@ def agent_config(
         "state_dir": str(folder / "state"),
         "roots": {name: str(folder / sub) for name, sub in
                   (("resctrl", "resctrl"), ("cgroup", "cgroup"), ("proc", "proc"), ("sysfs", "sys"))},
-        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if machine.sockets > 1 else {}),
+        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if len(machine.profile.domains) > 1 else {}),
         "platform": {
             "id": platform.id,
             "bandwidth_gbps": machine.whole.bandwidth_gbps,
