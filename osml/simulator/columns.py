@@ -68,8 +68,9 @@ IntArray = NDArray[np.int64]
     T_NETWORK_GBPS,
     T_FLOWS,
     T_TABLE,
+    T_ELSEWHERE,
     TENANT_COLUMNS,
-) = range(28)
+) = range(29)
 
 # -- grants: what they may use. Infinite where there is no limit -----------------------------------------------------
 (
@@ -166,7 +167,10 @@ def platform_row(platform: PlatformModel) -> FloatArray:
 
 
 def tenant_row(tenant: ServiceModel | JobModel) -> FloatArray:
-    """A service or a job as (TENANT_COLUMNS,); T_TABLE, the number of its table of percentiles, is set elsewhere."""
+    """A service or a job as (TENANT_COLUMNS,). T_TABLE, the number of its table of percentiles, is set by the caller.
+
+    T_ELSEWHERE are the CPUs that a service has in other cache domains of the socket, for each one here: none.
+    """
     row = np.zeros(TENANT_COLUMNS)
     m = tenant.memory
     row[T_THREADS] = tenant.threads

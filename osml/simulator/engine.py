@@ -148,6 +148,7 @@ class Turn(NamedTuple):
     grants: Sequence[Grant]
     loads: Mapping[str, float]
     shocks: FloatArray | None = None
+    elsewhere: Sequence[float] | None = None  # T_ELSEWHERE of each tenant
 
 
 def advance_together(turns: Sequence[Turn], dt: float) -> list[tuple[NodeState, list[Flow]]]:
@@ -177,7 +178,11 @@ def _domain(turn: Turn, dt: float) -> Domain:
     rows, occupancy = state.rows.copy(), state.occupancy_mib.copy()
     rows[:, c.S_SHOCK] = math.nan if turn.shocks is None else turn.shocks
     flows = np.empty((len(rows), c.FLOW_COLUMNS))
+    tenants = node.tenant_rows
+    if turn.elsewhere is not None:
+        tenants = tenants.copy()
+        tenants[:, c.T_ELSEWHERE] = turn.elsewhere
     return Domain(
-        node.platform_row, node.tenant_rows, node.tables, given.limits, given.users, given.masks, arrivals, rows,
+        node.platform_row, tenants, node.tables, given.limits, given.users, given.masks, arrivals, rows,
         occupancy, flows,
     )  # fmt: skip

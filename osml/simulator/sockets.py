@@ -2,8 +2,9 @@
 
 Memory, disk and network belong to a socket: its domains share them, other sockets do not. A tenant runs in the domains
 of its CPUs. Where it has CPUs in several, its requests, threads and memory are divided among them in proportion to its
-CPUs, and each part is a queue of its own. That is assumed, not measured: a real service may move a request to an idle
-CPU of another domain, and pays for memory of another socket, which is free here.
+CPUs. Within a socket its parts wait in one queue: an idle thread takes the next request, in whatever domain it is. The
+parts in different sockets have queues of their own. That is assumed, not measured: a real service may move a request to
+an idle CPU of another socket, and pays for memory of another socket, which is free here.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def advance(
     ]
     flows: list[list[Flow]] = [[] for _ in node.tenants]
     turns = {
-        number: _turn(node, sockets, number, part, grants, loads, shocks)
+        number: _turn(node, sockets, number, part, grants, loads, shocks)._replace(elsewhere=_elsewhere(after, number, node))
         for number, part in enumerate(after)
         if part.tenants
     }
@@ -106,6 +107,17 @@ def _turn(
         {node.names[i]: loads[node.names[i]] * share for i, share in here if node.names[i] in loads},
         None if shocks is None else shocks[list(part.tenants)],
     )
+
+
+def _elsewhere(parts: Sequence[Part], number: int, node: Node) -> list[float]:
+    """CPUs of each tenant of a domain in the others of its socket, for each one here."""
+    first = number - number % node.platform.domains
+    whole = dict.fromkeys(parts[number].tenants, 0.0)
+    for part in parts[first : first + node.platform.domains]:
+        for tenant, share in zip(part.tenants, part.shares, strict=True):
+            if tenant in whole:
+                whole[tenant] += share
+    return [whole[tenant] / share - 1.0 for tenant, share in zip(*parts[number][:2], strict=True)]
 
 
 def _advanced(turns: Mapping[int, Turn], domains: int, dt: float) -> dict[int, tuple[NodeState, list[Flow]]]:

@@ -58,6 +58,7 @@ from osml.simulator.columns import (
     T_BURSTINESS,
     T_BYTES,
     T_CV2,
+    T_ELSEWHERE,
     T_FOOTPRINT,
     T_INSTRUCTIONS,
     T_LC,
@@ -181,9 +182,10 @@ def _arrive(
     limited = quota < min(threads, work.areas.cpus_of[i])
     if limited:
         within = min(threads, work.areas.cpus_of[i])
-    servers = max(1, math.ceil(within - 1e-6))
-    shown_ms = service_ms * servers / (within * tenants[i, T_USABLE])
-    reaching = min(arrivals, work.visits[V_LIMIT, i])
+    pooled = 1.0 + tenants[i, T_ELSEWHERE]  # idle threads in other domains of the socket take requests of this one
+    servers = max(1, math.ceil(within * pooled - 1e-6))
+    shown_ms = service_ms * servers / (within * pooled * tenants[i, T_USABLE])
+    reaching = min(arrivals, work.visits[V_LIMIT, i]) * pooled
     probability, wait_ms = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
 
     stationary = probability * wait_ms * min(arrivals, rate) / 1000.0
