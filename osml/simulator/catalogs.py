@@ -75,8 +75,7 @@ def _value(where: str, name: str, entry: object, kind: type) -> Any:
     value = given[origin]
     if name == "domains" and isinstance(value, list):
         raise CatalogError(
-            f"{where}: 'domains' is {value!r}, expected the number of cache domains: the virtual node has equal ones only, "
-            "leave out the CPUs that others lack"
+            f"{where}: 'domains' is {value!r}, expected a number: the virtual node has cache domains of one size only"
         )
     if kind in (str, bool):
         if not isinstance(value, kind):

@@ -13,8 +13,8 @@ import numpy as np
 
 from osml.simulator import columns as c
 from osml.simulator.columns import FloatArray
-from osml.simulator.physics.fixed_point import Work, empty_work
 from osml.simulator.models import PlatformModel
+from osml.simulator.physics.fixed_point import Work, empty_work
 from osml.simulator.physics.step import step_node
 from osml.simulator.physics.together import Domain, step_domains
 from osml.simulator.queueing import Response

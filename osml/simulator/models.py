@@ -84,9 +84,9 @@ class JobModel:
 class PlatformModel:
     """One cache domain: `cpus` logical CPUs over `physical_cores` and one last-level cache; memory, disk and network.
 
-    A socket has `domains` of them (AMD: its CCX), which share its memory, disk and network: these are given for the
-    socket. `link_gbps` is what a domain moves to and from the memory at most. `vendor` (intel, amd) decides what resctrl
-    offers: AMD's kernel takes way masks with holes, and MBA in eighths of a GB/s for each domain.
+    A socket has `domains` of them (AMD: its CCX), which share its memory, disk and network: these are of the
+    socket. `link_gbps` is what a domain moves to and from the memory at most. `vendor` (intel, amd) says what resctrl
+    offers: AMD's takes way masks with holes, and MBA in eighths of a GB/s for each domain.
 
     `usable_bandwidth` is the share of the peak that programs reach, `latency_rise` and `latency_power` are a and b of
     t(u) = t0 (1 + a u^b/(1 - u)^0.641), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself

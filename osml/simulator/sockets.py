@@ -73,12 +73,12 @@ def advance(
     engine.checked_loads(node, loads)
     placed = [_placed(node, sockets, number, grants) for number in range(len(state.parts))]
     moved = _moved_backlog(state, placed, len(node.tenants))
-    after = [
-        Part(*there, _carried(node, part, *there, moved)) for part, there in zip(state.parts, placed, strict=True)
-    ]
+    after = [Part(*there, _carried(node, part, *there, moved)) for part, there in zip(state.parts, placed, strict=True)]
     flows: list[list[Flow]] = [[] for _ in node.tenants]
     turns = {
-        number: _turn(node, sockets, number, part, grants, loads, shocks)._replace(elsewhere=_elsewhere(after, number, node))
+        number: _turn(node, sockets, number, part, grants, loads, shocks)._replace(
+            elsewhere=_elsewhere(after, number, node)
+        )
         for number, part in enumerate(after)
         if part.tenants
     }

@@ -76,8 +76,9 @@ class Grant:
     """What one tenant may use: CPU ids and a mask of cache ways; everything else has no limit by default.
 
     `cpu_quota` in CPUs over `cpu_period_ms` (None: 100), `cpu_weight` as in cgroup v2, `mba_percent` of the memory
-    bandwidth or `mba_gbps` (AMD: of each cache domain), `frequency_ghz`, `memory_gib`, `disk_iops`, `network_gbps` at most. A higher `priority` (a real-time
-    class) gets its CPUs first; `slice_ms` is the time slice of the others on its CPUs (None: the platform's).
+    bandwidth or `mba_gbps` (AMD), each for every cache domain, `frequency_ghz`, `memory_gib`, `disk_iops`,
+    `network_gbps` at most. A higher `priority` (a real-time class) gets its CPUs first; `slice_ms` is the time slice of
+    the others on its CPUs (None: the platform's).
     """
 
     cpus: frozenset[int]

@@ -191,7 +191,7 @@ def prepare(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state
 
 @lean
 def ask(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> float:
-    """What everybody asks of the memory at the latencies and the clock of `state`; returns what devices move in GB/s."""
+    """What everybody asks of the memory at the latencies and the clock of `state`; returns the GB/s of devices."""
     _speeds(platform, tenants, grants, state, work.points)
     _cpu_time(tenants, work)
     return _traffic(tenants, grants, state, work)

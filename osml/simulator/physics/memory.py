@@ -195,7 +195,7 @@ def settle_domains(
 ) -> None:  # fmt: skip
     """As `settle`, for cache domains that share one memory, each behind a link of `link` GB/s of its own.
 
-    Rows first[d] to first[d + 1] of `traffic` are the tenants of domain d, `devices[d]` what devices move for them; that
+    Rows first[d] to first[d + 1] of `traffic` are the tenants of domain d; what devices move for them, `devices[d]`,
     passes the link, too. A link is to a domain what a slice is to a tenant: the longer of the waits counts.
     """
     n_domains, everything = len(devices), devices.sum()

@@ -190,8 +190,7 @@ def _arrive(
 
     stationary = probability * wait_ms * min(arrivals, rate) / 1000.0
     before = state[i, S_BACKLOG]
-    queued = min(state[i, S_QUEUED], stationary)
-    fluid = max(0.0, before + (arrivals - rate) * dt)
+    queued, fluid = min(state[i, S_QUEUED], stationary), max(0.0, before + (arrivals - rate) * dt)
     after = min(fluid, tenants[i, T_QUEUE_LIMIT])
     gap = max(abs(1.0 - arrivals / rate), 1.0 - MAX_UTILISATION)
     variability = tenants[i, T_CV2] + tenants[i, T_BURSTINESS]

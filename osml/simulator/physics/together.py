@@ -7,6 +7,7 @@ CPU times, clocks and caches are one, around the same memory latency.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -19,7 +20,7 @@ from osml.simulator.physics.step import begin, finish
 
 
 class Domain(NamedTuple):
-    """A cache domain with its tenants: the arguments of `step_node`. `state`, `occupancy` and `flows` are written to."""
+    """A cache domain: the arguments of `step_node`. `state`, `occupancy` and `flows` are written to."""
 
     platform: FloatArray
     tenants: FloatArray
@@ -39,10 +40,11 @@ def step_domains(socket: FloatArray, link_gbps: float, domains: Sequence[Domain]
     Returns the rounds of the fixed point.
     """
     first = np.cumsum([0, *(len(one.tenants) for one in domains)])  # (domains + 1,)
-    spans = [slice(low, high) for low, high in zip(first, first[1:], strict=False)]
+    spans = [slice(low, high) for low, high in pairwise(first)]
     total = int(first[-1])
     traffic, seen, split = np.zeros((total, TRAFFIC_COLUMNS)), np.zeros(total), np.zeros((3, total))
-    works = [empty_work(*one.occupancy.shape)._replace(traffic=traffic[span]) for one, span in zip(domains, spans)]
+    works = [empty_work(*one.occupancy.shape) for one in domains]
+    works = [work._replace(traffic=traffic[span]) for work, span in zip(works, spans, strict=True)]
     pairs = list(zip(domains, works, spans, strict=True))
     for one, work, _ in pairs:
         begin(one.platform, one.tenants, one.users, one.arrivals, dt, one.state, one.occupancy, work)
