@@ -49,8 +49,14 @@ def step_domains(socket: FloatArray, link_gbps: float, domains: Sequence[Domain]
     for one, work, _ in pairs:
         begin(one.platform, one.tenants, one.users, one.arrivals, dt, one.state, one.occupancy, work)
     visits = np.zeros((VISIT_ROWS, total))
-    tenants, grants, arrivals = (np.concatenate([one[at] for one in domains]) for at in (1, 3, 6))
-    visit(socket, tenants, grants, arrivals, np.concatenate([work.points[X_WANTED] for work in works]), visits)
+    visit(
+        socket,
+        np.concatenate([one.tenants for one in domains]),
+        np.concatenate([one.grants for one in domains]),
+        np.concatenate([one.arrivals for one in domains]),
+        np.concatenate([work.points[X_WANTED] for work in works]),
+        visits,
+    )
     for one, work, span in pairs:
         work.visits[:] = visits[:, span]
         np.minimum(work.points[X_WANTED], work.visits[V_LIMIT], out=work.points[X_WANTED])
