@@ -13,7 +13,7 @@ from osml.layout import assign
 from osml.placement.sites import sites_of
 from osml.simulator import catalogs
 from osml.simulator.board import cpus_of
-from osml.simulator.closed_loop import ClosedLoop, Interval
+from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.models import on_platform
 from osml.simulator.state import Node
 from tests.placement.two_domains import answered, be, homes, lc, observation, platform
@@ -45,11 +45,6 @@ def test_policies_run_on_it_and_keep_each_service_in_one_ccx(policy: str, platfo
             assert inside is (policy != "unmanaged")
 
 
-def late(node: Node, interval: Interval) -> int:
-    tails = [interval.tail_ms(i, service.percentile) for i, service in enumerate(node.services)]
-    return sum(tail > service.target_ms for tail, service in zip(tails, node.services, strict=True))
-
-
 def test_a_service_that_no_ccx_holds_gets_the_whole_node() -> None:
     node = node_of("epyc-7763")
     big = replace(node.services[3], threads=64)  # memcached
@@ -61,7 +56,7 @@ def test_a_service_that_no_ccx_holds_gets_the_whole_node() -> None:
     assert said in [reason.text for reason in intervals[-1].decision.reasons]
     [cpus] = [one.cpus for one in intervals[-1].decision.assignments if one.service == "memcached"]
     assert len(parse_cpulist(cpus)) > 16
-    assert late(node, intervals[8]) > late(node, intervals[-1]) == 0
+    assert intervals[8].tail_ms(3, big.percentile) > big.target_ms > intervals[-1].tail_ms(3, big.percentile)
 
 
 UNEQUAL = platform(
@@ -75,8 +70,9 @@ def test_domains_of_different_size_are_taken_as_they_are() -> None:
     for _ in range(12):
         decision = decide(seen)
         assert homes(decision.partition) == {"large": 0, "small": 1, "job": 1}
-        assert {domain: sum(one.cores for one in regions) for domain, regions in
-                decision.partition.by_domain.items()} == {0: 8, 1: 6}  # fmt: skip
+        regions = decision.partition.by_domain
+        assert 4 < sum(one.cores for one in regions[0]) <= 8  # staffing leaves cores idle where there is no job
+        assert sum(one.cores for one in regions[1]) == 6
         assert assign(decision.partition, UNEQUAL, seen.services)
         seen = answered(seen, decision)
 
