@@ -141,6 +141,16 @@ TEST_F(TwoCaches, ACacheWithoutIdLeavesThemUnknown) {
   EXPECT_TRUE(platform().domains.empty());
 }
 
+TEST_F(TwoCaches, MayHaveDifferentSizes) {  // a CCX with a disabled core
+  for (unsigned cpu = 4; cpu < 7; ++cpu) cache(cpu, "1\n", "4-6\n");
+  tree_.write("sys/devices/system/cpu/online", "0-6\n");
+  const Platform platform = this->platform();
+  ASSERT_EQ(platform.domains.size(), 2U);
+  EXPECT_EQ(platform.domains[0].cpus, "0-3");
+  EXPECT_EQ(platform.domains[1].cpus, "4-6");
+  EXPECT_TRUE(platform.regions_in_domains);
+}
+
 TEST_F(TwoCaches, OneOfThemInUseIsNoDivision) {
   tree_.write("sys/devices/system/cpu/online", "0-3\n");
   EXPECT_EQ(platform().domains.size(), 1U);

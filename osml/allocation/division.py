@@ -163,7 +163,8 @@ def _obstacle(budget: Budget, owners: Sequence[str], sharers: Sequence[str], max
     """Why a resource can't be divided; None where it can."""
     n_parts = sum(1 for name in owners if name not in sharers)
     n_parts += len(sharers) if budget.resource in KNOBS else bool(sharers)  # a knob can't be shared
-    return can_isolate(budget, n_parts, len(owners) + bool(sharers), max_groups)
+    n_groups = len(owners) + bool(set(sharers) - set(owners))  # who owns and shares has one mask for both
+    return can_isolate(budget, n_parts, n_groups, max_groups)
 
 
 def _taken_up(applied: Partition | None, wanted: Partition, resource: Resource, isolated: frozenset[str]) -> Partition:

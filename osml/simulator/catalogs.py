@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields, replace
+from dataclasses import MISSING, fields, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -12,6 +12,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 import yaml
 
+from osml.simulator.board import MOST_DOMAINS
 from osml.simulator.models import JobModel, MemoryBehaviour, PlatformModel, ServiceModel
 
 _Entries = TypeVar("_Entries")
@@ -54,6 +55,7 @@ _ORIGINS = ("published", "measured", "fitted")
 """Where a number may come from. `measured` ones (`osml look profile`) may say their `error`."""
 
 PERCENTILES = ("p50", "p95", "p99")
+VENDORS = ("intel", "amd")
 MAX_WAYS = 62
 MAX_THREADS = 4096
 _KINDS: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool}
@@ -71,6 +73,10 @@ def _value(where: str, name: str, entry: object, kind: type) -> Any:
     if unknown or (origin != "fitted" and not given.get("source")):
         raise CatalogError(f"{where}: '{name}' is {entry!r}, expected '{origin}' with a 'source' or 'fitted' only")
     value = given[origin]
+    if name == "domains" and isinstance(value, list):
+        raise CatalogError(
+            f"{where}: 'domains' is {value!r}, expected a number: the virtual node has cache domains of one size only"
+        )
     if kind in (str, bool):
         if not isinstance(value, kind):
             raise CatalogError(f"{where}: '{name}' is {value!r}, expected {'text' if kind is str else 'true or false'}")
@@ -103,6 +109,8 @@ def _build(model: type, where: str, given: dict[str, Any], fixed: dict[str, str]
                 values[field.name] = fixed[field.name]
             elif field.name == "memory":
                 values["memory"] = MemoryBehaviour(**fill(MemoryBehaviour))
+            elif field.name not in left and field.default is not MISSING:
+                continue
             elif field.name not in left:
                 raise CatalogError(f"{where}: '{field.name}' is missing, add it as published or fitted")
             else:
@@ -159,6 +167,10 @@ def parse_catalog(text: str, model: type, file: str) -> dict[str, Any]:
             platform: PlatformModel = _build(model, where, _mapping(where, entry), {"id": name})
             if platform.cpus not in (platform.physical_cores, 2 * platform.physical_cores):
                 raise CatalogError(f"{where}: 'cpus' is {platform.cpus}, expected one or two per physical core")
+            if platform.vendor not in VENDORS:
+                raise CatalogError(f"{where}: 'vendor' is {platform.vendor!r}, expected one of {VENDORS}")
+            if platform.domains > MOST_DOMAINS:
+                raise CatalogError(f"{where}: 'domains' is {platform.domains}, expected at most {MOST_DOMAINS}")
             if platform.ways > MAX_WAYS:
                 raise CatalogError(f"{where}: 'ways' is {platform.ways}, expected at most {MAX_WAYS}")
             built[name] = platform

@@ -24,7 +24,7 @@ from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.measure import Measurement, measure, mixed_quantile
 from osml.simulator.models import PlatformModel
-from osml.simulator.node_platform import NO_LEVERS, Lever, board_platform
+from osml.simulator.node_platform import NO_LEVERS, UNLIMITED_EIGHTHS, Lever, board_platform
 from osml.simulator.sockets import State, advance, initial
 from osml.simulator.state import Flow, Grant, Node
 from osml.simulator.surface import known_ideal_ms, solo_speed, tail_ms, whole_node
@@ -267,6 +267,7 @@ def grant_of(assignment: Assignment, platform: PlatformModel) -> Grant:
         cpu_quota=assignment.cpu_quota,
         cpu_weight=100.0 if assignment.cpu_weight is None else assignment.cpu_weight,
         mba_percent=_percent(assignment.mba, platform),
+        mba_gbps=_gbps(assignment.mba, platform),
         frequency_ghz=None if knobs.frequency_mhz is None else knobs.frequency_mhz / 1e3,
         memory_gib=None if knobs.memory_mib is None else knobs.memory_mib / 1024.0,
         disk_iops=knobs.disk_iops,
@@ -278,4 +279,12 @@ def grant_of(assignment: Assignment, platform: PlatformModel) -> Grant:
 
 def _percent(mba: int | None, platform: PlatformModel) -> float | None:
     """A throttle in percent of the peak: MBA's own unit; without MBA it is the software regulator's MB/s."""
-    return mba if mba is None or platform.mba else min(100.0, mba / platform.bandwidth_gbps / 10.0)
+    if mba is None or (platform.mba and platform.vendor == "amd"):
+        return None
+    return mba if platform.mba else min(100.0, mba / platform.bandwidth_gbps / 10.0)
+
+
+def _gbps(mba: int | None, platform: PlatformModel) -> float | None:
+    """AMD's throttle in GB/s, for each cache domain; None without one."""
+    absolute = platform.mba and platform.vendor == "amd"
+    return None if mba is None or not absolute or mba >= UNLIMITED_EIGHTHS else mba / 8.0

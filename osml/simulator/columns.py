@@ -68,8 +68,9 @@ IntArray = NDArray[np.int64]
     T_NETWORK_GBPS,
     T_FLOWS,
     T_TABLE,
+    T_ELSEWHERE,
     TENANT_COLUMNS,
-) = range(28)
+) = range(29)
 
 # -- grants: what they may use. Infinite where there is no limit -----------------------------------------------------
 (
@@ -146,7 +147,8 @@ def platform_row(platform: PlatformModel) -> FloatArray:
     row[P_CORES] = platform.physical_cores
     row[P_CLOCK], row[P_ALL_CORE], row[P_TURBO] = platform.frequency_ghz, platform.all_core_ghz, platform.turbo_ghz
     row[P_WAYS], row[P_WAY_MIB] = platform.ways, platform.way_mib
-    row[P_BANDWIDTH] = platform.bandwidth_gbps * platform.usable_bandwidth
+    # Of two limits in series the lower one is that of a domain which has the memory to itself.
+    row[P_BANDWIDTH] = min(platform.bandwidth_gbps * platform.usable_bandwidth, platform.link_gbps)
     row[P_MEMORY_MIB] = (platform.memory_gib - platform.reserved_gib) * 1024.0
     row[P_LATENCY], row[P_RISE], row[P_POWER] = (
         platform.memory_latency_ns,
@@ -165,7 +167,10 @@ def platform_row(platform: PlatformModel) -> FloatArray:
 
 
 def tenant_row(tenant: ServiceModel | JobModel) -> FloatArray:
-    """A service or a job as (TENANT_COLUMNS,); T_TABLE, the number of its table of percentiles, is set elsewhere."""
+    """A service or a job as (TENANT_COLUMNS,). T_TABLE, the number of its table of percentiles, is set by the caller.
+
+    T_ELSEWHERE are the CPUs that a service has in other cache domains of the socket, for each one here: none.
+    """
     row = np.zeros(TENANT_COLUMNS)
     m = tenant.memory
     row[T_THREADS] = tenant.threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 
@@ -81,7 +82,11 @@ class JobModel:
 
 @dataclass(frozen=True)
 class PlatformModel:
-    """One socket: `cpus` logical CPUs over `physical_cores`, one last-level cache, one memory, a disk and a network.
+    """One cache domain: `cpus` logical CPUs over `physical_cores` and one last-level cache; memory, disk and network.
+
+    A socket has `domains` of them (AMD: its CCX), which share its memory, disk and network: these are of the
+    socket. `link_gbps` is what a domain moves to and from the memory at most. `vendor` (intel, amd) says what resctrl
+    offers: AMD's takes way masks with holes, and MBA in eighths of a GB/s for each domain.
 
     `usable_bandwidth` is the share of the peak that programs reach, `latency_rise` and `latency_power` are a and b of
     t(u) = t0 (1 + a u^b/(1 - u)^0.641), which holds for the memory (t0 = `memory_latency_ns`) and for the cache itself
@@ -122,6 +127,9 @@ class PlatformModel:
     disk_iops: float
     disk_mbps: float
     network_gbps: float
+    domains: int = 1
+    link_gbps: float = math.inf
+    vendor: str = "intel"
 
     def sibling(self, cpu: int) -> int | None:
         """The other hyperthread of the same physical core; None without SMT. Numbered as Linux does: i and i + n."""

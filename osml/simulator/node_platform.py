@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from osml.domain import CacheDomain, KnobRange, MbaRange, Platform
 from osml.domain.cpulist import format_cpulist
-from osml.simulator.board import cpus_of, whole_platform
+from osml.simulator.board import cpus_of, domain_count, whole_platform
 from osml.simulator.models import PlatformModel
 
 _LOWEST_MHZ = 1200  # PARTIES, table 3: 1.2 to 2.2 GHz in steps of 100 MHz, else turbo
@@ -19,6 +19,8 @@ _DISK_STEPS = 20
 
 
 _REGULATOR_MBPS = 100  # step and least of the software regulator
+UNLIMITED_EIGHTHS = 2048
+"""AMD's MBA: 1/8 GB/s a step, and the value that means no limit. The agent takes no 0: it would stop a service."""
 
 Lever = Literal["realtime", "frequency", "memory", "disk", "network"]
 """What a virtual node can set besides cores, ways and MBA: real-time priorities, and the knobs that PARTIES divides."""
@@ -43,10 +45,11 @@ def domain_platform(model: PlatformModel, *, levers: frozenset[Lever] = NO_LEVER
         cpus=format_cpulist(range(model.cpus)),
         ways=model.ways,
         way_mib=model.way_mib,
+        sparse_masks=model.vendor == "amd",
         siblings=model.siblings if model.cpus > model.physical_cores else [],
-        mba=MbaRange(10, 100, 10) if model.mba else software if regulator else None,
+        mba=_throttle(model) if model.mba else software if regulator else None,
         max_groups=model.max_groups,
-        bandwidth_gbps=model.bandwidth_gbps,
+        bandwidth_gbps=min(model.bandwidth_gbps, model.link_gbps),
         memory_gib=model.memory_gib,
         frequency_ghz=model.frequency_ghz,
         realtime="realtime" in levers,
@@ -68,12 +71,18 @@ def board_platform(
     regulator: bool = False,
     by_domain: bool = True,
 ) -> Platform:
-    """Several sockets of one kind as a policy counts them; `by_domain`: regions may be in one of the cache domains."""
+    """All sockets of a node as a policy counts them; `by_domain`: regions may be in one of the cache domains."""
     plain = domain_platform(whole_platform(socket, sockets), levers=levers, regulator=regulator)
-    if sockets == 1:
+    count = domain_count(socket, sockets)
+    if count == 1:
         return plain
-    domains = [CacheDomain(n, format_cpulist(cpus_of(socket, sockets, n))) for n in range(sockets)]
+    domains = [CacheDomain(n, format_cpulist(cpus_of(socket, sockets, n))) for n in range(count)]
     return replace(plain, domains=domains, regions_in_domains=by_domain)
+
+
+def _throttle(model: PlatformModel) -> MbaRange:
+    """MBA as the agent reports it."""
+    return MbaRange(1, UNLIMITED_EIGHTHS, 1, "eighth_gbps") if model.vendor == "amd" else MbaRange(10, 100, 10)
 
 
 def _usable_mib(model: PlatformModel) -> int:

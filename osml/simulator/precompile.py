@@ -5,9 +5,9 @@ Takes about 20 s of CPU once for each version of the sources, and a second where
 
 from __future__ import annotations
 
-from osml.simulator import catalogs
+from osml.simulator import catalogs, sockets
 from osml.simulator.engine import advance
-from osml.simulator.state import Node, initial_state
+from osml.simulator.state import Grant, Node, initial_state
 from osml.simulator.surface import ideal_ms, solo_speed, whole_node
 
 
@@ -18,6 +18,9 @@ def precompile() -> None:
     node = Node(platform, (service,), (job,))
     _, flows = advance(node, initial_state(node), whole_node(node), {service.name: 0.4}, 1.0)
     _ = flows[0].quantiles_ms
+    ccx = catalogs.platform("epyc-7742")
+    several = Node(ccx, (catalogs.service("moses", ccx.id),))
+    sockets.advance(several, 1, sockets.initial(several, 1), [Grant(frozenset(range(8)), 1)], {service.name: 0.4}, 1.0)
     ideal_ms(platform, service, 0.4)
     solo_speed(platform, job)
 

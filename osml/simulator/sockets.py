@@ -1,9 +1,10 @@
-"""A virtual node of several equal sockets: one engine for each, with its own CPUs, cache and memory bandwidth.
+"""A virtual node of several equal sockets, each of one or more cache domains with CPUs and a cache of its own.
 
-A tenant runs on the sockets of its CPUs. Where it has CPUs on several, its requests, threads and memory are divided
-among them in proportion to its CPUs, and each part is a queue of its own. That is assumed, not measured: a real service
-may move a request to an idle CPU of another socket, and pays for memory of another socket, which is free here. Disk and
-network belong to each socket.
+Memory, disk and network belong to a socket: its domains share them, other sockets do not. A tenant runs in the domains
+of its CPUs. Where it has CPUs in several, its requests, threads and memory are divided among them in proportion to its
+CPUs. Within a socket its parts wait in one queue: an idle thread takes the next request, in whatever domain it is. The
+parts in different sockets have queues of their own. That is assumed, not measured: a real service may move a request to
+an idle CPU of another socket, and pays for memory of another socket, which is free here.
 """
 
 from __future__ import annotations
@@ -11,14 +12,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from osml.simulator import columns as c
 from osml.simulator import engine
-from osml.simulator.board import cpus_of, whole_platform
+from osml.simulator.board import cpus_of, domain_count, whole_platform
 from osml.simulator.columns import FloatArray
+from osml.simulator.engine import Turn
 from osml.simulator.models import JobModel, PlatformModel, ServiceModel
 from osml.simulator.socket_flows import merged
 from osml.simulator.state import Flow, Grant, Node, NodeState, initial_state
@@ -27,7 +30,7 @@ Tenant = ServiceModel | JobModel
 
 
 class Part(NamedTuple):
-    """One socket: which of the node's tenants are on it, with which shares of their CPUs, and its memory."""
+    """One cache domain: which of the node's tenants are on it, with which shares of their CPUs, and its memory."""
 
     tenants: tuple[int, ...]
     shares: tuple[float, ...]
@@ -36,7 +39,7 @@ class Part(NamedTuple):
 
 @dataclass(frozen=True)
 class BoardState:
-    """The memory of a node of several sockets between two steps."""
+    """The memory of a node of several cache domains between two steps."""
 
     time_s: float
     parts: tuple[Part, ...]
@@ -46,12 +49,12 @@ State = NodeState | BoardState
 
 
 def initial(node: Node, sockets: int) -> State:
-    """An idle node with empty caches. `node.platform` is one socket."""
-    if sockets == 1:
+    """An idle node with empty caches. `node.platform` is one domain of a socket."""
+    count = domain_count(node.platform, sockets)
+    if count == 1:
         return initial_state(node)
-    whole_platform(node.platform, sockets)
     nothing = NodeState(0.0, np.empty((0, c.STATE_COLUMNS)), np.empty((0, node.platform.ways)))
-    return BoardState(0.0, tuple(Part((), (), nothing) for _ in range(sockets)))
+    return BoardState(0.0, tuple(Part((), (), nothing) for _ in range(count)))
 
 
 def advance(
@@ -63,27 +66,69 @@ def advance(
     dt: float,
     shocks: FloatArray | None = None,
 ) -> tuple[State, list[Flow]]:
-    """As `engine.advance`, on every socket. `node.platform` is one socket, CPUs of grants are those of the node."""
+    """As `engine.advance`, in every cache domain. `node.platform` is one, CPUs of grants are those of the node."""
     if isinstance(state, NodeState):
         return engine.advance(node, state, grants, loads, dt, shocks)
     engine.check_grants(replace(node, platform=whole_platform(node.platform, sockets)), grants)
     engine.checked_loads(node, loads)
-    parts = [_placed(node, sockets, number, grants) for number in range(sockets)]
-    moved = _moved_backlog(state, parts, len(node.tenants))
+    placed = [_placed(node, sockets, number, grants) for number in range(len(state.parts))]
+    moved = _moved_backlog(state, placed, len(node.tenants))
+    after = [Part(*there, _carried(node, part, *there, moved)) for part, there in zip(state.parts, placed, strict=True)]
     flows: list[list[Flow]] = [[] for _ in node.tenants]
-    after: list[Part] = []
-    for number, (tenants, shares) in enumerate(parts):
-        here = list(zip(tenants, shares, strict=True))
-        now = _carried(node, state.parts[number], tenants, shares, moved)
-        if here:
-            part = _node(node.platform, tuple(_divided(node.tenants[i], share) for i, share in here))
-            own = [_local(grants[i], share, node.platform, sockets, number) for i, share in here]
-            given = {node.names[i]: loads[node.names[i]] * share for i, share in here if node.names[i] in loads}
-            now, found = engine.advance(part, now, own, given, dt, None if shocks is None else shocks[list(tenants)])
-            for tenant, flow in zip(tenants, found, strict=True):
-                flows[tenant].append(flow)
-        after.append(Part(tenants, shares, now))
+    turns = {
+        number: _turn(node, sockets, number, part, grants, loads, shocks)._replace(
+            elsewhere=_elsewhere(after, number, node)
+        )
+        for number, part in enumerate(after)
+        if part.tenants
+    }
+    for number, (now, found) in _advanced(turns, node.platform.domains, dt).items():
+        after[number] = after[number]._replace(state=now)
+        for tenant, flow in zip(after[number].tenants, found, strict=True):
+            flows[tenant].append(flow)
     return BoardState(state.time_s + dt, tuple(after)), [merged(found) for found in flows]
+
+
+def _turn(
+    node: Node,
+    sockets: int,
+    number: int,
+    part: Part,
+    grants: Sequence[Grant],
+    loads: Mapping[str, float],
+    shocks: FloatArray | None,
+) -> Turn:
+    """A domain as a node of its own, with the parts of its tenants and of their grants and loads."""
+    here = list(zip(part.tenants, part.shares, strict=True))
+    return Turn(
+        _node(node.platform, tuple(_divided(node.tenants[i], share) for i, share in here)),
+        part.state,
+        [_local(grants[i], share, node.platform, sockets, number) for i, share in here],
+        {node.names[i]: loads[node.names[i]] * share for i, share in here if node.names[i] in loads},
+        None if shocks is None else shocks[list(part.tenants)],
+    )
+
+
+def _elsewhere(parts: Sequence[Part], number: int, node: Node) -> list[float]:
+    """CPUs of each tenant of a domain in the others of its socket, for each one here."""
+    first = number - number % node.platform.domains
+    whole = dict.fromkeys(parts[number].tenants, 0.0)
+    for part in parts[first : first + node.platform.domains]:
+        for tenant, share in zip(part.tenants, part.shares, strict=True):
+            if tenant in whole:
+                whole[tenant] += share
+    return [whole[tenant] / share - 1.0 for tenant, share in zip(*parts[number][:2], strict=True)]
+
+
+def _advanced(turns: Mapping[int, Turn], domains: int, dt: float) -> dict[int, tuple[NodeState, list[Flow]]]:
+    """Every domain after `dt`; those of one socket, `domains` each, agree on what they share."""
+    if domains == 1:
+        return {number: engine.advance(*turn[:4], dt, turn.shocks) for number, turn in turns.items()}
+    found: dict[int, tuple[NodeState, list[Flow]]] = {}
+    for _, numbers in groupby(turns, lambda number: number // domains):
+        same = list(numbers)
+        found |= zip(same, engine.advance_together([turns[number] for number in same], dt), strict=True)
+    return found
 
 
 @lru_cache(maxsize=1024)
@@ -94,7 +139,7 @@ def _node(socket: PlatformModel, tenants: tuple[Tenant, ...]) -> Node:
 
 @lru_cache(maxsize=1024)
 def _divided(tenant: Tenant, share: float) -> Tenant:
-    """The part of a tenant that is on one socket."""
+    """The part of a tenant that is in one domain."""
     if share == 1.0:
         return tenant
     memory = replace(tenant.memory, footprint_mib=tenant.memory.footprint_mib * share)
@@ -104,7 +149,7 @@ def _divided(tenant: Tenant, share: float) -> Tenant:
 def _placed(
     node: Node, sockets: int, number: int, grants: Sequence[Grant]
 ) -> tuple[tuple[int, ...], tuple[float, ...]]:
-    """Tenants that have CPUs on a socket, and the shares of their CPUs there."""
+    """Tenants that have CPUs in a domain, and the shares of their CPUs there."""
     cpus = frozenset(cpus_of(node.platform, sockets, number))
     shares = [len(grant.cpus & cpus) / len(grant.cpus) for grant in grants]
     tenants = tuple(i for i, share in enumerate(shares) if share > 0)
@@ -112,7 +157,7 @@ def _placed(
 
 
 def _local(grant: Grant, share: float, socket: PlatformModel, sockets: int, number: int) -> Grant:
-    """The grant in CPU ids of the socket; a quota is divided as the CPUs are."""
+    """The grant in CPU ids of the domain; a quota is divided as the CPUs are."""
     own = {cpu: index for index, cpu in enumerate(cpus_of(socket, sockets, number))}
     quota = None if grant.cpu_quota is None else grant.cpu_quota * share
     return replace(grant, cpus=frozenset(own[cpu] for cpu in grant.cpus if cpu in own), cpu_quota=quota)
@@ -121,7 +166,7 @@ def _local(grant: Grant, share: float, socket: PlatformModel, sockets: int, numb
 def _moved_backlog(
     state: BoardState, parts: Sequence[tuple[tuple[int, ...], tuple[float, ...]]], n_tenants: int
 ) -> FloatArray:
-    """Requests of each tenant that wait on sockets which it has left, (tenants, 2): S_BACKLOG and S_QUEUED."""
+    """Requests of each tenant that wait in domains which it has left, (tenants, 2): S_BACKLOG and S_QUEUED."""
     moved = np.zeros((n_tenants, 2))
     for part, (tenants, _) in zip(state.parts, parts, strict=True):
         for row, tenant in enumerate(part.tenants):
@@ -133,7 +178,7 @@ def _moved_backlog(
 def _carried(
     node: Node, part: Part, tenants: tuple[int, ...], shares: tuple[float, ...], moved: FloatArray
 ) -> NodeState:
-    """The memory of a socket for the tenants that are on it now: who comes finds no line of its own in the cache."""
+    """The memory of a domain for the tenants that are in it now: who comes finds no line of its own in the cache."""
     if tenants == part.tenants and not moved.any():
         return part.state
     rows = c.initial_rows(len(tenants), node.platform_row)

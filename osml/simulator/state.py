@@ -76,8 +76,9 @@ class Grant:
     """What one tenant may use: CPU ids and a mask of cache ways; everything else has no limit by default.
 
     `cpu_quota` in CPUs over `cpu_period_ms` (None: 100), `cpu_weight` as in cgroup v2, `mba_percent` of the memory
-    bandwidth, `frequency_ghz`, `memory_gib`, `disk_iops`, `network_gbps` at most. A higher `priority` (a real-time
-    class) gets its CPUs first; `slice_ms` is the time slice of the others on its CPUs (None: the platform's).
+    bandwidth or `mba_gbps` (AMD), each for every cache domain, `frequency_ghz`, `memory_gib`, `disk_iops`,
+    `network_gbps` at most. A higher `priority` (a real-time class) gets its CPUs first; `slice_ms` is the time slice of
+    the others on its CPUs (None: the platform's).
     """
 
     cpus: frozenset[int]
@@ -92,6 +93,7 @@ class Grant:
     priority: int = 0
     slice_ms: float | None = None
     cpu_period_ms: float | None = None
+    mba_gbps: float | None = None
 
 
 class Plan(NamedTuple):
@@ -115,8 +117,7 @@ def plan(platform: PlatformModel, platform_row: FloatArray, grants: tuple[Grant,
         row[columns.G_QUOTA] = math.inf if grant.cpu_quota is None else grant.cpu_quota
         row[columns.G_PERIOD_MS] = columns.PERIOD_MS if grant.cpu_period_ms is None else grant.cpu_period_ms
         row[columns.G_WEIGHT], row[columns.G_PRIORITY] = grant.cpu_weight, grant.priority
-        if grant.mba_percent is not None:
-            row[columns.G_MBA] = grant.mba_percent
+        row[columns.G_MBA] = _throttle_gbps(platform_row, grant)
         if grant.frequency_ghz is not None:
             row[columns.G_CLOCK] = grant.frequency_ghz
         if grant.memory_gib is not None:
@@ -128,6 +129,14 @@ def plan(platform: PlatformModel, platform_row: FloatArray, grants: tuple[Grant,
         if grant.slice_ms is not None:
             row[columns.G_SLICE_MS] = grant.slice_ms
     return Plan(users, masks, limits)
+
+
+def _throttle_gbps(platform_row: FloatArray, grant: Grant) -> float:
+    """The throttle of memory bandwidth in GB/s, infinite without."""
+    most = math.inf if grant.mba_gbps is None else grant.mba_gbps
+    if grant.mba_percent is None or grant.mba_percent >= 100.0:
+        return most
+    return min(most, float(platform_row[columns.P_BANDWIDTH]) * grant.mba_percent / 100.0)
 
 
 @dataclass(frozen=True)

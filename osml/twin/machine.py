@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 
+from osml.allocation.throttle_units import gbps_of
 from osml.domain import Assignment, Knobs, Platform
 from osml.domain.cpulist import parse_cpulist
 from osml.simulator import catalogs
@@ -78,6 +79,9 @@ def grant_in_force(
     mask = full if assignment.way_mask is None else int(assignment.way_mask, 16) & full or full
     knobs = assignment.knobs or Knobs()
     percent: float | None = assignment.mba
+    gbps: float | None = None
+    if percent is not None and platform.mba is not None and platform.mba.unit == "eighth_gbps":
+        percent, gbps = None, None if percent >= platform.mba.max else gbps_of(int(percent), platform.mba, 0.0)
     if percent is not None and (platform.mba is None or platform.mba.unit != "percent"):
         percent = min(100.0, percent / machine.bandwidth_gbps / 10.0)  # MB/s of the software regulator
     limits = [limit for limit in (assignment.cpu_quota, quota) if limit is not None]
@@ -87,6 +91,7 @@ def grant_in_force(
         cpu_quota=min(limits) if limits else None,
         cpu_weight=100.0 if assignment.cpu_weight is None else assignment.cpu_weight,
         mba_percent=percent,
+        mba_gbps=gbps,
         frequency_ghz=None if knobs.frequency_mhz is None else knobs.frequency_mhz / 1e3,
         priority=knobs.realtime_priority or 0,
         slice_ms=knobs.slice_ms,

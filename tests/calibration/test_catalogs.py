@@ -99,6 +99,16 @@ def test_a_service_without_a_platform_is_refused(deployments):
         catalogs.parse_catalog(yaml.safe_dump({"s": entry}), ServiceModel, "f")
 
 
+def test_a_platform_of_amd_kind_is_one_ccx_of_a_socket():
+    milan, rome = catalogs.platform("epyc-7763"), catalogs.platform("epyc-7742")
+    assert [(one.vendor, one.cpus, one.domains, one.ways) for one in (milan, rome)] == [
+        ("amd", 16, 8, 16),
+        ("amd", 8, 16, 16),
+    ]
+    assert milan.domains * milan.link_gbps > milan.bandwidth_gbps > 2 * milan.link_gbps
+    assert catalogs.platform("gold-6338").domains == 1
+
+
 def test_the_training_platform_is_as_published():
     platform = catalogs.platform("e5-2697v4")
     assert (platform.cpus, platform.physical_cores, platform.ways, platform.way_mib) == (36, 18, 20, 2.25)
@@ -177,6 +187,13 @@ def test_a_platform_file_of_ones_own_works_wherever_a_platform_does(tmp_path):
         ({"bandwidth_gbps": {"fitted": -3.0}}, "'bandwidth_gbps' is -3.0, expected a value above 0"),
         ({"cpus": {"fitted": 5}}, "'cpus' is 5, expected one or two per physical core"),
         ({"ways": {"fitted": 99}}, "'ways' is 99, expected at most 62"),
+        ({"vendor": {"fitted": "arm"}}, "'vendor' is 'arm', expected one of ('intel', 'amd')"),
+        ({"domains": {"fitted": 65}}, "'domains' is 65, expected at most 64"),
+        ({"domains": {"fitted": 0}}, "'domains' is 0, expected a value above 0"),
+        (
+            {"domains": {"fitted": [8, 8, 7]}},
+            "'domains' is [8, 8, 7], expected a number: the virtual node has cache domains of one size only",
+        ),
     ],
 )
 def test_a_wrong_platform_file_is_named_in_one_sentence(tmp_path, changes, sentence):

@@ -16,6 +16,9 @@ knob_ranges = {
     "network_mbps": KnobRange(500, 3000, 500),
     "realtime": True,
 }
+EIGHTHS = MbaRange(1, 2048, 1, "eighth_gbps")
+"""The throttle of AMD, whose way masks may have holes, too."""
+
 latencies = st.one_of(st.none(), st.floats(0, 1e5), st.floats(8, 12))
 
 
@@ -56,6 +59,7 @@ platforms = st.builds(
         min_way_bits=floor,
         max_groups=groups,
         mba=mba,
+        sparse_masks=mba == EIGHTHS,
         **(knob_ranges if knobs else {}),
     ),
     st.integers(1, 12),
@@ -64,6 +68,6 @@ platforms = st.builds(
     st.sampled_from([1.0, 0.1, 0.5]),
     st.booleans(),
     st.sampled_from([None, 4, 16]),
-    st.sampled_from([None, MbaRange(10, 100, 10)]),
+    st.sampled_from([None, MbaRange(10, 100, 10), EIGHTHS]),
     st.booleans(),
 )

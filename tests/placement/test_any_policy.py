@@ -14,10 +14,13 @@ from osml.domain import CacheDomain, Decision, Observation, Outcome, Platform, S
 from osml.domain.cpulist import format_cpulist, parse_cpulist
 from osml.layout import assign
 from osml.placement.sites import sites_of, with_parts
+from osml.simulator import catalogs
+from osml.simulator.node_platform import board_platform
 from tests.kit.strategies import NAMES, knob_ranges, platforms, tenants
 from tests.placement.two_domains import answered, be, homes, lc, observation, platform
 
 MAX_STATE = 131_072
+AMD = [board_platform(catalogs.platform(name), 1) for name in ("epyc-7763", "epyc-7742")]
 
 
 @st.composite
@@ -41,7 +44,7 @@ def divided_platforms(draw: st.DrawFn) -> Platform:
 @settings(max_examples=120, deadline=None)
 @given(
     st.sampled_from(policy_names()),
-    divided_platforms(),
+    divided_platforms() | st.sampled_from(AMD),
     st.lists(
         st.tuples(tenants(), st.floats(0.1, 40), st.sampled_from(["applied", "refused", "lost"])),
         min_size=1,

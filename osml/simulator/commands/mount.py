@@ -29,7 +29,7 @@ def mount(
     duration: Annotated[float | None, typer.Option(help="Wall-clock seconds until the node stops.")] = None,
     server_url: Annotated[str, typer.Option(help="Server in the agent's configuration.")] = ("http://127.0.0.1:8080"),
     policy: Annotated[str | None, typer.Option(help="Policy in the agent's configuration.")] = None,
-    sockets: Annotated[int, typer.Option(help="Sockets, each with a cache of its own.")] = 1,
+    sockets: Annotated[int, typer.Option(help="Sockets: each has a cache of its own, or several (AMD).")] = 1,
 ) -> None:
     """Run a virtual node in DIR until SIGTERM or Ctrl-C.
 

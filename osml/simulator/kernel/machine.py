@@ -108,18 +108,26 @@ class Machine:
             values = self.resctrl.group_of(closid).values
             cpus = self.cgroup.effective_cpus(group)
             domain = max(self.profile.domains, key=lambda one: (len(one[1] & cpus), -one[0]))[0]
-            mba = values["MB"][domain] if "MB" in values else None
+            percent, gbps = self._throttle(values["MB"][domain]) if "MB" in values else (None, None)
             grants.append(
                 Grant(
                     cpus,
                     values["L3"][domain] or 1,
                     self.cgroup.quota_cpus(group),
                     float(group.weight),
-                    None if mba is None else float(mba),
+                    mba_percent=percent,
+                    mba_gbps=gbps,
                     cpu_period_ms=group.period_us / 1000.0,
                 )
             )
         return grants
+
+    def _throttle(self, value: int) -> tuple[float | None, float | None]:
+        """A value of MB in percent of the bandwidth, or in GB/s; None where there is no limit."""
+        throttle = self.profile.throttle
+        if throttle is None or not throttle.eighths:
+            return float(value), None
+        return None, None if value >= throttle.high else value / 8.0
 
     def account(self, flows: Sequence[Flow], now: float) -> None:
         """Let the counters show what happened in the step that ends at node time `now`."""

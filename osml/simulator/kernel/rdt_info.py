@@ -78,18 +78,15 @@ def info_directory(profile: RdtProfile, groups: Mapping[str, Group], status: Sta
     cache.add("bit_usage", file(lambda: _bit_usage(profile, groups)))
     info.add("L3", cache)
     if profile.throttle is not None:
-        info.add(
-            "MB",
-            _constants(
-                {
-                    "num_closids": str(profile.n_closids),
-                    "min_bandwidth": str(profile.throttle.low),
-                    "bandwidth_gran": str(profile.throttle.step),
-                    "delay_linear": "1",
-                    "thread_throttle_mode": "max",
-                }
-            ),
-        )
+        values = {
+            "num_closids": str(profile.n_closids),
+            "min_bandwidth": str(profile.throttle.low),
+            "bandwidth_gran": str(profile.throttle.step),
+            "delay_linear": str(int(not profile.throttle.eighths)),
+        }
+        if not profile.throttle.eighths:
+            values["thread_throttle_mode"] = "max"
+        info.add("MB", _constants(values))
     monitor = _constants({"num_rmids": str(profile.n_rmids), "mon_features": "\n".join(profile.events)})
 
     def write_mode(text: str, _: Caller) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from osml.simulator.kernel import numbers
 from osml.simulator.kernel.rdt import RdtProfile, Throttle
 
-Values = dict[str, dict[int, int]]  # resource name -> domain id -> mask or percent
+Values = dict[str, dict[int, int]]  # resource name -> domain id -> mask, percent or eighths of a GB/s
 
 
 class Refused(Exception):  # noqa: N818 - what the kernel does, not a fault of this program
@@ -70,7 +70,7 @@ def parse_mask(text: str, profile: RdtProfile) -> int:
 
 
 def _parse_throttle(text: str, throttle: Throttle) -> int:
-    """A bandwidth percentage, rounded up to the step after the range check."""
+    """A bandwidth, rounded up to the step after the range check."""
     try:
         value = numbers.unsigned(text, 10, bits=32)
     except OSError:

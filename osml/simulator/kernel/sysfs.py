@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from osml.domain.cpulist import format_cpulist
-from osml.simulator.board import cpus_of, whole_platform
+from osml.simulator.board import cpus_of, domain_count, whole_platform
 from osml.simulator.kernel import numbers
 from osml.simulator.kernel.kernfs import Directory, directory, file
 from osml.simulator.models import PlatformModel
@@ -22,11 +22,16 @@ def add_constants(where: Directory, values: dict[str, str]) -> None:
 
 
 def sysfs(socket: PlatformModel, sockets: int = 1) -> Directory:
-    """Directories devices/system/cpu and devices/system/node of so many sockets, each with a memory of its own."""
+    """Directories devices/system/cpu and devices/system/node of so many sockets, each with a memory of its own.
+
+    A socket has one L3 cache or more (AMD).
+    """
     root = directory()
     platform = whole_platform(socket, sockets)
     everything = format_cpulist(range(platform.cpus))
-    places = {cpu: number for number in range(sockets) for cpu in cpus_of(socket, sockets, number)}
+    caches = {
+        cpu: number for number in range(domain_count(socket, sockets)) for cpu in cpus_of(socket, sockets, number)
+    }
     smt = platform.cpus > platform.physical_cores
     cache_kib = round(platform.ways * platform.way_mib * 1024)
     top = "devices/system/cpu/"
@@ -42,19 +47,19 @@ def sysfs(socket: PlatformModel, sockets: int = 1) -> Directory:
     }
     for number in range(sockets):
         here = f"devices/system/node/node{number}/"
-        values[here + "cpulist"] = format_cpulist(cpus_of(socket, sockets, number))
+        values[here + "cpulist"] = format_cpulist([cpu for cpu, n in caches.items() if n // socket.domains == number])
         values[here + "meminfo"] = f"Node {number} MemTotal: {round(socket.memory_gib * 2**20)} kB"
     for core, cpus in enumerate(platform.siblings):
         for cpu in cpus:
             here = f"{top}cpu{cpu}/"
             siblings = format_cpulist(cpus)
-            shared = cpus_of(socket, sockets, places[cpu])
+            shared = cpus_of(socket, sockets, caches[cpu])
             values |= {
                 here + "topology/core_id": str(core),
-                here + "topology/physical_package_id": str(places[cpu]),
+                here + "topology/physical_package_id": str(caches[cpu] // socket.domains),
                 here + "topology/thread_siblings_list": siblings,
                 here + "topology/core_cpus_list": siblings,
-                here + "cache/index3/id": str(places[cpu]),
+                here + "cache/index3/id": str(caches[cpu]),
                 here + "cache/index3/level": "3",
                 here + "cache/index3/type": "Unified",
                 here + "cache/index3/size": f"{cache_kib}K",

@@ -40,7 +40,7 @@ def agent_config(
     policy: str | None,
 ) -> str:
     """agent.yaml as text. Solo speeds and ideal latencies come from the model itself, alone on one socket."""
-    platform = machine.node.platform
+    platform, several = machine.node.platform, len(machine.profile.domains) > 1
     document = {
         "node": folder.name or "virtual",
         "server": {"url": server_url},
@@ -50,7 +50,7 @@ def agent_config(
         "state_dir": str(folder / "state"),
         "roots": {name: str(folder / sub) for name, sub in
                   (("resctrl", "resctrl"), ("cgroup", "cgroup"), ("proc", "proc"), ("sysfs", "sys"))},
-        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if machine.sockets > 1 else {}),
+        "cpu": {"backend": "cgroup2", "quantum": 1.0} | ({"cache_domains": "place"} if several else {}),
         "platform": {
             "id": platform.id,
             "bandwidth_gbps": machine.whole.bandwidth_gbps,

@@ -19,7 +19,7 @@ import msgspec
 
 from osml.base.failure import InputError, MachineError
 from osml.simulator import catalogs
-from osml.simulator.board import MOST_SOCKETS
+from osml.simulator.board import MOST_SOCKETS, domain_count
 from osml.simulator.engine import MAX_LOAD
 from osml.simulator.kernel.machine import Machine
 from osml.simulator.models import on_platform
@@ -79,10 +79,11 @@ def build_node(options: MountOptions) -> Node:
         raise InputError(f"--sockets is {options.sockets}, expected 1 to {MOST_SOCKETS}")
     try:
         platform = catalogs.platform(options.platform)
+        domain_count(platform, options.sockets)
         services = tuple(catalogs.service(name, platform.id) for name in options.loads)
         jobs = tuple(on_platform(catalogs.job(name), platform) for name in options.jobs)
         return Node(platform, services, jobs)
-    except (catalogs.CatalogError, NodeInputError) as error:
+    except ValueError as error:  # of the catalogs, of the node, of its sockets
         raise InputError(str(error)) from None
 
 

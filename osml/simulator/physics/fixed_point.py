@@ -59,7 +59,7 @@ from osml.simulator.physics.memory import (
 )
 from osml.simulator.physics.stations import V_RUNNING, VISIT_ROWS
 
-_ROUNDS = 60
+MOST_ROUNDS = 60
 _BOLD, _HALVING = 8, 24
 """Whole steps for so many rounds, as the map mostly contracts, half steps for so many, which end most swings; then
 fifths of a step: CPUs and memory that are both full swing longest."""
@@ -98,7 +98,7 @@ def empty_work(tenants: int, ways: int) -> Work:
 
 
 @lean
-def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> float:
+def _traffic(tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> float:
     """What every tenant asks of the memory, given the CPU time it uses; returns what devices move for them in GB/s."""
     x, traffic = work.points, work.traffic
     devices = 0.0
@@ -108,8 +108,7 @@ def _traffic(platform: FloatArray, tenants: FloatArray, grants: FloatArray, stat
         traffic[i, M_BYTES] = misses * tenants[i, T_BYTES]
         traffic[i, M_STALL] = stall
         traffic[i, M_COMPUTE] = x[X_NS, i] - stall * state[i, S_LATENCY_NS]
-        mba = grants[i, G_MBA]
-        traffic[i, M_CAP] = platform[P_BANDWIDTH] * mba / 100.0 if mba < 100.0 else math.inf
+        traffic[i, M_CAP] = grants[i, G_MBA]
         traffic[i, M_BUSY] = x[X_USED, i]
         traffic[i, M_OPEN] = -1.0
         if tenants[i, T_LC] > 0.0:
@@ -175,15 +174,10 @@ def _speeds(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state
 
 
 @lean
-def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> int:
-    """Find the fixed point; `state` holds where to begin and then the solution. Returns the rounds that it took.
-
-    Given are the areas, X_MISS and X_WANTED; the rest of `work.points`, `used` and `traffic` follow.
-    """
-    n, x, areas = len(tenants), work.points, work.areas
-    traffic, split, used, seen, beside = work.traffic, work.split, work.used, x[X_SEEN], x[X_BESIDE]
-    t0, a, b = platform[P_LATENCY], platform[P_RISE], platform[P_POWER]
-    for i in range(n):
+def prepare(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> None:
+    """What does not change from round to round. Given are the areas and the visits."""
+    x, areas = work.points, work.areas
+    for i in range(len(tenants)):
         # One value a node, also for a tenant who has just come.
         state[i, S_CLOCK], state[i, S_LLC_WAIT_NS] = state[0, S_CLOCK], state[0, S_LLC_WAIT_NS]
         x[X_WEIGHT, i], x[X_PRIORITY, i] = grants[i, G_WEIGHT], grants[i, G_PRIORITY]
@@ -193,32 +187,62 @@ def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: 
         excess = max(0.0, math.log2(tenants[i, T_THREADS] / areas.cpus_of[i]))
         x[X_SWITCHING, i] = 1.0 + tenants[i, T_SWITCH_COST] * excess
         x[X_THREADS, i] = tenants[i, T_THREADS]
+
+
+@lean
+def ask(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> float:
+    """What everybody asks of the memory at the latencies and the clock of `state`; returns the GB/s of devices."""
+    _speeds(platform, tenants, grants, state, work.points)
+    _cpu_time(tenants, work)
+    return _traffic(tenants, grants, state, work)
+
+
+@lean
+def answer(platform: FloatArray, tenants: FloatArray, state: FloatArray, work: Work, rounds: int) -> bool:
+    """What siblings, clock and cache make of the memory latencies in X_SEEN; whether `state` agrees with all of that.
+
+    Where it does not, it moves towards it.
+    """
+    n, x, a, b = len(tenants), work.points, platform[P_RISE], platform[P_POWER]
+    sibling_busy(
+        work.areas, work.used, x[X_THREADS], x[X_SERVICE_MS], x[X_STALLED], x[X_BESIDE], x[X_PRESSURE], x[X_APART]
+    )
+    power, accesses = 0.0, 0.0
+    for i in range(n):
+        power += x[X_USED, i] * tenants[i, T_POWER] * (1.0 - 0.5 * x[X_BESIDE, i])  # two siblings are one core
+        accesses += x[X_USED, i] / x[X_NS, i] * tenants[i, T_APKI] / 1000.0
+    clock = frequency_ghz(platform[P_CLOCK], platform[P_ALL_CORE], platform[P_TURBO], platform[P_CORES], power)
+    waiting = platform[P_LLC_LATENCY] * (rise(a, b, accesses * 64.0 / platform[P_LLC_GBPS]) - 1.0)
+    moved = abs(clock / state[0, S_CLOCK] - 1.0)
+    moved = max(moved, abs(waiting - state[0, S_LLC_WAIT_NS]) / platform[P_LLC_LATENCY])
+    for i in range(n):
+        moved = max(moved, abs(x[X_SEEN, i] / state[i, S_LATENCY_NS] - 1.0))
+        moved = max(moved, abs(x[X_BESIDE, i] - state[i, S_SIBLING]))
+        moved = max(moved, abs(x[X_PRESSURE, i] - state[i, S_PRESSURE]) * x[X_BESIDE, i])
+    if moved < _TOLERANCE or rounds >= MOST_ROUNDS:
+        return True
+    keep = 0.0 if rounds <= _BOLD else 0.5 if rounds <= _HALVING else 0.8
+    for i in range(n):
+        state[i, S_LATENCY_NS] += (x[X_SEEN, i] - state[i, S_LATENCY_NS]) * (1.0 - keep)
+        state[i, S_SIBLING] += (x[X_BESIDE, i] - state[i, S_SIBLING]) * (1.0 - keep)
+        state[i, S_PRESSURE] += (x[X_PRESSURE, i] - state[i, S_PRESSURE]) * (1.0 - keep)
+        state[i, S_CLOCK] += (clock - state[i, S_CLOCK]) * (1.0 - keep)
+        state[i, S_LLC_WAIT_NS] += (waiting - state[i, S_LLC_WAIT_NS]) * (1.0 - keep)
+    return False
+
+
+@lean
+def solve(platform: FloatArray, tenants: FloatArray, grants: FloatArray, state: FloatArray, work: Work) -> int:
+    """Find the fixed point; `state` holds where to begin and then the solution. Returns the rounds that it took.
+
+    Given are the areas, X_MISS and X_WANTED; the rest of `work.points`, `used` and `traffic` follow.
+    """
+    t0, a, b = platform[P_LATENCY], platform[P_RISE], platform[P_POWER]
+    prepare(platform, tenants, grants, state, work)
     rounds = 0
     while True:
         rounds += 1
-        _speeds(platform, tenants, grants, state, x)
-        _cpu_time(tenants, work)
-        devices = _traffic(platform, tenants, grants, state, work)
-        settle(traffic, platform[P_BANDWIDTH], t0, a, b, devices, seen, split)
-        sibling_busy(areas, used, x[X_THREADS], x[X_SERVICE_MS], x[X_STALLED], beside, x[X_PRESSURE], x[X_APART])
-        power, accesses = 0.0, 0.0
-        for i in range(n):
-            power += x[X_USED, i] * tenants[i, T_POWER] * (1.0 - 0.5 * x[X_BESIDE, i])  # two siblings are one core
-            accesses += x[X_USED, i] / x[X_NS, i] * tenants[i, T_APKI] / 1000.0
-        clock = frequency_ghz(platform[P_CLOCK], platform[P_ALL_CORE], platform[P_TURBO], platform[P_CORES], power)
-        waiting = platform[P_LLC_LATENCY] * (rise(a, b, accesses * 64.0 / platform[P_LLC_GBPS]) - 1.0)
-        moved = abs(clock / state[0, S_CLOCK] - 1.0)
-        moved = max(moved, abs(waiting - state[0, S_LLC_WAIT_NS]) / platform[P_LLC_LATENCY])
-        for i in range(n):
-            moved = max(moved, abs(x[X_SEEN, i] / state[i, S_LATENCY_NS] - 1.0))
-            moved = max(moved, abs(x[X_BESIDE, i] - state[i, S_SIBLING]))
-            moved = max(moved, abs(x[X_PRESSURE, i] - state[i, S_PRESSURE]) * x[X_BESIDE, i])
-        if moved < _TOLERANCE or rounds >= _ROUNDS:
+        devices = ask(platform, tenants, grants, state, work)
+        settle(work.traffic, platform[P_BANDWIDTH], t0, a, b, devices, work.points[X_SEEN], work.split)
+        if answer(platform, tenants, state, work, rounds):
             return rounds
-        keep = 0.0 if rounds <= _BOLD else 0.5 if rounds <= _HALVING else 0.8
-        for i in range(n):
-            state[i, S_LATENCY_NS] += (x[X_SEEN, i] - state[i, S_LATENCY_NS]) * (1.0 - keep)
-            state[i, S_SIBLING] += (x[X_BESIDE, i] - state[i, S_SIBLING]) * (1.0 - keep)
-            state[i, S_PRESSURE] += (x[X_PRESSURE, i] - state[i, S_PRESSURE]) * (1.0 - keep)
-            state[i, S_CLOCK] += (clock - state[i, S_CLOCK]) * (1.0 - keep)
-            state[i, S_LLC_WAIT_NS] += (waiting - state[i, S_LLC_WAIT_NS]) * (1.0 - keep)

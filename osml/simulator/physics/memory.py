@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from osml.base.jit import lean
-from osml.simulator.columns import FloatArray
+from osml.simulator.columns import FloatArray, IntArray
 
 MAX_UTILISATION = 0.95
 """The controllers keep some order beyond this: the rest of the wait is each program's own."""
@@ -137,6 +137,38 @@ def _take_as_before(traffic: FloatArray) -> None:
 
 
 @lean
+def _slices(traffic: FloatArray, t0: float, a: float, b: float, seen: FloatArray) -> None:
+    """The latency that each tenant sees at its own slice (MBA), into `seen`; M_CAP becomes what it moves there."""
+    for i in range(len(traffic)):
+        seen[i], cap = t0, traffic[i, M_CAP]
+        if not math.isinf(cap):
+            u = utilisation(traffic[i : i + 1], cap, t0, a, b, 0.0)
+            seen[i] = t0 * rise(a, b, u)
+            if u >= MAX_UTILISATION:
+                seen[i] = _held_back(traffic, i, seen[i], MAX_UTILISATION * cap / traffic[i, M_BUSY])
+            traffic[i, M_CAP] = gbps(traffic, i, seen[i])
+
+
+@lean
+def _share_out(
+    traffic: FloatArray, usable: float, t0: float, a: float, b: float, devices: float, seen: FloatArray,
+    work: FloatArray,
+) -> None:  # fmt: skip
+    """Lengthen the latencies of `seen` to what `usable` GB/s for all tenants together make of them."""
+    n = len(traffic)
+    u = utilisation(traffic, usable, t0, a, b, devices)
+    common, share = t0 * rise(a, b, u), math.inf
+    if u >= MAX_UTILISATION:
+        demands, weights, granted = work[0, :n], work[1, :n], work[2, :n]
+        for i in range(n):
+            demands[i], weights[i] = min(gbps(traffic, i, common), traffic[i, M_CAP]), traffic[i, M_BUSY]
+        left = max(usable * MAX_UTILISATION - devices, _LEAST_SHARE * usable)
+        share = fair_split(demands, weights, left, granted)
+    for i in range(n):
+        seen[i] = _held_back(traffic, i, max(common, seen[i]), share)
+
+
+@lean
 def settle(
     traffic: FloatArray, usable: float, t0: float, a: float, b: float, devices: float, seen: FloatArray,
     work: FloatArray,
@@ -148,26 +180,39 @@ def settle(
     whoever is held back at one hardly waits at the other. M_CAP becomes what it moves there. Devices move
     `devices` GB/s first; no throttle reaches them. `work` is scratch, (3, tenants).
     """
-    n = len(traffic)
     if _calm(traffic, usable, t0, devices):
         _take_as_before(traffic)
         seen[:] = t0 * rise(a, b, utilisation(traffic, usable, t0, a, b, devices))
         return
-    for i in range(n):
-        seen[i], cap = t0, traffic[i, M_CAP]
-        if not math.isinf(cap):
-            u = utilisation(traffic[i : i + 1], cap, t0, a, b, 0.0)
-            seen[i] = t0 * rise(a, b, u)
-            if u >= MAX_UTILISATION:
-                seen[i] = _held_back(traffic, i, seen[i], MAX_UTILISATION * cap / traffic[i, M_BUSY])
-            traffic[i, M_CAP] = gbps(traffic, i, seen[i])
-    u = utilisation(traffic, usable, t0, a, b, devices)
-    common, share = t0 * rise(a, b, u), math.inf
-    if u >= MAX_UTILISATION:
-        demands, weights, granted = work[0], work[1], work[2]
-        for i in range(n):
-            demands[i], weights[i] = min(gbps(traffic, i, common), traffic[i, M_CAP]), traffic[i, M_BUSY]
-        left = max(usable * MAX_UTILISATION - devices, _LEAST_SHARE * usable)
-        share = fair_split(demands, weights, left, granted)
-    for i in range(n):
-        seen[i] = _held_back(traffic, i, max(common, seen[i]), share)
+    _slices(traffic, t0, a, b, seen)
+    _share_out(traffic, usable, t0, a, b, devices, seen, work)
+
+
+@lean
+def settle_domains(
+    traffic: FloatArray, first: IntArray, link: float, usable: float, t0: float, a: float, b: float,
+    devices: FloatArray, seen: FloatArray, work: FloatArray,
+) -> None:  # fmt: skip
+    """As `settle`, for cache domains that share one memory, each behind a link of `link` GB/s of its own.
+
+    Rows first[d] to first[d + 1] of `traffic` are the tenants of domain d; what devices move for them, `devices[d]`,
+    passes the link, too. A link is to a domain what a slice is to a tenant: the longer of the waits counts.
+    """
+    n_domains, everything = len(devices), devices.sum()
+    calm = _calm(traffic, usable, t0, everything)
+    for d in range(n_domains):
+        calm = calm and _calm(traffic[first[d] : first[d + 1]], link, t0, devices[d])
+    if calm:
+        _take_as_before(traffic)
+        common = utilisation(traffic, usable, t0, a, b, everything)
+        for d in range(n_domains):
+            u = utilisation(traffic[first[d] : first[d + 1]], link, t0, a, b, devices[d])
+            seen[first[d] : first[d + 1]] = t0 * rise(a, b, max(u, common))
+        return
+    _slices(traffic, t0, a, b, seen)
+    for d in range(n_domains):
+        low, high = first[d], first[d + 1]
+        _share_out(traffic[low:high], link, t0, a, b, devices[d], seen[low:high], work)
+    for i in range(len(traffic)):
+        traffic[i, M_CAP] = min(traffic[i, M_CAP], gbps(traffic, i, seen[i]))
+    _share_out(traffic, usable, t0, a, b, everything, seen, work)

@@ -58,6 +58,7 @@ from osml.simulator.columns import (
     T_BURSTINESS,
     T_BYTES,
     T_CV2,
+    T_ELSEWHERE,
     T_FOOTPRINT,
     T_INSTRUCTIONS,
     T_LC,
@@ -181,15 +182,15 @@ def _arrive(
     limited = quota < min(threads, work.areas.cpus_of[i])
     if limited:
         within = min(threads, work.areas.cpus_of[i])
-    servers = max(1, math.ceil(within - 1e-6))
-    shown_ms = service_ms * servers / (within * tenants[i, T_USABLE])
-    reaching = min(arrivals, work.visits[V_LIMIT, i])
+    pooled = 1.0 + tenants[i, T_ELSEWHERE]  # idle threads in other domains of the socket take requests of this one
+    servers = max(1, math.ceil(within * pooled - 1e-6))
+    shown_ms = service_ms * servers / (within * pooled * tenants[i, T_USABLE])
+    reaching = min(arrivals, work.visits[V_LIMIT, i]) * pooled
     probability, wait_ms = queue_response(shown_ms, tenants[i, T_CV2], tenants[i, T_BURSTINESS], reaching, servers)
 
     stationary = probability * wait_ms * min(arrivals, rate) / 1000.0
     before = state[i, S_BACKLOG]
-    queued = min(state[i, S_QUEUED], stationary)
-    fluid = max(0.0, before + (arrivals - rate) * dt)
+    queued, fluid = min(state[i, S_QUEUED], stationary), max(0.0, before + (arrivals - rate) * dt)
     after = min(fluid, tenants[i, T_QUEUE_LIMIT])
     gap = max(abs(1.0 - arrivals / rate), 1.0 - MAX_UTILISATION)
     variability = tenants[i, T_CV2] + tenants[i, T_BURSTINESS]
@@ -312,6 +313,38 @@ def _refill(
 
 
 @lean
+def begin(
+    platform: FloatArray, tenants: FloatArray, users: IntArray, arrivals: FloatArray, dt: float, state: FloatArray,
+    occupancy: FloatArray, work: Work,
+) -> None:  # fmt: skip
+    """What is known before anybody runs: areas, misses, requests/s wanted."""
+    x, ways = work.points, int(platform[P_WAYS])
+    map_cpus(work.areas, users, int(platform[P_CORES]))
+    for i in range(len(tenants)):
+        held = 0.0
+        for way in range(ways):
+            held += occupancy[i, way]
+        x[X_HELD, i] = held
+        x[X_MISS, i] = miss_ratio(tenants[i, T_MISS_MIN], tenants[i, T_WORKING_SET], tenants[i, T_STEEPNESS], held)
+        x[X_WANTED, i] = arrivals[i] + state[i, S_BACKLOG] / dt
+
+
+@lean
+def finish(
+    platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, masks: IntArray,
+    arrivals: FloatArray, dt: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray, work: Work,
+) -> None:  # fmt: skip
+    """Queues, counters and the cache, once CPU shares and latencies agree."""
+    for i in range(len(tenants)):
+        flows[i, :] = 0.0
+        if tenants[i, T_LC] > 0.0:
+            _arrive(tenants, grants, state, arrivals[i], dt, work, flows, i)
+            _respond(platform, tenants, tables, grants, state, work, flows, i)
+        _count(platform, tenants, grants, state, dt, work, flows, i)
+    _refill(platform, tenants, masks, occupancy, dt, work, flows)
+
+
+@lean
 def step_node(
     platform: FloatArray, tenants: FloatArray, tables: FloatArray, grants: FloatArray, users: IntArray,
     masks: IntArray, arrivals: FloatArray, dt: float, state: FloatArray, occupancy: FloatArray, flows: FloatArray,
@@ -322,24 +355,11 @@ def step_node(
     `tables` are percentile tables (queueing.tables), by T_TABLE; `users[cpu]` are the tenants that may run on a CPU,
     as bits; `masks` their ways, as bits; `arrivals` requests/s. Returns the rounds of the fixed point.
     """
-    x, n, ways = work.points, len(tenants), int(platform[P_WAYS])
-    map_cpus(work.areas, users, int(platform[P_CORES]))
-    for i in range(n):
-        held = 0.0
-        for way in range(ways):
-            held += occupancy[i, way]
-        x[X_HELD, i] = held
-        x[X_MISS, i] = miss_ratio(tenants[i, T_MISS_MIN], tenants[i, T_WORKING_SET], tenants[i, T_STEEPNESS], held)
-        x[X_WANTED, i] = arrivals[i] + state[i, S_BACKLOG] / dt
+    x = work.points
+    begin(platform, tenants, users, arrivals, dt, state, occupancy, work)
     visit(platform, tenants, grants, arrivals, x[X_WANTED], work.visits)
-    for i in range(n):
+    for i in range(len(tenants)):
         x[X_WANTED, i] = min(x[X_WANTED, i], work.visits[V_LIMIT, i])
     rounds = solve(platform, tenants, grants, state, work)
-    for i in range(n):
-        flows[i, :] = 0.0
-        if tenants[i, T_LC] > 0.0:
-            _arrive(tenants, grants, state, arrivals[i], dt, work, flows, i)
-            _respond(platform, tenants, tables, grants, state, work, flows, i)
-        _count(platform, tenants, grants, state, dt, work, flows, i)
-    _refill(platform, tenants, masks, occupancy, dt, work, flows)
+    finish(platform, tenants, tables, grants, masks, arrivals, dt, state, occupancy, flows, work)
     return rounds

@@ -19,7 +19,7 @@ def virtual_fingerprint(model: PlatformModel) -> Fingerprint:
         llc_mib=model.ways * model.way_mib,
         llc_ways=model.ways,
         way_mib=model.way_mib,
-        bandwidth_gbps=model.bandwidth_gbps,
+        bandwidth_gbps=min(model.bandwidth_gbps, model.link_gbps),
         memory_gib=model.memory_gib,
         mba=model.mba,
     )

@@ -9,6 +9,7 @@ from osml.lab.bench.suites import (
     ahq_dip,
     ahq_equivalence,
     ahq_fluctuating,
+    amd_ccx,
     case_a,
     ombm,
     osml_302,
@@ -44,6 +45,7 @@ SUITES: dict[str, Suite] = {
         ahq_dip,
         ombm,
         two_sockets,
+        amd_ccx,
     )
 }
 
