@@ -60,7 +60,7 @@ def _mixes() -> Iterator[Row]:
         for policy, seconds, most in (("osml", 10.0, 9), ("parties", 30.0, 5), ("clite", 80.0, 2)):
             done = case < most
             yield {
-                "suite": "osml-302", "part": "mixes", "case": case, "seed": 0, "policy": policy,
+                "suite": "osml-302", "part": "mixes", "case": case, "mix": f"m{case}", "seed": 0, "policy": policy,
                 "load": 0.5 + case / 10,
                 "converged": done, "convergence_s": seconds + case if done else None, "cores_used": 34.0,
                 "ways_used": 12.0, "feasible_oracle": True,
@@ -142,5 +142,14 @@ def test_folders_of_other_suites_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="suite osml-jobs, expected one of osml-302"):
         runs_of([tmp_path / "jobs"])
     _run("osml-unseen", tmp_path / "unseen", ("unmanaged",), 1)
-    with pytest.raises(InputError, match="give each suite once"):
+    with pytest.raises(InputError, match=r"has the part 'group-\d' of a suite"):
         runs_of([tmp_path / "unseen", tmp_path / "unseen"])
+
+
+def test_parts_of_a_suite_may_be_in_folders_of_their_own(tmp_path: Path) -> None:
+    for part in ("group-1", "group-2"):
+        settings = Settings(suite("osml-unseen"), ("unmanaged",), 1, tmp_path / part, limit=1, part=part)
+        run(settings, in_this_process, Console(quiet=True))
+    found = runs_of([tmp_path / "group-1", tmp_path / "group-2"])["osml-unseen"]
+    assert found.parts == ["group-1", "group-2"]
+    assert document({"osml-unseen": found})["runs"]["osml-unseen"]["mixes"] == 2

@@ -68,7 +68,7 @@ def _left(document: dict[str, Any]) -> str:
 def _runs(document: dict[str, Any]) -> str:
     """What was run of each suite."""
     lines = [
-        f"| `{suite}` | {run['mixes']} of {run['of']} | {run['seeds']} | {', '.join(run['policies'])} |\n"
+        f"| `{suite}` | {run['mixes']} | {run['seeds']} | {', '.join(run['policies'])} |\n"
         for suite, run in document["runs"].items()
     ]
     head = "## What was run\n\n| suite | mixes | seeds | policies |\n|---|---|---|---|\n"

@@ -23,7 +23,10 @@ SUITES = (
 
 
 def runs_of(folders: Sequence[Path]) -> dict[str, Results]:
-    """Results by suite; InputError for a folder without results, of another suite, or of a suite that came before."""
+    """Results by suite; InputError for a folder without results, of another suite, or of a run that came before.
+
+    Parts of a suite may be in folders of their own.
+    """
     found: dict[str, Results] = {}
     for folder in folders:
         store = Store(folder)
@@ -31,10 +34,18 @@ def runs_of(folders: Sequence[Path]) -> dict[str, Results]:
         suite = str(metadata["suite"])
         if suite not in SUITES:
             raise InputError(f"{folder} has results of the suite {suite}, expected one of {', '.join(SUITES)}")
-        if suite in found:
-            raise InputError(f"{folder} has results of the suite {suite}, as another folder has; give each suite once")
-        found[suite] = Results(store.results(), store.timelines(), metadata)
+        results = Results(store.results(), store.timelines(), metadata)
+        known = found.get(suite)
+        found[suite] = results if known is None else _joined(known, results, folder)
     return found
+
+
+def _joined(known: Results, more: Results, folder: Path) -> Results:
+    """Results of two folders of one suite. The metadata are those of the first."""
+    same = set(known.parts).intersection(more.parts)
+    if same:
+        raise InputError(f"{folder} has the part '{sorted(same)[0]}' of a suite, as another folder has; give it once")
+    return Results([*known.rows, *more.rows], [*known.timelines, *more.timelines], known.metadata)
 
 
 def document(runs: RunsOf) -> dict[str, Any]:
@@ -62,8 +73,8 @@ def document(runs: RunsOf) -> dict[str, Any]:
 
 def _what(results: Results) -> dict[str, Any]:
     said = results.metadata
-    cases = len({row["case"] for row in results.rows})
-    return {"mixes": cases, "of": said["mixes"], "seeds": said["seeds"], "policies": results.policies}
+    cases = len({(row["part"], row["mix"]) for row in results.rows})
+    return {"mixes": cases, "seeds": said["seeds"], "policies": results.policies}
 
 
 def rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
