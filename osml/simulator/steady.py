@@ -71,7 +71,7 @@ def settle_node(
     step, rounds = (_STEP, _ROUNDS) if _some_share(masks) else (1.0, _ALONE_ROUNDS)
     before = np.empty_like(occupancy)
     for _ in range(rounds):
-        state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = 0.0
+        state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = state[:, c.S_SPREAD] = 0.0
         before[:] = occupancy
         step_node(platform, tenants, tables, grants, users, masks, arrivals, 100.0, state, occupancy, flows, work)
         moved = 0.0
@@ -83,7 +83,7 @@ def settle_node(
         occupancy[:] = before + (occupancy - before) * step
         if moved < _SETTLED:
             break
-    state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = 0.0
+    state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = state[:, c.S_SPREAD] = 0.0
     left = seconds - MEASURED_S
     while left > 0.0:
         # Whoever has a backlog wants more than arrives, and the others feel that from then on.

@@ -54,6 +54,7 @@ from osml.simulator.columns import (
     S_QUEUED,
     S_SCORE,
     S_SHOCK,
+    S_SPREAD,
     T_APKI,
     T_BURSTINESS,
     T_BYTES,
@@ -109,12 +110,15 @@ from osml.simulator.queueing import (
     build_up,
     chance_factor,
     common_share,
+    delay_with,
     look_up_slow,
     percentiles,
+    positive_mean,
     queue_response,
     ramp,
     relaxation_s,
     spread_between,
+    spread_wait,
     together,
 )
 
@@ -164,6 +168,44 @@ def _crowd(
 
 
 @lean
+def _spread_out(
+    tenants: FloatArray, state: FloatArray, before: float, after: float, arrivals: float, rate: float, spread: float,
+    growth: float, dt: float, flows: FloatArray, i: int,
+) -> None:  # fmt: skip
+    """Put what chance makes of a backlog into the waits of `flows`, and what it will be into the state."""
+    limit, to_ms, growing = tenants[i, T_QUEUE_LIMIT], 1000.0 / rate, arrivals > rate
+    score = math.nan if math.isnan(state[i, S_SHOCK]) else state[i, S_SCORE]
+    share = flows[i, F_BACKLOG_SHARE]
+    middle = 0.5 * (before + after) * share
+    own = ramp(0.99, min(before, after), max(before, after), share) - middle
+    mean, p99 = spread_wait(middle, own, share, growing, spread, growth, dt, score)
+    mean, p99 = min(mean, limit), min(p99, limit)
+    if share < 1.0:  # the rest of the step has nothing to do with the backlog
+        everybody, probability, more = delay_with(max(mean - middle, 1e-9), max(p99 - own - middle, 0.0))
+        shift = everybody * to_ms
+    else:
+        everybody, probability, more = delay_with(mean, max(p99 - own, mean))
+        shift = (everybody - middle) * to_ms
+    if growing:
+        flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability, more * to_ms
+    else:
+        # A part of what waits by chance at this load is in the spread already.
+        deviation = math.sqrt(spread + 0.5 * growth * dt * share)
+        twice = (deviation * positive_mean(middle / deviation) - middle) * share * to_ms
+        chance_ms = flows[i, F_WAIT_PROBABILITY] * flows[i, F_WAIT_MS]
+        left = max(1.0 - twice / chance_ms, 0.0) if chance_ms > 0.0 else 0.0
+        joint, flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = together(
+            flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] * left, probability, more * to_ms
+        )
+        shift += joint
+    flows[i, F_BACKLOG_MS_BEFORE] = max(flows[i, F_BACKLOG_MS_BEFORE] + shift, 0.0)
+    flows[i, F_BACKLOG_MS_AFTER] = max(flows[i, F_BACKLOG_MS_AFTER] + shift, 0.0)
+    state[i, S_SPREAD] = spread + growth * dt
+    if growing and after >= limit:  # who is refused makes all queues alike
+        state[i, S_SPREAD] = min(state[i, S_SPREAD], math.pow(0.5 * growth / (arrivals - rate), 2.0))
+
+
+@lean
 def _arrive(
     tenants: FloatArray, grants: FloatArray, state: FloatArray, arrivals: float, dt: float, work: Work,
     flows: FloatArray, i: int,
@@ -198,13 +240,18 @@ def _arrive(
     joined = min(stationary * end - queued, 0.5 * (before + arrivals * dt - fluid))
     flows[i, F_COMPLETED] = before + arrivals * dt - fluid - joined
     # Where the load has fallen, or capacity grown, the queue is longer than it stays: from now on that is a backlog.
-    state[i, S_BACKLOG] = after + state[i, S_QUEUED] - queued
+    excess, was_queued = state[i, S_QUEUED] - queued, state[i, S_QUEUED]
+    state[i, S_BACKLOG] = after + excess
     state[i, S_QUEUED] = queued + joined
     flows[i, F_UTILISATION] = arrivals / rate
+    spread, growth = state[i, S_SPREAD], arrivals * tenants[i, T_BURSTINESS] + rate * tenants[i, T_CV2]
+    beyond = arrivals > rate or spread > 0.0
+    if spread <= 0.0:
+        spread = 2.0 * was_queued * was_queued  # the mean square of an exponential queue
 
     chance, level = 1.0, 0.0
     if not math.isnan(state[i, S_SHOCK]):
-        kept = math.exp(-dt / memory_s)
+        kept = math.sqrt(spread / (spread + growth * dt)) if beyond else math.exp(-dt / memory_s)
         state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
         spread = spread_between(dt / memory_s)
         chance = chance_factor(spread, state[i, S_SCORE])
@@ -225,6 +272,10 @@ def _arrive(
     flows[i, F_BACKLOG_SHARE] = 1.0
     if after <= 0.0 and before > 0.0:  # drained before the step ends
         flows[i, F_BACKLOG_SHARE] = min(1.0, before / (rate - arrivals) / dt)
+    if beyond:
+        _spread_out(tenants, state, before, after, arrivals, rate, spread, growth, dt, flows, i)
+        # The part of the queue that is a backlog from now on was in the spread.
+        state[i, S_SPREAD] = max(state[i, S_SPREAD] - excess * excess, 0.0) if state[i, S_BACKLOG] > 0.0 else 0.0
 
 
 @lean
