@@ -111,6 +111,7 @@ from osml.simulator.queueing import (
     chance_factor,
     common_share,
     delay_with,
+    longest_wait,
     look_up_slow,
     percentiles,
     positive_mean,
@@ -120,11 +121,15 @@ from osml.simulator.queueing import (
     spread_between,
     spread_wait,
     together,
+    young_level,
 )
 
 _SHORT, _LONG, _RARE = 0.03, 0.2, 2e-3
 """A delay of at most the first share of the service time is taken as a fixed part of it, from the second share on as
 random: that of many short waits hardly varies. One that is rarer than the third does not show in a p99."""
+
+_NOBODY = 1e-9
+"""So many requests wait at least where a logarithm is taken of them."""
 
 
 @lean
@@ -169,7 +174,7 @@ def _crowd(
 
 @lean
 def _spread_out(
-    tenants: FloatArray, state: FloatArray, before: float, after: float, arrivals: float, rate: float, spread: float,
+    tenants: FloatArray, state: FloatArray, before: float, after: float, arrivals: float, rate: float, variance: float,
     growth: float, dt: float, flows: FloatArray, i: int,
 ) -> None:  # fmt: skip
     """Put what chance makes of a backlog into the waits of `flows`, and what it will be into the state."""
@@ -178,10 +183,10 @@ def _spread_out(
     share = flows[i, F_BACKLOG_SHARE]
     middle = 0.5 * (before + after) * share
     own = ramp(0.99, min(before, after), max(before, after), share) - middle
-    mean, p99 = spread_wait(middle, own, share, growing, spread, growth, dt, score)
-    mean, p99 = min(mean, limit), min(p99, limit)
+    mean, p99 = spread_wait(middle, own, share, growing, variance, growth, dt, score)
+    mean, p99 = max(min(mean, limit), _NOBODY), min(p99, limit)
     if share < 1.0:  # the rest of the step has nothing to do with the backlog
-        everybody, probability, more = delay_with(max(mean - middle, 1e-9), max(p99 - own - middle, 0.0))
+        everybody, probability, more = delay_with(max(mean - middle, _NOBODY), max(p99 - own - middle, 0.0))
         shift = everybody * to_ms
     else:
         everybody, probability, more = delay_with(mean, max(p99 - own, mean))
@@ -190,7 +195,7 @@ def _spread_out(
         flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability, more * to_ms
     else:
         # A part of what waits by chance at this load is in the spread already.
-        deviation = math.sqrt(spread + 0.5 * growth * dt * share)
+        deviation = math.sqrt(variance + 0.5 * growth * dt * share)
         twice = (deviation * positive_mean(middle / deviation) - middle) * share * to_ms
         chance_ms = flows[i, F_WAIT_PROBABILITY] * flows[i, F_WAIT_MS]
         left = max(1.0 - twice / chance_ms, 0.0) if chance_ms > 0.0 else 0.0
@@ -200,7 +205,7 @@ def _spread_out(
         shift += joint
     flows[i, F_BACKLOG_MS_BEFORE] = max(flows[i, F_BACKLOG_MS_BEFORE] + shift, 0.0)
     flows[i, F_BACKLOG_MS_AFTER] = max(flows[i, F_BACKLOG_MS_AFTER] + shift, 0.0)
-    state[i, S_SPREAD] = spread + growth * dt
+    state[i, S_SPREAD] = variance + growth * dt
     if growing and after >= limit:  # who is refused makes all queues alike
         state[i, S_SPREAD] = min(state[i, S_SPREAD], math.pow(0.5 * growth / (arrivals - rate), 2.0))
 
@@ -236,7 +241,7 @@ def _arrive(
     gap = max(abs(1.0 - arrivals / rate), 1.0 - MAX_UTILISATION)
     variability = tenants[i, T_CV2] + tenants[i, T_BURSTINESS]
     memory_s = relaxation_s(shown_ms / 1000.0, variability, servers, gap)
-    share, end = build_up(queued / stationary if stationary > 0.0 else 1.0, dt / memory_s)
+    share, end, age = build_up(queued / stationary if stationary > 0.0 else 1.0, dt / memory_s)
     joined = min(stationary * end - queued, 0.5 * (before + arrivals * dt - fluid))
     flows[i, F_COMPLETED] = before + arrivals * dt - fluid - joined
     # Where the load has fallen, or capacity grown, the queue is longer than it stays: from now on that is a backlog.
@@ -244,19 +249,21 @@ def _arrive(
     state[i, S_BACKLOG] = after + excess
     state[i, S_QUEUED] = queued + joined
     flows[i, F_UTILISATION] = arrivals / rate
-    spread, growth = state[i, S_SPREAD], arrivals * tenants[i, T_BURSTINESS] + rate * tenants[i, T_CV2]
-    beyond = arrivals > rate or spread > 0.0
-    if spread <= 0.0:
-        spread = 2.0 * was_queued * was_queued  # the mean square of an exponential queue
+    variance, growth = state[i, S_SPREAD], arrivals * tenants[i, T_BURSTINESS] + rate * tenants[i, T_CV2]
+    beyond = arrivals > rate or variance > 0.0
+    if variance <= 0.0:
+        variance = 2.0 * was_queued * was_queued  # the mean square of an exponential queue
 
     chance, level = 1.0, 0.0
     if not math.isnan(state[i, S_SHOCK]):
-        kept = math.sqrt(spread / (spread + growth * dt)) if beyond else math.exp(-dt / memory_s)
+        kept = math.sqrt(variance / (variance + growth * dt)) if beyond else math.exp(-dt / memory_s)
         state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
         spread = spread_between(dt / memory_s)
         chance = chance_factor(spread, state[i, S_SCORE])
         level = common_share(spread)
     wait_ms = behind_backlog(wait_ms, min(before, after) / rate * 1000.0) * share * chance
+    if level <= 0.0 and share < 1.0 and not beyond:
+        level = young_level(probability, wait_ms, longest_wait(growth * age * memory_s) / rate * 1000.0)
     turns, aside, aside_ms = 0.0, 0.0, 0.0
     if threads > work.areas.cpus_of[i]:  # what others use of the CPUs does not stop threads from running side by side
         turns, aside, aside_ms = time_sharing(within, threads, arrivals / rate, service_ms, tenants[i, T_CV2])
@@ -273,7 +280,7 @@ def _arrive(
     if after <= 0.0 and before > 0.0:  # drained before the step ends
         flows[i, F_BACKLOG_SHARE] = min(1.0, before / (rate - arrivals) / dt)
     if beyond:
-        _spread_out(tenants, state, before, after, arrivals, rate, spread, growth, dt, flows, i)
+        _spread_out(tenants, state, before, after, arrivals, rate, variance, growth, dt, flows, i)
         # The part of the queue that is a backlog from now on was in the spread.
         state[i, S_SPREAD] = max(state[i, S_SPREAD] - excess * excess, 0.0) if state[i, S_BACKLOG] > 0.0 else 0.0
 

@@ -23,7 +23,7 @@ _LEAST = 1e-12
 def positive_mean(backlog: float) -> float:
     """Mean of the positive part of a normal number around `backlog`, in standard deviations."""
     density = math.exp(-0.5 * backlog * backlog) / math.sqrt(2.0 * math.pi)
-    return density + backlog * (1.0 - normal_tail(backlog))
+    return max(density + backlog * normal_tail(-backlog), 0.0)
 
 
 @compiled
@@ -46,6 +46,12 @@ def reflected_quantile(backlog: float, score: float) -> float:
     """
     absolute = -normal_quantile(0.5 * max(normal_tail(score), 1e-300))
     return max(backlog + score + (absolute - score) / (1.0 + _FADES * backlog), 0.0)
+
+
+@compiled
+def longest_wait(variance: float) -> float:
+    """99th percentile of a queue that has been at saturation since it was empty."""
+    return reflected_quantile(0.0, _P99) * math.sqrt(variance)
 
 
 @compiled
