@@ -42,7 +42,7 @@ def reflected_quantile(backlog: float, score: float) -> float:
     """What that queue exceeds as often as a standard normal number exceeds `score`.
 
     At saturation it is the absolute value of a normal number, behind a long backlog a normal number. In between this is
-    within 1 % from the median upwards.
+    within 3 % at the median and 1 % in the tail.
     """
     absolute = -normal_quantile(0.5 * max(normal_tail(score), 1e-300))
     return max(backlog + score + (absolute - score) / (1.0 + _FADES * backlog), 0.0)
