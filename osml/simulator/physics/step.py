@@ -211,6 +211,37 @@ def _spread_out(
 
 
 @lean
+def _chance(state: FloatArray, kept: float, step: float, i: int) -> tuple[float, float]:
+    """(what waits are beside their mean, share of that which all requests of the step have); 1 and 0 without a shock.
+
+    `kept` is the correlation with the step before, `step` its length in relaxation times.
+    """
+    if math.isnan(state[i, S_SHOCK]):
+        return 1.0, 0.0
+    state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
+    spread = spread_between(step)
+    return chance_factor(spread, state[i, S_SCORE]), common_share(spread)
+
+
+@lean
+def _take_turns(
+    tenants: FloatArray, grants: FloatArray, work: Work, utilisation: float, within: float, limited: bool, share: float,
+    chance: float, flows: FloatArray, i: int,
+) -> float:  # fmt: skip
+    """Add what its own threads and a quota do to a request; returns the share of waits that are turns instead."""
+    service_ms, threads = flows[i, F_SERVICE_MS], tenants[i, T_THREADS]
+    turns, aside, aside_ms = 0.0, 0.0, 0.0
+    if threads > work.areas.cpus_of[i]:  # what others use of the CPUs does not stop threads from running side by side
+        turns, aside, aside_ms = time_sharing(within, threads, utilisation, service_ms, tenants[i, T_CV2])
+    _delay(flows, i, aside, aside_ms * share * chance, service_ms)
+    if limited:
+        quota, period_ms = grants[i, G_QUOTA], grants[i, G_PERIOD_MS]
+        stop, stop_ms = throttled(quota, period_ms, utilisation, service_ms, tenants[i, T_CV2], threads)
+        _delay(flows, i, stop, stop_ms * share * chance, service_ms)
+    return turns
+
+
+@lean
 def _arrive(
     tenants: FloatArray, grants: FloatArray, state: FloatArray, arrivals: float, dt: float, work: Work,
     flows: FloatArray, i: int,
@@ -218,14 +249,14 @@ def _arrive(
     """Queue of one service in front of its CPUs: completions, backlog, and how long requests wait.
 
     Beyond saturation the queue is a fluid: it grows by what is too much and must drain later, and everybody who
-    arrives waits for all that is before him. What chance adds builds up from step to step.
+    arrives waits for all that is before him. What chance adds builds up from step to step, and so does its spread.
     """
     x = work.points
-    capacity, quota, period_ms = x[X_CAPACITY, i] * tenants[i, T_USABLE], grants[i, G_QUOTA], grants[i, G_PERIOD_MS]
+    capacity = x[X_CAPACITY, i] * tenants[i, T_USABLE]
     rate = min(capacity / x[X_SERVICE_S, i], work.visits[V_LIMIT, i])
     service_ms, threads = x[X_SERVICE_S, i] * 1000.0, tenants[i, T_THREADS]
     within = x[X_CAPACITY, i]  # a quota does not stop threads from running side by side
-    limited = quota < min(threads, work.areas.cpus_of[i])
+    limited = grants[i, G_QUOTA] < min(threads, work.areas.cpus_of[i])
     if limited:
         within = min(threads, work.areas.cpus_of[i])
     servers = max(1, math.ceil(within - 1e-6))
@@ -254,24 +285,13 @@ def _arrive(
     if variance <= 0.0:
         variance = 2.0 * was_queued * was_queued  # the mean square of an exponential queue
 
-    chance, level = 1.0, 0.0
-    if not math.isnan(state[i, S_SHOCK]):
-        kept = math.sqrt(variance / (variance + growth * dt)) if beyond else math.exp(-dt / memory_s)
-        state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
-        spread = spread_between(dt / memory_s)
-        chance = chance_factor(spread, state[i, S_SCORE])
-        level = common_share(spread)
+    kept = math.sqrt(variance / (variance + growth * dt + _NOBODY)) if beyond else math.exp(-dt / memory_s)
+    chance, level = _chance(state, kept, dt / memory_s, i)
     wait_ms = behind_backlog(wait_ms, min(before, after) / rate * 1000.0) * share * chance
-    if level <= 0.0 and share < 1.0 and not beyond:
+    if level <= 0.0 and share < 1.0 and not beyond:  # it builds up, and has no exponential tail yet
         level = young_level(probability, wait_ms, longest_wait(growth * age * memory_s) / rate * 1000.0)
-    turns, aside, aside_ms = 0.0, 0.0, 0.0
-    if threads > work.areas.cpus_of[i]:  # what others use of the CPUs does not stop threads from running side by side
-        turns, aside, aside_ms = time_sharing(within, threads, arrivals / rate, service_ms, tenants[i, T_CV2])
     flows[i, F_SERVICE_MS] = service_ms
-    _delay(flows, i, aside, aside_ms * share * chance, service_ms)
-    if limited:
-        stop, stop_ms = throttled(quota, period_ms, arrivals / rate, service_ms, tenants[i, T_CV2], threads)
-        _delay(flows, i, stop, stop_ms * share * chance, service_ms)
+    turns = _take_turns(tenants, grants, work, arrivals / rate, within, limited, share, chance, flows, i)
     flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability * (1.0 - turns), wait_ms * (1.0 - level)
     all_wait = probability * wait_ms * level
     flows[i, F_BACKLOG_MS_BEFORE] = before / rate * 1000.0 + all_wait

@@ -8,7 +8,13 @@ import numpy as np
 import pytest
 
 from osml.simulator.queueing.distribution import normal_tail
-from osml.simulator.queueing.overload import longest_wait, positive_mean, reflected_mean, reflected_quantile, spread_wait
+from osml.simulator.queueing.overload import (
+    longest_wait,
+    positive_mean,
+    reflected_mean,
+    reflected_quantile,
+    spread_wait,
+)
 from osml.simulator.queueing.transient import young_level
 
 BACKLOGS = (0.0, 0.1, 0.3, 1.0, 2.0, 5.0, 10.0)
