@@ -131,7 +131,10 @@ def _of_one_backlog(node: Node, grants: list[Grant], loads: dict[str, float], se
     state = steady_state(node, grants, loads, seconds - MEASURED_S)
     rows = state.rows.copy()
     rows[:, [columns.S_QUEUED, columns.S_SPREAD]] = 0.0
-    return advance(node, replace(state, rows=rows), grants, loads, MEASURED_S)[1][0]
+    begun = replace(state, rows=rows)
+    ended, flows = advance(node, begun, grants, loads, MEASURED_S)
+    ms = 1000.0 * flows[0].dt / flows[0].requests
+    return flows[0]._replace(backlog_ms=(begun.backlog[0] * ms, ended.backlog[0] * ms))
 
 
 def flow_at(
