@@ -114,7 +114,7 @@ def main() -> None:
     base = tuple(name for name in given.without.split(",") if name)
     parts = {rule.name: ((*base, rule.name), Osml.kinds) for rule in RULES if rule.name not in base}
     parts |= {model: (base, tuple(k for k in Osml.kinds if k != kind)) for model, kind in MODELS.items()}
-    parts["Model-C', with Model-C in its place"] = (base, OsmlDqn.kinds)
+    parts["Model-C in place of Model-C'"] = (base, OsmlDqn.kinds)
     if given.only:
         parts = {name: parts[name] for name in given.only.split(",")}
     mixes = scenarios()
