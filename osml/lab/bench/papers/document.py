@@ -35,6 +35,8 @@ def runs_of(folders: Sequence[Path]) -> dict[str, Results]:
         if suite not in SUITES:
             raise InputError(f"{folder} has results of the suite {suite}, expected one of {', '.join(SUITES)}")
         results = Results(store.results(), store.timelines(), metadata)
+        if not results.rows:
+            raise InputError(f"{folder} has no finished results; go on with `osml lab bench run {suite} --resume`")
         known = found.get(suite)
         found[suite] = results if known is None else _joined(known, results, folder)
     return found
