@@ -107,4 +107,6 @@ def test_contenders_are_compared_on_the_same_nodes() -> None:
     assert by_hours(whole, FROZEN, "missed", range(1)).value == pytest.approx(0.015)
     assert less_than_without(whole, FROZEN, "missed", range(1)).value == pytest.approx(-0.01)
     assert less_than_without(whole, WITHOUT, "e_s", range(1)).value == 0.0
-    assert f"| {FROZEN} | 1 to 1 | 1.50 [" in table(whole, 1)
+    text = table(whole, 1)
+    assert f"| {FROZEN} | 1 to 1 | 1.50 [" in text
+    assert len(text.splitlines()) == 2 + 2  # the first hours are the last ones

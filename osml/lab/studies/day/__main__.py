@@ -16,7 +16,7 @@ from typing import Any
 from osml.base.worker_processes import worker_pool
 from osml.lab.studies.day.nodes import feasible_nodes
 from osml.lab.studies.day.report import draw, table, whole_runs
-from osml.lab.studies.day.run import CONTENDERS, whole_run
+from osml.lab.studies.day.run import CONTENDERS, WITHOUT, whole_run
 
 Row = dict[str, Any]
 
@@ -56,7 +56,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows += found
             file.write("".join(json.dumps(row) + "\n" for row in found))
             file.flush()
-    chosen = whole_runs(rows, told.contenders)
+    chosen = whole_runs(rows, [*dict.fromkeys((*told.contenders, WITHOUT))])
+    if not chosen:
+        print(f"no node has runs of all contenders and of {WITHOUT}: run {WITHOUT}, too")
+        return
     print(table(chosen, told.hours))
     if told.picture is not None:
         draw(chosen, told.picture)

@@ -51,7 +51,7 @@ def table(rows: Sequence[Row], last: int) -> str:
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for contender in dict.fromkeys(row["contender"] for row in rows):
-        for hours in (range(min(6, last)), range(max(0, last - 6), last)):
+        for hours in dict.fromkeys((range(min(6, last)), range(max(0, last - 6), last))):
             missed = [100.0 * one for one in by_hours(rows, contender, "missed", hours)[:3]]
             less = [100.0 * one for one in less_than_without(rows, contender, "missed", hours)[:3]]
             changes, corrected = (by_hours(rows, contender, key, hours).value for key in ("changes", "corrected"))
