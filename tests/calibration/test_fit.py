@@ -71,7 +71,8 @@ def test_a_fit_gives_the_shipped_catalog(name):
         for field in ("instructions", "cv2", "usable", "burstiness", "serial_ms", "disk_ios", "network_kib"):
             assert getattr(ours, field) == pytest.approx(getattr(shipped, field), rel=2e-3, abs=1e-9), field
         assert ours.memory.cpi == pytest.approx(shipped.memory.cpi, rel=1e-3)
-        assert ours.memory.apki == pytest.approx(shipped.memory.apki, rel=2e-2)  # img-dnn: 1 % since backlogs spread
+        near = 2e-2 if name == "img-dnn" else 1e-3  # 1 % less since backlogs spread
+        assert ours.memory.apki == pytest.approx(shipped.memory.apki, rel=near)
 
 
 def test_a_fit_never_looks_at_what_is_held_back():

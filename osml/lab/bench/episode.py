@@ -139,7 +139,7 @@ def _bounds(scenario: Scenario, last: Decision | None, time_s: float) -> Row:
 
 def _converged_at(scenario: Scenario, judged: Sequence[Judged]) -> int | None:
     """As `converged_at`, from when all services are there."""
-    first = scenario.intervals(scenario.complete_s)
+    first = math.ceil(scenario.complete_s / scenario.interval_s - 1e-9)
     at = converged_at(judged[first:], scenario.intervals(scenario.hold_s))
     return None if at is None else first + at
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from osml.lab.bench.papers.document import rows
+from osml.lab.bench.papers.document import SUITES, rows
 
 NAME = "published-policies"
 PAGE = Path("docs/reference/published-policies.md")
@@ -14,6 +14,7 @@ _INTRO = """# Published results of policies
 
 Each number or order that a paper prints of its policies stands beside ours, from a run of the same experiment.
 Ours are simulated. The papers measured on their machines.
+Times are means of the runs that converge. With each policy these are others, but where a line says that all converge.
 [Why some do not hold](../notes/2026-11-26-published-policies.md). The file is `docs/results/published-policies.json`.
 This page is made from it.
 
@@ -23,13 +24,14 @@ _HOW = """## How to repeat it
 
 <!-- not run: hours; tests/lab/test_bench_papers.py runs it with three mixes -->
 ```sh
-osml lab bench run case-a --seeds 1 --out out/papers/case-a    # and so on
+osml lab bench run SUITE --policies A,B,C --seeds 1 --out out/papers/SUITE
 osml lab bench papers out/papers/*                 # the table
 osml lab bench papers out/papers/* --json > docs/results/published-policies.json
 make results ARGS=--render                         # this page
 ```
 
-`osml lab bench papers` takes one folder of each of these suites: {suites}.
+`osml lab bench papers` takes folders of these suites: {suites}.
+Parts of a suite may be in folders of their own. The last table has the policies.
 The facts are in `osml/simulator/catalog/policy_facts.yaml`.
 
 """
@@ -44,7 +46,7 @@ def page(document: dict[str, Any]) -> str:
         parts += [f"| {' | '.join(line)} |\n" for line in lines if line[0].startswith(paper)]
         parts.append("\n")
     parts.append(_left(document))
-    parts.append(_HOW.format(suites=", ".join(f"`{name}`" for name in document["runs"])))
+    parts.append(_HOW.format(suites=", ".join(f"`{name}`" for name in SUITES)))
     parts.append(_runs(document))
     return "".join(parts)
 
@@ -68,8 +70,8 @@ def _left(document: dict[str, Any]) -> str:
 def _runs(document: dict[str, Any]) -> str:
     """What was run of each suite."""
     lines = [
-        f"| `{suite}` | {run['mixes']} | {run['seeds']} | {', '.join(run['policies'])} |\n"
+        f"| `{suite}` | {run['mixes']} | {run['seeds']} | {', '.join(run['policies'])} | {run['commit'][:8]} |\n"
         for suite, run in document["runs"].items()
     ]
-    head = "## What was run\n\n| suite | mixes | seeds | policies |\n|---|---|---|---|\n"
+    head = "## What was run\n\n| suite | mixes | seeds | policies | commit |\n|---|---|---|---|---|\n"
     return "".join([head, *lines])

@@ -127,7 +127,8 @@ class Machine:
         throttle = self.profile.throttle
         if throttle is None or not throttle.eighths:
             return float(value), None
-        return None, None if value >= throttle.high else value / 8.0
+        # The kernel takes 0 as well: something always passes.
+        return None, None if value >= throttle.high else max(value, 1) / 8.0
 
     def account(self, flows: Sequence[Flow], now: float) -> None:
         """Let the counters show what happened in the step that ends at node time `now`."""

@@ -281,7 +281,8 @@ def _arrive(
     state[i, S_BACKLOG] = after + excess
     state[i, S_QUEUED] = queued + joined
     flows[i, F_UTILISATION] = arrivals / rate
-    variance, growth = state[i, S_SPREAD], arrivals * tenants[i, T_BURSTINESS] + rate * tenants[i, T_CV2]
+    # A part of a queue has its share of what chance adds to the whole.
+    variance, growth = state[i, S_SPREAD], (arrivals * tenants[i, T_BURSTINESS] + rate * tenants[i, T_CV2]) / pooled
     beyond = arrivals > rate or variance > 0.0
     if variance <= 0.0:
         variance = 2.0 * was_queued * was_queued  # the mean square of an exponential queue

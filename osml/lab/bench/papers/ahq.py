@@ -10,6 +10,7 @@ from osml.lab.bench.episode import Row
 from osml.lab.bench.papers.line import Line, RunsOf, near, order, points, times, value
 from osml.lab.bench.report.equivalence import LEVEL, grids
 from osml.lab.bench.results import Results
+from osml.lab.bench.suites.ahq_constant import part_of
 from osml.lab.bench.suites.ahq_fluctuating import FIGURE
 from osml.lab.theory.equivalence import EntropyCurve, cores_needed
 from osml.simulator.mix import parse_mix
@@ -25,7 +26,7 @@ def lines(runs: RunsOf) -> Iterator[Line]:
     if "ahq-equivalence" in runs:
         yield from _smaller_nodes(runs["ahq-equivalence"])
     if "ahq-constant" in runs:
-        at_20, at_40 = (runs["ahq-constant"].only(part) for part in runs["ahq-constant"].parts)
+        at_20, at_40 = (runs["ahq-constant"].only(part_of(others)) for others in (0.2, 0.4))
         yield from _entropies(at_20)
         yield from _against_unmanaged(at_40)
     if "ahq-fluctuating" in runs:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
@@ -55,11 +54,7 @@ def document(runs: RunsOf) -> dict[str, Any]:
     lines = [*chain(osml.lines(runs), parties.lines(runs), ahq.lines(runs))]
     facts = shipped_policy_facts().facts
     shown = {line.fact for line in lines if line.holds is not None}
-    left = [
-        {"fact": fact.id, "reason": fact.not_compared or "its suite was not run"}
-        for fact in facts
-        if fact.id not in shown
-    ]
+    left = [{"fact": fact.id, "reason": fact.not_compared or "not run"} for fact in facts if fact.id not in shown]
     held = [line for line in lines if line.holds is not None]
     return {
         "simulated": True,
@@ -76,7 +71,7 @@ def document(runs: RunsOf) -> dict[str, Any]:
 def _what(results: Results) -> dict[str, Any]:
     said = results.metadata
     cases = len({(row["part"], row["mix"]) for row in results.rows})
-    return {"mixes": cases, "seeds": said["seeds"], "policies": results.policies}
+    return {"mixes": cases, "seeds": said["seeds"], "policies": results.policies, "commit": said["commit"]}
 
 
 def rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
@@ -88,8 +83,3 @@ def rows(found: dict[str, Any]) -> list[tuple[str, ...]]:
         for line in lines
         if line.holds is not None
     ]
-
-
-def write(found: dict[str, Any], file: Path) -> None:
-    """The document as a file."""
-    file.write_text(json.dumps(found, indent=1) + "\n", "utf-8")

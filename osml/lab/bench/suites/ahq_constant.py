@@ -15,12 +15,17 @@ _XAPIAN = tuple(round(0.1 * step, 1) for step in range(1, 10))
 _SETTLE_S, _MEASURED_S = 120.0, 60.0
 
 
+def part_of(others: float) -> str:
+    """The part in which moses and img-dnn have this load."""
+    return f"others at {others:.0%}"
+
+
 def scenarios() -> list[Scenario]:
     """Xapian at 10 to 90 %, moses and img-dnn at 20 and at 40 %; the last minute of three counts."""
     return [
         Scenario(
             "ahq-constant",
-            f"others at {others:.0%}",
+            part_of(others),
             Mix({"xapian": x, "moses": others, "img-dnn": others}, (JOB,)),
             PLATFORM,
             interval_s=0.5,

@@ -55,6 +55,7 @@ def sections(results: Results) -> list[Section]:
     groups = [part for part in results.parts if part.startswith("group-")]
     mixes = results.only(PART_MIXES)
     return [
+        convergence.who_converges(results, figure_11=False),
         *([convergence.how_fast(mixes)] if mixes.rows else []),
         Section(
             "Section 6.4: unseen services",

@@ -24,8 +24,15 @@ Row = dict[str, Any]
 def _kept(file: Path, count: int) -> list[Row]:
     if not file.exists():
         return []
-    rows: list[Row] = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
-    return [row for row in rows if row["hours"] == count]
+    *lines, broken = file.read_text("utf-8").split("\n")  # what follows the last line end was cut off
+    if broken:
+        file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    rows: list[Row] = [json.loads(line) for line in lines]
+    runs: dict[tuple[int, int, str], list[Row]] = {}
+    for row in rows:
+        if row["hours"] == count:
+            runs.setdefault((row["seed"], row["noise"], row["contender"]), []).append(row)
+    return [row for run in runs.values() if len(run) == count for row in run]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,6 +63,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
             rows += found
             file.write("".join(json.dumps(row) + "\n" for row in found))
             file.flush()
+    asked = {(variant.seed, noise) for variant in variants for noise in range(told.seeds)}
+    rows = [row for row in rows if (row["seed"], row["noise"]) in asked]
     chosen = whole_runs(rows, [*dict.fromkeys((*told.contenders, WITHOUT))])
     if not chosen:
         print(f"no node has runs of all contenders and of {WITHOUT}: run {WITHOUT}, too")

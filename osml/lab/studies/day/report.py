@@ -46,8 +46,8 @@ def _by_node(rows: Sequence[Row], contender: str, key: str, hours: range) -> dic
 def table(rows: Sequence[Row], last: int) -> str:
     """Markdown: the first six hours, and the last six."""
     lines = [
-        "| who decides | hours | missed, % | missed less without, points | E_S | E_S less without | cores | changes an "
-        "hour | of these by Model-C, C' |",
+        "| who decides | hours | missed, % | that minus `osml:ab`, points | E_S | that minus `osml:ab` | cores "
+        "| changes an hour | of these by Model-C, C' |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
     for contender in dict.fromkeys(row["contender"] for row in rows):

@@ -19,8 +19,8 @@ REFIT = 600
 """Intervals between two fits of the learning Model-C'."""
 
 LEARNING, FROZEN, WITHOUT, DQN, STAFFING = "osml, learning", "osml", "osml:ab", "osml:dqn", "staffing:climb"
-CONTENDERS = (LEARNING, FROZEN, WITHOUT, STAFFING)
-"""Model-C' learns on, Model-C' as shipped, no corrector, and the simplest policy that does as well."""
+CONTENDERS = (LEARNING, FROZEN, DQN, WITHOUT, STAFFING)
+"""Model-C' learns on, Model-C' as shipped, Model-C in its place, no corrector, and the simplest policy."""
 
 
 def hours(variant: Variant, contender: str, noise: int, count: int, hour: int = HOUR) -> Iterator[dict[str, Any]]:
