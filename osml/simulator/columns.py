@@ -89,14 +89,13 @@ IntArray = NDArray[np.int64]
 
 # -- state between two steps: one row a tenant; occupancy of the cache is an array of its own ------------------------
 # (the clock and the wait for the cache are the same for all tenants).
-# S_QUEUED are the requests that wait by chance, in the mean; S_BACKLOG those that wait for want of capacity, and
-# S_SPREAD is the variance that chance has given these since the load exceeded capacity. S_SHOCK is a standard normal
-# number that the caller draws before each step, S_SCORE what they make of the queue's state; without a shock (NaN) a
-# step is that of the mean.
+# S_QUEUED are the requests that wait by chance, in the mean; S_BACKLOG those that wait for want of capacity. S_SHOCK is
+# a standard normal number that the caller draws before each step, S_SCORE what they make of the queue's state; without
+# a shock (NaN) a step is that of the mean.
 (
-    S_BACKLOG, S_LATENCY_NS, S_SIBLING, S_PRESSURE, S_CLOCK, S_LLC_WAIT_NS, S_QUEUED, S_SHOCK, S_SCORE, S_SPREAD,
+    S_BACKLOG, S_LATENCY_NS, S_SIBLING, S_PRESSURE, S_CLOCK, S_LLC_WAIT_NS, S_QUEUED, S_SHOCK, S_SCORE,
     STATE_COLUMNS,
-) = range(11)  # fmt: skip
+) = range(10)  # fmt: skip
 
 # -- what a tenant did in a step -------------------------------------------------------------------------------------
 (

@@ -166,12 +166,12 @@ def _local(grant: Grant, share: float, socket: PlatformModel, sockets: int, numb
 def _moved_backlog(
     state: BoardState, parts: Sequence[tuple[tuple[int, ...], tuple[float, ...]]], n_tenants: int
 ) -> FloatArray:
-    """What waits of each tenant in domains which it has left, (tenants, 3): S_BACKLOG, S_QUEUED and S_SPREAD."""
-    moved = np.zeros((n_tenants, 3))
+    """Requests of each tenant that wait in domains which it has left, (tenants, 2): S_BACKLOG and S_QUEUED."""
+    moved = np.zeros((n_tenants, 2))
     for part, (tenants, _) in zip(state.parts, parts, strict=True):
         for row, tenant in enumerate(part.tenants):
             if tenant not in tenants:
-                moved[tenant] += part.state.rows[row, [c.S_BACKLOG, c.S_QUEUED, c.S_SPREAD]]
+                moved[tenant] += part.state.rows[row, [c.S_BACKLOG, c.S_QUEUED]]
     return moved
 
 
@@ -187,5 +187,5 @@ def _carried(
         if tenant in part.tenants:
             old = part.tenants.index(tenant)
             rows[row], occupancy[row] = part.state.rows[old], part.state.occupancy_mib[old]
-        rows[row, [c.S_BACKLOG, c.S_QUEUED, c.S_SPREAD]] += moved[tenant] * (share, share, share * share)
+        rows[row, [c.S_BACKLOG, c.S_QUEUED]] += moved[tenant] * share
     return NodeState(part.state.time_s, rows, occupancy)

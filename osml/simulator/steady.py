@@ -12,7 +12,7 @@ from osml.simulator.columns import FloatArray, IntArray, make_idle
 from osml.simulator.engine import checked_loads, flows_of, plan_of, room_for
 from osml.simulator.physics.fixed_point import Work
 from osml.simulator.physics.step import step_node
-from osml.simulator.state import Flow, Grant, Node, NodeState
+from osml.simulator.state import Flow, Grant, Node
 
 MEASURED_S = 1.0
 """Length of the last interval, the one that is looked at."""
@@ -71,7 +71,7 @@ def settle_node(
     step, rounds = (_STEP, _ROUNDS) if _some_share(masks) else (1.0, _ALONE_ROUNDS)
     before = np.empty_like(occupancy)
     for _ in range(rounds):
-        state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = state[:, c.S_SPREAD] = 0.0
+        state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = 0.0
         before[:] = occupancy
         step_node(platform, tenants, tables, grants, users, masks, arrivals, 100.0, state, occupancy, flows, work)
         moved = 0.0
@@ -83,7 +83,7 @@ def settle_node(
         occupancy[:] = before + (occupancy - before) * step
         if moved < _SETTLED:
             break
-    state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = state[:, c.S_SPREAD] = 0.0
+    state[:, c.S_BACKLOG] = state[:, c.S_QUEUED] = 0.0
     left = seconds - MEASURED_S
     while left > 0.0:
         # Whoever has a backlog wants more than arrives, and the others feel that from then on.
@@ -151,9 +151,8 @@ def surface_flows(
     return flows[:, :, 0, :]
 
 
-def _settled(
-    node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float
-) -> tuple[FloatArray, NodeState]:
+def steady_rows(node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0) -> FloatArray:
+    """Settled flows of all tenants as (tenants, FLOW_COLUMNS). Raises NodeInputError on impossible input."""
     given = plan_of(node, grants)
     arrivals = np.array(checked_loads(node, loads))
     n = len(node.tenants)
@@ -173,17 +172,7 @@ def _settled(
         flows,
         room_for(node),
     )
-    return flows, NodeState(seconds, state, occupancy)
-
-
-def steady_rows(node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0) -> FloatArray:
-    """Settled flows of all tenants as (tenants, FLOW_COLUMNS). Raises NodeInputError on impossible input."""
-    return _settled(node, grants, loads, seconds)[0]
-
-
-def steady_state(node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float) -> NodeState:
-    """The state behind these flows. Raises NodeInputError on impossible input."""
-    return _settled(node, grants, loads, seconds)[1]
+    return flows
 
 
 def steady(node: Node, grants: Sequence[Grant], loads: Mapping[str, float], seconds: float = 20.0) -> list[Flow]:

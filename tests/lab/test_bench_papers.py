@@ -68,7 +68,7 @@ def _mixes() -> Iterator[Row]:
 
 
 def _found() -> dict[tuple[str, str], Any]:
-    metadata = {"policies": ["osml", "parties", "clite"], "mixes": 302, "seeds": 1}
+    metadata = {"policies": ["osml", "parties", "clite"], "mixes": 302, "seeds": 1, "commit": "0" * 40}
     found = document({"osml-302": Results(list(_mixes()), [], metadata)})
     assert json.loads(json.dumps(found)) == found
     return {(line["fact"], line["of"]): line for line in found["lines"]}

@@ -72,8 +72,7 @@ def test_moses_falls_off_a_cliff_in_ways_and_in_cores():
     by_cores = p99_surface(PLATFORM, catalogs.service("moses"), 0.4, [3, 10], [12])[:, 0]
     assert by_cores[0] > 100 * by_cores[1]
     by_ways = p99_surface(PLATFORM, catalogs.service("moses"), 0.4, [6], range(1, 21))[0]
-    assert (by_ways[:-1] / by_ways[1:]).max() > 4
-    assert (by_ways[:-2] / by_ways[2:]).max() > 10
+    assert (by_ways[:-1] / by_ways[1:]).max() > 5
 
 
 def test_img_dnn_has_a_cliff_in_cores_only():

@@ -175,11 +175,12 @@ def memory_is_short(case: Case) -> bool:
 
 
 def near_saturation(flow: Flow) -> bool:
-    """Whether the laws are known to be broken, where requests take seconds and threads are more than CPUs.
+    """Whether the laws are known to be broken, where requests take more than a few milliseconds.
 
-    Up to saturation such threads take turns, beyond it requests are served one after the other: their tail is shorter.
+    Below saturation the p99 has all that chance does to a queue. Beyond it the node gives the backlog of the mean, and
+    little of what chance makes of it until that is long (test_a_service_of_seconds_... in test_transients.py).
     """
-    return 0.9 < flow.utilisation < 1.2
+    return 0.9 < flow.utilisation < 2.0
 
 
 def memory_is_full(case: Case) -> bool:

@@ -31,12 +31,10 @@ from statistics import median
 
 import numpy as np
 
-from osml.simulator import columns
-from osml.simulator.engine import advance
 from osml.simulator.models import PlatformModel, ServiceModel
 from osml.simulator.queueing.event_simulation import Workload, long_run, window
 from osml.simulator.state import Flow, Grant, Node
-from osml.simulator.steady import MEASURED_S, steady, steady_state
+from osml.simulator.steady import MEASURED_S, steady
 from osml.simulator.surface import first_cpus
 
 UTILISATIONS = (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98)
@@ -123,20 +121,6 @@ def way_grid(platform: PlatformModel) -> list[int]:
     return sorted({max(1, platform.ways // 10), platform.ways // 2, platform.ways})
 
 
-def _of_one_backlog(node: Node, grants: list[Grant], loads: dict[str, float], seconds: float) -> Flow:
-    """The last interval in overload, where it begins with the mean backlog: the simulation begins with that one, too.
-
-    How chance spreads backlogs until then is what tests/simulator/test_transients.py compares.
-    """
-    state = steady_state(node, grants, loads, seconds - MEASURED_S)
-    rows = state.rows.copy()
-    rows[:, [columns.S_QUEUED, columns.S_SPREAD]] = 0.0
-    begun = replace(state, rows=rows)
-    ended, flows = advance(node, begun, grants, loads, MEASURED_S)
-    ms = 1000.0 * flows[0].dt / flows[0].requests
-    return flows[0]._replace(backlog_ms=(begun.backlog[0] * ms, ended.backlog[0] * ms))
-
-
 def flow_at(
     platform: PlatformModel, service: ServiceModel, cores: int, ways: int, utilisation: float, seconds: float
 ) -> tuple[Flow, float]:
@@ -147,11 +131,7 @@ def flow_at(
     flow = None
     for turn in range(_SEARCH_ROUNDS):
         scaled = replace(service, max_load=arrivals, serial_ms=0.0, threads=min(service.threads, cores))
-        node = Node(roomy, (scaled,))
-        if utilisation > 1.0:
-            flow = _of_one_backlog(node, grants, {service.name: 1.0}, seconds)
-        else:
-            flow = steady(node, grants, {service.name: 1.0}, seconds)[0]
+        flow = steady(Node(roomy, (scaled,)), grants, {service.name: 1.0}, seconds)[0]
         if abs(flow.utilisation / utilisation - 1.0) < 1e-6:
             break
         arrivals *= (utilisation / flow.utilisation) ** (1.0 if turn < _SEARCH_ROUNDS // 3 else 0.5)

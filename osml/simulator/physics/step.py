@@ -54,7 +54,6 @@ from osml.simulator.columns import (
     S_QUEUED,
     S_SCORE,
     S_SHOCK,
-    S_SPREAD,
     T_APKI,
     T_BURSTINESS,
     T_BYTES,
@@ -111,26 +110,18 @@ from osml.simulator.queueing import (
     build_up,
     chance_factor,
     common_share,
-    delay_with,
-    longest_wait,
     look_up_slow,
     percentiles,
-    positive_mean,
     queue_response,
     ramp,
     relaxation_s,
     spread_between,
-    spread_wait,
     together,
-    young_level,
 )
 
 _SHORT, _LONG, _RARE = 0.03, 0.2, 2e-3
 """A delay of at most the first share of the service time is taken as a fixed part of it, from the second share on as
 random: that of many short waits hardly varies. One that is rarer than the third does not show in a p99."""
-
-_NOBODY = 1e-9
-"""So many requests wait at least where a logarithm is taken of them."""
 
 
 @lean
@@ -174,75 +165,6 @@ def _crowd(
 
 
 @lean
-def _spread_out(
-    tenants: FloatArray, state: FloatArray, before: float, after: float, arrivals: float, rate: float, variance: float,
-    growth: float, dt: float, flows: FloatArray, i: int,
-) -> None:  # fmt: skip
-    """Put what chance makes of a backlog into the waits of `flows`, and what it will be into the state."""
-    limit, to_ms, growing = tenants[i, T_QUEUE_LIMIT], 1000.0 / rate, arrivals > rate
-    score = math.nan if math.isnan(state[i, S_SHOCK]) else state[i, S_SCORE]
-    share = flows[i, F_BACKLOG_SHARE]
-    middle = 0.5 * (before + after) * share
-    own = ramp(0.99, min(before, after), max(before, after), share) - middle
-    mean, p99 = spread_wait(middle, own, share, growing, variance, growth, dt, score)
-    mean, p99 = max(min(mean, limit), _NOBODY), min(p99, limit)
-    if share < 1.0:  # the rest of the step has nothing to do with the backlog
-        everybody, probability, more = delay_with(max(mean - middle, _NOBODY), max(p99 - own - middle, 0.0))
-        shift = everybody * to_ms
-    else:
-        everybody, probability, more = delay_with(mean, max(p99 - own, mean))
-        shift = (everybody - middle) * to_ms
-    if growing:
-        flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability, more * to_ms
-    else:
-        # A part of what waits by chance at this load is in the spread already.
-        deviation = math.sqrt(variance + 0.5 * growth * dt * share)
-        twice = (deviation * positive_mean(middle / deviation) - middle) * share * to_ms
-        chance_ms = flows[i, F_WAIT_PROBABILITY] * flows[i, F_WAIT_MS]
-        left = max(1.0 - twice / chance_ms, 0.0) if chance_ms > 0.0 else 0.0
-        joint, flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = together(
-            flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] * left, probability, more * to_ms
-        )
-        shift += joint
-    flows[i, F_BACKLOG_MS_BEFORE] = max(flows[i, F_BACKLOG_MS_BEFORE] + shift, 0.0)
-    flows[i, F_BACKLOG_MS_AFTER] = max(flows[i, F_BACKLOG_MS_AFTER] + shift, 0.0)
-    state[i, S_SPREAD] = variance + growth * dt
-    if growing and after >= limit:  # who is refused makes all queues alike
-        state[i, S_SPREAD] = min(state[i, S_SPREAD], math.pow(0.5 * growth / (arrivals - rate), 2.0))
-
-
-@lean
-def _chance(state: FloatArray, kept: float, step: float, i: int) -> tuple[float, float]:
-    """(what waits are beside their mean, share of that which all requests of the step have); 1 and 0 without a shock.
-
-    `kept` is the correlation with the step before, `step` its length in relaxation times.
-    """
-    if math.isnan(state[i, S_SHOCK]):
-        return 1.0, 0.0
-    state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
-    spread = spread_between(step)
-    return chance_factor(spread, state[i, S_SCORE]), common_share(spread)
-
-
-@lean
-def _take_turns(
-    tenants: FloatArray, grants: FloatArray, work: Work, utilisation: float, within: float, limited: bool, share: float,
-    chance: float, flows: FloatArray, i: int,
-) -> float:  # fmt: skip
-    """Add what its own threads and a quota do to a request; returns the share of waits that are turns instead."""
-    service_ms, threads = flows[i, F_SERVICE_MS], tenants[i, T_THREADS]
-    turns, aside, aside_ms = 0.0, 0.0, 0.0
-    if threads > work.areas.cpus_of[i]:  # what others use of the CPUs does not stop threads from running side by side
-        turns, aside, aside_ms = time_sharing(within, threads, utilisation, service_ms, tenants[i, T_CV2])
-    _delay(flows, i, aside, aside_ms * share * chance, service_ms)
-    if limited:
-        quota, period_ms = grants[i, G_QUOTA], grants[i, G_PERIOD_MS]
-        stop, stop_ms = throttled(quota, period_ms, utilisation, service_ms, tenants[i, T_CV2], threads)
-        _delay(flows, i, stop, stop_ms * share * chance, service_ms)
-    return turns
-
-
-@lean
 def _arrive(
     tenants: FloatArray, grants: FloatArray, state: FloatArray, arrivals: float, dt: float, work: Work,
     flows: FloatArray, i: int,
@@ -250,14 +172,14 @@ def _arrive(
     """Queue of one service in front of its CPUs: completions, backlog, and how long requests wait.
 
     Beyond saturation the queue is a fluid: it grows by what is too much and must drain later, and everybody who
-    arrives waits for all that is before him. What chance adds builds up from step to step, and so does its spread.
+    arrives waits for all that is before him. What chance adds builds up from step to step.
     """
     x = work.points
-    capacity = x[X_CAPACITY, i] * tenants[i, T_USABLE]
+    capacity, quota, period_ms = x[X_CAPACITY, i] * tenants[i, T_USABLE], grants[i, G_QUOTA], grants[i, G_PERIOD_MS]
     rate = min(capacity / x[X_SERVICE_S, i], work.visits[V_LIMIT, i])
     service_ms, threads = x[X_SERVICE_S, i] * 1000.0, tenants[i, T_THREADS]
     within = x[X_CAPACITY, i]  # a quota does not stop threads from running side by side
-    limited = grants[i, G_QUOTA] < min(threads, work.areas.cpus_of[i])
+    limited = quota < min(threads, work.areas.cpus_of[i])
     if limited:
         within = min(threads, work.areas.cpus_of[i])
     pooled = 1.0 + tenants[i, T_ELSEWHERE]  # idle threads in other domains of the socket take requests of this one
@@ -273,27 +195,30 @@ def _arrive(
     gap = max(abs(1.0 - arrivals / rate), 1.0 - MAX_UTILISATION)
     variability = tenants[i, T_CV2] + tenants[i, T_BURSTINESS]
     memory_s = relaxation_s(shown_ms / 1000.0, variability, servers, gap)
-    share, end, age = build_up(queued / stationary if stationary > 0.0 else 1.0, dt / memory_s)
+    share, end = build_up(queued / stationary if stationary > 0.0 else 1.0, dt / memory_s)
     joined = min(stationary * end - queued, 0.5 * (before + arrivals * dt - fluid))
     flows[i, F_COMPLETED] = before + arrivals * dt - fluid - joined
     # Where the load has fallen, or capacity grown, the queue is longer than it stays: from now on that is a backlog.
-    excess, was_queued = state[i, S_QUEUED] - queued, state[i, S_QUEUED]
-    state[i, S_BACKLOG] = after + excess
+    state[i, S_BACKLOG] = after + state[i, S_QUEUED] - queued
     state[i, S_QUEUED] = queued + joined
     flows[i, F_UTILISATION] = arrivals / rate
-    # A part of a queue has its share of what chance adds to the whole.
-    variance, growth = state[i, S_SPREAD], (arrivals * tenants[i, T_BURSTINESS] + rate * tenants[i, T_CV2]) / pooled
-    beyond = arrivals > rate or variance > 0.0
-    if variance <= 0.0:
-        variance = 2.0 * was_queued * was_queued  # the mean square of an exponential queue
 
-    kept = math.sqrt(variance / (variance + growth * dt + _NOBODY)) if beyond else math.exp(-dt / memory_s)
-    chance, level = _chance(state, kept, dt / memory_s, i)
+    chance, level = 1.0, 0.0
+    if not math.isnan(state[i, S_SHOCK]):
+        kept = math.exp(-dt / memory_s)
+        state[i, S_SCORE] = kept * state[i, S_SCORE] + math.sqrt(1.0 - kept * kept) * state[i, S_SHOCK]
+        spread = spread_between(dt / memory_s)
+        chance = chance_factor(spread, state[i, S_SCORE])
+        level = common_share(spread)
     wait_ms = behind_backlog(wait_ms, min(before, after) / rate * 1000.0) * share * chance
-    if level <= 0.0 and share < 1.0 and not beyond:  # it builds up, and has no exponential tail yet
-        level = young_level(probability, wait_ms, longest_wait(growth * age * memory_s) / rate * 1000.0)
+    turns, aside, aside_ms = 0.0, 0.0, 0.0
+    if threads > work.areas.cpus_of[i]:  # what others use of the CPUs does not stop threads from running side by side
+        turns, aside, aside_ms = time_sharing(within, threads, arrivals / rate, service_ms, tenants[i, T_CV2])
     flows[i, F_SERVICE_MS] = service_ms
-    turns = _take_turns(tenants, grants, work, arrivals / rate, within, limited, share, chance, flows, i)
+    _delay(flows, i, aside, aside_ms * share * chance, service_ms)
+    if limited:
+        stop, stop_ms = throttled(quota, period_ms, arrivals / rate, service_ms, tenants[i, T_CV2], threads)
+        _delay(flows, i, stop, stop_ms * share * chance, service_ms)
     flows[i, F_WAIT_PROBABILITY], flows[i, F_WAIT_MS] = probability * (1.0 - turns), wait_ms * (1.0 - level)
     all_wait = probability * wait_ms * level
     flows[i, F_BACKLOG_MS_BEFORE] = before / rate * 1000.0 + all_wait
@@ -301,10 +226,6 @@ def _arrive(
     flows[i, F_BACKLOG_SHARE] = 1.0
     if after <= 0.0 and before > 0.0:  # drained before the step ends
         flows[i, F_BACKLOG_SHARE] = min(1.0, before / (rate - arrivals) / dt)
-    if beyond:
-        _spread_out(tenants, state, before, after, arrivals, rate, variance, growth, dt, flows, i)
-        # The part of the queue that is a backlog from now on was in the spread.
-        state[i, S_SPREAD] = max(state[i, S_SPREAD] - excess * excess, 0.0) if state[i, S_BACKLOG] > 0.0 else 0.0
 
 
 @lean

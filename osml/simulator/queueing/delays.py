@@ -67,27 +67,20 @@ def _log_share(over: float) -> float:
 
 
 @compiled
-def delay_with(mean: float, p99: float) -> tuple[float, float, float]:
-    """(what all wait, probability of a delay, its mean) of a delay with this mean and 99th percentile.
-
-    With the share P and the mean m of the delay, P m is the mean and m ln(100 P) the percentile. Where even a delay of
-    all is too long for that, a part of it is what all wait.
-    """
-    if p99 <= _ALL * mean:
-        varying = max((p99 - mean) / (_ALL - 1.0), 0.0)
-        return mean - varying, 1.0, varying
-    share = min(_TAIL * math.exp(_log_share(max(math.log(mean / (_TAIL * p99)) - 1.0, 0.0))), 1.0)
-    return 0.0, share, mean / share
-
-
-@compiled
 def together(p: float, a: float, q: float, b: float) -> tuple[float, float, float]:
     """(ms that all wait, probability of a delay, its mean in ms) of two delays with those probabilities and means.
 
-    Mean and 99th percentile are those of the sum.
+    Mean and 99th percentile are those of the sum. With the share P and the mean m of the delay, P m is the mean and
+    m ln(100 P) the percentile. Where even a delay of all is too long for that, a part of it is what all wait.
     """
     if q * b <= 0.0:
         return 0.0, p, a
     if p * a <= 0.0:
         return 0.0, q, b
-    return delay_with(p * a + q * b, _sum_p99(p, a, q, b))
+    mean = p * a + q * b
+    p99 = _sum_p99(p, a, q, b)
+    if p99 <= _ALL * mean:
+        varying = max((p99 - mean) / (_ALL - 1.0), 0.0)
+        return mean - varying, 1.0, varying
+    share = min(_TAIL * math.exp(_log_share(max(math.log(mean / (_TAIL * p99)) - 1.0, 0.0))), 1.0)
+    return 0.0, share, mean / share

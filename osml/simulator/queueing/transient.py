@@ -43,13 +43,10 @@ def built_share(time: float) -> float:
 
 
 @compiled
-def build_up(share: float, time: float) -> tuple[float, float, float]:
-    """(share half-way, share at the end, age half-way) of a step of `time` that begins with `share`.
-
-    Times are relaxation times. The age is infinite where the queue is there.
-    """
+def build_up(share: float, time: float) -> tuple[float, float]:
+    """(share half-way, share at the end) of a step of `time` relaxation times that begins with `share`."""
     if share >= _BUILT:
-        return 1.0, 1.0, math.inf
+        return 1.0, 1.0
     begun = 0.0
     if share > 0.0:
         low, high = 1e-8, _LONG
@@ -60,7 +57,7 @@ def build_up(share: float, time: float) -> tuple[float, float, float]:
             else:
                 high = middle
         begun = low
-    return built_share(begun + 0.5 * time), built_share(begun + time), begun + 0.5 * time
+    return built_share(begun + 0.5 * time), built_share(begun + time)
 
 
 @compiled
@@ -95,14 +92,3 @@ def ramp(level: float, first: float, last: float, share: float) -> float:
 def common_share(spread: float) -> float:
     """Share of a window's mean wait that all its requests have: what varies between windows hardly does within."""
     return 1.0 - ((1.0 - spread) / (1.0 + spread)) ** _COMMON
-
-
-@compiled
-def young_level(probability: float, wait: float, most: float) -> float:
-    """Share of the mean wait that all have, so that the 99th percentile of a wait (0 or exponential) is at most `most`.
-
-    A queue that builds up has no exponential tail yet: at saturation it is the absolute value of a normal number, and
-    at less load it is no longer than that.
-    """
-    p99 = wait * math.log(100.0 * probability) if probability > 0.01 else 0.0
-    return min((p99 - most) / (p99 - probability * wait), 1.0) if p99 > most else 0.0
