@@ -274,6 +274,11 @@ def platform_names() -> list[str]:
     return sorted(shipped_entries("platforms.yaml", PlatformModel))
 
 
+def whole_socket_names() -> list[str]:
+    """Shipped platforms that are a socket each, not one of its cache domains (AMD's CCX)."""
+    return [name for name in platform_names() if platform(name).domains == 1]
+
+
 def service_names() -> list[str]:
     """All shipped latency-critical services."""
     return sorted(shipped_entries("services.yaml", ServiceModel))

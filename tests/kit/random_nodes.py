@@ -24,13 +24,9 @@ class Case(NamedTuple):
     loads: dict[str, float]
 
 
-WHOLE_SOCKETS = [name for name in catalogs.platform_names() if catalogs.platform(name).domains == 1]
-"""Of the catalog; parts of a socket (AMD's CCX) have tests of their own."""
-
-
 def made_up(rng: np.random.Generator) -> PlatformModel:
     """A machine that nobody sells: 4 to 64 CPUs with and without SMT, 4 to 20 ways."""
-    base = catalogs.platform(str(rng.choice(WHOLE_SOCKETS)))
+    base = catalogs.platform(str(rng.choice(catalogs.whole_socket_names())))
     smt = bool(rng.integers(2))
     cores = int(rng.integers(4, 33 if smt else 65))
     size = cores / base.physical_cores
@@ -45,7 +41,7 @@ def made_up(rng: np.random.Generator) -> PlatformModel:
 def random_platform(rng: np.random.Generator) -> PlatformModel:
     if rng.random() < 0.5:
         return made_up(rng)
-    return catalogs.platform(str(rng.choice(WHOLE_SOCKETS)))
+    return catalogs.platform(str(rng.choice(catalogs.whole_socket_names())))
 
 
 def fixed_clock(platform: PlatformModel) -> PlatformModel:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from osml.base.failure import InputError
 from osml.lab.bench.episode import Row
 from osml.lab.bench.papers.document import SUITES, document, rows, runs_of
-from osml.lab.bench.papers.line import between, near, order, points, times, value
+from osml.lab.bench.papers.line import between, near, order, points, times
 from osml.lab.bench.published import published
 from osml.lab.bench.results import Results
 from osml.lab.bench.run import Settings, run
@@ -23,6 +23,7 @@ from osml.lab.bench.suites import SUITES as ALL
 from osml.lab.bench.suites import suite
 from osml.lab.bench.workers import in_this_process
 from osml.lab.commands.bench import app
+from osml.simulator.calibration.measured.policy_facts import published_value as value
 from osml.simulator.calibration.measured.policy_facts import shipped_policy_facts
 
 

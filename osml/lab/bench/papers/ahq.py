@@ -7,12 +7,13 @@ import statistics
 from collections.abc import Iterator
 
 from osml.lab.bench.episode import Row
-from osml.lab.bench.papers.line import Line, RunsOf, near, order, points, times, value
+from osml.lab.bench.papers.line import Line, RunsOf, mean_of, near, order, points, times
 from osml.lab.bench.report.equivalence import LEVEL, grids
 from osml.lab.bench.results import Results
 from osml.lab.bench.suites.ahq_constant import part_of
 from osml.lab.bench.suites.ahq_fluctuating import FIGURE
 from osml.lab.theory.equivalence import EntropyCurve, cores_needed
+from osml.simulator.calibration.measured.policy_facts import published_value as value
 from osml.simulator.mix import parse_mix
 
 POLICIES = ("unmanaged", "parties", "clite", "arq")
@@ -57,17 +58,12 @@ def _load(row: Row) -> float:
     return parse_mix(row["mix"]).loads["xapian"]
 
 
-def _mean(rows: list[Row], column: str) -> float | None:
-    found = [float(row[column]) for row in rows if row[column] is not None]
-    return statistics.fmean(found) if found else None
-
-
 def _entropies(at_20: Results) -> Iterator[Line]:
     """Figure 16 a, E_S with IPC for jobs, as the paper has it."""
 
     def of(loads: tuple[float, float]) -> dict[str, float | None]:
         return {
-            policy: _mean([row for row in at_20.of(policy=policy) if loads[0] < _load(row) <= loads[1]], "e_s_ipc")
+            policy: mean_of([row for row in at_20.of(policy=policy) if loads[0] < _load(row) <= loads[1]], "e_s_ipc")
             for policy in POLICIES
         }
 
@@ -89,7 +85,7 @@ def _against_unmanaged(at_40: Results) -> Iterator[Line]:
         ours = 100.0 * (1.0 - math.exp(statistics.fmean(ratios))) if ratios else None
         yield points("ahq.fig16b.tails", f"tails of {policy} below unmanaged", published, ours)
     speeds = {
-        policy: _mean([row for row in at_40.of(policy=policy) if _load(row) <= _MIDDLE], "be_speed")
+        policy: mean_of([row for row in at_40.of(policy=policy) if _load(row) <= _MIDDLE], "be_speed")
         for policy in ("arq", "parties", "clite")
     }
     for policy, published in value("ahq.fig16b.ipc").items():
@@ -100,7 +96,7 @@ def _against_unmanaged(at_40: Results) -> Iterator[Line]:
 
 def _fluctuating(results: Results) -> Iterator[Line]:
     """Figure 17: intervals with a missed target."""
-    ours = {policy: _mean(results.of(policy=policy), "violations") for policy in ("arq", "parties")}
+    ours = {policy: mean_of(results.of(policy=policy), "violations") for policy in ("arq", "parties")}
     for policy, published in value("ahq.fig17.violations").items():
         yield times("ahq.fig17.violations", f"{policy}, of {_POINTS} intervals", published, ours[policy])
     yield order("ahq.fig17.violations", "which policy misses more", (("parties", "arq"),), ours)

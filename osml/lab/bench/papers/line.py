@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from functools import cache
-from typing import Any, NamedTuple
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
+from osml.lab.bench.episode import Row
 from osml.lab.bench.results import Results
-from osml.simulator.calibration.measured.policy_facts import PolicyFact, shipped_policy_facts
 
 TIMES, POINTS = 2.0, 10.0
 """A time or a ratio agrees within this factor; a share, in percent, within so many points."""
@@ -28,14 +28,10 @@ class Line(NamedTuple):
     rule: str
 
 
-@cache
-def _by_id() -> dict[str, PolicyFact]:
-    return {fact.id: fact for fact in shipped_policy_facts().facts}
-
-
-def value(fact: str) -> Any:
-    """What the paper says. Raises KeyError for an unknown id."""
-    return _by_id()[fact].value
+def mean_of(rows: Sequence[Row], column: str) -> float | None:
+    """Mean of a column over the rows that have it; None without any."""
+    found = [float(row[column]) for row in rows if row[column] is not None]
+    return statistics.fmean(found) if found else None
 
 
 def times(fact: str, of: str, published: float, ours: float | None, *, never: bool = False) -> Line:

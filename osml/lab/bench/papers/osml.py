@@ -8,12 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from osml.lab.bench.episode import Row
-from osml.lab.bench.papers.line import Line, RunsOf, near, order, points, times, value
+from osml.lab.bench.papers.line import Line, RunsOf, mean_of, near, order, points, times
 from osml.lab.bench.report.convergence import common
 from osml.lab.bench.report.heat_maps import maps
 from osml.lab.bench.results import Results
+from osml.lab.bench.suites import case_a
 from osml.lab.bench.suites.osml_302 import MAP, MIXES
-from osml.lab.bench.suites.osml_launched import PART_A, PART_MIXES
+from osml.simulator.calibration.measured.policy_facts import published_value as value
 
 COMPARED = ("osml", "parties", "clite")
 """Policies of the paper that the bench has."""
@@ -41,8 +42,8 @@ def lines(runs: RunsOf) -> Iterator[Line]:
         yield from _unseen(runs["osml-unseen"], "")
     if "osml-launched" in runs:
         launched = runs["osml-launched"]
-        yield from _convergence(_only(launched.only(PART_MIXES), COMPARED), LAUNCHED)
-        yield from _seconds_of_case_a(launched.only(PART_A), LAUNCHED)
+        yield from _convergence(_only(launched.only(MIXES), COMPARED), LAUNCHED)
+        yield from _seconds_of_case_a(launched.only(case_a.PART), LAUNCHED)
         groups = Results([row for row in launched.rows if row["part"].startswith("group-")], [], launched.metadata)
         yield from _unseen(groups, LAUNCHED)
 
@@ -51,15 +52,10 @@ def _only(results: Results, policies: Sequence[str]) -> Results:
     return Results([row for row in results.rows if row["policy"] in policies], [], results.metadata)
 
 
-def _mean(rows: Sequence[Row], column: str) -> float | None:
-    found = [float(row[column]) for row in rows if row[column] is not None]
-    return statistics.fmean(found) if found else None
-
-
 def _convergence(mixes: Results, how: str) -> Iterator[Line]:
     """Figure 8: seconds over the mixes on which all converge. `how` the services were started."""
     same = {policy: list(rows.values()) for policy, rows in common(mixes).items()}
-    means = {policy: _mean(rows, "convergence_s") for policy, rows in same.items()}
+    means = {policy: mean_of(rows, "convergence_s") for policy, rows in same.items()}
     for policy in COMPARED:
         seconds = [float(row["convergence_s"]) for row in same.get(policy, [])]
         yield times(
@@ -84,8 +80,8 @@ def _converged(mixes: Results) -> Iterator[Line]:
     for policy in COMPARED:
         fact = f"osml.converged.{policy}"
         yield points(fact, f"{policy}, all mixes", 100.0 * value(fact) / _LOADS, _share(mixes.of(policy=policy)))
-    widest = {policy: max((row["load"] for row in mixes.of(policy=policy) if row["converged"]), default=None)
-              for policy in COMPARED}  # fmt: skip
+    converged = {policy: [row["load"] for row in mixes.of(policy=policy) if row["converged"]] for policy in COMPARED}
+    widest = {policy: max(loads, default=None) for policy, loads in converged.items()}
     yield order(
         "osml.emu.order", "largest sum of loads with a result", (("osml", "parties"), ("parties", "clite")), widest
     )
@@ -115,8 +111,8 @@ def _resources(mixes: Results) -> Iterator[Line]:
     for policy, rows in common(mixes).items():
         cores, ways = value(f"osml.resources.{policy}")
         same = list(rows.values())
-        yield near(f"osml.resources.{policy}", f"{policy}, logical CPUs", cores, _mean(same, "cores_used"), 3.6)
-        yield near(f"osml.resources.{policy}", f"{policy}, ways", ways, _mean(same, "ways_used"), 2.0)
+        yield near(f"osml.resources.{policy}", f"{policy}, logical CPUs", cores, mean_of(same, "cores_used"), 3.6)
+        yield near(f"osml.resources.{policy}", f"{policy}, ways", ways, mean_of(same, "ways_used"), 2.0)
 
 
 def _figure_10(cells: Results) -> Iterator[Line]:
@@ -143,10 +139,10 @@ def _case_a(runs: Results) -> Iterator[Line]:
     yield from _seconds_of_case_a(runs, "")
     for policy, published in value("osml.case_a.actions").items():
         rows = runs.of(policy=policy)
-        actions = _mean([row for row in rows if row["converged"]], "actions")
+        actions = mean_of([row for row in rows if row["converged"]], "actions")
         yield times("osml.case_a.actions", f"{policy}, actions", published, actions, never=bool(rows))
     cores, ways = value("osml.case_a.saved")
-    used = [_mean(runs.of(policy="osml"), column) for column in ("cores_used", "ways_used")]
+    used = [mean_of(runs.of(policy="osml"), column) for column in ("cores_used", "ways_used")]
     left = [None if one is None else total - one for one, total in zip(used, (_CPUS, _WAYS), strict=True)]
     yield near("osml.case_a.saved", "logical CPUs that osml leaves", cores, left[0], 3.0)
     yield near("osml.case_a.saved", "ways that osml leaves", ways, left[1], 3.0)
@@ -155,7 +151,7 @@ def _case_a(runs: Results) -> Iterator[Line]:
 def _seconds_of_case_a(runs: Results, how: str) -> Iterator[Line]:
     for policy, published in value("osml.case_a.seconds").items():
         rows = runs.of(policy=policy)
-        seconds = _mean([row for row in rows if row["converged"]], "convergence_s")
+        seconds = mean_of([row for row in rows if row["converged"]], "convergence_s")
         yield times("osml.case_a.seconds", f"{policy}, s{how}", published, seconds, never=bool(rows))
 
 
@@ -167,4 +163,4 @@ def _unseen(runs: Results, how: str) -> Iterator[Line]:
             if rows:
                 done = sum(bool(row["converged"]) for row in rows)
                 of = f"{policy}, {number} unseen, s{how}; {done} of {len(rows)} runs converge"
-                yield times("osml.unseen", of, published, _mean(rows, "convergence_s"), never=True)
+                yield times("osml.unseen", of, published, mean_of(rows, "convergence_s"), never=True)

@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from osml.lab.bench.papers.line import Line, RunsOf, between, order, points, times, value
+from osml.lab.bench.papers.line import Line, RunsOf, between, order, points, times
 from osml.lab.bench.report.emu import gain
 from osml.lab.bench.report.heat_maps import maps
 from osml.lab.bench.report.statistics import mean
 from osml.lab.bench.results import Results
 from osml.lab.bench.suites.parties_emu import BESIDE_JOBS, MAP
+from osml.simulator.calibration.measured.policy_facts import published_value as value
 
 
 def lines(runs: RunsOf) -> Iterator[Line]:

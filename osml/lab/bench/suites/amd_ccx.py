@@ -9,7 +9,8 @@ from osml.lab.bench.report.document import Section
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
-from osml.lab.bench.suites.placed_or_pool import drawn_mixes, in_pairs, pairs, who_converges
+from osml.lab.bench.suites import placed_or_pool
+from osml.lab.bench.suites.placed_or_pool import drawn_mixes, in_pairs
 from osml.simulator.mix import Mix
 
 PLATFORM = "epyc-7763"
@@ -33,9 +34,8 @@ def scenarios() -> list[Scenario]:
 
 
 def sections(results: Results) -> list[Section]:
-    """Placed against one pool, pair by pair; and who converges in each part."""
-    head = Section("Placed on CCX against one pool", tables=[pairs(results)])
-    return [head, *who_converges(results, results.parts)]
+    """Placed against one pool, and who converges."""
+    return placed_or_pool.sections(results, "Placed on CCX against one pool")
 
 
 SUITE = Suite(

@@ -11,15 +11,14 @@ from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
 from osml.simulator.mix import Mix
 
+PART = "case-a"
 MIX = Mix({"moses": 0.4, "img-dnn": 0.6, "xapian": 0.5})
 
 
 def scenarios() -> list[Scenario]:
     """One mix, two minutes of it drawn."""
     return [
-        Scenario(
-            "case-a", "case-a", MIX, "e5-2697v4", limit_s=120.0, tail_s=30.0, settle_s=90.0, whole=True, timeline=True
-        )
+        Scenario("case-a", PART, MIX, "e5-2697v4", limit_s=120.0, tail_s=30.0, settle_s=90.0, whole=True, timeline=True)
     ]
 
 

@@ -1,8 +1,8 @@
 """Mixes of OSML's section 6 whose services start one after the other, as the authors' program starts them.
 
 That program launches a service, waits for its warm-up and starts two monitors, 2.1 s in all, before it launches the
-next one. Moses warms up for 10 s and silo for 20 s (`osml.code.launch` of policy_facts.yaml). In the other suites all
-services are there from the start, so their times to convergence lack that.
+next one; moses and silo warm up for longer (`osml.code.launch` of policy_facts.yaml). In the other suites all services
+are there from the start, so their times to convergence lack that.
 """
 
 from __future__ import annotations
@@ -17,26 +17,23 @@ from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
 from osml.lab.bench.suites import case_a, osml_302, osml_unseen
+from osml.simulator.calibration.measured.policy_facts import published_value
 from osml.simulator.load_traces import Churn, Constant, Stay
 
-PART_A, PART_MIXES = "case-a", "mixes"
 _EVERY = 6
 """Of the 302 mixes."""
 
-_COMMAND_S, _MONITORS_S = 0.1, 1.0
-_WARM_UP_S = {"moses": 10.0, "silo": 20.0}
-_USUAL_WARM_UP_S = 1.0
 
-
-def launched(scenario: Scenario, part: str) -> Scenario:
+def launched(scenario: Scenario) -> Scenario:
     """The same mix with services that start one after the other, in the order of the mix."""
-    loads = scenario.mix.loads
-    takes = [_COMMAND_S + _WARM_UP_S.get(name, _USUAL_WARM_UP_S) + _MONITORS_S for name in loads]
+    loads, seconds = scenario.mix.loads, published_value("osml.code.launch")
+    around, usual = seconds["command"] + seconds["monitors"], seconds["warm_up"]
+    takes = [around + seconds.get(f"{name}_warm_up", usual) for name in loads]
     starts = [0.0, *accumulate(takes[1:])]  # time counts from when the first one is monitored
     stays = [Stay(name, Constant(load), at) for (name, load), at in zip(loads.items(), starts, strict=True)]
     return replace(
-        scenario, suite="osml-launched", part=part, traces=Churn(tuple(stays)), complete_s=starts[-1], limit_s=180.0,
-        whole=False, timeline=False,
+        scenario, suite="osml-launched", traces=Churn(tuple(stays)), complete_s=starts[-1], limit_s=180.0, whole=False,
+        timeline=False,
     )  # fmt: skip
 
 
@@ -44,16 +41,16 @@ def scenarios() -> list[Scenario]:
     """Case A, every sixth of the 302 mixes, and the mixes with unseen services."""
     mixes = [one for one in osml_302.scenarios() if one.part == osml_302.MIXES]
     return [
-        *(launched(one, PART_A) for one in case_a.scenarios()),
-        *(launched(one, PART_MIXES) for one in mixes[::_EVERY]),
-        *(launched(one, one.part) for one in osml_unseen.scenarios()),
+        *map(launched, case_a.scenarios()),
+        *map(launched, mixes[::_EVERY]),
+        *map(launched, osml_unseen.scenarios()),
     ]
 
 
 def sections(results: Results) -> list[Section]:
     """Times beside the paper's."""
     groups = [part for part in results.parts if part.startswith("group-")]
-    mixes = results.only(PART_MIXES)
+    mixes = results.only(osml_302.MIXES)
     return [
         convergence.who_converges(results, figure_11=False),
         *([convergence.how_fast(mixes)] if mixes.rows else []),

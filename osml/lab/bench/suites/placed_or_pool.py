@@ -44,14 +44,16 @@ def in_pairs(suite: str, platform: str, mixes: Sequence[Mix], sockets: int) -> l
     ]  # fmt: skip
 
 
-def who_converges(results: Results, parts: Sequence[str]) -> list[Section]:
-    """A section for each of the parts."""
-    return [
-        Section(part, tables=convergence.who_converges(results.only(part), figure_11=False).tables) for part in parts
+def sections(results: Results, title: str) -> list[Section]:
+    """Placed against one pool, pair by pair, under a title; and who converges in each part."""
+    parts = [
+        Section(part, tables=convergence.who_converges(results.only(part), figure_11=False).tables)
+        for part in results.parts
     ]
+    return [Section(title, tables=[_pairs(results)]), *parts]
 
 
-def pairs(results: Results) -> Table:
+def _pairs(results: Results) -> Table:
     """Mean over the pairs, and how many of them placing makes better and worse."""
     rows: list[list[str]] = []
     for policy in results.policies:

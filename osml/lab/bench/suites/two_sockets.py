@@ -9,8 +9,9 @@ from osml.lab.bench.report.document import Section
 from osml.lab.bench.results import Results
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suite import Suite
+from osml.lab.bench.suites import placed_or_pool
 from osml.lab.bench.suites.osml_302 import PLATFORM
-from osml.lab.bench.suites.placed_or_pool import drawn_mixes, in_pairs, pairs, who_converges
+from osml.lab.bench.suites.placed_or_pool import drawn_mixes, in_pairs
 
 _COUNT, _SEED = 16, 2
 
@@ -21,9 +22,8 @@ def scenarios() -> list[Scenario]:
 
 
 def sections(results: Results) -> list[Section]:
-    """Placed against one pool, pair by pair; and who converges in each."""
-    head = Section("Placed on sockets against one pool", tables=[pairs(results)])
-    return [head, *who_converges(results, results.parts)]
+    """Placed against one pool, and who converges."""
+    return placed_or_pool.sections(results, "Placed on sockets against one pool")
 
 
 SUITE = Suite(

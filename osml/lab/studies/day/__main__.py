@@ -11,14 +11,12 @@ from collections.abc import Sequence
 from concurrent.futures import as_completed
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from osml.base.worker_processes import worker_pool
+from osml.lab.bench.episode import Row
 from osml.lab.studies.day.nodes import feasible_nodes
 from osml.lab.studies.day.report import draw, table, whole_runs
 from osml.lab.studies.day.run import CONTENDERS, WITHOUT, whole_run
-
-Row = dict[str, Any]
 
 
 def _kept(file: Path, count: int) -> list[Row]:

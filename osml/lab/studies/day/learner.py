@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -94,7 +94,7 @@ class LearningOsml(Osml):
         if models.c2 is None:
             raise ValueError("models has no Model-C', expected one to go on with")
         self.outlook, self._every = NodeOutlook(models.c2), every
-        super().__init__(Models(models.a, models.a2, models.c, self.outlook, models.faults, models.profiles))
+        super().__init__(replace(models, c2=self.outlook))
         self._waiting: dict[str, list[_Waiting]] = {}
         self._facts: Facts | None = None
 

@@ -6,11 +6,10 @@ from collections.abc import Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from osml.lab.bench.episode import Row
 from osml.lab.bench.report.statistics import Estimate, mean
 from osml.lab.studies.day.run import CONTENDERS, WITHOUT
 from osml.lab.trials.timeline import COLOURS
-
-Row = dict[str, Any]
 
 
 def whole_runs(rows: Iterable[Row], contenders: Sequence[str] = CONTENDERS) -> list[Row]:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from osml.allocation.policy import Policy
+from osml.lab.bench.episode import Row
 from osml.lab.bench.judge import Judge, Judged
 from osml.lab.studies.day.learner import LearningOsml
 from osml.lab.studies.day.nodes import loads_of
@@ -23,7 +23,7 @@ CONTENDERS = (LEARNING, FROZEN, DQN, WITHOUT, STAFFING)
 """Model-C' learns on, Model-C' as shipped, Model-C in its place, no corrector, and the simplest policy."""
 
 
-def hours(variant: Variant, contender: str, noise: int, count: int, hour: int = HOUR) -> Iterator[dict[str, Any]]:
+def hours(variant: Variant, contender: str, noise: int, count: int, hour: int = HOUR) -> Iterator[Row]:
     """A row an hour: shares of missed targets, mean E_S, cores and ways in use, changes and those of Model-C or C'."""
     policy = _policy(contender, variant.node.platform.id)
     loop = ClosedLoop(
@@ -45,7 +45,7 @@ def hours(variant: Variant, contender: str, noise: int, count: int, hour: int = 
         yield row | {"corrected": corrected, "labels": learned}
 
 
-def whole_run(variant: Variant, contender: str, noise: int, count: int) -> list[dict[str, Any]]:
+def whole_run(variant: Variant, contender: str, noise: int, count: int) -> list[Row]:
     """All hours of one node under one contender."""
     return [row | {"hours": count} for row in hours(variant, contender, noise, count)]
 
@@ -54,7 +54,7 @@ def _policy(contender: str, platform: str) -> str | Policy:
     return LearningOsml(shipped_models(platform), REFIT) if contender == LEARNING else contender
 
 
-def _row(judged: list[Judged]) -> dict[str, Any]:
+def _row(judged: list[Judged]) -> Row:
     def mean(of: Callable[[Judged], float]) -> float:
         return sum(of(one) for one in judged) / len(judged)
 

@@ -66,3 +66,13 @@ def parse_policy_facts(text: str, file: str) -> PolicyFacts:
 def shipped_policy_facts() -> PolicyFacts:
     """The facts that come with the product."""
     return parse_policy_facts(shipped_text("policy_facts.yaml"), "catalog/policy_facts.yaml")
+
+
+@cache
+def _values() -> dict[str, Any]:
+    return {fact.id: fact.value for fact in shipped_policy_facts().facts}
+
+
+def published_value(fact: str) -> Any:
+    """What the paper says in the fact of this id. Raises KeyError for an unknown one."""
+    return _values()[fact]

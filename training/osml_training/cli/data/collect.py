@@ -146,7 +146,7 @@ def collect_command(
     services = {"paper": PAPER_SERVICES, "all": tuple(catalogs.service_names())}.get(service) or _list(
         service, "--service"
     )
-    platforms = tuple(catalogs.platform_names()) if platform == "all" else _list(platform, "--platform")
+    platforms = tuple(catalogs.whole_socket_names()) if platform == "all" else _list(platform, "--platform")
     sweep = Sweep(
         platforms=variants_of(platforms, varied_platforms) if varied_platforms else platforms,
         services=variants_of(services, varied) if varied else services,
