@@ -11,12 +11,13 @@ from numpy.typing import NDArray
 
 from osml.lab.studies.day import run
 from osml.lab.studies.day.learner import INPUTS, NodeOutlook
-from osml.lab.studies.day.nodes import FIRST_SEED, feasible_nodes, loads_of
+from osml.lab.studies.day.nodes import CHANGES_S, FIRST_SEED, feasible_nodes
 from osml.lab.studies.day.report import by_hours, less_than_without, table, whole_runs
 from osml.lab.studies.day.run import FROZEN, LEARNING, WITHOUT, hours
 from osml.policies.osml.answers.models import shipped_models
 from osml.predictors import Prediction, Predictor
 from osml.predictors.outlook import OUTLOOK_INPUTS
+from osml.simulator.variation.loads import changing_loads
 
 
 class _Flat(Predictor):
@@ -79,7 +80,7 @@ def test_nodes_are_feasible_and_their_loads_change_every_few_minutes() -> None:
     first = next(feasible_nodes())
     assert first.seed >= FIRST_SEED
     assert first.jobs
-    for name, load in loads_of(first, 3600.0).items():
+    for name, load in changing_loads(first, 3600.0, CHANGES_S).items():
         times = [at for at, _ in load.changes]
         assert all(60.0 <= later - sooner <= 300.0 for sooner, later in pairwise(times))
         assert all(0.39 * first.loads[name] < level <= 0.9 for _, level in load.changes)

@@ -286,6 +286,15 @@ def test_who_stays_alone_and_is_joined_again_shares_too() -> None:
     assert isolated(again.partition, "a") == (0, 0)
 
 
+def test_who_owns_and_shares_needs_one_cache_group() -> None:
+    three = replace(PLATFORM, max_groups=3)  # one of them is the group of everybody else
+    pair = [lc("a", 5.0), lc("b", 5.0)]
+    for services, fits in ((pair, True), ([*pair, be()], False)):
+        observation = replace(observed(services, None), platform=three)
+        plan, _ = Arq().decide(observation, Arq().initial(observation, 0))
+        assert any("need one cache group each" in reason.text for reason in plan.reasons) is not fits
+
+
 def test_nothing_moves_between_the_only_sharer_and_the_region_it_shares_with_nobody() -> None:
     limited = lc("b", 5.0, max_cores=4, max_ways=4)
     partition = Partition([Region(["b"], 4, 4), Region(["a"], 8, 8)])

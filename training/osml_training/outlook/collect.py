@@ -24,11 +24,11 @@ from osml.policies.osml.memory.state import CELLS, OsmlState
 from osml.policies.osml.node import Cell
 from osml.predictors.outlook import OUTLOOK_INPUTS
 from osml.simulator.closed_loop import ClosedLoop
-from osml.simulator.load_traces import Steps
 from osml.simulator.oracle.partitions import Evaluator
 from osml.simulator.state import Node
 from osml.simulator.variation.conditions import CONDITIONS
-from osml.simulator.variation.draw import Variant, drawn
+from osml.simulator.variation.draw import drawn
+from osml.simulator.variation.loads import changing_loads
 
 LEARNED: Mapping[str, int] = {
     "nominal": 1, "node-30": 1, "node-50": 2, "drift": 2, "counters-30": 1, "noise": 1, "sampled": 2, "late": 2,
@@ -75,10 +75,10 @@ def rows_of(seed: int) -> Rows:
     condition = str(rng.choice(list(LEARNED), p=weights / weights.sum()))
     beside_jobs = bool(rng.random() < JOBS_SHARE)
     variant = drawn(CONDITIONS[condition], seed, beside_job=beside_jobs)
-    policy = _Stirring(rng)
+    policy, every_s = _Stirring(rng), float(rng.choice(_CHANGES_S))
     loop = ClosedLoop(
-        variant.node, _loads(variant, float(rng.choice(_CHANGES_S))), policy, seed=seed, delay_s=0.1, tolerant=True,
-        drift=variant.drift, sensors=variant.sensors,
+        variant.node, changing_loads(variant, SECONDS, (0.5 * every_s, 1.5 * every_s)), policy, seed=seed, delay_s=0.1,
+        tolerant=True, drift=variant.drift, sensors=variant.sensors,
     )  # fmt: skip
     inputs: list[np.ndarray[tuple[int, int], np.dtype[np.float32]]] = []
     prior, level, steps = list[float](), list[float](), list[int]()
@@ -100,20 +100,6 @@ def rows_of(seed: int) -> Rows:
         np.concatenate(inputs) if inputs else np.empty((0, len(OUTLOOK_INPUTS)), np.float32),
         np.array(prior), np.array(level), np.array(steps, np.int64),
     )  # fmt: skip
-
-
-def _loads(variant: Variant, every_s: float) -> dict[str, Steps]:
-    """Loads that go to 0.4 to 1.25 times their mean every now and then, at most 0.9."""
-    found: dict[str, Steps] = {}
-    for k, (name, load) in enumerate(sorted(variant.loads.items())):
-        rng = np.random.default_rng([variant.seed, k, 77])
-        changes: list[tuple[float, float]] = []
-        at = every_s * float(rng.uniform(0.5, 1.5))
-        while at < SECONDS:
-            changes.append((at, min(0.9, load * float(rng.uniform(0.4, 1.25)))))
-            at += every_s * float(rng.uniform(0.5, 1.5))
-        found[name] = Steps(load, tuple(changes))
-    return found
 
 
 class _Stirring(Osml):

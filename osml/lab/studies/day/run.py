@@ -8,11 +8,12 @@ from osml.allocation.policy import Policy
 from osml.lab.bench.episode import Row
 from osml.lab.bench.judge import Judge, Judged
 from osml.lab.studies.day.learner import LearningOsml
-from osml.lab.studies.day.nodes import loads_of
+from osml.lab.studies.day.nodes import CHANGES_S
 from osml.policies.osml.answers.models import shipped_models
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.surface import solo_speed
 from osml.simulator.variation.draw import Variant
+from osml.simulator.variation.loads import changing_loads
 
 HOUR = 3600
 REFIT = 600
@@ -27,8 +28,8 @@ def hours(variant: Variant, contender: str, noise: int, count: int, hour: int = 
     """A row an hour: shares of missed targets, mean E_S, cores and ways in use, changes and those of Model-C or C'."""
     policy = _policy(contender, variant.node.platform.id)
     loop = ClosedLoop(
-        variant.node, loads_of(variant, count * hour), policy, seed=variant.seed + 10_000 * noise, delay_s=0.1,
-        drift=variant.drift, sensors=variant.sensors,
+        variant.node, changing_loads(variant, count * hour, CHANGES_S), policy, seed=variant.seed + 10_000 * noise,
+        delay_s=0.1, drift=variant.drift, sensors=variant.sensors,
     )  # fmt: skip
     judge = Judge(variant.node, [solo_speed(variant.node.platform, job) for job in variant.node.jobs])
     for number in range(count):
