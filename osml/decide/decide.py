@@ -76,13 +76,16 @@ def _laid_out(partition: Partition, observation: Observation, previous: list[Ass
     key = _encoder.encode((partition, observation.platform, names, previous))
     found = _layouts.get(key)
     if found is None:
-        if len(_layouts) >= _MAX_LAYOUTS:
-            _layouts.clear()
-        found = _layouts[key] = lay_out(partition, observation.platform, observation.services, previous)
+        found = lay_out(partition, observation.platform, observation.services, previous)
+        if len(key) <= _LONGEST_KEY:
+            if len(_layouts) >= _MAX_LAYOUTS:
+                _layouts.clear()
+            _layouts[key] = found
     return found
 
 
 _MAX_LAYOUTS = 4096
+_LONGEST_KEY = 8192  # bytes: what clients send must not fill the memory
 _layouts: dict[bytes, Layout] = {}
 _encoder = msgspec.msgpack.Encoder()
 

@@ -8,6 +8,7 @@ from osml.domain import KnobRange, Observation, Platform, Service
 from osml.domain.cpulist import cpu_mask, lowest_cpu
 
 MAX_UNITS = 16_384  # core units of a node
+MAX_PLATFORM = 200  # characters of a platform's name
 MAX_MASK_BITS = 64  # a way mask has at most 16 hexadecimal digits
 
 
@@ -64,6 +65,10 @@ def _check_finite(value: float | None, where: str, field: str) -> None:
 
 
 def _check_platform(platform: Platform) -> None:
+    if len(platform.id) > MAX_PLATFORM:
+        raise RequestError(
+            f"platform.id has {len(platform.id)} characters, expected at most {MAX_PLATFORM}", "platform.id"
+        )
     cpus = _cpus(platform.cpus, "platform.cpus").bit_count()
     if platform.core_quantum > 1:
         raise RequestError(

@@ -73,9 +73,6 @@ def test_the_state_of_another_policy_is_discarded_with_a_reason() -> None:
         "",
         "äöü",
         base64.urlsafe_b64encode(b"\x00").decode(),
-        base64.urlsafe_b64encode(
-            msgspec.msgpack.encode({"policy": "arq", "version": 1, "state": {"last": 3}})
-        ).decode(),
         base64.urlsafe_b64encode(msgspec.msgpack.encode({"policy": "arq"})).decode(),
         base64.urlsafe_b64encode(b"\x91" * 60000).decode(),
     ],
@@ -84,6 +81,16 @@ def test_a_tampered_state_is_refused(text: str) -> None:
     error = refused(observation(policy="arq", policy_state=text))
     assert error.field == "policy_state"
     assert "send back the string of the last decision" in error.message
+
+
+@pytest.mark.parametrize("state", [5, {"last": 3}, []])
+def test_a_state_of_another_build_is_discarded_with_a_reason(state: object) -> None:
+    text = base64.urlsafe_b64encode(
+        msgspec.msgpack.encode({"policy": "arq", "version": Arq.version, "state": state})
+    ).decode()
+    decision = decide(observation(policy="arq", policy_state=text))
+    assert "the state of 'arq' cannot be read and is discarded" in decision.reasons[0].text
+    assert decision.assignments == decide(observation(policy="arq")).assignments
 
 
 def test_a_truncated_state_is_refused() -> None:
@@ -119,6 +126,7 @@ PLACING = replace(PLATFORM, regions_in_domains=True)
             "services[1].target_ms",
             "finite",
         ),
+        ({"platform": replace(PLATFORM, id="x" * 201)}, "platform.id", "201 characters, expected at most 200"),
         ({"platform": replace(PLATFORM, cores=5)}, "platform.cores", "lists 4 CPUs; expected 4 cores"),
         ({"platform": replace(PLATFORM, cpus="0-3,x")}, "platform.cpus", "'x' is neither an id nor a range"),
         ({"platform": replace(PLATFORM, core_quantum=2.0, cores=2)}, "platform.core_quantum", "expected 1"),
@@ -185,6 +193,15 @@ def test_masks_that_reach_through_others_are_explained_when_they_change() -> Non
     again = decide(replace(seen, assignments=first.assignments))
     assert again.assignments == first.assignments
     assert not [r for r in again.reasons if "masks are contiguous here" in r.text]
+
+
+def test_layouts_of_large_requests_are_not_kept() -> None:
+    many = [Service(name=f"s{number}-{'x' * 58}", kind="lc", target_ms=10.0) for number in range(64)]
+    platform = Platform(id="p", cores=64, cpus="0-63", ways=16)
+    kept = len(front._layouts)
+    for name in ("a", "b"):
+        decide(observation(policy="even", services=many, platform=replace(platform, id=name)))
+    assert len(front._layouts) == kept
 
 
 @pytest.mark.parametrize("policy", ["unmanaged", "even", "parties", "arq"])

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 
-from osml.decide.request import RequestError, check_observation
+from osml.decide.request import MAX_PLATFORM, RequestError, check_observation
 from osml.domain import Experience, Observation, partition_error
 from osml_serving.errors import ApiError
 
 LARGEST = 1e30  # beyond everything a machine counts, and far inside of what the models' 32-bit numbers hold
-MAX_PLATFORM = 200  # characters of a platform's name
 
 
 def check_experience(experience: Experience, where: str) -> None:
