@@ -23,7 +23,7 @@ from osml_serving.errors import CODES
 UNKNOWN = "unknown"  # label for requests whose policy is not one of ours: names from outside never become series
 STATUSES = ("ok", "refused", "failed", "late")
 SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
-LONGEST_INTERVAL_S = 60.0  # that counts at once: one observation must not stand for a day
+LONGEST_INTERVAL_S = 60.0  # that a node's first observation stands for
 BYTES = (512, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 
 NODE_STATES = ("met", "missed", "unmeasured")
@@ -134,9 +134,8 @@ class Metrics:
         """Count an error answer."""
         self._errors[code].inc()
 
-    def node(self, interval_s: float, *, missed: bool, unmeasured: bool, infeasible: bool) -> None:
-        """Count the time of one observation."""
-        seconds = min(interval_s, LONGEST_INTERVAL_S)
+    def node(self, seconds: float, *, missed: bool, unmeasured: bool, infeasible: bool) -> None:
+        """Count the time that one observation stands for."""
         state = "missed" if missed else "unmeasured" if unmeasured else "met"
         self._node_seconds[state].inc(seconds)
         if infeasible:

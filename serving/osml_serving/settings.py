@@ -40,6 +40,12 @@ class Settings(BaseSettings):
     slow_policy_timeout_s: float = Field(
         2.0, gt=0, le=60, description="Deadline of a decision by a slow policy (clite), s."
     )
+    canary_timeout_s: float = Field(
+        0.2,
+        gt=0,
+        le=60,
+        description="Deadline of a decision by a slow policy of a canary, s; after it, the policy of the node decides.",
+    )
     seed: int = Field(0, ge=0, description="Seed of all random choices of the policies.")
     log_format: LogFormat = Field("text", description="Format of the log lines.")
     log_level: LogLevel = Field("info", description="Lowest level of log lines.")

@@ -5,6 +5,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 import traceback
 from collections.abc import Generator, Mapping
@@ -48,12 +49,15 @@ def answers(runtime: Runtime) -> dict[str, Answer]:
     async def batch(scope: Scope, body: bytes) -> Response:
         with runtime.share.of(scope):
             observations = _batch.decode(body).observations
+            unknown = [key for key in _members.decode(body) if key not in _Batch.__struct_fields__]
+        runtime.metrics.unknown_keys.inc(len(unknown))
         items: list[asyncio.Task[bytes]] = []
         for raw in observations:
-            items.append(asyncio.create_task(_item(runtime, scope, raw)))
+            items.append(asyncio.create_task(_item(runtime, scope, raw, unknown)))
             await asyncio.sleep(0)  # other requests run in between
         decided = b",".join([await item for item in items])
-        return Response(b'{"decisions":[%s]}' % decided, media_type="application/json")
+        answer = b'{"decisions":[%s]}' % decided
+        return Response(answer, headers=unknown_keys_header(unknown), media_type="application/json")
 
     return {ONE: of_json(decide), MANY: of_json(batch)}
 
@@ -96,7 +100,7 @@ async def _answer(runtime: Runtime, scope: Scope, body: bytes | msgspec.Raw, unk
             "warning", "canary", f"canary '{canary.name}' did not decide, the node's policy does: {error}"
         )
         assigned, instead = runtime.rollout.without_canary(given, assigned.choice), True
-        decision = await _decided(runtime, scope, assigned, started)
+        decision = await _decided(runtime, scope, assigned, time.perf_counter())
     return _finish(runtime, assigned, decision, started, instead=instead)
 
 
@@ -107,7 +111,8 @@ async def _decided(runtime: Runtime, scope: Scope, assigned: Assigned, started: 
     with _failures(runtime, assigned):
         if slow is not None:
             runtime.decider.refuse_unavailable(observation)
-            return await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s))
+            longest_s = math.inf if assigned.choice.canary is None else runtime.settings.canary_timeout_s
+            return await slow.decide(observation, lambda cpu_s: runtime.share.spend(scope, cpu_s), longest_s)
         with runtime.share.charged(scope):
             decision = (assigned.decider or runtime.decider)(observation)
         runtime.metrics.decision_seconds.observe(time.perf_counter() - started)
@@ -138,15 +143,18 @@ def _finish(runtime: Runtime, assigned: Assigned, decision: Decision, started: f
     return answer
 
 
-async def _item(runtime: Runtime, scope: Scope, raw: msgspec.Raw) -> bytes:
-    """One item of a batch's answer; a fault of the server affects one item, too."""
+async def _item(runtime: Runtime, scope: Scope, raw: msgspec.Raw, unknown: list[str]) -> bytes:
+    """One item of a batch's answer; a fault of the server affects one item, too. `unknown` gets keys left out."""
+    own: list[str] = []
     try:
-        return b'{"decision":%s}' % await _answer(runtime, scope, raw, [])
+        return b'{"decision":%s}' % await _answer(runtime, scope, raw, own)
     except ApiError as error:
         body = error.body
     except Exception as error:
         runtime.log.fault("internal", f"an observation of a batch failed: {error!r}", traceback.format_exc())
         body = ErrorBody("internal", "the server failed at this observation; see its log")
+    finally:
+        unknown += own
     runtime.metrics.error(body.code)
     return b'{"error":%s}' % _encoder.encode(body)
 
@@ -158,6 +166,7 @@ class _Batch(msgspec.Struct):
 
 
 _batch = Body(_Batch, "bad_request", "a batch of observations")
+_members = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 @contextmanager
@@ -198,13 +207,10 @@ def _report(runtime: Runtime, assigned: Assigned, decision: Decision, duration_m
     group = None if choice.group is None else choice.group.name
     canary = None if choice.canary is None else choice.canary.name
     summary = interval.make_summary(observation, decision, newest, group, canary)
-    runtime.rollout.count(choice, observation, missed=summary.violations > 0, e_s=newest.e_s)
-    runtime.metrics.node(
-        summary.interval_s,
-        missed=summary.violations > 0,
-        unmeasured=summary.unmeasured > 0,
-        infeasible=summary.infeasible,
-    )
+    seconds = runtime.history.counted_s(decision.node, summary.interval_s)
+    missed, unmeasured = summary.violations > 0, summary.unmeasured > 0
+    runtime.rollout.count(choice, decision.node, seconds, missed=missed, unmeasured=unmeasured, e_s=newest.e_s)
+    runtime.metrics.node(seconds, missed=missed, unmeasured=unmeasured, infeasible=summary.infeasible)
     seen = make_seen(observation, decision, newest, canary, instead=instead)
     if not runtime.history.append(encoded, now, summary, seen):
         runtime.metrics.nodes_dropped.inc()

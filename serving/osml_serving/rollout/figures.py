@@ -31,6 +31,11 @@ class CanaryFigures(Collector):
             "osml_canary_missed_share", "Share of time in which a target was missed, mean over nodes.", labels=LABELS
         )
         e_s = GaugeMetricFamily("osml_canary_e_s", "System entropy E_S, mean over nodes.", labels=LABELS)
+        unmeasured = GaugeMetricFamily(
+            "osml_canary_unmeasured_share",
+            "Share of time without the latency of an LC service, mean over nodes.",
+            labels=LABELS,
+        )
         failures = CounterMetricFamily("osml_canary_failures", "Decisions that failed.", labels=LABELS)
         for state in self._states():
             returned.add_metric([state.name], state.state == "returned")
@@ -39,6 +44,8 @@ class CanaryFigures(Collector):
                 failures.add_metric([state.name, arm], figures.failures)
                 if figures.missed is not None:
                     missed.add_metric([state.name, arm], figures.missed)
+                if figures.unmeasured is not None:
+                    unmeasured.add_metric([state.name, arm], figures.unmeasured)
                 if figures.e_s is not None:
                     e_s.add_metric([state.name, arm], figures.e_s)
-        yield from (returned, nodes, missed, e_s, failures)
+        yield from (returned, nodes, missed, unmeasured, e_s, failures)

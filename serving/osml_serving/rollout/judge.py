@@ -1,9 +1,9 @@
 """Whether a canary is worse than the nodes beside it: one figure a node, Welch's interval, looks that are counted.
 
 Figures are of a window of at most WINDOW_S: a canary that turns bad later is not hidden behind good weeks. Within it,
-looks come when the time of the canary's nodes has doubled. Look number k, over all windows, has 6/(pi k)^2 of the error
-that the confidence allows (these parts add up to 1): who looks all the time would find a difference at last, where
-there is none.
+looks come when the time of the canary's nodes has doubled, at least every LOOK_S, and at its end. Look number k, over
+all windows, has 6/(pi k)^2 of the error that the confidence allows (these parts add up to 1): who looks all the time
+would find a difference at last, where there is none.
 """
 
 from __future__ import annotations
@@ -21,18 +21,27 @@ Arm = Literal["canary", "others"]
 LEAST_NODES = 3
 MAX_NODES = 20_000
 WINDOW_S = 86_400.0
+LOOK_S = 3600.0
 WORSE = 10.0
 """The share of failed decisions is this many times that of the other nodes where failures end a canary."""
+LEAST_SHARE = 0.001
+"""A smaller share of failed decisions ends no canary: in a large fleet something always fails."""
 
 
 @dataclass
 class NodeTally:
-    """What was seen of one node in its arm, s. `settling_s` is what is left until it counts."""
+    """What was seen of one node in its arm, s. `settling_s` is what is left until it counts.
+
+    `judged_s`: time in which it is known whether all targets were met. `unmeasured_s`: time without the latency of some
+    service. The latter is judged, too: a service that is starved so far that it tells nothing has missed no target.
+    """
 
     arm: Arm
     settling_s: float
     seconds: float = 0.0
+    judged_s: float = 0.0
     missed_s: float = 0.0
+    unmeasured_s: float = 0.0
     e_s_s: float = 0.0
     e_s_seconds: float = 0.0
     decisions: int = 0
@@ -50,13 +59,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class ArmFigures:
-    """One arm: nodes, their time (s), share of it with a missed target, E_S; None where nothing was measured."""
+    """One arm: nodes, their time (s), share of it with a missed target, E_S; None where nothing was measured.
+
+    `unmeasured` is the share of the time without the latency of some service.
+    """
 
     nodes: int
     seconds: float
     missed: float | None
     e_s: float | None
     failures: int
+    unmeasured: float | None = None
 
 
 @dataclass
@@ -68,9 +81,12 @@ class Tally:
     nodes: dict[str, NodeTally] = field(default_factory=dict[str, NodeTally])
     looks: int = 0
     window_looks: int = 0
+    looked_s: float = 0.0
     began_s: float | None = None
 
-    def add(self, node: str, arm: Arm, interval_s: float, *, missed: bool, e_s: float | None) -> None:
+    def add(
+        self, node: str, arm: Arm, interval_s: float, *, missed: bool, e_s: float | None, unmeasured: bool = False
+    ) -> None:
         """Count an interval. What a node shows in its first seconds is still of the policy before."""
         tally = self._node(node, arm)
         if tally is None:
@@ -81,6 +97,8 @@ class Tally:
             return
         tally.seconds += interval_s
         tally.missed_s += interval_s if missed else 0.0
+        tally.judged_s += interval_s if missed or not unmeasured else 0.0
+        tally.unmeasured_s += interval_s if unmeasured else 0.0
         if e_s is not None:
             tally.e_s_s += interval_s * e_s
             tally.e_s_seconds += interval_s
@@ -94,22 +112,29 @@ class Tally:
 
     def figures(self, arm: Arm) -> ArmFigures:
         """One arm, for people."""
-        missed, e_s = self._missed(arm), self._e_s(arm)
+        missed, e_s, unmeasured = self._missed(arm), self._e_s(arm), self._unmeasured(arm)
         of_arm = [one for one in self.nodes.values() if one.arm == arm]
         return ArmFigures(
-            len(missed),
+            len(unmeasured),
             sum(one.seconds for one in of_arm),
             fmean(missed) if missed else None,
             fmean(e_s) if e_s else None,
             sum(one.failures for one in of_arm),
+            fmean(unmeasured) if unmeasured else None,
         )
+
+    @property
+    def blind(self) -> bool:
+        """Whether it is time to look, and an arm has too few nodes to be compared."""
+        return self._hours() >= self._least_hours() and self._too_few(self._pairs())
 
     def verdict(self) -> str | None:
         """Why the canary has to return; None while nothing speaks against it."""
         why = self._of_failures()
-        if why is None and self._time_to_look():
+        ends = self.began_s is not None and self.clock() - self.began_s >= WINDOW_S
+        if why is None and self._time_to_look(last=ends):
             why = self._of_figures()
-        if self.began_s is not None and self.clock() - self.began_s >= WINDOW_S:
+        if ends:
             self._begin_window()
         return why
 
@@ -134,32 +159,47 @@ class Tally:
         failed = [one.failures for one in arms["canary"] if one.failures]
         if sum(failed) < self.limits.failures or len(failed) < min(2, len(arms["canary"])):
             return None
-        shares = {arm: sum(one.failures for one in ones) / max(1, sum(one.decisions for one in ones))
+        counts = {arm: (sum(one.failures for one in ones), sum(one.decisions for one in ones))
                   for arm, ones in arms.items()}  # fmt: skip
-        if shares["canary"] <= WORSE * shares["others"]:
+        shares = {arm: failures / max(1, decisions) for arm, (failures, decisions) in counts.items()}
+        if shares["canary"] < LEAST_SHARE or shares["canary"] <= WORSE * shares["others"]:
             return None
-        return (
-            f"{shares['canary']:.1%} of its decisions failed on {len(failed)} of its nodes, "
-            f"and {shares['others']:.1%} on the others"
-        )
+        said = {arm: f"{failures} of {decisions} decisions" for arm, (failures, decisions) in counts.items()}
+        return f"{said['canary']} failed on {len(failed)} of its nodes, and {said['others']} on the others"
 
-    def _time_to_look(self) -> bool:
-        hours = sum(one.seconds for one in self.nodes.values() if one.arm == "canary") / 3600
-        return hours >= max(self.limits.node_hours, 1e-3) * 2**self.window_looks
+    def _hours(self) -> float:
+        return sum(one.seconds for one in self.nodes.values() if one.arm == "canary") / 3600
+
+    def _least_hours(self) -> float:
+        return max(self.limits.node_hours, 1e-3)
+
+    def _time_to_look(self, *, last: bool) -> bool:
+        hours, least = self._hours(), self._least_hours()
+        waited = last or (self.window_looks > 0 and self.clock() - self.looked_s >= LOOK_S)
+        return hours >= (least if waited else least * 2**self.window_looks)
+
+    def _pairs(self) -> list[tuple[str, list[float], list[float], float]]:
+        """What is compared: its name, a figure a node of each arm, and the margin."""
+        measures = (
+            ("the share of time with a missed target", self._missed, self.limits.missed),
+            ("the share of time without a measured latency", self._unmeasured, self.limits.missed),
+            ("E_S", self._e_s, self.limits.e_s),
+        )
+        return [(name, of("canary"), of("others"), margin) for name, of, margin in measures]
+
+    def _too_few(self, pairs: list[tuple[str, list[float], list[float], float]]) -> bool:
+        return all(min(len(one), len(other)) < LEAST_NODES for _, one, other, _ in pairs)
 
     def _of_figures(self) -> str | None:
         """A look. One that finds too few nodes to compare costs nothing."""
-        measures = (
-            ("the share of time with a missed target", self._missed, self.limits.missed),
-            ("E_S", self._e_s, self.limits.e_s),
-        )
-        pairs = [(name, of("canary"), of("others"), margin) for name, of, margin in measures]
-        if all(min(len(one), len(other)) < LEAST_NODES for _, one, other, _ in pairs):
+        pairs = self._pairs()
+        if self._too_few(pairs):
             return None
         self.looks += 1
         self.window_looks += 1
+        self.looked_s = self.clock()
         error = (1 - self.limits.confidence) * 6 / (math.pi * self.looks) ** 2
-        level = 1 - error / len(measures)
+        level = 1 - error / len(pairs)
         for name, one, other, margin in pairs:
             found = difference(one, other, level)
             if found is not None and found.low > margin:
@@ -170,7 +210,10 @@ class Tally:
         return None
 
     def _missed(self, arm: Arm) -> list[float]:
-        return [one.missed_s / one.seconds for one in self.nodes.values() if one.arm == arm and one.seconds > 0]
+        return [one.missed_s / one.judged_s for one in self.nodes.values() if one.arm == arm and one.judged_s > 0]
+
+    def _unmeasured(self, arm: Arm) -> list[float]:
+        return [one.unmeasured_s / one.seconds for one in self.nodes.values() if one.arm == arm and one.seconds > 0]
 
     def _e_s(self, arm: Arm) -> list[float]:
         return [one.e_s_s / one.e_s_seconds for one in self.nodes.values() if one.arm == arm and one.e_s_seconds > 0]

@@ -19,10 +19,9 @@ from osml_serving.decider import Decider, PolicyFailedError
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
-from osml_serving.metrics import LONGEST_INTERVAL_S
 from osml_serving.rollout.canary_models import CanaryModels
 from osml_serving.rollout.choice import Choice, choose
-from osml_serving.rollout.judge import ArmFigures, Tally
+from osml_serving.rollout.judge import LEAST_NODES, ArmFigures, Tally
 from osml_serving.rollout.plan import Canary, Limits, Plan, read_plan
 from osml_serving.rollout.returns import Returns
 from osml_serving.view.explain import ModelInUse
@@ -31,12 +30,17 @@ NOBODY = Choice(None, None)
 MAX_CHOICES = 20_000
 EVERY_S = 5.0
 WHY = 1000  # characters of a reason that are kept
+UNREAD = "the experience store has not been read yet"
+BLIND = f"it cannot be judged: its nodes or the others are fewer than {LEAST_NODES}"
 BLAMED = frozenset({"policy_late", "policy_unavailable"})
 """Errors of the API that are the fault of a policy, not of the request and not of the moment."""
 
 
 class CanaryState(msgspec.Struct):
-    """A canary as the API shows it. `state`: waits, runs, or returned."""
+    """A canary as the API shows it. `state`: waits, runs, or returned.
+
+    `why`: why it returned, or why it waits or cannot be judged.
+    """
 
     name: str
     what: str
@@ -141,11 +145,12 @@ class Rollout:
             return Assigned(given, rest, None)
         return Assigned(msgspec.structs.replace(given, policy=group.policy), rest, None)
 
-    def count(self, choice: Choice, observation: Observation, *, missed: bool, e_s: float | None) -> None:
-        """Count what an observation says of the policy that decided before it."""
+    def count(
+        self, choice: Choice, node: str, seconds: float, *, missed: bool, unmeasured: bool, e_s: float | None
+    ) -> None:
+        """Count what an observation says of the policy that decided before it, and the seconds that it stands for."""
         for name, arm in choice.arms:
-            seconds = min(observation.interval_s, LONGEST_INTERVAL_S)
-            self._tally(name).add(observation.node, arm, seconds, missed=missed, e_s=e_s)
+            self._tally(name).add(node, arm, seconds, missed=missed, e_s=e_s, unmeasured=unmeasured)
 
     def count_failure(self, choice: Choice, node: str, error: Exception) -> None:
         """Count a decision that failed, where that is the policy's fault."""
@@ -200,12 +205,15 @@ class Rollout:
                     canary.percent,
                     "returned" if returned is not None else "waits" if canary.name in waiting else "runs",
                     None if returned is None else returned.at,
-                    None if returned is None else returned.why,
+                    self._why(tally) if returned is None else returned.why,
                     tally.figures("canary"),
                     tally.figures("others"),
                 )
             )
         return found
+
+    def _why(self, tally: Tally) -> str | None:
+        return UNREAD if not self._returns.complete else BLIND if tally.blind else None
 
     def _begin(self) -> None:
         """Take up the plan. A canary that tries the same as before keeps its models and its figures."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import sys
 from collections.abc import Callable
 from typing import NamedTuple
@@ -63,8 +64,10 @@ class PolicyProcess:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
-    async def decide(self, observation: Observation, charge: Callable[[float], None]) -> Decision:
-        """The decision. Raises ApiError or PolicyFailedError, as a decider does.
+    async def decide(
+        self, observation: Observation, charge: Callable[[float], None], longest_s: float = math.inf
+    ) -> Decision:
+        """The decision, within the deadline or `longest_s`. Raises ApiError or PolicyFailedError, as a decider does.
 
         `charge` gets the CPU time (s), also of an answer that comes after the deadline.
         """
@@ -74,17 +77,18 @@ class PolicyProcess:
         if node in self._nodes:
             message = f"policy '{self.policy}' still decides an observation of node '{node}'"
             raise ApiError(429, "rate_limited", message, field="node", headers=RETRY)
+        deadline_s = min(self.deadline_s, longest_s)
         job = _Job(msgspec.json.encode(observation) + b"\n", asyncio.get_running_loop().create_future(), charge)
         self._nodes.add(node)
         try:
             self._jobs.put_nowait(job)
-            async with asyncio.timeout(self.deadline_s):
+            async with asyncio.timeout(deadline_s):
                 reply = await job.answer
         except asyncio.QueueFull:
             message = f"{MAX_WAITING} observations already wait for policy '{self.policy}'"
             raise ApiError(503, "overloaded", message, headers=RETRY) from None
         except TimeoutError:
-            message = f"policy '{self.policy}' did not decide within {self.deadline_s:g} s"
+            message = f"policy '{self.policy}' did not decide within {deadline_s:g} s"
             hint = "keep the present allocation; fewer nodes with this policy, or a longer --slow-policy-timeout-s"
             raise ApiError(503, "policy_late", message, hint=hint, headers=RETRY) from None
         finally:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from osml_serving.metrics import LONGEST_INTERVAL_S, NodeFigures
 from osml_serving.view.day import Day
@@ -17,6 +17,7 @@ MAX_BYTES = 512 * 1024  # of one node
 BUDGET = 128 * 2**20  # bytes of all nodes, whatever is posted
 MAX_EVENTS = 1000
 FORGET_S = 900.0  # a node silent for this long makes room for a new one
+LONGEST_SILENCE_S = 5 * 3600.0  # whatever interval a node tells; no agent observes more seldom than once an hour
 
 
 class NodeHistory:
@@ -31,14 +32,19 @@ class NodeHistory:
         self.missed_s = 0.0
         self.day: Day | None = None
 
-    def append(self, interval: bytes, now: bytes, summary: NodeSummary, limit: int = MAX_BYTES) -> None:
-        """Add the newest interval; the oldest are removed beyond MAX_INTERVALS or `limit` bytes."""
+    def append(
+        self, interval: bytes, now: bytes, summary: NodeSummary, limit: int = MAX_BYTES, seconds: float = 0.0
+    ) -> None:
+        """Add the newest interval, which stands for so many seconds.
+
+        The oldest are removed beyond MAX_INTERVALS or `limit` bytes.
+        """
         self.intervals.append(interval)
         self.bytes += len(interval) + len(now) - len(self.now)
         self.now = now
         self.summary = summary
         if summary.violations:
-            self.missed_s += min(summary.interval_s, LONGEST_INTERVAL_S)
+            self.missed_s += seconds
         self.trim(limit)
 
     def trim(self, limit: int) -> None:
@@ -74,26 +80,40 @@ class History:
         """History of a node, None where it has not reported."""
         return self._nodes.get(node)
 
-    def summaries(self) -> Iterator[NodeSummary]:
-        """A line a node, in alphabetical order."""
-        for _, node in sorted(self._nodes.items()):
-            if node.summary is not None:
-                yield node.summary
+    def summaries(self, names: Collection[str] | None = None) -> Iterator[NodeSummary]:
+        """A line a node, in alphabetical order; only those in `names` where some are named."""
+        for name in sorted(self._nodes if names is None else self._nodes.keys() & names):
+            line = self._nodes[name].summary
+            if line is not None:
+                yield line
 
     def figures(self) -> Iterator[NodeFigures]:
         """The figures of the nodes that are not silent: one that is has moved to another replica, or is gone."""
         now_s = self._clock()
         for name, node in self._nodes.items():
             line = node.summary
-            if line is None or now_s - node.seen_s > max(SILENT_S, SILENT_INTERVALS * line.interval_s):
+            if line is None:
+                continue
+            silent_s = max(SILENT_S, SILENT_INTERVALS * line.interval_s)
+            if now_s - node.seen_s > min(silent_s, LONGEST_SILENCE_S):
                 continue
             yield NodeFigures(name, line.e_s, line.violations, node.missed_s)
+
+    def counted_s(self, node: str, interval_s: float) -> float:
+        """The time that a node's newest interval stands for, before it is added.
+
+        It is at most the time since this server saw the node: one observation must not stand for a day.
+        """
+        known = self._nodes.get(node)
+        since_s = 0.0 if known is None else self._clock() - known.seen_s
+        return min(interval_s, max(since_s, LONGEST_INTERVAL_S))
 
     def append(self, interval: bytes, now: bytes, summary: NodeSummary, seen: Seen | None = None) -> bool:
         """Add an interval to its node. False where the limit of nodes is reached and all of them are active.
 
         `seen` goes into its day, and makes its events.
         """
+        seconds = self.counted_s(summary.node, summary.interval_s)
         node = self._nodes.pop(summary.node, None)
         now_s = self._clock()
         if node is None:
@@ -102,7 +122,7 @@ class History:
             node = NodeHistory()
             self._share(len(self._nodes) + 1)
         self._nodes[summary.node] = node
-        node.append(interval, now, summary, self._limit)
+        node.append(interval, now, summary, self._limit, seconds)
         node.seen_s = now_s
         if seen is not None:
             if node.day is None:

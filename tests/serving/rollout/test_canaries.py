@@ -78,7 +78,7 @@ def test_a_canary_whose_decisions_fail_harms_no_node_and_returns(serve, tmp_path
     assert events == [], "a fallback is no change of the policy"
     tend(server)
     assert canary(server)["state"] == "returned"
-    assert "100.0% of its decisions failed on 2 of its nodes" in canary(server)["why"]
+    assert "6 of 6 decisions failed on 2 of its nodes" in canary(server)["why"]
     assert 'osml_canary_returned{canary="try"} 1.0' in server.client.get("/metrics").text
 
 
@@ -242,7 +242,7 @@ def test_a_plan_with_an_unknown_policy_stops_the_start(serve, tmp_path, policy):
 
 def test_a_canary_of_a_slow_policy_decides_once_its_process_does(start_process, tmp_path):
     file = write(tmp_path, "slow", "policy: clite")
-    url = start_process("--rollout", str(file), "--policy", "staffing", "--slow-policy-timeout-s", "20").url
+    url = start_process("--rollout", str(file), "--policy", "staffing", "--canary-timeout-s", "20").url
     decided: list[str] = []
     deadline = time.monotonic() + 90
     with httpx.Client(timeout=30) as client:

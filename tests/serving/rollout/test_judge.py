@@ -76,6 +76,30 @@ def test_failures_of_the_canary_end_it_at_once_where_they_are_its_own():
     assert with_failures([9, 9, 9], [0] * 99 + [1]).verdict() is not None, "a failure long ago excuses nothing"
 
 
+def test_a_few_failures_end_no_canary_of_a_large_fleet():
+    assert with_failures([2, 2] + [0] * 48, [0] * 50, decisions=100).verdict() is None, "4 of 5,000"
+    assert "6 of 5000 decisions" in (with_failures([3, 3] + [0] * 48, [0] * 50, decisions=100).verdict() or "")
+
+
+def test_a_canary_that_makes_services_fall_silent_is_worse():
+    tally = Tally(LIMITS)
+    for k in range(12):
+        arm = "canary" if k < 6 else "others"
+        for second in range(120):
+            silent = arm == "canary" and second % 10 >= k % 3
+            tally.add(f"n{k}", arm, 60.0, missed=not silent and second % 20 == 1, e_s=None, unmeasured=silent)
+    assert "the share of time without a measured latency" in (tally.verdict() or "")
+    assert tally.figures("canary").unmeasured == pytest.approx(0.9)
+    assert tally.figures("others").unmeasured == 0.0
+
+
+def test_time_without_a_latency_hides_no_missed_target():
+    tally = Tally(LIMITS)
+    for second in range(100):
+        tally.add("n", "canary", 1.0, missed=second < 10, e_s=None, unmeasured=second >= 50)
+    assert tally.figures("canary").missed == pytest.approx(0.2), "of the 50 s that were measured"
+
+
 def test_entropy_alone_is_a_verdict():
     tally = Tally(LIMITS)
     for k in range(12):
@@ -93,13 +117,15 @@ def test_looks_with_too_few_nodes_cost_nothing():
             tally.add(f"o{k}", "others", 3600.0, missed=False, e_s=None)
         assert tally.verdict() is None
     assert tally.looks == 0
+    assert tally.blind
     for k in (2, 3):
         tally.add(f"c{k}", "canary", 3600.0, missed=True, e_s=None)
         tally.add(f"o{k}", "others", 3600.0, missed=False, e_s=None)
     assert tally.verdict() is not None
 
 
-def test_a_canary_that_turns_bad_after_weeks_is_found_within_a_day():
+@pytest.mark.parametrize("good_hours", [10, 16, 23, 20 * 24])
+def test_a_canary_that_turns_bad_later_is_found_within_hours(good_hours):
     now = [0.0]
     tally = Tally(LIMITS, clock=lambda: now[0])
 
@@ -113,8 +139,8 @@ def test_a_canary_that_turns_bad_after_weeks_is_found_within_a_day():
             tally.add(f"n{k}", arm, 3600 * (1 - missed), missed=False, e_s=None)
         return tally.verdict()
 
-    assert not any(hour(0.0) for _ in range(20 * 24))
-    assert any(hour(0.3) for _ in range(25))
+    assert not any(hour(0.0) for _ in range(good_hours))
+    assert any(hour(0.3) for _ in range(6))
 
 
 def test_the_first_seconds_after_a_change_do_not_count():

@@ -9,7 +9,7 @@ from osml_serving.metrics import Metrics
 from osml_serving.view.broker import MAX_OWN_VIEWERS, MAX_VIEWERS, QUEUE, Broker, TooManyViewersError
 from osml_serving.view.event_stream import EventStream
 from osml_serving.view.happenings import SILENT_S
-from osml_serving.view.history import FORGET_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
+from osml_serving.view.history import FORGET_S, LONGEST_SILENCE_S, MAX_BYTES, MAX_INTERVALS, History, NodeHistory
 from osml_serving.view.interval import NodeSummary
 
 
@@ -93,6 +93,36 @@ def test_a_node_that_reports_elsewhere_has_no_metrics_here():
     history.append(b"1", b"{}", summary("here"))
     assert [figures.node for figures in history.figures()] == ["slow", "here"]
     assert {line.node for line in history.summaries()} == {"moved", "slow", "here"}, "the page shows its age"
+
+
+def test_no_node_keeps_its_metrics_for_longer_than_hours_whatever_interval_it_tells():
+    now_s = 0.0
+    history = History(clock=lambda: now_s)
+    history.append(b"1", b"{}", msgspec.structs.replace(summary("gone"), interval_s=1e9))
+    history.append(b"1", b"{}", msgspec.structs.replace(summary("hourly"), interval_s=3600.0))
+    now_s = 2 * 3600.0
+    assert [figures.node for figures in history.figures()] == ["gone", "hourly"]
+    now_s = LONGEST_SILENCE_S + 1
+    assert list(history.figures()) == []
+
+
+def test_long_intervals_count_whole_where_the_time_has_passed():
+    now_s = 0.0
+    history = History(clock=lambda: now_s)
+    for _ in range(10):
+        history.append(b"1", b"{}", msgspec.structs.replace(summary("slow"), interval_s=120.0, violations=1))
+        now_s += 120.0
+    assert [figures.missed_s for figures in history.figures()] == [60.0 + 9 * 120.0], "nobody saw the first begin"
+    for _ in range(10):
+        history.append(b"1", b"{}", msgspec.structs.replace(summary("liar"), interval_s=1e6, violations=1))
+    assert [figures.missed_s for figures in history.figures()][-1] == 600.0
+
+
+def test_a_list_of_some_nodes_is_not_made_of_all():
+    history = History()
+    for name in ("c", "a", "b"):
+        history.append(b"1", b"{}", summary(name))
+    assert [line.node for line in history.summaries({"b", "c", "unknown"})] == ["b", "c"]
 
 
 def test_more_nodes_than_the_limit_are_counted_and_silent_ones_make_room():

@@ -12,7 +12,8 @@ const number = (text) => make("td", { class: "number" }, text);
 
 function canaryRow(canary) {
   const scope = canary.group === null ? "all nodes" : `group ${canary.group}`;
-  const why = canary.why === null ? NONE : `${clock(canary.since)}: ${canary.why}`;
+  const since = canary.since === null ? "" : `${clock(canary.since)}: `;
+  const why = canary.why === null ? NONE : `${since}${canary.why}`;
   return make("tr", {},
     make("td", {}, canary.name),
     make("td", {}, `${canary.what}, ${count(canary.percent)} % of ${scope}`),
