@@ -135,13 +135,16 @@ def features_of(request: InferRequest, columns: int, binary: bytes = b"") -> NDA
     if tensor.data is None or binary:
         raise wrong(f"input features has no data, expected `data` or `parameters.{BINARY_SIZE}`, and only one of them")
     found = _plain_numbers(tensor.data, size)
-    if found is not None:
-        return found.reshape(tensor.shape)
-    values: list[float] = []
-    _flatten(tensor.data, values, size)
-    if len(values) != size:
-        raise wrong(f"input features has {len(values)} values, expected {size} for shape {tensor.shape}")
-    return np.array(values, np.float32).reshape(tensor.shape)
+    if found is None:
+        values: list[float] = []
+        _flatten(tensor.data, values, size)
+        found = np.array(values, np.float32)
+    if len(found) != size:
+        raise wrong(f"input features has {len(found)} values, expected {size} for shape {tensor.shape}")
+    lengths = {len(cast(list[Any], row)) if isinstance(row, list) else 0 for row in tensor.data}
+    if lengths not in ({0}, {columns}):
+        raise wrong(f"input features has nested rows of other lengths than {columns}, the length in its shape")
+    return found.reshape(tensor.shape)
 
 
 def _plain_numbers(data: list[Any], size: int) -> NDArray[np.float32] | None:
@@ -222,11 +225,15 @@ def split_body(body: bytes, header_length: str | None) -> tuple[bytes, bytes]:
     """The JSON of a body and the binary tensors after it. Raises ApiError for a length that makes no sense."""
     if header_length is None:
         return body, b""
-    if not header_length.isascii() or not header_length.isdigit() or int(header_length[:20]) > len(body):
+    is_number = header_length.isascii() and header_length.isdigit() and len(header_length) <= _DIGITS
+    if not is_number or int(header_length) > len(body):
         expected = f"expected the length of the JSON, at most {len(body)}"
         raise wrong(f"the header {LENGTH_HEADER} is '{header_length[:40]}', {expected}")
     length = int(header_length)
     return body[:length], body[length:]
+
+
+_DIGITS = 20  # Python converts no number of thousands of digits
 
 
 def decode_request(text: bytes, decode: Callable[[bytes], InferRequest]) -> InferRequest:

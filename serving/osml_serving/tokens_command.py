@@ -38,7 +38,7 @@ def create(
         list[str] | None, typer.Option(help="Node that the token is for; repeat it for more, '*' for all.")
     ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the token in lists; without it, a random one.")] = None,
-    days: Annotated[float, typer.Option(min=0.0, help="Days until the token expires; 0: never.")] = 365.0,
+    days: Annotated[float, typer.Option(min=0.0, max=36_500.0, help="Days until the token expires; 0: never.")] = 365.0,
     as_json: AsJson = False,
 ) -> None:
     """Create a token and print it. It cannot be shown again: the file has only its hash.

@@ -39,7 +39,8 @@ def router(runtime: Runtime) -> APIRouter:
     async def node(request: Request, node: NodeName, points: Intervals = MAX_INTERVALS) -> Response:
         """Show the last intervals of one node: at most 600, kept in memory only."""
         require(request.scope, node)
-        return uncached_json(_history(runtime, node).document(node, points))
+        with runtime.share.of(request.scope):
+            return uncached_json(_history(runtime, node).document(node, points))
 
     @routes.get("/v1/nodes/{node}/seen", name="seen", openapi_extra=SEEN, response_class=Response)
     async def seen(request: Request, node: NodeName) -> Response:
@@ -68,10 +69,11 @@ def router(runtime: Runtime) -> APIRouter:
     async def day(request: Request, node: NodeName) -> Response:
         """Show the last 24 hours of one node in bins of ten minutes, and what happened. They are in memory only."""
         require(request.scope, node)
-        known = _history(runtime, node).day
-        bins = [] if known is None else known.bins(time.time())
-        events = [] if known is None else list(reversed(known.events))
-        return uncached_json(msgspec.json.encode(DayDocument(node, bins, events)))
+        with runtime.share.of(request.scope):
+            known = _history(runtime, node).day
+            bins = [] if known is None else known.bins(time.time())
+            events = [] if known is None else list(reversed(known.events))
+            return uncached_json(msgspec.json.encode(DayDocument(node, bins, events)))
 
     @routes.get("/v1/nodes/{node}/rollout", name="node_rollout", openapi_extra=NODE_ROLLOUT, response_class=Response)
     async def rollout(request: Request, node: NodeName) -> Response:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-MAX_NODES = 4096  # a flood of invented names must not fill the memory
+MAX_NODES = 20_000  # more than a server is for; a flood of invented names must not fill the memory
 BURST_S = 2.0
 
 

@@ -12,6 +12,7 @@ import socket
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 HEAD_S = 20.0
+BLANK = b"\r\n\r\n"  # after a head
 MAX_HEAD = 64 * 1024  # bytes of a request before its body
 REST_S = 20.0  # for the rest of a body whose answer is out
 UNREAD_S = 20.0
@@ -27,6 +28,9 @@ class SlowClientProtocol(HttpToolsProtocol):
     _deadline: asyncio.TimerHandle | None = None
     _rest: asyncio.TimerHandle | None = None
     _head = 0
+    _end = b""
+    _heads = 0
+    _in_body = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Start the timeout of the head."""
@@ -34,12 +38,17 @@ class SlowClientProtocol(HttpToolsProtocol):
         self._expect_head()
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes until the head is complete."""
-        if self._deadline is not None:
-            self._head += len(data)
-        super().data_received(data)
-        if self._deadline is not None and self._head > MAX_HEAD:
+        """Count the bytes until the head is complete; one that is too long is not parsed."""
+        body, heads = self._in_body, self._heads
+        seen, room = self._end + data, MAX_HEAD - self._head + len(self._end)
+        if not body and len(seen) > room and seen.find(BLANK, 0, max(0, room)) < 0:
             self._abort()
+            return
+        super().data_received(data)
+        if body or self._in_body or self._heads != heads:  # what is left of `data` may begin the next head
+            self._head, self._end = 0, b""
+        else:
+            self._head, self._end = self._head + len(data), seen[1 - len(BLANK) :]
 
     def on_message_begin(self) -> None:
         """The next request on this connection."""
@@ -49,6 +58,7 @@ class SlowClientProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         """Stop the timeout of the head; the application has a timeout for the body."""
         self._stop_waiting()
+        self._heads, self._in_body = self._heads + 1, True
         super().on_headers_complete()
 
     def on_response_complete(self) -> None:
@@ -60,6 +70,7 @@ class SlowClientProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """The body is complete."""
         self._stop_the_rest()
+        self._in_body = False
         super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -70,7 +81,6 @@ class SlowClientProtocol(HttpToolsProtocol):
 
     def _expect_head(self) -> None:
         self._stop_waiting()
-        self._head = 0
         self._deadline = self.loop.call_later(HEAD_S, self._abort)
 
     def _stop_waiting(self) -> None:

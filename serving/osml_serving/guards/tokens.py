@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from osml.base.failure import InputError
-from osml_serving.guards.grants import Grant
+from osml_serving.guards.grants import Grant, ScopeName
 from osml_serving.guards.token_file import HINT, TokenLine, parse, read_token_file
 
 PREFIX = 16  # bytes; two tokens that share them do not happen
@@ -25,6 +25,7 @@ class Tokens:
             if known is not None:  # one token for several nodes, a line for each
                 line.nodes = sorted({*known.nodes, *line.nodes})
                 line.scope = "admin" if "admin" in (known.scope, line.scope) else line.scope
+                line.expires = min([each.expires for each in (known, line) if each.expires is not None], default=None)
             self._by_prefix[prefix] = line
         self._grants = {prefix: line.grant for prefix, line in self._by_prefix.items()}
 
@@ -51,6 +52,14 @@ def read_tokens(path: Path) -> Tokens:
     lines = parse(path, read_token_file(path))
     if not lines:
         raise InputError(f"token file {path} contains no token, {HINT}")
+    scopes: dict[str, ScopeName] = {}
+    for line in lines:
+        known = scopes.setdefault(line.sha256.lower(), line.scope)
+        if known != line.scope and "admin" not in (known, line.scope):
+            raise InputError(
+                f"token file {path} has the token '{line.id}' with the scopes {known} and {line.scope}; "
+                "expected one scope for each token: make a token for each with `osml run tokens create`"
+            )
     return Tokens(lines)
 
 

@@ -123,7 +123,11 @@ def test_a_newer_agent_gets_the_decision_that_an_older_one_gets(server):
 def test_a_batch_and_experiences_of_a_newer_agent_are_taken(serve, make_experience, tmp_path):
     server = serve(store=f"sqlite:///{tmp_path}/x.db")
     batch = {"observations": [with_unknown_keys()], "priority": "high"}
-    [item] = server.client.post("/v1/decisions:batch", json=batch).json()["decisions"]
+    answer = server.client.post("/v1/decisions:batch", json=batch)
+    keys = {"priority", "power_watts", "platform.numa", "services[1].latency.p999_ms"}
+    assert set(answer.headers[UNKNOWN].split(", ")) == keys
+    assert server.runtime.metrics.registry.get_sample_value("osml_unknown_keys_total") == len(keys)
+    [item] = answer.json()["decisions"]
     assert item["decision"]["node"] == "node-17"
     experience = msgspec.to_builtins(make_experience(0))
     experience["after"]["power_watts"] = 1

@@ -81,6 +81,7 @@ def test_each_output_says_how_it_wants_to_be_sent(process, predictor, features):
         ({LENGTH: "999999"}, "expected the length of the JSON"),
         ({LENGTH: "-1"}, "expected the length of the JSON"),
         ({LENGTH: "9" * 5000}, "expected the length of the JSON"),
+        ({LENGTH: "0" * 5000}, "expected the length of the JSON"),
         ({LENGTH: "5"}, "JSON"),
         ({"content-encoding": "gzip"}, "the body is compressed"),
     ],

@@ -48,6 +48,12 @@ def test_flat_data_is_read_as_value_by_value(data, rows):
     assert same(read(data, rows), carefully(data, rows))
 
 
+@pytest.mark.parametrize("data", [[[1.0], [1.0] * 5], [[1.0] * 6], [1.0] * 3 + [[1.0] * 3], [[]] * 3 + [[1.0] * 3] * 2])
+def test_rows_of_another_length_than_the_shape_are_refused(data):
+    assert read([[1.0] * COLUMNS] * 2, 2).shape == (2, COLUMNS)
+    assert "nested rows of other lengths" in str(read(data, 2))
+
+
 @given(st.lists(PLAIN, min_size=6, max_size=6))
 def test_plain_numbers_take_the_quick_way(data):
     nested = [data[:COLUMNS], data[COLUMNS:]]

@@ -195,3 +195,26 @@ def test_one_token_may_have_a_line_for_each_node_and_one_for_all(tmp_path):
     tokens = read_tokens(path)
     assert tokens.grant_of("t").nodes == {"a", "b"}
     assert tokens.grant_of("u").scope == "admin"
+
+
+def json_lines(path, *lines):
+    path.write_text("".join(json.dumps({"id": "x", "sha256": digest("t"), **line}) + "\n" for line in lines))
+    path.chmod(0o600)
+    return path
+
+
+def test_a_token_with_several_lines_ends_with_the_first_that_ends(tmp_path):
+    ended = {"scope": "agent", "nodes": ["a"], "expires": "2020-01-01T00:00:00Z"}
+    goes_on = {"scope": "agent", "nodes": ["b"], "expires": "2990-01-01T00:00:00Z"}
+    never = {"scope": "agent", "nodes": ["c"]}
+    for lines in ((ended, goes_on), (goes_on, ended), (never, ended)):
+        assert read_tokens(json_lines(tmp_path / "tokens", *lines)).grant_of("t") is None
+    assert read_tokens(json_lines(tmp_path / "tokens", never, goes_on)).grant_of("t").nodes == {"b", "c"}
+
+
+def test_a_token_with_two_scopes_is_refused(tmp_path):
+    path = json_lines(
+        tmp_path / "tokens", {"scope": "viewer", "nodes": ["*"]}, {"scope": "agent", "nodes": ["node-17"]}
+    )
+    with pytest.raises(InputError, match="with the scopes viewer and agent"):
+        read_tokens(path)

@@ -80,6 +80,42 @@ def test_a_head_without_end_is_cut_off(content):
     assert asyncio.run(lasts_s(content)) < 10  # long before HEAD_S
 
 
+@pytest.mark.parametrize("before", [b"", BEGUN, BEGUN + b"\r\n"])
+def test_a_whole_head_beyond_the_limit_is_no_request(before):
+    long = b"a: b\r\n" * (slow_clients.MAX_HEAD // 6 + 1) + b"\r\n"
+
+    async def answered() -> bytes:
+        async with serving() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            if before.endswith(b"\r\n\r\n"):
+                writer.write(before)
+                await reader.readuntil(b"ok")
+            elif before:
+                writer.write(before)
+                await asyncio.sleep(0.05)
+            writer.write(long if before == BEGUN else BEGUN + long)
+            with contextlib.suppress(ConnectionError):
+                return await reader.read(1000)
+            return b""
+
+    assert asyncio.run(answered()) == b""
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_the_end_of_a_head_may_come_in_two_parts_and_a_large_body_at_once(cut):
+    head = b"POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 200000\r\n\r\n"
+
+    async def answered() -> bytes:
+        async with serving() as address:
+            reader, writer = await asyncio.open_connection(*address)
+            writer.write(head[:-cut])
+            await asyncio.sleep(0.05)
+            writer.write(head[-cut:] + b"x" * 200_000)
+            return await reader.readuntil(b"ok")
+
+    assert asyncio.run(answered()).startswith(b"HTTP/1.1 200")
+
+
 def test_a_slow_body_and_an_idle_connection_are_the_applications_matter(monkeypatch):
     monkeypatch.setattr(slow_clients, "HEAD_S", 0.2)
 

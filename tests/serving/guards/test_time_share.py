@@ -120,9 +120,13 @@ def test_a_node_whose_decisions_take_all_the_time_is_held_back_and_the_others_ar
     server = serve(token_file=tokens)
     monkeypatch.setattr(time_share, "BURST_S", 0.0005)
     monkeypatch.setattr(time_share, "SHARE", 1e-9)
+    monkeypatch.setattr(time_share, "NODE_SHARE", 1e-9)
     statuses = [server.post(EXAMPLE, authorization="Bearer node-17").status_code for _ in range(50)]
     assert statuses[0] == 200
     assert statuses[-1] == 429
+    for path in ("/v1/nodes", "/v1/fleet/events", "/v1/nodes/node-17", "/v1/nodes/node-17/day"):
+        answer = server.client.get(path, headers={"authorization": "Bearer node-17"})
+        assert answer.status_code == 429, f"{path} costs CPU time, too"
     other = msgspec.structs.replace(EXAMPLE, node="node-18")
     assert server.post(other, authorization="Bearer node-18").status_code == 200
     monkeypatch.setattr(time_share, "BURST_S", 0.0005)
