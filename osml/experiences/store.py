@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
-from sqlalchemy import Engine, delete, func, select
+from sqlalchemy import Connection, Engine, delete, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
@@ -20,6 +20,7 @@ from osml.experiences.tables import EXPERIENCES
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
 PRUNE_EVERY = 1000  # rows
+LONGEST_REST_S = 86_400.0  # between two rows of a store in use; where it was longer, old rows stay until a restart
 COLUMNS = EXPERIENCES.c
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Experience).decode
@@ -52,7 +53,7 @@ class Store:
         self._rows = rows
         self._age_s = days * 86_400
         self._since_pruned = PRUNE_EVERY
-        self._began = time.time(), time.monotonic()
+        self._began: tuple[float, float] | None = None  # wall clock that is believed, and monotonic clock
         insert: Any = postgresql.insert if engine.dialect.name == "postgresql" else sqlite.insert
         once = insert(EXPERIENCES).on_conflict_do_nothing(index_elements=["node", "seq", "time_s"])
         self._add: Any = once.returning(COLUMNS.id)
@@ -67,6 +68,8 @@ class Store:
         added: list[Added] = []
         try:
             with self._engine.begin() as connection:
+                if self._began is None:
+                    self._began = self._believed_s(connection), time.monotonic()
                 for batch in batches:
                     each = (_row(experience, received_s) for experience in batch)
                     rows = {(row["node"], row["seq"], row["time_s"]): row for row in each}
@@ -75,7 +78,7 @@ class Store:
                     added.append(Added(accepted, len(batch) - accepted))
             self._since_pruned += sum(one.accepted for one in added)
             if self._since_pruned >= PRUNE_EVERY:
-                self.prune(received_s if now_s is not None else min(received_s, self._steady_s()))
+                self.prune(received_s if now_s is not None else self._steady_s())
                 self._since_pruned = 0
         except SQLAlchemyError as error:
             self._engine.dispose()  # the next call connects anew
@@ -100,10 +103,22 @@ class Store:
                 gone += connection.execute(delete(EXPERIENCES).where(COLUMNS.node == node, COLUMNS.id <= last)).rowcount
         return gone
 
+    def _believed_s(self, connection: Connection) -> float:
+        """The time, s since 1970: PostgreSQL's, else this machine's as far as the newest row makes it likely.
+
+        A clock that is a year ahead must not make everything old.
+        """
+        if connection.dialect.name == "postgresql":
+            return float(connection.execute(select(func.extract("epoch", func.now()))).scalar_one())
+        newest_s = connection.execute(select(func.max(COLUMNS.received_s))).scalar_one()
+        return time.time() if newest_s is None else min(time.time(), newest_s + LONGEST_REST_S)
+
     def _steady_s(self) -> float:
-        """The time by the clock as it was at the start: one that jumps a year ahead must not make everything old."""
-        wall_s, monotonic_s = self._began
-        return wall_s + time.monotonic() - monotonic_s
+        """The time that has passed since the first row came, after the time that was believed then; s since 1970."""
+        if self._began is None:
+            return 0.0
+        believed_s, monotonic_s = self._began
+        return min(time.time(), believed_s + time.monotonic() - monotonic_s)
 
     def count(self) -> int:
         """Rows in the store. Raises StoreError."""

@@ -89,6 +89,25 @@ def test_a_clock_that_jumps_ahead_makes_nothing_old(engine, make_experience, mon
     assert [stored.experience.before.seq for stored in store.read("e5-2697v4", 9)] == [0, 1]
 
 
+def test_a_server_whose_clock_is_ahead_at_its_start_deletes_nothing(engine, make_experience, monkeypatch):
+    Store(engine, days=30).add([make_experience(seq) for seq in range(3)])
+    days_ahead = time.time() + 40 * 86_400
+    monkeypatch.setattr("osml.experiences.store.time.time", lambda: days_ahead)
+    ahead = Store(engine, days=30)
+    ahead.add([make_experience(3)])
+    ahead._since_pruned = 10**6
+    ahead.add([make_experience(4)])
+    assert ahead.count() == 5
+
+
+def test_old_rows_go_although_nobody_tells_the_time(engine, make_experience):
+    Store(engine, days=30).add([make_experience(0)], now_s=time.time() - 31 * 86_400)
+    Store(engine, days=30).add([make_experience(1)], now_s=time.time() - 60)
+    newer = Store(engine, days=30)
+    newer.add([make_experience(2)])
+    assert newer.count() == 2
+
+
 def test_a_node_that_reports_without_end_drives_out_only_its_own(engine, make_experience):
     def of(node, seq):
         made, replace = make_experience(seq), msgspec.structs.replace
