@@ -23,7 +23,7 @@ class Proposal(NamedTuple):
     `cells`: who gets a cell; all others share what is left. `set_aside`: services whose cell is known to be too small.
     `tracks`: memory that the rule changed. `shortage`: what the scheduler above is told. `actions`: Model-C's.
     `partition`: in place of cells, exactly this one. `past_cliff`: needs do not fit, so cells below RCliff pass the
-    guard. `probes`: so do they for less than predicted, because measurements or Model-C' allow it.
+    guard; so do cells below what is predicted that measurements or Model-C' allow.
     """
 
     cells: dict[str, Cell]
