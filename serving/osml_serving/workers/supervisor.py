@@ -53,11 +53,12 @@ class Supervisor:
         self._log = log
         self._folder = Path()
         self._workers = [_Worker(number) for number in range(settings.workers)]
+        self._served = False  # a worker has served: the settings can be used
         self._signals: list[int] = []
         self._wake = threading.Event()
 
     def run(self) -> None:
-        """Raises Failure where the address can't be had, or no worker can start."""
+        """Raises Failure where the address can't be had, or a worker can't start before any of them has served."""
         listen(self._settings.host, self._settings.port).close()  # workers share it; nobody else may have it
         self._folder = _folder()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
@@ -87,6 +88,7 @@ class Supervisor:
         now_s = time.monotonic()
         if worker.process is not None:
             code = worker.process.poll()
+            self._served = self._served or socket_of(self._folder, worker.number).exists()
             if code is None:
                 return
             self._ended(worker, code, now_s)
@@ -105,9 +107,12 @@ class Supervisor:
         worker.began_s = time.monotonic()
 
     def _ended(self, worker: _Worker, code: int, now_s: float) -> None:
-        """A worker that never began to serve will not do better the next time; any other is started again."""
+        """Start it again, later each time. Where none has ever served, it will not do better the next time.
+
+        After that, a file that became wrong (models, rollout, tokens) stops one start, and no worker that serves.
+        """
         worker.process = None
-        if not socket_of(self._folder, worker.number).exists():
+        if not self._served:
             raise Failure(f"worker {worker.number} could not start (exit code {code}); the log above says why")
         lived_s = now_s - worker.began_s
         worker.wait_s = 0.0 if lived_s > STEADY_S else min(LONGEST_WAIT_S, max(FIRST_WAIT_S, 2 * worker.wait_s))

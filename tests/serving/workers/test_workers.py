@@ -109,6 +109,22 @@ def test_a_killed_worker_comes_back_and_the_others_go_on(served: Process) -> Non
     assert "ended (exit code -9); it is started again in" in served.errors.read_text()
 
 
+def test_a_worker_that_cannot_start_again_stops_no_other(start_process: Start, tmp_path: Path) -> None:
+    rollout = tmp_path / "rollout.yaml"
+    rollout.write_text("schema: osml/rollout/v1\n")
+    server = start_process("--workers", "2", "--policies", "osml", "--rollout", str(rollout))
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+    rollout.write_text("schema: nonsense\n")
+    killed, other = pids(server)
+    os.kill(killed, signal.SIGKILL)
+    assert wait_for(lambda: "ended (exit code 2); it is started again in" in server.errors.read_text(), 120)
+    assert server.process.poll() is None
+    assert get(server, "/readyz").status_code == 200
+    assert other in pids(server)
+    rollout.write_text("schema: osml/rollout/v1\n")
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0, 240)
+
+
 def test_a_stop_ends_all_workers(served: Process) -> None:
     children = pids(served)
     assert served.stop() == 0
