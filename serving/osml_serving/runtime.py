@@ -139,6 +139,17 @@ def make_runtime(
     def ready(policy: str) -> bool:
         return policy not in slow or slow[policy].ready.is_set()
 
+    def fault(policy: str) -> str | None:
+        """Why a policy decides nothing at this moment."""
+        if policy in decider.unavailable:
+            return f"policy '{policy}' is not available: {decider.unavailable[policy]}"
+        return None if ready(policy) else f"the process of policy '{policy}' is starting"
+
+    readiness = Readiness(metrics.ready, lambda: fault(decider.default_policy))
+
+    def decides(policy: str) -> bool:
+        return fault(policy) is None and (policy != decider.default_policy or readiness.blocked is None)
+
     runtime = Runtime(
         settings=settings,
         decider=decider,
@@ -147,7 +158,7 @@ def make_runtime(
         broker=Broker(metrics),
         rate=NodeRate(settings.max_node_rate),
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
-        readiness=Readiness(metrics.ready),
+        readiness=readiness,
         experiences=writer,
         slow=slow,
         rollout=Rollout(settings.rollout, decider, Returns(writer, log), open_models, log, ready),
@@ -160,6 +171,7 @@ def make_runtime(
         place=place,
     )
     decider.discarded = runtime.state_discarded
+    metrics.watch_policies(decides)
     metrics.watch_nodes(runtime.history.figures)
     metrics.registry.register(CanaryFigures(runtime.rollout.states))
     metrics.registry.register(ShadowFigures(tally))

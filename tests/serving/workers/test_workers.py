@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,7 +21,7 @@ from osml_serving.workers.metrics_layer import merge_metrics
 from osml_serving.workers.supervisor import Supervisor
 
 from osml.base.failure import Failure, InputError
-from tests.kit.server import Process, free_port
+from tests.kit.server import Process, free_port, wait_for
 
 JSON = {"content-type": "application/json"}
 Start = Callable[..., Process]
@@ -64,18 +63,6 @@ def pids(server: Process) -> list[int]:
 
 def there(pids: list[int]) -> bool:
     return any(Path(f"/proc/{pid}").exists() for pid in pids)
-
-
-def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        try:
-            if condition():
-                return True
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    return False
 
 
 def decisions(server: Process) -> dict[str, float]:
