@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
 from collections.abc import Callable
@@ -17,6 +19,7 @@ from msgspec.structs import replace
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
 from osml_serving.settings import as_environment, load_settings
+from osml_serving.workers import probe
 from osml_serving.workers.metrics_layer import merge_metrics
 from osml_serving.workers.supervisor import Supervisor
 
@@ -110,6 +113,46 @@ def test_a_worker_that_cannot_start_again_stops_no_other(start_process: Start, t
     assert other in pids(server)
     rollout.write_text("schema: osml/rollout/v1\n")
     assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0, 240)
+
+
+def test_a_worker_that_hangs_is_shown_and_replaced(tmp_path: Path) -> None:
+    soon = "from osml_serving.workers import probe; probe.EVERY_S, probe.TIMEOUT_S = 0.5, 8.0"
+    flags = ("--workers", "2", "--store", "none", "--policies", "osml", "--drain-s", "0")
+    server = Process(tmp_path, free_port(), *flags, before=soon)
+    try:
+        server.wait_ready()
+        assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+        before = pids(server)
+        os.kill(before[0], signal.SIGSTOP)
+        assert wait_for(lambda: sorted(up(server)) == [0.0, 1.0])
+        assert wait_for(lambda: len(pids(server)) == 2 and before[0] not in pids(server), 120)
+        assert "gave no answer to 3 probes in a row; it is killed" in server.errors.read_text()
+        assert wait_for(lambda: up(server) == [1.0, 1.0], 120)
+    finally:
+        server.stop()
+
+
+def up(server: Process) -> list[float]:
+    """`osml_worker_up` of all workers; a stopped one may get the request, which then has no answer."""
+    text = httpx.get(f"{server.url}/metrics", timeout=5).text
+    return [float(one) for one in re.findall(r"^osml_worker_up\{.*\} (\S+)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("answer", "well"), [(b"HTTP/1.1 503 Busy", True), (b"", False), (None, False)])
+def test_any_answer_shows_that_a_worker_runs(tmp_path: Path, answer: bytes | None, well: bool) -> None:
+    path = tmp_path / "0.sock"
+    with socket.socket(socket.AF_UNIX) as listener, concurrent.futures.ThreadPoolExecutor() as threads:
+        listener.bind(str(path))
+        listener.listen()
+        asked = threads.submit(probe.answers, path, 1.0 if answer is None else 60.0)
+        connection, _ = listener.accept()
+        with connection:
+            if answer is not None:
+                assert connection.recv(1000).startswith(b"GET /healthz ")
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_RDWR)
+            assert asked.result(60) == well
+    assert not probe.answers(tmp_path / "nobody.sock", 1.0)
 
 
 def test_a_stop_ends_all_workers(served: Process) -> None:
