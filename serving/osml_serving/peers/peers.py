@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
@@ -35,10 +36,18 @@ class Told(NamedTuple):
 class Peers:
     """The other servers of the setting `peers`, or the other workers. `header` says that one of them asks."""
 
-    def __init__(self, wanted: Iterable[Wanted], log: Log, timeout_s: float, header: str = PEER) -> None:
+    def __init__(
+        self,
+        wanted: Iterable[Wanted],
+        log: Log,
+        timeout_s: float,
+        header: str = PEER,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.timeout_s = timeout_s
         self.id = secrets.token_hex(8)
         self.header = header
+        self._tls = tls
         self._wanted = list(wanted)
         self._log = log
         self._addresses: list[Address] = []
@@ -70,7 +79,8 @@ class Peers:
         found = self._clients.get(address.socket)
         if found is None:
             transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket)
-            found = httpx.AsyncClient(transport=transport, timeout=self.timeout_s, trust_env=False)
+            verify = True if self._tls is None else self._tls
+            found = httpx.AsyncClient(transport=transport, verify=verify, timeout=self.timeout_s, trust_env=False)
             self._clients[address.socket] = found
         return found
 
