@@ -62,12 +62,13 @@ class PeerViews:
 
     async def _merged(self, merge: Merge, scope: Scope, receive: Receive, send: Send) -> None:
         own = _Kept()
-        (others, silent), _ = await asyncio.gather(
+        found, _ = await asyncio.gather(
             self.peers.ask(_target(scope), header_of(scope, b"authorization")), self.app(scope, receive, own)
         )
         if own.status == 200:
-            bodies = [one.body for one in others if one.status == 200]
-            own.body = merge(own.body, bodies, silent + len(others) - len(bodies), _query(scope))
+            self.peers.note(found)
+            bodies = [one.body for one in found if one.status == 200]
+            own.body = merge(own.body, bodies, len(found) - len(bodies), _query(scope))
         await own.send(send)
 
     async def _of_node(self, node: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -92,22 +93,26 @@ class PeerViews:
     async def _holder(self, node: str, scope: Scope) -> Address | None:
         """The server that saw the node last; None for this one."""
         path = f"/v1/nodes/{node}/seen"
-        (others, _), own_s = await asyncio.gather(
+        found, own_s = await asyncio.gather(
             self.peers.ask(path, header_of(scope, b"authorization")), self._own_age_s(path, scope)
         )
+        if own_s is None:
+            return None
+        self.peers.note(found)
         best: tuple[float, Address | None] = (own_s, None)
-        for one in others:
+        for one in found:
             age_s = _age_s(one.status, one.body)
             if age_s + NEARLY_S < best[0]:
                 best = age_s, one.address
         return best[1]
 
-    async def _own_age_s(self, path: str, scope: Scope) -> float:
+    async def _own_age_s(self, path: str, scope: Scope) -> float | None:
+        """How long ago this server saw the node; None where it refuses the request, so that the request says why."""
         own = _Kept()
         try:
             await self.app({**scope, "path": path, "raw_path": path.encode(), "query_string": b""}, _nothing, own)
-        except ApiError:  # the node is unknown here, or not for this token: the request itself says which
-            return math.inf
+        except ApiError as error:
+            return math.inf if error.status == 404 else None
         return _age_s(own.status, own.body)
 
     async def _moved(self, node: str, holder: Address | None, scope: Scope) -> None:

@@ -35,7 +35,8 @@ class WorkerMetrics:
         if not asked or header_of(scope, self.siblings.header.encode()) is not None:
             await self.app(scope, receive, send)
             return
-        others, _ = await self.siblings.ask(PATH, header_of(scope, b"authorization"))
+        others = await self.siblings.ask(PATH, header_of(scope, b"authorization"))
+        self.siblings.note(others)
         texts = {self.place.number: self.metrics.text().decode()}
         for one in others:
             if one.status == 200 and one.address.socket is not None:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from osml_serving.example import EXAMPLE
 
 from tests.kit.http_thread import HttpThread, Quiet
-from tests.kit.server import Process, free_port
+from tests.kit.server import Process, free_port, wait_for
 
 JSON = {"content-type": "application/json"}
 PATIENT = ("--peer-timeout-s", "60", "--policies", "osml")  # this machine may be busy, and `clite` takes long to start
@@ -150,6 +150,37 @@ def test_a_server_that_answers_nonsense_takes_nothing_away(
         assert ([line["node"] for line in found["nodes"]], found["servers"], found["silent"]) == (["b"], 2, 1)
         assert get(server, "/v1/nodes/b").json()["points"]
         assert get(server, "/v1/fleet/events").json() == {"events": []}
+    finally:
+        other.stop()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (403, b'{"error": {"code": "forbidden", "message": "this server is\\n called other"}}', ": this server is"),
+        (429, b"<html>", ""),
+        (302, b"{}", ""),
+    ],
+)
+def test_a_server_that_refuses_is_named_with_its_reason(
+    start_process: Start, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, words: str
+) -> None:
+    for name, value in {"status": status, "body": body}.items():
+        monkeypatch.setattr(Bad, name, value)
+    other = HttpThread(Bad)
+    other.start()
+    server = start_process("--policies", "osml", "--peers", f"http://127.0.0.1:{other.port}")
+    try:
+        assert get(server, "/v1/fleet/events?limit=none").status_code == 422
+        monkeypatch.setattr(Bad, "status", 200)
+        get(server, "/v1/nodes")
+        monkeypatch.setattr(Bad, "status", status)
+        for _ in range(3):
+            assert get(server, "/v1/nodes").json()["silent"] == 1
+        line = f"server http://127.0.0.1:{other.port} does not answer: it answers HTTP {status}{words}"
+        assert wait_for(lambda: line in server.errors.read_text())
+        assert server.errors.read_text().count("does not answer") == 1
+        assert "answers again" not in server.errors.read_text(), "a request that is refused here says nothing of others"
     finally:
         other.stop()
 
