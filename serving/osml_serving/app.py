@@ -54,7 +54,8 @@ def create_app(runtime: Runtime) -> FastAPI:
     """
     settings = runtime.settings
     sockets = [] if runtime.place is None else runtime.place.siblings
-    peers = Peers(settings.wanted_peers, runtime.log, settings.peer_timeout_s, tls=runtime.peer_tls)
+    shared = None if runtime.place is None else runtime.place.server_id
+    peers = Peers(settings.wanted_peers, runtime.log, settings.peer_timeout_s, tls=runtime.peer_tls, own_id=shared)
     siblings = Peers(map(parse, sockets), runtime.log, settings.peer_timeout_s, SIBLING)
 
     @asynccontextmanager

@@ -42,7 +42,10 @@ class Told(NamedTuple):
 
 
 class Peers:
-    """The other servers of the setting `peers`, or the other workers. `header` says that one of them asks."""
+    """The other servers of the setting `peers`, or the other workers. `header` says that one of them asks.
+
+    `own_id` names the asker: all workers of a server share one, for they are one server to the others.
+    """
 
     def __init__(
         self,
@@ -51,9 +54,10 @@ class Peers:
         timeout_s: float,
         header: str = PEER,
         tls: ssl.SSLContext | None = None,
+        own_id: str | None = None,
     ) -> None:
         self.timeout_s = timeout_s
-        self.id = secrets.token_hex(8)
+        self.id = own_id or secrets.token_hex(8)
         self.header = header
         self._tls = tls
         self._wanted = list(wanted)

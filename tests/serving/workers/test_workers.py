@@ -90,6 +90,22 @@ def test_any_worker_shows_the_nodes_and_the_figures_of_all(served: Process) -> N
     assert sum(count > 0 for count in by_worker.values()) > 1, "the kernel gives each worker some of 24 connections"
 
 
+def test_workers_whose_peers_include_themselves_are_one_server(start_process: Start) -> None:
+    port = free_port()
+    peers = f"http://127.0.0.1:{port},dns+http://127.0.0.1:{port}"
+    patient = ("--peers", peers, "--peer-timeout-s", "60", "--policies", "osml")
+    server = start_process("--workers", "2", *patient, port=port)
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+    with httpx.Client() as client:  # one connection: an agent that starts anew
+        for seq in (5, 3, 2):
+            body = msgspec.json.encode(replace(EXAMPLE, node="node-1", seq=seq))
+            assert client.post(f"{server.url}/v1/decisions", content=body, headers=JSON).status_code == 200
+    for _ in range(6):  # whichever worker gets the connection
+        found = get(server, "/v1/nodes").json()
+        assert (found["servers"], found["silent"]) == (2, 0)
+        assert [one["kind"] for one in get(server, "/v1/fleet/events").json()["events"]] == ["agent", "agent"]
+
+
 def test_a_killed_worker_comes_back_and_the_others_go_on(served: Process) -> None:
     before = pids(served)
     os.kill(before[0], signal.SIGKILL)
