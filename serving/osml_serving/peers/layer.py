@@ -7,6 +7,7 @@ connection leads; so a question about it is passed on to the server that answere
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 import time
@@ -17,14 +18,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osml_serving.api.messages import NodeSeen
-from osml_serving.api.nodes import NAME
+from osml_serving.api.nodes import NAME, most_viewers, too_many_viewers
 from osml_serving.errors import ApiError
 from osml_serving.headers import header_of
 from osml_serving.peers.address import Address
 from osml_serving.peers.merge import MERGES, Merge
 from osml_serving.peers.peers import ITSELF, Peers
 from osml_serving.peers.relay import relay, until_gone
-from osml_serving.view.broker import Broker
+from osml_serving.view.broker import Broker, TooManyViewersError
 
 EVENTS = "/v1/events"
 OF_NODE = re.compile(r"/v1/nodes/(?P<node>[^/]+)(?:/(?:explain|day|rollout|blame|seen))?\Z")
@@ -83,7 +84,12 @@ class PeerViews:
                     await _until(moved, self.app, scope, receive, send)
                 return
             request = self.peers.request(holder, _target(scope), header_of(scope, b"authorization"))
-            passed = await relay(self.peers.client(holder), request, receive, send, moved)
+            counted = self.broker.passing_on(node, most_viewers(scope)) if watched else contextlib.nullcontext()
+            try:
+                with counted:
+                    passed = await relay(self.peers.client(holder, relays=True), request, receive, send, moved)
+            except TooManyViewersError:
+                raise too_many_viewers() from None
             if not passed:
                 await self.app(scope, receive, send)
         finally:

@@ -15,6 +15,7 @@ import msgspec
 from osml_serving.errors import ErrorEnvelope
 from osml_serving.log import Log
 from osml_serving.peers.address import Address, Wanted, addresses_of
+from osml_serving.view.broker import MAX_VIEWERS
 
 PEER, SIBLING = "osml-peer", "osml-sibling"
 """Headers with the asker's id: who is asked by a server asks no other server, who is asked by a worker no other worker.
@@ -26,6 +27,10 @@ ITSELF = 421
 USABLE = (200, 404, ITSELF)  # 404: it does not know the node
 MOST_WORDS = 200  # characters of an error that are shown: it comes from outside
 LOOK_S = 10.0  # between two looks at a DNS name
+ASKING = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+RELAYING = httpx.Limits(max_connections=2 * MAX_VIEWERS, max_keepalive_connections=20)
+"""Event streams, and as many answers that may take minutes: none of them may keep a question waiting."""
+
 MOST_BYTES = 64 * 2**20
 
 
@@ -64,7 +69,7 @@ class Peers:
         self._log = log
         self._addresses: list[Address] = []
         self._looked_s = -LOOK_S
-        self._clients: dict[str | None, httpx.AsyncClient] = {}
+        self._clients: dict[tuple[str | None, bool], httpx.AsyncClient] = {}
         self._silent: set[Address] = set()
 
     async def ask(self, target: str, authorization: bytes | None) -> list[Told]:
@@ -94,14 +99,17 @@ class Peers:
             extensions = {"sni_hostname": address.host}
         return self.client(address).build_request("GET", address.url + target, headers=headers, extensions=extensions)
 
-    def client(self, address: Address) -> httpx.AsyncClient:
-        """The client for an address; a Unix socket has its own."""
-        found = self._clients.get(address.socket)
+    def client(self, address: Address, *, relays: bool = False) -> httpx.AsyncClient:
+        """The client for an address; a Unix socket has its own. Answers that `relays` pass on leave others room."""
+        found = self._clients.get((address.socket, relays))
         if found is None:
-            transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket)
+            limits = RELAYING if relays else ASKING
+            transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket, limits=limits)
             verify = True if self._tls is None else self._tls
-            found = httpx.AsyncClient(transport=transport, verify=verify, timeout=self.timeout_s, trust_env=False)
-            self._clients[address.socket] = found
+            found = httpx.AsyncClient(
+                transport=transport, verify=verify, timeout=self.timeout_s, limits=limits, trust_env=False
+            )
+            self._clients[address.socket, relays] = found
         return found
 
     async def close(self) -> None:
