@@ -163,7 +163,9 @@ def make_runtime(
         readiness=readiness,
         experiences=writer,
         slow=slow,
-        rollout=Rollout(settings.rollout, decider, Returns(writer, log), open_models, log, ready),
+        rollout=Rollout(
+            settings.rollout, decider, Returns(writer, log, workers=settings.workers), open_models, log, ready
+        ),
         shadows=Follower((settings.seed, settings.models, settings.twins), tally.add, tally.lose, log),
         shadow_tally=tally,
         blamer=Blamer(settings.twins, log),
