@@ -11,6 +11,7 @@ import contextlib
 import math
 import re
 import time
+from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 import msgspec
@@ -36,9 +37,13 @@ _seen = msgspec.json.Decoder(NodeSeen)
 
 
 class PeerViews:
-    """ASGI layer below the check of tokens: other servers are asked with the token of the request."""
+    """ASGI layer below the check of tokens: other servers are asked with the token of the request.
 
-    def __init__(self, app: ASGIApp, peers: Peers, broker: Broker) -> None:
+    `merges` are the lists that are of all of them, by path.
+    """
+
+    def __init__(self, app: ASGIApp, peers: Peers, broker: Broker, merges: Mapping[str, Merge] = MERGES) -> None:
+        self.merges = merges
         self.app = app
         self.peers = peers
         self.broker = broker
@@ -53,7 +58,7 @@ class PeerViews:
             itself = asker == self.peers.id.encode()
             await (Response(status_code=ITSELF) if itself else self.app)(scope, receive, send)
             return
-        merge, node = MERGES.get(scope["path"]), _node_of(scope)
+        merge, node = self.merges.get(scope["path"]), _node_of(scope)
         if merge is not None:
             await self._merged(merge, scope, receive, send)
         elif node is not None:

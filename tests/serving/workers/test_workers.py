@@ -16,10 +16,15 @@ import httpx
 import msgspec
 import pytest
 from msgspec.structs import replace
+from osml_serving.api.messages import RolloutDocument
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
+from osml_serving.rollout.judge import ArmFigures
+from osml_serving.rollout.rollout import CanaryState
 from osml_serving.settings import as_environment, load_settings
+from osml_serving.shadow.tally import ShadowSums
 from osml_serving.workers import probe
+from osml_serving.workers.merge import merge_rollout
 from osml_serving.workers.metrics_layer import merge_metrics
 from osml_serving.workers.supervisor import Supervisor
 
@@ -229,6 +234,51 @@ def test_settings_come_to_a_worker_as_they_were(monkeypatch: pytest.MonkeyPatch,
     for name, value in as_environment(given).items():
         monkeypatch.setenv(name, value)
     assert load_settings({}) == given
+
+
+def rollout_of(state: str, since: float | None, why: str | None, nodes: int, missed: float | None) -> bytes:
+    arm = ArmFigures(nodes, 60.0 * nodes, missed, None, 1)
+    canary = CanaryState("try", "policy even", None, 10.0, state, since, why, arm, arm)
+    sums = ShadowSums("even", same=nodes, cores=0.5)
+    return msgspec.json.encode(RolloutDocument([], [canary], [sums], 3))
+
+
+def test_the_rollout_of_workers_has_the_figures_of_all() -> None:
+    workers = [
+        rollout_of("runs", None, None, 1, 0.5),
+        rollout_of("returned", 2.0, "it learnt so", 3, 0.1),
+        rollout_of("returned", 1.0, "it is worse", 0, None),
+        b"<html>",
+    ]
+    for _ in range(3):  # whichever is asked
+        merged = msgspec.json.decode(merge_rollout(workers[0], workers[1:], 0, ""), type=RolloutDocument)
+        [canary] = merged.canaries
+        assert (canary.state, canary.since, canary.why) == ("returned", 1.0, "it is worse")
+        assert canary.canary == ArmFigures(4, 240.0, pytest.approx(0.2), None, 3)
+        assert merged.shadows == [ShadowSums("even", same=4, cores=1.5)]
+        assert merged.lost == 9
+        workers[:3] = workers[1:3] + workers[:1]
+
+
+def test_workers_show_one_rollout(start_process: Start, tmp_path: Path) -> None:
+    rollout = tmp_path / "rollout.yaml"
+    rollout.write_text(
+        "schema: osml/rollout/v1\ncanaries: [{name: try, percent: 50, policy: even, limits: {settle_s: 0}}]\n"
+    )
+    store = f"sqlite:///{tmp_path}/experiences.db"
+    some = ("--policies", "osml,even", "--rollout", str(rollout), "--store", store, "--peer-timeout-s", "60")
+    server = start_process("--workers", "2", *some)
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+
+    def state() -> str:
+        return get(server, "/v1/rollout").json()["canaries"][0]["state"]
+
+    assert wait_for(lambda: [state() for _ in range(6)] == ["runs"] * 6)
+    for node in NODES:
+        post(server, node)
+    for _ in range(6):
+        [canary] = get(server, "/v1/rollout").json()["canaries"]
+        assert canary["canary"]["nodes"] + canary["others"]["nodes"] == len(NODES)
 
 
 def test_metrics_of_workers_are_one_document() -> None:
