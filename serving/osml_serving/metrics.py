@@ -131,7 +131,11 @@ class Metrics:
         self.model_exchanges = Counter(
             "osml_model_exchanges_total", "Exchanges of models since the start.", registry=self.registry
         )
-        self.store_up = Gauge("osml_experience_store_up", "1 if the experience store works.", registry=self.registry)
+        self.store_up = Gauge(
+            "osml_experience_store_up",
+            "1 if the experience store works; absent with --store none.",
+            registry=self.registry,
+        )
 
     def decision(self, policy: str, status: str) -> None:
         """Count a decision."""
@@ -154,6 +158,10 @@ class Metrics:
         """Export which policies decide at this moment."""
         for policy, gauge in self._policies_ready.items():
             gauge.set_function(partial(decides, policy))
+
+    def without_store(self) -> None:
+        """Export nothing of a store that the operator does not want: 0 is one that does not work."""
+        self.registry.unregister(self.store_up)
 
     def watch_nodes(self, figures: Callable[[], Iterable[NodeFigures]]) -> None:
         """Export the figures of the nodes that report."""
