@@ -22,6 +22,7 @@ from osml_serving.rollout.judge import ArmFigures
 from osml_serving.rollout.rollout import CanaryState
 from osml_serving.shadow.figures import ShadowFigures
 from osml_serving.shadow.tally import ShadowSums, ShadowTally
+from osml_serving.workers.metrics_layer import worker_gauge
 from typer.main import get_command
 
 from osml.cli.main import application as all_commands
@@ -205,6 +206,7 @@ def server_families() -> list[Family]:
     arm = ArmFigures(nodes=1, seconds=0, missed=0, e_s=0, failures=0)
     found.registry.register(CanaryFigures(lambda: [CanaryState("", "", None, 1, "runs", None, None, arm, arm)]))
     found.registry.register(ShadowFigures(ShadowTally({"": ShadowSums("")})))
+    worker_gauge(found.registry).labels("0")
     families: list[Family] = []
     for family in found.families():
         values: dict[str, set[str]] = {}

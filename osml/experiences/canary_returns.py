@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from typing import Any
 
 from sqlalchemy import Engine, select
@@ -19,6 +20,14 @@ def add_return(engine: Engine, one: CanaryReturn) -> None:
     statement = insert(CANARY_RETURNS).values(**one._asdict()).on_conflict_do_nothing(index_elements=["canary"])
     with engine.begin() as connection:
         connection.execute(statement)
+
+
+def try_to_write(engine: Engine) -> None:
+    """A transaction that writes, and leaves nothing. Raises SQLAlchemyError."""
+    name = f"try-{secrets.token_hex(8)}"  # replicas may try at the same time
+    with engine.begin() as connection:
+        connection.execute(CANARY_RETURNS.insert().values(canary=name, at=0.0, why=""))
+        connection.execute(CANARY_RETURNS.delete().where(CANARY_RETURNS.c.canary == name))
 
 
 def read_returns(engine: Engine) -> list[CanaryReturn]:

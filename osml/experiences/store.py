@@ -14,7 +14,7 @@ from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from osml.domain import Experience
 from osml.experiences.address import first_line
-from osml.experiences.canary_returns import add_return, read_returns
+from osml.experiences.canary_returns import add_return, read_returns, try_to_write
 from osml.experiences.outcome import Added, CanaryReturn, Newest, StoreAwayError, StoreError
 from osml.experiences.tables import EXPERIENCES
 
@@ -195,6 +195,14 @@ class Store:
             return read_returns(self._engine)
         except SQLAlchemyError as error:
             self._engine.dispose()
+            raise self._failed(error) from None
+
+    def try_to_write(self) -> None:
+        """Find out whether the database takes anything. Raises StoreError."""
+        try:
+            try_to_write(self._engine)
+        except SQLAlchemyError as error:
+            self._engine.dispose()  # the next call connects anew
             raise self._failed(error) from None
 
     def _failed(self, error: SQLAlchemyError) -> StoreError:

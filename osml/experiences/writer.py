@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from queue import Full, Queue
+from queue import Empty, Full, Queue
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from osml.base.failure import Failure
@@ -40,7 +41,8 @@ class Writer:
     The store is opened there; where that fails, jobs fail, and it is tried again every ten seconds. A store that has
     stopped answering is asked again every two seconds; jobs between fail at once, so that they don't wait for each
     other's timeouts. `tell` hears from the thread when the store begins to work (None) and when it stops (why): a store
-    that takes nothing, because its disk is full, does not work.
+    that takes nothing, because its disk is full, does not work. Where nobody writes, the thread looks at the store
+    every ten seconds, so that this is known all the same.
     """
 
     def __init__(self, open_store: Callable[[], Store], tell: Callable[[str | None], None], size: int = 64) -> None:
@@ -55,6 +57,8 @@ class Writer:
         self._rests_until_s = 0.0
         self._away = False
         self._takes_nothing = False
+        self._looked_s = 0.0
+        self._told: str | None = None
 
     def start(self) -> None:
         """Open the store and take jobs."""
@@ -98,11 +102,30 @@ class Writer:
     def _run(self) -> None:
         self._open()
         while not (self._stopping and self._jobs.empty()):
-            work = self._jobs.get()
+            try:
+                work = self._jobs.get(timeout=REOPEN_S)
+            except Empty:
+                work = None
             while work is not None:  # what ends the gathering is the next job
                 work = self._do_together(work) if isinstance(work, _Add) else self._do_alone(work)
+            if not self._stopping:
+                self._look()
         if self._store is not None:
             self._store.close()
+
+    def _look(self) -> None:
+        """Where nobody wrote for ten seconds: open the store, or write where it did not work, or read."""
+        now_s = time.monotonic()
+        if self._store is None:
+            if now_s - self._tried_s >= REOPEN_S:
+                self._open()
+            return
+        if now_s - self._looked_s < REOPEN_S:
+            return
+        self._looked_s = now_s
+        doubtful = self._away or self._takes_nothing
+        with contextlib.suppress(Exception):  # `tell` has heard of it
+            self._do(lambda store: self._noted(store.try_to_write) if doubtful else store.returns())
 
     def _do_alone(self, work: _Add | _Call) -> None:
         if not work.future.set_running_or_notify_cancel():
@@ -164,6 +187,7 @@ class Writer:
 
     def _noted(self, write: Callable[[], Answer]) -> Answer:
         """Tell when the store begins to take nothing, and when it takes something again."""
+        self._looked_s = time.monotonic()
         try:
             answer = write()
         except StoreAwayError:
@@ -186,12 +210,14 @@ class Writer:
         return self._store
 
     def _open(self) -> None:
-        self._tried_s = time.monotonic()
+        self._tried_s = self._looked_s = time.monotonic()
         try:
             self._store = self._open_store()
         except Exception as error:  # whatever a database can think of: this thread lives on
             opening = f"the experience store cannot be opened: {error!r}"
             self._why = str(error) if isinstance(error, Failure) else opening
-            self._tell(self._why)
+            if self._told != self._why:  # not once more at each try
+                self._tell(self._why)
+            self._told = self._why
         else:
             self._tell(None)

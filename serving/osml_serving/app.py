@@ -40,6 +40,7 @@ from osml_serving.peers.layer import PeerViews
 from osml_serving.peers.peers import SIBLING, Peers
 from osml_serving.rollout.rollout import tend
 from osml_serving.runtime import Runtime
+from osml_serving.workers.merge import MERGES_OF_WORKERS
 from osml_serving.workers.metrics_layer import WorkerMetrics
 
 FRAMEWORK_CODES = {404: "not_found", 405: "method_not_allowed"}
@@ -54,7 +55,8 @@ def create_app(runtime: Runtime) -> FastAPI:
     """
     settings = runtime.settings
     sockets = [] if runtime.place is None else runtime.place.siblings
-    peers = Peers(settings.wanted_peers, runtime.log, settings.peer_timeout_s)
+    shared = None if runtime.place is None else runtime.place.server_id
+    peers = Peers(settings.wanted_peers, runtime.log, settings.peer_timeout_s, tls=runtime.peer_tls, own_id=shared)
     siblings = Peers(map(parse, sockets), runtime.log, settings.peer_timeout_s, SIBLING)
 
     @asynccontextmanager
@@ -136,7 +138,7 @@ def _add_layers(app: FastAPI, runtime: Runtime, find: Find, peers: Peers, siblin
         metrics=runtime.metrics,
     )
     if runtime.place is not None:
-        app.add_middleware(PeerViews, peers=siblings, broker=runtime.broker)
+        app.add_middleware(PeerViews, peers=siblings, broker=runtime.broker, merges=MERGES_OF_WORKERS)
         app.add_middleware(WorkerMetrics, place=runtime.place, siblings=siblings, metrics=runtime.metrics)
     if settings.wanted_peers:
         app.add_middleware(PeerViews, peers=peers, broker=runtime.broker)

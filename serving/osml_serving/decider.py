@@ -94,13 +94,14 @@ class Decider:
         return decision
 
     def refuse_unavailable(self, observation: Observation) -> None:
-        """Raise ApiError where the observation names a policy that is not available."""
-        if observation.policy in self.unavailable:
+        """Raise ApiError where the policy that the observation names, or the default policy, is not available."""
+        policy = observation.policy or self.default_policy
+        if policy in self.unavailable:
             raise ApiError(
                 422,
                 "policy_unavailable",
-                f"policy '{observation.policy}' is not available on this server: "
-                f"{self.unavailable[observation.policy]}; expected one of {', '.join(self.policies)}",
+                f"policy '{policy}' is not available on this server: "
+                f"{self.unavailable[policy]}; expected one of {', '.join(self.policies)}",
                 field="policy",
             )
 

@@ -20,6 +20,7 @@ def make_writer(settings: Settings, log: Log, metrics: Metrics) -> Writer | None
     """A writer for the store of the settings, not started; None for `none`. Raises InputError for a wrong address."""
     setting = settings.store
     if setting == "none":
+        metrics.without_store()
         return None
     if setting != "sqlite":
         _check(setting)

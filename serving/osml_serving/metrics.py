@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import NamedTuple
 
 from prometheus_client import (
@@ -47,7 +48,7 @@ class NodeFigures(NamedTuple):
 class Metrics:
     """Counters of one server process."""
 
-    def __init__(self, policies: Iterable[str]) -> None:
+    def __init__(self, policies: Sequence[str]) -> None:
         disable_created_metrics()  # they would double the number of series
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
@@ -82,6 +83,13 @@ class Metrics:
         )
         self.in_flight = Gauge("osml_in_flight", "Requests with a body in progress.", registry=self.registry)
         self.ready = Gauge("osml_ready", "1 if the server is ready.", registry=self.registry)
+        policies_ready = Gauge(
+            "osml_policy_ready",
+            "1 if the policy decides; 0 while its process starts, or where it is not available.",
+            ["policy"],
+            registry=self.registry,
+        )
+        self._policies_ready = {policy: policies_ready.labels(policy) for policy in policies}
         self.viewers = Gauge("osml_event_streams", "Open event streams.", registry=self.registry)
         self.viewers_dropped = Counter(
             "osml_event_streams_dropped_total",
@@ -123,7 +131,11 @@ class Metrics:
         self.model_exchanges = Counter(
             "osml_model_exchanges_total", "Exchanges of models since the start.", registry=self.registry
         )
-        self.store_up = Gauge("osml_experience_store_up", "1 if the experience store works.", registry=self.registry)
+        self.store_up = Gauge(
+            "osml_experience_store_up",
+            "1 if the experience store works; absent with --store none.",
+            registry=self.registry,
+        )
 
     def decision(self, policy: str, status: str) -> None:
         """Count a decision."""
@@ -140,6 +152,15 @@ class Metrics:
         self._node_seconds[state].inc(seconds)
         if infeasible:
             self.infeasible_seconds.inc(seconds)
+
+    def watch_policies(self, decides: Callable[[str], bool]) -> None:
+        """Export which policies decide at this moment."""
+        for policy, gauge in self._policies_ready.items():
+            gauge.set_function(partial(decides, policy))
+
+    def without_store(self) -> None:
+        """Export nothing of a store that the operator does not want: 0 is one that does not work."""
+        self.registry.unregister(self.store_up)
 
     def watch_nodes(self, figures: Callable[[], Iterable[NodeFigures]]) -> None:
         """Export the figures of the nodes that report."""

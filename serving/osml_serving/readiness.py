@@ -1,8 +1,9 @@
-"""Readiness: the server takes decisions after its warm-up, until it stops."""
+"""Readiness: the server takes decisions after its warm-up, while its default policy decides, until it stops."""
 
 from __future__ import annotations
 
 import traceback
+from collections.abc import Callable
 
 import msgspec
 from prometheus_client import Gauge
@@ -15,12 +16,24 @@ from osml_serving.log import Log
 
 
 class Readiness:
-    """`reason` says why the server is not ready; None means ready. Liveness does not depend on it."""
+    """`reason` says why the server is not ready; None means ready. Liveness does not depend on it.
 
-    def __init__(self, gauge: Gauge) -> None:
-        self.reason: str | None = "the server is starting: the warm-up of the policies is not complete"
+    `blocked` is what the warm-up found. `default_fault` says why the default policy decides nothing at this moment: the
+    process of a slow policy may end at any time.
+    """
+
+    def __init__(self, gauge: Gauge, default_fault: Callable[[], str | None] = lambda: None) -> None:
+        self.blocked: str | None = "the server is starting: the warm-up of the policies is not complete"
         self.draining = False
+        self._default_fault = default_fault
         gauge.set_function(lambda: self.reason is None)
+
+    @property
+    def reason(self) -> str | None:
+        """Why the server is not ready."""
+        if self.draining:
+            return "the server is stopping"
+        return self.blocked or self._default_fault()
 
     def warm_up(self, decider: Decider, log: Log) -> None:
         """Let every policy decide once, so that the first node does not pay for imports and caches.
@@ -42,13 +55,8 @@ class Readiness:
                     blocked = reason
                 else:
                     decider.withdraw(policy, str(error.__cause__ if isinstance(error.__cause__, Failure) else error))
-        if blocked is None and decider.default_policy in decider.unavailable:
-            blocked = f"policy '{decider.default_policy}' failed in the warm-up"
-            blocked += f": {decider.unavailable[decider.default_policy]}"
-        if not self.draining:
-            self.reason = blocked
+        self.blocked = blocked
 
     def drain(self) -> None:
         """Tell load balancers to look elsewhere; requests that still come are answered. Safe in a signal handler."""
         self.draining = True
-        self.reason = "the server is stopping"

@@ -37,5 +37,5 @@ async def watch(watched: Sequence[Watched], log: Log, every_s: float = EVERY_S) 
                     log.fault("reload", f"{names} was not reloaded: {error!r}", traceback.format_exc())
 
 
-def _stamps(one: Watched) -> list[tuple[int, int, int] | None]:
+def _stamps(one: Watched) -> list[tuple[int, ...] | None]:
     return [stamp_of(file) for file in one.files]

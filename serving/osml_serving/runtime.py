@@ -31,7 +31,7 @@ from osml_serving.shadow.figures import ShadowFigures
 from osml_serving.shadow.follower import Follower
 from osml_serving.shadow.tally import ShadowTally
 from osml_serving.slow.policy_process import PolicyProcess
-from osml_serving.tls import load_certificate, make_context
+from osml_serving.tls import load_certificate, load_peer_certificate, make_context, make_peer_context
 from osml_serving.view.broker import Broker
 from osml_serving.view.explain import ModelInUse
 from osml_serving.view.history import History
@@ -57,6 +57,7 @@ class Runtime:
     shadow_tally: ShadowTally
     blamer: Blamer
     tls: ssl.SSLContext | None = None
+    peer_tls: ssl.SSLContext | None = None
     shelf: ModelShelf | None = None
     datasets: DatasetShelf | None = None
     history: History = field(default_factory=History)
@@ -81,21 +82,22 @@ class Runtime:
 
     def reload_certificate(self) -> None:
         """Use the certificate as it is in its files now; where that is none, the old one, and the log says why."""
-        if self.tls is None:
-            return
         try:
-            load_certificate(self.tls, self.settings)
+            if self.tls is not None:
+                load_certificate(self.tls, self.settings)
+                self.log.event("info", "tls", f"the certificate {self.settings.tls_cert} was reloaded")
+            if self.peer_tls is not None:
+                load_peer_certificate(self.peer_tls, self.settings)
         except InputError as error:
             self.log.event("error", "tls", f"the certificate was not reloaded, the old one stays in use: {error}")
-        else:
-            self.log.event("info", "tls", f"the certificate {self.settings.tls_cert} was reloaded")
 
     @property
     def watched(self) -> list[Watched]:
         """Files that are read again when they change."""
         settings = self.settings
         tokens = [settings.token_file] if settings.token_file is not None else []
-        certificate = [file for file in (settings.tls_cert, settings.tls_key) if file is not None]
+        pairs = settings.tls_cert, settings.tls_key, settings.peer_cert, settings.peer_key
+        certificate = [file for file in pairs if file is not None]
         return [
             Watched(tokens, self.reload_tokens),
             Watched(certificate, self.reload_certificate),
@@ -139,6 +141,17 @@ def make_runtime(
     def ready(policy: str) -> bool:
         return policy not in slow or slow[policy].ready.is_set()
 
+    def fault(policy: str) -> str | None:
+        """Why a policy decides nothing at this moment."""
+        if policy in decider.unavailable:
+            return f"policy '{policy}' is not available: {decider.unavailable[policy]}"
+        return None if ready(policy) else f"the process of policy '{policy}' is starting"
+
+    readiness = Readiness(metrics.ready, lambda: fault(decider.default_policy))
+
+    def decides(policy: str) -> bool:
+        return fault(policy) is None and (policy != decider.default_policy or readiness.blocked is None)
+
     runtime = Runtime(
         settings=settings,
         decider=decider,
@@ -147,19 +160,23 @@ def make_runtime(
         broker=Broker(metrics),
         rate=NodeRate(settings.max_node_rate),
         tokens=None if settings.token_file is None else read_tokens(settings.token_file),
-        readiness=Readiness(metrics.ready),
+        readiness=readiness,
         experiences=writer,
         slow=slow,
-        rollout=Rollout(settings.rollout, decider, Returns(writer, log), open_models, log, ready),
+        rollout=Rollout(
+            settings.rollout, decider, Returns(writer, log, workers=settings.workers), open_models, log, ready
+        ),
         shadows=Follower((settings.seed, settings.models, settings.twins), tally.add, tally.lose, log),
         shadow_tally=tally,
         blamer=Blamer(settings.twins, log),
         tls=make_context(settings),
+        peer_tls=make_peer_context(settings),
         shelf=shelf,
         datasets=None if settings.datasets is None else DatasetShelf(settings.datasets, log),
         place=place,
     )
     decider.discarded = runtime.state_discarded
+    metrics.watch_policies(decides)
     metrics.watch_nodes(runtime.history.figures)
     metrics.registry.register(CanaryFigures(runtime.rollout.states))
     metrics.registry.register(ShadowFigures(tally))

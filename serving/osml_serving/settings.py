@@ -95,6 +95,16 @@ class Settings(BaseSettings):
     peer_timeout_s: float = Field(
         2.0, gt=0, le=60, description="Timeout for the answer of another server or worker to the dashboard, s."
     )
+    peer_ca: Path | None = Field(
+        None, description="CA of the other servers (https), PEM; without it, the CA store of the system."
+    )
+    peer_cert: Path | None = Field(
+        None,
+        description=(
+            "Certificate chain shown to other servers that ask for one, PEM; without it, the certificate of the server."
+        ),
+    )
+    peer_key: Path | None = Field(None, description="Key of --peer-cert, PEM, without a password.")
     rollout: Path | None = Field(
         None, description="Rollout file: groups of nodes, shadow policies, canaries; it is read again when it changes."
     )
@@ -144,6 +154,8 @@ class Settings(BaseSettings):
             )
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("--tls-cert and --tls-key belong together: set both or none")
+        if (self.peer_cert is None) != (self.peer_key is None):
+            raise ValueError("--peer-cert and --peer-key belong together: set both or none")
         if self.tls_client_ca is not None and self.tls_cert is None:
             raise ValueError("--tls-client-ca needs TLS: set --tls-cert and --tls-key")
         return self

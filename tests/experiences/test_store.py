@@ -1,6 +1,7 @@
 """The store itself, on SQLite and on PostgreSQL where there is one."""
 
 import asyncio
+import queue
 import subprocess
 import sys
 import threading
@@ -400,6 +401,55 @@ def test_a_store_that_stops_answering_is_asked_again_after_a_rest(monkeypatch):
     assert asyncio.run(play()) == "back"
     writer.stop()
     assert told_of == [None, "the database of the experience store does not answer: connection refused", None]
+
+
+def test_a_store_that_nobody_asks_for_is_looked_at(monkeypatch, tmp_path, make_experience):
+    """It opens once it can, and is said to work again after a failure, without a job."""
+    monkeypatch.setattr("osml.experiences.writer.REOPEN_S", 0.05)
+    monkeypatch.setattr("osml.experiences.writer.REST_S", 0.0)
+    told_of: queue.Queue[str | None] = queue.Queue()
+    engine = open_engine(store_url(f"sqlite:///{tmp_path}/x.db"), writes=True)
+    state: dict[str, Exception | None] = {"opening": Failure("the disk is gone"), "writing": None, "reading": None}
+
+    def fail(what: str) -> None:
+        if state[what] is not None:
+            raise state[what]
+
+    class Failing(Store):
+        def add_all(self, batches, now_s=None):
+            fail("writing")
+            return super().add_all(batches, now_s)
+
+        def try_to_write(self):
+            fail("writing")
+            super().try_to_write()
+
+        def returns(self):
+            fail("reading")
+            return super().returns()
+
+    def open_store() -> Store:
+        fail("opening")
+        return Failing(engine)
+
+    writer = Writer(open_store, told_of.put)
+    writer.start()
+    assert told_of.get(timeout=60) == "the disk is gone"
+    state["opening"] = None
+    assert told_of.get(timeout=60) is None, "said once, however often it was tried"
+    state["writing"] = StoreError("disk full")
+    with pytest.raises(StoreError, match="disk full"):
+        asyncio.run(writer.add([make_experience(0)]))
+    assert told_of.get(timeout=60) == "the experience store takes nothing: disk full"
+    state["writing"] = None
+    assert told_of.get(timeout=60) is None
+    state["writing"] = state["reading"] = StoreAwayError("connection refused")
+    assert told_of.get(timeout=60) == "the database of the experience store does not answer: connection refused"
+    state["reading"] = state["writing"] = None
+    assert told_of.get(timeout=60) is None
+    writer.stop()
+    assert told_of.empty()
+    assert Store(engine).returns() == []
 
 
 def test_one_batch_that_the_database_refuses_stops_nobody_else(make_experience):

@@ -13,6 +13,7 @@ import pytest
 
 from osml.domain import Experience, Experiences
 from osml.experiences.outcome import BusyError, StoreError
+from tests.kit.server import wait_for
 
 JSON = {"content-type": "application/json"}
 MOSES = "experiences[0].after.services[0]"
@@ -190,6 +191,21 @@ def test_a_damaged_row_is_left_out_and_said(start_process, tmp_path, make_experi
     assert "osml_experiences_damaged_total 1.0" in httpx.get(f"{process.url}/metrics").text
     assert process.stop() == 0
     assert "1 of the 10 newest rows are unreadable" in process.errors.read_text()
+
+
+def test_a_store_that_can_be_used_again_says_so_without_a_request(serve, tmp_path, monkeypatch):
+    monkeypatch.setattr("osml.experiences.writer.REOPEN_S", 0.2)
+    (tmp_path / "folder").touch()
+    server = serve(store=f"sqlite:///{tmp_path}/folder/x.db")
+
+    def up() -> float | None:
+        return server.runtime.metrics.registry.get_sample_value("osml_experience_store_up")
+
+    assert wait_for(lambda: b"cannot be" in server.log.getvalue())
+    assert up() == 0
+    (tmp_path / "folder").unlink()
+    assert wait_for(lambda: up() == 1)
+    assert "osml_experience_store_up" not in serve().client.get("/metrics").text, "there is none that could fail"
 
 
 def test_a_database_that_goes_away_costs_no_decision_and_comes_back(

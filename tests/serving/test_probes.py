@@ -13,6 +13,7 @@ def test_a_warmed_up_server_is_ready_and_names_its_policies(server):
     assert server.client.get("/readyz").json() == {
         "status": "ready",
         "policies": ["turns"],
+        "starting_policies": [],
         "unavailable_policies": [],
         "default_policy": "turns",
         "models": [],

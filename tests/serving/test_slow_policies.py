@@ -1,8 +1,10 @@
 """A policy that takes long decides in a process of its own: no other node waits for it."""
 
 import asyncio
+import io
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
@@ -12,17 +14,21 @@ import msgspec
 import numpy as np
 import pytest
 from osml_serving import start
+from osml_serving.app import create_app
 from osml_serving.decider import Decider
 from osml_serving.errors import ApiError
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
+from osml_serving.runtime import make_runtime
 from osml_serving.settings import load_settings
 from osml_serving.slow import policy_process
 from osml_serving.slow.policy_process import PolicyProcess
+from osml_serving.slow.replies import Started
+from starlette.testclient import TestClient
 
 from osml.base.failure import InputError
 from osml.domain import Decision, Observation
-from tests.kit.server import Refused, decide
+from tests.kit.server import InProcess, Refused, decide, wait_for
 
 JSON = {"content-type": "application/json"}
 AGENT_TIMEOUT_S = 0.5  # server.timeout_s
@@ -252,6 +258,61 @@ def test_a_process_that_hangs_is_replaced(stubborn, monkeypatch):
         await process.stop()
 
     asyncio.run(scenario())
+
+
+SAYS = "import os, sys, time\nwhile not os.path.exists({gate!r}): time.sleep(0.05)\nprint({line!r}, flush=True)"
+
+
+@pytest.fixture
+def turns_is_slow(monkeypatch, tmp_path):
+    """A server whose slow default policy starts once; its second process waits for the file `go`, then fails."""
+    begun: list[asyncio.subprocess.Process] = []
+
+    async def begin(_self):
+        first = not begun
+        gate, started = (tmp_path, Started()) if first else (tmp_path / "go", Started("a library is missing"))
+        text = SAYS.format(gate=str(gate), line=msgspec.json.encode(started).decode()) + "\nsys.stdin.read()"
+        begun.append(
+            await asyncio.create_subprocess_exec(
+                *(sys.executable, "-c", text), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            )
+        )
+        return begun[-1]
+
+    monkeypatch.setattr(PolicyProcess, "_begin", begin)
+    monkeypatch.setattr(policy_process, "RESTART_S", 0.0)
+    decider = Decider(decide, ["greedy", "turns"], Refused, "turns", 0, slow=["turns"])
+    runtime = make_runtime(load_settings({"store": "none"}), decider, Log("json", "error", io.BytesIO()))
+    with TestClient(create_app(runtime), "http://localhost") as client:
+        yield InProcess(client, runtime, io.BytesIO()), begun
+
+
+def test_a_server_is_ready_only_while_its_slow_default_policy_decides(turns_is_slow, tmp_path):
+    server, begun = turns_is_slow
+
+    def reason() -> str:
+        return server.client.get("/readyz").json()["error"]["message"]
+
+    def refusal() -> str:
+        return server.post(EXAMPLE).json()["error"]["message"]
+
+    def gauges() -> list[float]:
+        value = server.runtime.metrics.registry.get_sample_value
+        return [value("osml_ready"), *(value("osml_policy_ready", {"policy": name}) for name in ("greedy", "turns"))]
+
+    assert server.client.get("/readyz").json()["starting_policies"] == []
+    assert gauges() == [1, 0, 1], "the decisions of `greedy` are illegal"
+
+    os.kill(begun[0].pid, signal.SIGKILL)
+    assert wait_for(lambda: len(begun) == 2)
+    starting = "the process of policy 'turns' is starting"
+    assert (reason(), refusal(), gauges()) == (starting, starting, [0, 0, 0])
+
+    (tmp_path / "go").touch()
+    assert wait_for(lambda: reason() != starting)
+    assert reason() == "policy 'turns' is not available: a library is missing"
+    assert refusal().startswith("policy 'turns' is not available on this server: a library is missing")
+    assert gauges() == [0, 0, 0]
 
 
 def test_a_process_that_talks_nonsense_is_replaced(stubborn, monkeypatch):

@@ -49,10 +49,11 @@ class Unavailable(BaseModel):
 
 
 class Ready(BaseModel):
-    """The policies and models of a ready server."""
+    """The policies and models of a ready server; the process of a starting policy does not decide yet."""
 
     status: str = "ready"
     policies: list[str]
+    starting_policies: list[str]
     unavailable_policies: list[Unavailable]
     default_policy: str
     models: list[Model]
@@ -70,7 +71,7 @@ def router(runtime: Runtime) -> APIRouter:
 
     @routes.get("/readyz", openapi_extra=READY)
     async def readyz() -> Ready:
-        """Answer 200 if the default policy passed its warm-up and the server is not stopping."""
+        """Answer 200 if the default policy passed its warm-up and decides, and the server is not stopping."""
         if runtime.readiness.reason is not None:
             raise ApiError(503, "not_ready", runtime.readiness.reason, headers={"retry-after": "1"})
         shelf = runtime.shelf
@@ -78,6 +79,11 @@ def router(runtime: Runtime) -> APIRouter:
         refused, folder = ((), "") if shelf is None else (shelf.refused, str(shelf.folder))
         return Ready(
             policies=runtime.decider.policies,
+            starting_policies=[
+                name
+                for name, process in runtime.slow.items()
+                if name in runtime.decider.policies and not process.ready.is_set()
+            ],
             unavailable_policies=[Unavailable(name=n, reason=r) for n, r in runtime.decider.unavailable.items()],
             default_policy=runtime.decider.default_policy,
             models=models,

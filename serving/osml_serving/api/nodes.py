@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
+from starlette.types import Scope
 
 from osml_serving import __version__
 from osml_serving.api.document import BLAME, DAY, EVENTS, EXPLAIN, NODE, NODE_ROLLOUT, SEEN
@@ -99,15 +100,23 @@ def router(runtime: Runtime) -> APIRouter:
         """Send the events of one node: `hello`, an `observation` per interval, and `heartbeat`."""
         require(request.scope, node)
         try:
-            most = MAX_VIEWERS if grant_of(request.scope).all_nodes else MAX_OWN_VIEWERS
-            viewer = runtime.broker.subscribe(node, most)
+            viewer = runtime.broker.subscribe(node, most_viewers(request.scope))
         except TooManyViewersError:
-            message = "the limit of open event streams is reached"
-            raise ApiError(503, "overloaded", message, headers={"retry-after": "10"}) from None
+            raise too_many_viewers() from None
         grant, hello = grant_of(request.scope), msgspec.json.encode({"version": __version__})
         return EventStream(runtime.broker, viewer, hello, is_over=lambda: grant.expired)
 
     return routes
+
+
+def most_viewers(scope: Scope) -> int:
+    """How many event streams of one node the request's token may open."""
+    return MAX_VIEWERS if grant_of(scope).all_nodes else MAX_OWN_VIEWERS
+
+
+def too_many_viewers() -> ApiError:
+    """The answer to one event stream too many."""
+    return ApiError(503, "overloaded", "the limit of open event streams is reached", headers={"retry-after": "10"})
 
 
 def _history(runtime: Runtime, node: str) -> NodeHistory:

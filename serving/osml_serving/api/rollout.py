@@ -22,7 +22,7 @@ def router(runtime: Runtime) -> APIRouter:
     async def rollout(request: Request) -> Response:
         """Show which policies decide where: groups of nodes, canaries, and shadow policies.
 
-        The figures are of this server, since its start. The token must be valid for all nodes.
+        The figures are of this server with its workers, since their start. The token must be valid for all nodes.
         """
         if not grant_of(request.scope).all_nodes:
             raise ApiError(403, "forbidden", "the rollout is about all nodes, and the token is valid for some only")

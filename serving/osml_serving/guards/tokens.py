@@ -63,10 +63,10 @@ def read_tokens(path: Path) -> Tokens:
     return Tokens(lines)
 
 
-def stamp_of(path: Path) -> tuple[int, int, int] | None:
-    """What changes when the file does; None where it is missing."""
+def stamp_of(path: Path) -> tuple[int, ...] | None:
+    """What changes when the file does, or who may read it; None where it is missing."""
     try:
         status = path.stat()  # through links: Kubernetes exchanges the link of a folder
     except OSError:
         return None
-    return status.st_mtime_ns, status.st_size, status.st_ino
+    return status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino  # ctime: chmod changes no other

@@ -7,9 +7,11 @@ connection leads; so a question about it is passed on to the server that answere
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import re
 import time
+from collections.abc import Mapping
 from urllib.parse import parse_qs
 
 import msgspec
@@ -17,14 +19,14 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from osml_serving.api.messages import NodeSeen
-from osml_serving.api.nodes import NAME
+from osml_serving.api.nodes import NAME, most_viewers, too_many_viewers
 from osml_serving.errors import ApiError
 from osml_serving.headers import header_of
 from osml_serving.peers.address import Address
 from osml_serving.peers.merge import MERGES, Merge
 from osml_serving.peers.peers import ITSELF, Peers
 from osml_serving.peers.relay import relay, until_gone
-from osml_serving.view.broker import Broker
+from osml_serving.view.broker import Broker, TooManyViewersError
 
 EVENTS = "/v1/events"
 OF_NODE = re.compile(r"/v1/nodes/(?P<node>[^/]+)(?:/(?:explain|day|rollout|blame|seen))?\Z")
@@ -35,9 +37,13 @@ _seen = msgspec.json.Decoder(NodeSeen)
 
 
 class PeerViews:
-    """ASGI layer below the check of tokens: other servers are asked with the token of the request."""
+    """ASGI layer below the check of tokens: other servers are asked with the token of the request.
 
-    def __init__(self, app: ASGIApp, peers: Peers, broker: Broker) -> None:
+    `merges` are the lists that are of all of them, by path.
+    """
+
+    def __init__(self, app: ASGIApp, peers: Peers, broker: Broker, merges: Mapping[str, Merge] = MERGES) -> None:
+        self.merges = merges
         self.app = app
         self.peers = peers
         self.broker = broker
@@ -52,7 +58,7 @@ class PeerViews:
             itself = asker == self.peers.id.encode()
             await (Response(status_code=ITSELF) if itself else self.app)(scope, receive, send)
             return
-        merge, node = MERGES.get(scope["path"]), _node_of(scope)
+        merge, node = self.merges.get(scope["path"]), _node_of(scope)
         if merge is not None:
             await self._merged(merge, scope, receive, send)
         elif node is not None:
@@ -62,12 +68,13 @@ class PeerViews:
 
     async def _merged(self, merge: Merge, scope: Scope, receive: Receive, send: Send) -> None:
         own = _Kept()
-        (others, silent), _ = await asyncio.gather(
+        found, _ = await asyncio.gather(
             self.peers.ask(_target(scope), header_of(scope, b"authorization")), self.app(scope, receive, own)
         )
         if own.status == 200:
-            bodies = [one.body for one in others if one.status == 200]
-            own.body = merge(own.body, bodies, silent + len(others) - len(bodies), _query(scope))
+            self.peers.note(found)
+            bodies = [one.body for one in found if one.status == 200]
+            own.body = merge(own.body, bodies, len(found) - len(bodies), _query(scope))
         await own.send(send)
 
     async def _of_node(self, node: str, scope: Scope, receive: Receive, send: Send) -> None:
@@ -82,7 +89,12 @@ class PeerViews:
                     await _until(moved, self.app, scope, receive, send)
                 return
             request = self.peers.request(holder, _target(scope), header_of(scope, b"authorization"))
-            passed = await relay(self.peers.client(holder), request, receive, send, moved)
+            counted = self.broker.passing_on(node, most_viewers(scope)) if watched else contextlib.nullcontext()
+            try:
+                with counted:
+                    passed = await relay(self.peers.client(holder, relays=True), request, receive, send, moved)
+            except TooManyViewersError:
+                raise too_many_viewers() from None
             if not passed:
                 await self.app(scope, receive, send)
         finally:
@@ -92,22 +104,26 @@ class PeerViews:
     async def _holder(self, node: str, scope: Scope) -> Address | None:
         """The server that saw the node last; None for this one."""
         path = f"/v1/nodes/{node}/seen"
-        (others, _), own_s = await asyncio.gather(
+        found, own_s = await asyncio.gather(
             self.peers.ask(path, header_of(scope, b"authorization")), self._own_age_s(path, scope)
         )
+        if own_s is None:
+            return None
+        self.peers.note(found)
         best: tuple[float, Address | None] = (own_s, None)
-        for one in others:
+        for one in found:
             age_s = _age_s(one.status, one.body)
             if age_s + NEARLY_S < best[0]:
                 best = age_s, one.address
         return best[1]
 
-    async def _own_age_s(self, path: str, scope: Scope) -> float:
+    async def _own_age_s(self, path: str, scope: Scope) -> float | None:
+        """How long ago this server saw the node; None where it refuses the request, so that the request says why."""
         own = _Kept()
         try:
             await self.app({**scope, "path": path, "raw_path": path.encode(), "query_string": b""}, _nothing, own)
-        except ApiError:  # the node is unknown here, or not for this token: the request itself says which
-            return math.inf
+        except ApiError as error:
+            return math.inf if error.status == 404 else None
         return _age_s(own.status, own.body)
 
     async def _moved(self, node: str, holder: Address | None, scope: Scope) -> None:

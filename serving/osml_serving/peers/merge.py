@@ -40,10 +40,14 @@ def merge_nodes(own: bytes, others: Sequence[bytes], silent: int, _query: str) -
 
 
 def merge_events(own: bytes, others: Sequence[bytes], _silent: int, query: str) -> bytes:
-    """The events of all servers, newest first, as many as the query asks for."""
+    """The events of all servers, newest first, as many as the query asks for.
+
+    Each counts once: a server with two addresses in the list tells its events twice.
+    """
     found, _ = _decoded(_events, others)
     lists = [_events.decode(own).events, *(there.events for there in found)]
-    together = sorted((event for events in lists for event in events), key=lambda event: event.at, reverse=True)
+    once = {(event.at, event.node, event.kind, event.text): event for events in lists for event in events}
+    together = sorted(once.values(), key=lambda event: event.at, reverse=True)
     limit = int(float(parse_qs(query).get("limit", [str(DEFAULT_EVENTS)])[-1]))  # "2.0" is an integer to FastAPI, too
     return msgspec.json.encode(FleetEvents(together[:limit]))
 

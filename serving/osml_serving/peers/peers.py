@@ -1,17 +1,21 @@
-"""Asks the other servers. One that does not answer is left out, and the log says so once."""
+"""Asks the other servers. One that does not answer, or refuses, is left out, and the log says so once."""
 
 from __future__ import annotations
 
 import asyncio
 import secrets
+import ssl
 import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import httpx
+import msgspec
 
+from osml_serving.errors import ErrorEnvelope
 from osml_serving.log import Log
 from osml_serving.peers.address import Address, Wanted, addresses_of
+from osml_serving.view.broker import MAX_VIEWERS
 
 PEER, SIBLING = "osml-peer", "osml-sibling"
 """Headers with the asker's id: who is asked by a server asks no other server, who is asked by a worker no other worker.
@@ -20,39 +24,69 @@ PEER, SIBLING = "osml-peer", "osml-sibling"
 ITSELF = 421
 """Status of an answer to one's own question: an address in the list is the server's own."""
 
+USABLE = (200, 404, ITSELF)  # 404: it does not know the node
+MOST_WORDS = 200  # characters of an error that are shown: it comes from outside
 LOOK_S = 10.0  # between two looks at a DNS name
+ASKING = httpx.Limits(max_connections=100, max_keepalive_connections=20)
+RELAYING = httpx.Limits(max_connections=2 * MAX_VIEWERS, max_keepalive_connections=20)
+"""Event streams, and as many answers that may take minutes: none of them may keep a question waiting."""
+
 MOST_BYTES = 64 * 2**20
 
 
+_error = msgspec.json.Decoder(ErrorEnvelope)
+
+
 class Told(NamedTuple):
-    """What one server answered."""
+    """What one server answered; `fault` says why it is no answer to use."""
 
     address: Address
     status: int
     body: bytes
+    fault: str | None = None
 
 
 class Peers:
-    """The other servers of the setting `peers`, or the other workers. `header` says that one of them asks."""
+    """The other servers of the setting `peers`, or the other workers. `header` says that one of them asks.
 
-    def __init__(self, wanted: Iterable[Wanted], log: Log, timeout_s: float, header: str = PEER) -> None:
+    `own_id` names the asker: all workers of a server share one, for they are one server to the others.
+    """
+
+    def __init__(
+        self,
+        wanted: Iterable[Wanted],
+        log: Log,
+        timeout_s: float,
+        header: str = PEER,
+        tls: ssl.SSLContext | None = None,
+        own_id: str | None = None,
+    ) -> None:
         self.timeout_s = timeout_s
-        self.id = secrets.token_hex(8)
+        self.id = own_id or secrets.token_hex(8)
         self.header = header
+        self._tls = tls
         self._wanted = list(wanted)
         self._log = log
         self._addresses: list[Address] = []
         self._looked_s = -LOOK_S
-        self._clients: dict[str | None, httpx.AsyncClient] = {}
+        self._clients: dict[tuple[str | None, bool], httpx.AsyncClient] = {}
         self._silent: set[Address] = set()
 
-    async def ask(self, target: str, authorization: bytes | None) -> tuple[list[Told], int]:
-        """The answers of the others to GET `target`, and how many gave none."""
+    async def ask(self, target: str, authorization: bytes | None) -> list[Told]:
+        """What each of the others says to GET `target`."""
         addresses = await self._look()
         found = await asyncio.gather(*(self._ask(one, target, authorization) for one in addresses))
-        told = [one for one in found if one is not None]
-        others = [one for one in told if one.status != ITSELF]
-        return others, len(addresses) - len(told)
+        return [one for one in found if one.status != ITSELF]
+
+    def note(self, found: Iterable[Told]) -> None:
+        """Log who does not answer, and who does again: not for a request that this server itself refuses."""
+        for one in found:
+            if one.fault is None and one.address in self._silent:
+                self._silent.discard(one.address)
+                self._log.event("info", "peer", f"server {_name(one.address)} answers again")
+            elif one.fault is not None and one.address not in self._silent:
+                self._silent.add(one.address)
+                self._log.event("warning", "peer", f"server {_name(one.address)} does not answer: {one.fault}")
 
     def request(self, address: Address, target: str, authorization: bytes | None) -> httpx.Request:
         """GET `target` of one server, in the name of who asks this one."""
@@ -65,13 +99,17 @@ class Peers:
             extensions = {"sni_hostname": address.host}
         return self.client(address).build_request("GET", address.url + target, headers=headers, extensions=extensions)
 
-    def client(self, address: Address) -> httpx.AsyncClient:
-        """The client for an address; a Unix socket has its own."""
-        found = self._clients.get(address.socket)
+    def client(self, address: Address, *, relays: bool = False) -> httpx.AsyncClient:
+        """The client for an address; a Unix socket has its own. Answers that `relays` pass on leave others room."""
+        found = self._clients.get((address.socket, relays))
         if found is None:
-            transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket)
-            found = httpx.AsyncClient(transport=transport, timeout=self.timeout_s, trust_env=False)
-            self._clients[address.socket] = found
+            limits = RELAYING if relays else ASKING
+            transport = None if address.socket is None else httpx.AsyncHTTPTransport(uds=address.socket, limits=limits)
+            verify = True if self._tls is None else self._tls
+            found = httpx.AsyncClient(
+                transport=transport, verify=verify, timeout=self.timeout_s, limits=limits, trust_env=False
+            )
+            self._clients[address.socket, relays] = found
         return found
 
     async def close(self) -> None:
@@ -88,20 +126,12 @@ class Peers:
             self._addresses = [address for group in found for address in group]
         return self._addresses
 
-    async def _ask(self, address: Address, target: str, authorization: bytes | None) -> Told | None:
+    async def _ask(self, address: Address, target: str, authorization: bytes | None) -> Told:
         try:
             async with asyncio.timeout(self.timeout_s):
-                told = await self._told(address, target, authorization)
+                return await self._told(address, target, authorization)
         except (httpx.HTTPError, OSError, TimeoutError, ValueError) as error:
-            if address not in self._silent:
-                self._silent.add(address)
-                why = str(error) or type(error).__name__
-                self._log.event("warning", "peer", f"server {_name(address)} does not answer: {why}")
-            return None
-        if address in self._silent:
-            self._silent.discard(address)
-            self._log.event("info", "peer", f"server {_name(address)} answers again")
-        return told
+            return Told(address, 0, b"", str(error) or type(error).__name__)
 
     async def _told(self, address: Address, target: str, authorization: bytes | None) -> Told:
         answer = await self.client(address).send(self.request(address, target, authorization), stream=True)
@@ -115,9 +145,17 @@ class Peers:
                 parts.append(part)
         finally:
             await answer.aclose()
-        if answer.status_code >= 500 or answer.status_code == 401:
-            raise ValueError(f"it answers HTTP {answer.status_code}")
-        return Told(address, answer.status_code, b"".join(parts))
+        status, body = answer.status_code, b"".join(parts)
+        return Told(address, status, body, None if status in USABLE else _refusal(status, body))
+
+
+def _refusal(status: int, body: bytes) -> str:
+    """Why a server refuses, in its own words where it has some."""
+    try:
+        words = f": {_error.decode(body).error.message[:MOST_WORDS]}"
+    except msgspec.MsgspecError:
+        words = ""
+    return f"it answers HTTP {status}{words}"
 
 
 def _name(address: Address) -> str:

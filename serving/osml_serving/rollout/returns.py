@@ -13,10 +13,11 @@ class Returns:
     """Why each canary returned.
 
     `complete` is False until the store was read once: until then a canary may have returned without our knowing it.
-    Without a store this process knows only its own verdicts.
+    Without a store this process knows only its own verdicts: `shared` is False where it is one of several workers.
     """
 
-    def __init__(self, writer: Writer | None, log: Log) -> None:
+    def __init__(self, writer: Writer | None, log: Log, *, workers: int = 1) -> None:
+        self.shared = writer is not None or workers == 1
         self._writer = writer
         self._log = log
         self._known: dict[str, CanaryReturn] = {}

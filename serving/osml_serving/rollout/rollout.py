@@ -83,7 +83,7 @@ class Rollout:
         self._open_models = open_models
         self._log = log
         self._ready = ready
-        self._plan = Plan(schema="osml/rollout/v1") if path is None else read_plan(path, decider)
+        self._plan = Plan(schema="osml/rollout/v1") if path is None else self._read(path)
         self._choices: dict[tuple[str, bool], Choice] = {}
         self._models: dict[str, CanaryModels] = {}
         self._tallies: dict[str, Tally] = {}
@@ -107,13 +107,23 @@ class Rollout:
         if self._path is None:
             return
         try:
-            plan = read_plan(self._path, self._decider)
+            plan = self._read(self._path)
         except InputError as error:
             self._log.event("error", "rollout", f"the rollout file was not reloaded, the old one stays: {error}")
             return
         self._plan = plan
         self._begin()
         self._log.event("info", "rollout", f"the rollout file {self._path} was reloaded")
+
+    def _read(self, path: Path) -> Plan:
+        """The plan of a file. Raises InputError, also for canaries whose return the other workers would not hear of."""
+        plan = read_plan(path, self._decider)
+        if plan.canaries and not self._returns.shared:
+            raise InputError(
+                f"rollout file {path} has canary '{plan.canaries[0].name}', but --store is none and there are several "
+                "--workers, which learn from the store that a canary was taken back: set --store, or --workers 1"
+            )
+        return plan
 
     def assign(self, given: Observation) -> Assigned:
         """Who decides on an observation."""

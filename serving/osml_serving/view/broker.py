@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from osml_serving.metrics import Metrics
 
@@ -30,21 +32,20 @@ class Viewer:
 
 
 class Broker:
-    """All open event streams."""
+    """All open event streams, also those that are passed on from another server."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._viewers: set[Viewer] = set()
+        self._passed_on: list[str] = []  # nodes
         self._metrics = metrics
         self._closed = False
 
     def subscribe(self, node: str, most: int = MAX_VIEWERS) -> Viewer:
         """A new viewer of a node, which may have `most` of them. Raises TooManyViewersError."""
-        of_node = sum(viewer.node == node for viewer in self._viewers)
-        if len(self._viewers) >= MAX_VIEWERS or of_node >= most:
-            raise TooManyViewersError
+        self._refuse_too_many(node, most)
         viewer = Viewer(node)
         self._viewers.add(viewer)
-        self._metrics.viewers.set(len(self._viewers))
+        self._count()
         if self._closed:
             viewer.end()
         return viewer
@@ -52,7 +53,27 @@ class Broker:
     def unsubscribe(self, viewer: Viewer) -> None:
         """Forget a viewer."""
         self._viewers.discard(viewer)
-        self._metrics.viewers.set(len(self._viewers))
+        self._count()
+
+    @contextmanager
+    def passing_on(self, node: str, most: int = MAX_VIEWERS) -> Generator[None]:
+        """Count a stream of another server, which has the node. Raises TooManyViewersError."""
+        self._refuse_too_many(node, most)
+        self._passed_on.append(node)
+        self._count()
+        try:
+            yield
+        finally:
+            self._passed_on.remove(node)
+            self._count()
+
+    def _refuse_too_many(self, node: str, most: int) -> None:
+        of_node = sum(viewer.node == node for viewer in self._viewers) + self._passed_on.count(node)
+        if len(self._viewers) + len(self._passed_on) >= MAX_VIEWERS or of_node >= most:
+            raise TooManyViewersError
+
+    def _count(self) -> None:
+        self._metrics.viewers.set(len(self._viewers) + len(self._passed_on))
 
     def publish(self, node: str, frame: bytes) -> None:
         """Give a frame to the node's viewers. Those whose queue is full are dropped."""

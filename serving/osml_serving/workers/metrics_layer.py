@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from prometheus_client import CONTENT_TYPE_LATEST
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Gauge, generate_latest
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -26,6 +26,8 @@ class WorkerMetrics:
         self.place = place
         self.siblings = siblings
         self.metrics = metrics
+        self.registry = CollectorRegistry()
+        self.up = worker_gauge(self.registry)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Gather the figures, or hand on."""
@@ -33,13 +35,22 @@ class WorkerMetrics:
         if not asked or header_of(scope, self.siblings.header.encode()) is not None:
             await self.app(scope, receive, send)
             return
-        others, _ = await self.siblings.ask(PATH, header_of(scope, b"authorization"))
+        others = await self.siblings.ask(PATH, header_of(scope, b"authorization"))
+        self.siblings.note(others)
         texts = {self.place.number: self.metrics.text().decode()}
         for one in others:
             if one.status == 200 and one.address.socket is not None:
                 texts[number_of(one.address.socket)] = one.body.decode()
+        for number in range(self.place.total):
+            self.up.labels(str(number)).set(number in texts)
         merged = merge_metrics(sorted(texts.items())).encode()
-        await Response(merged, media_type=CONTENT_TYPE_LATEST)(scope, receive, send)
+        await Response(merged + generate_latest(self.registry), media_type=CONTENT_TYPE_LATEST)(scope, receive, send)
+
+
+def worker_gauge(registry: CollectorRegistry) -> Gauge:
+    """What the other metrics do not say: which workers they are of."""
+    meaning = "1 if the worker is among these metrics; 0 for one that starts or hangs. Only with --workers."
+    return Gauge("osml_worker_up", meaning, ["worker"], registry=registry)
 
 
 def merge_metrics(texts: Iterable[tuple[int, str]]) -> str:

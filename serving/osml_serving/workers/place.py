@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +19,11 @@ class Place(NamedTuple):
     def socket(self) -> Path:
         """This worker's socket."""
         return socket_of(self.folder, self.number)
+
+    @property
+    def server_id(self) -> str:
+        """What all workers share, and no other server has."""
+        return hashlib.sha256(f"{os.uname().nodename}:{self.folder}".encode()).hexdigest()[:16]
 
     @property
     def siblings(self) -> list[str]:

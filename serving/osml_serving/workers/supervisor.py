@@ -1,4 +1,4 @@
-"""The parent of the workers: starts them, starts them again when they end, passes signals on."""
+"""The parent of the workers: starts them, starts them again when they end or hang, passes signals on."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from osml.base.failure import Failure
 from osml_serving.log import Log
 from osml_serving.server import listen
 from osml_serving.settings import Settings, as_environment
+from osml_serving.workers import probe
 from osml_serving.workers.place import socket_of
 
 LOOK_S = 0.2
@@ -43,6 +44,7 @@ class _Worker:
         self.began_s = 0.0
         self.wait_s = 0.0
         self.due_s = 0.0
+        self.failures = 0  # of its newest probes, in a row
 
 
 class Supervisor:
@@ -53,15 +55,19 @@ class Supervisor:
         self._log = log
         self._folder = Path()
         self._workers = [_Worker(number) for number in range(settings.workers)]
+        self._served = False  # a worker has served: the settings can be used
         self._signals: list[int] = []
         self._wake = threading.Event()
+        self._over = threading.Event()
 
     def run(self) -> None:
-        """Raises Failure where the address can't be had, or no worker can start."""
+        """Raises Failure where the address can't be had, or a worker can't start before any of them has served."""
         listen(self._settings.host, self._settings.port).close()  # workers share it; nobody else may have it
         self._folder = _folder()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
             signal.signal(number, self._note)
+        for worker in self._workers:
+            threading.Thread(target=self._probe, args=(worker,), name=f"probe-{worker.number}", daemon=True).start()
         try:
             while not self._told_to_stop():
                 for worker in self._workers:
@@ -69,6 +75,7 @@ class Supervisor:
                 self._wake.wait(LOOK_S)
                 self._wake.clear()
         finally:
+            self._over.set()
             self._stop()
             shutil.rmtree(self._folder, ignore_errors=True)
         self._log.event("info", "stopped", "all workers stopped")
@@ -87,7 +94,9 @@ class Supervisor:
         now_s = time.monotonic()
         if worker.process is not None:
             code = worker.process.poll()
+            self._served = self._served or socket_of(self._folder, worker.number).exists()
             if code is None:
+                self._kill_if_it_hangs(worker, worker.process)
                 return
             self._ended(worker, code, now_s)
         if now_s >= worker.due_s:
@@ -103,11 +112,33 @@ class Supervisor:
             start_new_session=True,  # Ctrl-C comes from here only
         )
         worker.began_s = time.monotonic()
+        worker.failures = 0
+
+    def _probe(self, worker: _Worker) -> None:
+        """Count the probes that a worker leaves without an answer, until all is over; in a thread of its own."""
+        path = socket_of(self._folder, worker.number)
+        while not self._over.wait(probe.EVERY_S):
+            process = worker.process
+            if process is None or not path.exists():  # it starts, which may take long
+                continue
+            well = probe.answers(path, probe.TIMEOUT_S)
+            if worker.process is process:
+                worker.failures = 0 if well else worker.failures + 1
+
+    def _kill_if_it_hangs(self, worker: _Worker, process: subprocess.Popen[bytes]) -> None:
+        if worker.failures >= probe.MOST_FAILURES:
+            message = f"worker {worker.number} gave no answer to {worker.failures} probes in a row; it is killed"
+            self._log.event("error", "worker", message)
+            worker.failures = 0
+            process.kill()
 
     def _ended(self, worker: _Worker, code: int, now_s: float) -> None:
-        """A worker that never began to serve will not do better the next time; any other is started again."""
+        """Start it again, later each time. Where none has ever served, it will not do better the next time.
+
+        After that, a file that became wrong (models, rollout, tokens) stops one start, and no worker that serves.
+        """
         worker.process = None
-        if not socket_of(self._folder, worker.number).exists():
+        if not self._served:
             raise Failure(f"worker {worker.number} could not start (exit code {code}); the log above says why")
         lived_s = now_s - worker.began_s
         worker.wait_s = 0.0 if lived_s > STEADY_S else min(LONGEST_WAIT_S, max(FIRST_WAIT_S, 2 * worker.wait_s))

@@ -7,6 +7,7 @@ from osml_serving.example import EXAMPLE
 from osml_serving.guards.tokens import read_tokens
 
 from osml.base.failure import InputError
+from tests.kit.server import wait_for
 
 
 def digest(token):
@@ -123,6 +124,18 @@ def test_tokens_are_read_again_and_a_broken_file_changes_nothing(guarded, token_
     token_file.write_text(good)
     guarded.runtime.reload_tokens()
     assert viewer.queue.get_nowait() is None, "a stream that was opened with a token of before has ended"
+
+
+def test_a_revoked_token_ends_after_the_chmod_that_the_error_asks_for(guarded, token_file):
+    changed = token_file.with_name("changed")
+    changed.write_text(token_file.read_text().replace(digest("old"), digest("newest")))
+    changed.chmod(0o644)
+    changed.replace(token_file)
+    assert wait_for(lambda: b"the old tokens stay valid" in guarded.log.getvalue())
+    assert guarded.post(EXAMPLE, authorization="Bearer old").status_code == 200
+    token_file.chmod(0o600)
+    assert wait_for(lambda: guarded.post(EXAMPLE, authorization="Bearer old").status_code == 401)
+    assert guarded.post(EXAMPLE, authorization="Bearer newest").status_code == 200
 
 
 SCOPES = ("agent", "viewer", "metrics", "contributor", "admin")

@@ -9,10 +9,10 @@ import time
 import httpx
 import pytest
 from osml_serving.settings import load_settings
-from osml_serving.tls import make_context
+from osml_serving.tls import make_context, make_peer_context
 
 from osml.base.failure import InputError
-from tests.kit.server import Process, free_port
+from tests.kit.server import Process, free_port, wait_for
 
 
 def openssl(folder, *arguments):
@@ -42,8 +42,10 @@ def pki(tmp_path_factory):
 def start(tmp_path):
     running = []
 
-    def begin(*flags) -> str:
-        process = Process(tmp_path, free_port(), "--drain-s", "0", "--store", "none", "--policies", "osml,even", *flags)
+    def begin(*flags, port=None) -> Process:
+        process = Process(
+            tmp_path, port or free_port(), "--drain-s", "0", "--store", "none", "--policies", "osml,even", *flags
+        )
         running.append(process)
         deadline = time.monotonic() + 60
         while "the server listens on https" not in process.errors.read_text():
@@ -81,6 +83,29 @@ def test_with_a_ca_of_clients_each_client_needs_a_certificate_of_it(start, pki):
     assert httpx.get(url, verify=context).status_code == 200
 
 
+@pytest.mark.parametrize("own", [True, False], ids=["own certificate", "another"])
+def test_servers_with_a_private_ca_and_certificates_of_clients_ask_each_other(start, pki, own):
+    ca, ports = str(pki / "ca.pem"), (free_port(), free_port())
+    peers = ",".join(f"https://127.0.0.1:{port}" for port in ports)
+    shown = () if own else ("--peer-cert", str(pki / "client.pem"), "--peer-key", str(pki / "client.key"))
+    both = flags(pki, "--tls-client-ca", ca, "--peers", peers, "--peer-ca", ca, "--peer-timeout-s", "60", *shown)
+    for port in ports:
+        start(*both, port=port)
+    context = ssl.create_default_context(cafile=ca)
+    context.load_cert_chain(pki / "client.pem", pki / "client.key")
+    for port in ports:
+        found = httpx.get(f"https://127.0.0.1:{port}/v1/nodes", verify=context, timeout=90).json()
+        assert (found["servers"], found["silent"]) == (2, 0)
+
+
+def test_a_server_whose_ca_is_unknown_is_silent(start, pki):
+    port = free_port()
+    process = start(*flags(pki, "--peers", f"https://127.0.0.1:{port}", "--peer-timeout-s", "60"), port=port)
+    context = ssl.create_default_context(cafile=pki / "ca.pem")
+    assert httpx.get(f"https://127.0.0.1:{port}/v1/nodes", verify=context, timeout=90).json()["silent"] == 1
+    assert wait_for(lambda: "CERTIFICATE_VERIFY_FAILED" in process.errors.read_text())
+
+
 def shown_certificate(port) -> str:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
@@ -105,11 +130,19 @@ def test_a_renewed_certificate_is_taken_without_a_restart(start, pki):
     ("given", "words"),
     [
         ({"tls_cert": "a.pem"}, "--tls-cert and --tls-key belong together"),
+        ({"peer_key": "a.key"}, "--peer-cert and --peer-key belong together"),
+        ({"peers": "https://a:1", "peer_ca": "missing.pem"}, "--peer-ca is missing.pem, which cannot be used"),
+        (
+            {"peers": "https://a:1", "peer_cert": "missing.pem", "peer_key": "missing.key"},
+            "--peer-cert missing.pem and --peer-key missing.key cannot be used",
+        ),
         ({"tls_client_ca": "a.pem"}, "--tls-client-ca needs TLS"),
         ({"tls_cert": "missing.pem", "tls_key": "missing.key"}, "--tls-cert missing.pem and --tls-key missing.key"),
     ],
 )
 def test_wrong_settings_are_one_sentence(given, words):
     with pytest.raises(InputError) as caught:
-        make_context(load_settings(given))
+        settings = load_settings(given)
+        make_context(settings)
+        make_peer_context(settings)
     assert words in str(caught.value)

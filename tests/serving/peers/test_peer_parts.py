@@ -46,6 +46,12 @@ def test_silent_servers_are_counted_and_one_twin_is_enough_to_blame() -> None:
     assert (found.servers, found.silent, found.blame) == (4, 2, True)
 
 
+def test_an_event_that_two_servers_tell_is_one() -> None:
+    bodies = [msgspec.json.encode(FleetEvents([Event(1.0, "a", "met", text)])) for text in ("well", "well", "else")]
+    told = msgspec.json.decode(merge_events(bodies[0], bodies[1:], 0, ""), type=FleetEvents).events
+    assert [one.text for one in told] == ["well", "else"]
+
+
 def test_events_of_all_are_in_the_order_of_their_time() -> None:
     lists = [[Event(at, name, "met", "well") for at in (3.0, 1.0)] for name in ("a", "b")]
     lists[1][0].at = 2.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import socket
 import time
 from collections.abc import Callable, Generator, Iterator
 from http.server import BaseHTTPRequestHandler
@@ -14,9 +15,10 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from osml_serving.example import EXAMPLE
+from osml_serving.view.broker import MAX_VIEWERS
 
 from tests.kit.http_thread import HttpThread, Quiet
-from tests.kit.server import Process, free_port
+from tests.kit.server import Process, free_port, wait_for
 
 JSON = {"content-type": "application/json"}
 PATIENT = ("--peer-timeout-s", "60", "--policies", "osml")  # this machine may be busy, and `clite` takes long to start
@@ -90,6 +92,33 @@ def test_events_of_a_node_come_through_the_other_server_until_it_moves(two: tupl
         assert time.monotonic() - began_s < 60
 
 
+def opened(server: Process, node: str) -> tuple[socket.socket, bytes]:
+    """An event stream, and its status."""
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    connection.sendall(f"GET /v1/events?node={node} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    return connection, connection.recv(12)[9:]
+
+
+def test_streams_that_are_passed_on_have_the_limit_of_all_and_keep_nobody_waiting(start_process: Start) -> None:
+    others = [start_process("--policies", "osml") for _ in range(2)]
+    peers = ",".join(other.url for other in others)
+    server = start_process("--peers", peers, *PATIENT)
+    for other, node in zip(others, "ab", strict=True):
+        post(other, node)
+    with contextlib.ExitStack() as stack:
+        statuses: list[bytes] = []
+        for number in range(MAX_VIEWERS + 45):  # two servers, each below its own limit
+            connection, status = opened(server, "ab"[number % 2])
+            stack.enter_context(connection)
+            statuses.append(status)
+        assert statuses == [b"200"] * MAX_VIEWERS + [b"503"] * 45
+        assert f"osml_event_streams {MAX_VIEWERS}.0" in get(server, "/metrics").text
+        found = get(server, "/v1/nodes").json()
+        assert ([line["node"] for line in found["nodes"]], found["silent"]) == (["a", "b"], 0)
+        assert get(server, "/v1/nodes/a").status_code == 200
+    assert wait_for(lambda: "osml_event_streams 0.0" in get(server, "/metrics").text)
+
+
 def test_a_server_that_is_killed_is_counted_and_named_once(two: tuple[Process, Process]) -> None:
     first, second = two
     for seq in range(1, 6):  # a busy machine may take longer than a server waits for another
@@ -150,6 +179,37 @@ def test_a_server_that_answers_nonsense_takes_nothing_away(
         assert ([line["node"] for line in found["nodes"]], found["servers"], found["silent"]) == (["b"], 2, 1)
         assert get(server, "/v1/nodes/b").json()["points"]
         assert get(server, "/v1/fleet/events").json() == {"events": []}
+    finally:
+        other.stop()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "words"),
+    [
+        (403, b'{"error": {"code": "forbidden", "message": "this server is\\n called other"}}', ": this server is"),
+        (429, b"<html>", ""),
+        (302, b"{}", ""),
+    ],
+)
+def test_a_server_that_refuses_is_named_with_its_reason(
+    start_process: Start, monkeypatch: pytest.MonkeyPatch, status: int, body: bytes, words: str
+) -> None:
+    for name, value in {"status": status, "body": body}.items():
+        monkeypatch.setattr(Bad, name, value)
+    other = HttpThread(Bad)
+    other.start()
+    server = start_process("--policies", "osml", "--peers", f"http://127.0.0.1:{other.port}")
+    try:
+        assert get(server, "/v1/fleet/events?limit=none").status_code == 422
+        monkeypatch.setattr(Bad, "status", 200)
+        get(server, "/v1/nodes")
+        monkeypatch.setattr(Bad, "status", status)
+        for _ in range(3):
+            assert get(server, "/v1/nodes").json()["silent"] == 1
+        line = f"server http://127.0.0.1:{other.port} does not answer: it answers HTTP {status}{words}"
+        assert wait_for(lambda: line in server.errors.read_text())
+        assert server.errors.read_text().count("does not answer") == 1
+        assert "answers again" not in server.errors.read_text(), "a request that is refused here says nothing of others"
     finally:
         other.stop()
 

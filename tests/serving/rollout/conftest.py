@@ -32,7 +32,7 @@ def serve() -> Iterator[Callable[..., InProcess]]:
             decider = fake_decider()
             runtime = make_runtime(load_settings({"store": "none"} | settings), decider, Log("json", "debug", log))
             runtime.readiness.warm_up = lambda _decider, _log: None  # it would withdraw what is broken
-            runtime.readiness.reason = None
+            runtime.readiness.blocked = None
             client = stack.enter_context(
                 TestClient(create_app(runtime), "http://localhost", raise_server_exceptions=False)
             )

@@ -240,6 +240,19 @@ def test_a_plan_with_an_unknown_policy_stops_the_start(serve, tmp_path, policy):
         serve(rollout=write(tmp_path, tries=f"policy: '{policy}'"))
 
 
+def test_workers_that_could_not_tell_each_other_of_a_return_get_no_canary(serve, tmp_path):
+    file = write(tmp_path, tries="policy: turns")
+    with pytest.raises(InputError, match=r"has canary 'try', but --store is none and there are several --workers"):
+        serve(rollout=file, workers=2)
+    assert canary(serve(rollout=file, workers=2, store=f"sqlite:///{tmp_path}/x.db"))["state"] == "waits"
+    file.write_text("schema: osml/rollout/v1")
+    server = serve(rollout=file, workers=2)
+    write(tmp_path, tries="policy: turns")
+    server.runtime.rollout.reload()
+    assert b"the old one stays: rollout file" in server.log.getvalue()
+    assert server.client.get("/v1/rollout").json()["canaries"] == []
+
+
 def test_a_canary_of_a_slow_policy_decides_once_its_process_does(start_process, tmp_path):
     file = write(tmp_path, "slow", "policy: clite")
     url = start_process("--rollout", str(file), "--policy", "staffing", "--canary-timeout-s", "20").url

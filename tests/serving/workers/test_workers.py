@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import os
 import re
 import signal
+import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,14 +16,20 @@ import httpx
 import msgspec
 import pytest
 from msgspec.structs import replace
+from osml_serving.api.messages import RolloutDocument
 from osml_serving.example import EXAMPLE
 from osml_serving.log import Log
+from osml_serving.rollout.judge import ArmFigures
+from osml_serving.rollout.rollout import CanaryState
 from osml_serving.settings import as_environment, load_settings
+from osml_serving.shadow.tally import ShadowSums
+from osml_serving.workers import probe
+from osml_serving.workers.merge import merge_rollout
 from osml_serving.workers.metrics_layer import merge_metrics
 from osml_serving.workers.supervisor import Supervisor
 
 from osml.base.failure import Failure, InputError
-from tests.kit.server import Process, free_port
+from tests.kit.server import Process, free_port, wait_for
 
 JSON = {"content-type": "application/json"}
 Start = Callable[..., Process]
@@ -66,18 +73,6 @@ def there(pids: list[int]) -> bool:
     return any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
-def wait_for(condition: Callable[[], bool], timeout_s: float = 60) -> bool:
-    deadline_s = time.monotonic() + timeout_s
-    while time.monotonic() < deadline_s:
-        try:
-            if condition():
-                return True
-        except httpx.TransportError:
-            pass
-        time.sleep(0.2)
-    return False
-
-
 def decisions(server: Process) -> dict[str, float]:
     """Decisions by worker."""
     found = re.findall(
@@ -100,6 +95,22 @@ def test_any_worker_shows_the_nodes_and_the_figures_of_all(served: Process) -> N
     assert sum(count > 0 for count in by_worker.values()) > 1, "the kernel gives each worker some of 24 connections"
 
 
+def test_workers_whose_peers_include_themselves_are_one_server(start_process: Start) -> None:
+    port = free_port()
+    peers = f"http://127.0.0.1:{port},dns+http://127.0.0.1:{port}"
+    patient = ("--peers", peers, "--peer-timeout-s", "60", "--policies", "osml")
+    server = start_process("--workers", "2", *patient, port=port)
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+    with httpx.Client() as client:  # one connection: an agent that starts anew
+        for seq in (5, 3, 2):
+            body = msgspec.json.encode(replace(EXAMPLE, node="node-1", seq=seq))
+            assert client.post(f"{server.url}/v1/decisions", content=body, headers=JSON).status_code == 200
+    for _ in range(6):  # whichever worker gets the connection
+        found = get(server, "/v1/nodes").json()
+        assert (found["servers"], found["silent"]) == (2, 0)
+        assert [one["kind"] for one in get(server, "/v1/fleet/events").json()["events"]] == ["agent", "agent"]
+
+
 def test_a_killed_worker_comes_back_and_the_others_go_on(served: Process) -> None:
     before = pids(served)
     os.kill(before[0], signal.SIGKILL)
@@ -107,6 +118,62 @@ def test_a_killed_worker_comes_back_and_the_others_go_on(served: Process) -> Non
     for node in NODES:
         post(served, node)
     assert "ended (exit code -9); it is started again in" in served.errors.read_text()
+
+
+def test_a_worker_that_cannot_start_again_stops_no_other(start_process: Start, tmp_path: Path) -> None:
+    rollout = tmp_path / "rollout.yaml"
+    rollout.write_text("schema: osml/rollout/v1\n")
+    server = start_process("--workers", "2", "--policies", "osml", "--rollout", str(rollout))
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+    rollout.write_text("schema: nonsense\n")
+    killed, other = pids(server)
+    os.kill(killed, signal.SIGKILL)
+    assert wait_for(lambda: "ended (exit code 2); it is started again in" in server.errors.read_text(), 120)
+    assert server.process.poll() is None
+    assert get(server, "/readyz").status_code == 200
+    assert other in pids(server)
+    rollout.write_text("schema: osml/rollout/v1\n")
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0, 240)
+
+
+def test_a_worker_that_hangs_is_shown_and_replaced(tmp_path: Path) -> None:
+    soon = "from osml_serving.workers import probe; probe.EVERY_S, probe.TIMEOUT_S = 0.5, 8.0"
+    flags = ("--workers", "2", "--store", "none", "--policies", "osml", "--drain-s", "0")
+    server = Process(tmp_path, free_port(), *flags, before=soon)
+    try:
+        server.wait_ready()
+        assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+        before = pids(server)
+        os.kill(before[0], signal.SIGSTOP)
+        assert wait_for(lambda: sorted(up(server)) == [0.0, 1.0])
+        assert wait_for(lambda: len(pids(server)) == 2 and before[0] not in pids(server), 120)
+        assert "gave no answer to 3 probes in a row; it is killed" in server.errors.read_text()
+        assert wait_for(lambda: up(server) == [1.0, 1.0], 120)
+    finally:
+        server.stop()
+
+
+def up(server: Process) -> list[float]:
+    """`osml_worker_up` of all workers; a stopped one may get the request, which then has no answer."""
+    text = httpx.get(f"{server.url}/metrics", timeout=5).text
+    return [float(one) for one in re.findall(r"^osml_worker_up\{.*\} (\S+)$", text, re.MULTILINE)]
+
+
+@pytest.mark.parametrize(("answer", "well"), [(b"HTTP/1.1 503 Busy", True), (b"", False), (None, False)])
+def test_any_answer_shows_that_a_worker_runs(tmp_path: Path, answer: bytes | None, well: bool) -> None:
+    path = tmp_path / "0.sock"
+    with socket.socket(socket.AF_UNIX) as listener, concurrent.futures.ThreadPoolExecutor() as threads:
+        listener.bind(str(path))
+        listener.listen()
+        asked = threads.submit(probe.answers, path, 1.0 if answer is None else 60.0)
+        connection, _ = listener.accept()
+        with connection:
+            if answer is not None:
+                assert connection.recv(1000).startswith(b"GET /healthz ")
+                connection.sendall(answer)
+                connection.shutdown(socket.SHUT_RDWR)
+            assert asked.result(60) == well
+    assert not probe.answers(tmp_path / "nobody.sock", 1.0)
 
 
 def test_a_stop_ends_all_workers(served: Process) -> None:
@@ -167,6 +234,51 @@ def test_settings_come_to_a_worker_as_they_were(monkeypatch: pytest.MonkeyPatch,
     for name, value in as_environment(given).items():
         monkeypatch.setenv(name, value)
     assert load_settings({}) == given
+
+
+def rollout_of(state: str, since: float | None, why: str | None, nodes: int, missed: float | None) -> bytes:
+    arm = ArmFigures(nodes, 60.0 * nodes, missed, None, 1)
+    canary = CanaryState("try", "policy even", None, 10.0, state, since, why, arm, arm)
+    sums = ShadowSums("even", same=nodes, cores=0.5)
+    return msgspec.json.encode(RolloutDocument([], [canary], [sums], 3))
+
+
+def test_the_rollout_of_workers_has_the_figures_of_all() -> None:
+    workers = [
+        rollout_of("runs", None, None, 1, 0.5),
+        rollout_of("returned", 2.0, "it learnt so", 3, 0.1),
+        rollout_of("returned", 1.0, "it is worse", 0, None),
+        b"<html>",
+    ]
+    for _ in range(3):  # whichever is asked
+        merged = msgspec.json.decode(merge_rollout(workers[0], workers[1:], 0, ""), type=RolloutDocument)
+        [canary] = merged.canaries
+        assert (canary.state, canary.since, canary.why) == ("returned", 1.0, "it is worse")
+        assert canary.canary == ArmFigures(4, 240.0, pytest.approx(0.2), None, 3)
+        assert merged.shadows == [ShadowSums("even", same=4, cores=1.5)]
+        assert merged.lost == 9
+        workers[:3] = workers[1:3] + workers[:1]
+
+
+def test_workers_show_one_rollout(start_process: Start, tmp_path: Path) -> None:
+    rollout = tmp_path / "rollout.yaml"
+    rollout.write_text(
+        "schema: osml/rollout/v1\ncanaries: [{name: try, percent: 50, policy: even, limits: {settle_s: 0}}]\n"
+    )
+    store = f"sqlite:///{tmp_path}/experiences.db"
+    some = ("--policies", "osml,even", "--rollout", str(rollout), "--store", store, "--peer-timeout-s", "60")
+    server = start_process("--workers", "2", *some)
+    assert wait_for(lambda: len(pids(server)) == 2 and silent(server) == 0)
+
+    def state() -> str:
+        return get(server, "/v1/rollout").json()["canaries"][0]["state"]
+
+    assert wait_for(lambda: [state() for _ in range(6)] == ["runs"] * 6)
+    for node in NODES:
+        post(server, node)
+    for _ in range(6):
+        [canary] = get(server, "/v1/rollout").json()["canaries"]
+        assert canary["canary"]["nodes"] + canary["others"]["nodes"] == len(NODES)
 
 
 def test_metrics_of_workers_are_one_document() -> None:
