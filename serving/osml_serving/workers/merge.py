@@ -39,10 +39,11 @@ def merge_rollout(own: bytes, others: Sequence[bytes], _silent: int, _query: str
 
 
 def _canary(seen: Sequence[CanaryState]) -> CanaryState:
-    """One canary, as each worker sees it. The first to take it back says why."""
+    """One canary, as each worker sees it. The first to take it back says why; else one that can judge has no worry."""
     first = min(seen, key=lambda one: (STATES.index(one.state) if one.state in STATES else len(STATES), one.since or 0))
     arms = (_arm([one.canary for one in seen]), _arm([one.others for one in seen]))
-    return msgspec.structs.replace(first, canary=arms[0], others=arms[1])
+    judged = first.state != "returned" and any(one.why is None for one in seen)
+    return msgspec.structs.replace(first, canary=arms[0], others=arms[1], why=None if judged else first.why)
 
 
 def _arm(arms: Sequence[ArmFigures]) -> ArmFigures:
@@ -52,6 +53,7 @@ def _arm(arms: Sequence[ArmFigures]) -> ArmFigures:
         seconds=sum(one.seconds for one in arms),
         missed=_mean([(one.nodes, one.missed) for one in arms]),
         e_s=_mean([(one.nodes, one.e_s) for one in arms]),
+        unmeasured=_mean([(one.nodes, one.unmeasured) for one in arms]),
         failures=sum(one.failures for one in arms),
     )
 

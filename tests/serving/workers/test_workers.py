@@ -260,6 +260,20 @@ def test_the_rollout_of_workers_has_the_figures_of_all() -> None:
         workers[:3] = workers[1:3] + workers[:1]
 
 
+@pytest.mark.parametrize(("whys", "shown"), [((None, "few"), None), (("few", None), None), (("few", "few"), "few")])
+def test_a_canary_that_one_worker_can_judge_needs_no_reason(whys: tuple[str | None, ...], shown: str | None) -> None:
+    arm = ArmFigures(3, 60.0, 0.0, None, 0, 0.5)
+    bodies = [
+        msgspec.json.encode(
+            RolloutDocument([], [CanaryState("try", "policy even", None, 50.0, "runs", None, why, arm, arm)], [], 0)
+        )
+        for why in whys
+    ]
+    [canary] = msgspec.json.decode(merge_rollout(bodies[0], bodies[1:], 0, ""), type=RolloutDocument).canaries
+    assert canary.why == shown
+    assert canary.canary.unmeasured == 0.5
+
+
 def test_workers_show_one_rollout(start_process: Start, tmp_path: Path) -> None:
     rollout = tmp_path / "rollout.yaml"
     rollout.write_text(
