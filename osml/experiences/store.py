@@ -17,6 +17,7 @@ from osml.experiences.address import first_line
 from osml.experiences.canary_returns import add_return, read_returns, try_to_write
 from osml.experiences.outcome import Added, CanaryReturn, Newest, StoreAwayError, StoreError
 from osml.experiences.tables import EXPERIENCES
+from osml.predictors.cpu_names import short_name
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
 PRUNE_EVERY = 1000  # rows
@@ -147,16 +148,24 @@ class Store:
             found.append(plain)
         return Newest(found, len(rows) - len(found), time.thread_time() - began_s)
 
+    def platforms(self) -> list[str]:
+        """Names of the platforms that experiences are of. Raises StoreError."""
+        try:
+            with self._engine.begin() as connection:
+                return [*connection.execute(select(COLUMNS.platform).distinct().order_by(COLUMNS.platform)).scalars()]
+        except SQLAlchemyError as error:
+            raise self._failed(error) from None
+
     def read(
         self, platform: str, limit: int, batch: int = 500, damaged: Callable[[int], None] = lambda _id: None
     ) -> Iterator[Stored]:
-        """The newest `limit` experiences of a platform, oldest first.
+        """The newest `limit` experiences of a platform, oldest first, by whichever of its names agents know it.
 
         Rows that can't be read are left out; `damaged` hears the id of each. Raises StoreError.
         """
-        newest = (
-            select(COLUMNS.id).where(COLUMNS.platform == platform).order_by(COLUMNS.id.desc()).offset(limit).limit(1)
-        )
+        names = [name for name in self.platforms() if short_name(name) == short_name(platform)]
+        of_platform = COLUMNS.platform.in_(names)
+        newest = select(COLUMNS.id).where(of_platform).order_by(COLUMNS.id.desc()).offset(limit).limit(1)
         after = 0
         try:
             with self._engine.begin() as connection:
@@ -164,7 +173,7 @@ class Store:
             while True:
                 statement = (
                     select(COLUMNS.id, COLUMNS.received_s, COLUMNS.payload)
-                    .where(COLUMNS.platform == platform, COLUMNS.id > after)
+                    .where(of_platform, COLUMNS.id > after)
                     .order_by(COLUMNS.id)
                     .limit(batch)
                 )

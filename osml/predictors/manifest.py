@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal
 
@@ -65,6 +66,16 @@ def load_manifest(folder: Path) -> Manifest:
     return found
 
 
+def matching(entries: Iterable[ManifestEntry], kind: str, platform: str) -> ManifestEntry | None:
+    """The first entry of a kind for a platform: of its id, else of its CPU's name, else of any platform."""
+    listed = [entry for entry in entries if entry.kind == kind]
+    for wanted in (platform, short_name(platform), ANY_PLATFORM):
+        for entry in listed:
+            if wanted in (entry.platform, short_name(entry.platform)):
+                return entry
+    return None
+
+
 def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -> Path:
     """Folder of the model of a kind for a platform, its files checked against the manifest.
 
@@ -75,12 +86,11 @@ def find_model(folder: Path, kind: str, platform: str, *, verify: bool = True) -
     if kind not in KINDS:
         raise InputError(f"model is '{kind}', expected one of {', '.join(KINDS)}")
     entries = load_manifest(folder).models
-    for wanted in (platform, short_name(platform), ANY_PLATFORM):
-        for entry in entries:
-            if entry.kind == kind and wanted in (entry.platform, short_name(entry.platform)):
-                if verify:
-                    verify_entry(folder, entry)
-                return folder / entry.name
+    entry = matching(entries, kind, platform)
+    if entry is not None:
+        if verify:
+            verify_entry(folder, entry)
+        return folder / entry.name
     known = sorted({entry.platform for entry in entries if entry.kind == kind})
     others = f"there are some for {', '.join(known)}" if known else "set OSML_MODELS to a folder that has one"
     raise InputError(f"no model {kind} for platform '{platform}' in {folder}; {others}")

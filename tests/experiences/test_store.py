@@ -68,6 +68,23 @@ def test_what_comes_back_is_what_went_in_without_the_policys_state(engine, make_
     assert damaged == 0
 
 
+def test_experiences_are_found_by_whichever_name_agents_know_the_platform(engine, make_experience):
+    def named(seq: int, name: str) -> Experience:
+        one = make_experience(seq)
+        platform = msgspec.structs.replace(one.before.platform, id=name)
+        before, after = (msgspec.structs.replace(part, platform=platform) for part in (one.before, one.after))
+        return msgspec.structs.replace(one, before=before, after=after)
+
+    store = Store(engine)
+    names = ("e5-2697v4", "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz", "e5-2630v4")
+    store.add([named(seq, name) for seq, name in enumerate(names)])
+    assert store.platforms() == sorted(names)
+    for name in names[:2]:
+        assert [stored.experience.before.seq for stored in store.read(name, 9)] == [0, 1]
+    assert [stored.experience.before.seq for stored in store.read("E5-2630V4", 9)] == [2]
+    assert list(store.read("another", 9)) == []
+
+
 def test_the_oldest_go_where_there_are_too_many_or_they_are_too_old(engine, make_experience):
     store = Store(engine, rows=3, days=1)
     store.add([make_experience(0)], now_s=0.0)

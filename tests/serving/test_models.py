@@ -12,8 +12,9 @@ import pytest
 from osml_serving.example import EXAMPLE
 from osml_serving.models.shelf import ModelShelf
 
+from osml.base.failure import InputError
 from osml.domain import Decision
-from osml.predictors import model_check, models_folder
+from osml.predictors import find_model, model_check, models_folder
 
 pytest.importorskip("onnxruntime")
 PLATFORM = "e5-2697v4"
@@ -72,6 +73,33 @@ def unnamed(model: bytes, metadata: dict) -> tuple[bytes, dict]:
 
 def in_use(shelf: ModelShelf) -> str:
     return next(model.name for model in shelf.in_use(PLATFORM) if model.kind == "a2")
+
+
+OWN_NAME = "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz"
+
+
+def test_a_cpu_s_own_name_finds_the_model_of_its_machine(folder):
+    shelf = ModelShelf(folder)
+    shelf.reload()
+    own, by_id = shelf.models_of(OWN_NAME), shelf.models_of(PLATFORM)
+    assert own.a2.metadata.name == by_id.a2.metadata.name == A2
+    assert own.c is by_id.c is not None
+    assert own.faults == by_id.faults
+    assert shelf.in_use(OWN_NAME) == shelf.in_use(PLATFORM)
+    assert A2 in [model.name for model in shelf.in_use(OWN_NAME)]
+
+
+@pytest.mark.parametrize("kind", ["a2", "c"])
+@pytest.mark.parametrize("platform", [OWN_NAME, PLATFORM, "E5-2697V4", "unknown", "Intel(R) Xeon(R) Gold 5120 CPU"])
+def test_server_and_commands_choose_the_same_model(folder, platform, kind):
+    shelf = ModelShelf(folder)
+    shelf.reload()
+    chosen = getattr(shelf.models_of(platform), kind)
+    try:
+        found = find_model(folder, kind, platform).name
+    except InputError:
+        found = None
+    assert (None if chosen is None else chosen.metadata.name) == found
 
 
 def test_the_shipped_models_are_all_in_use(folder):

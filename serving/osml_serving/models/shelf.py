@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from osml.base.failure import Failure
 from osml.policies.osml.answers.models import USED, Models
-from osml.predictors import ANY_PLATFORM, ManifestEntry, Predictor, load_manifest
-from osml.predictors.manifest import MANIFEST
+from osml.predictors import ManifestEntry, Predictor, load_manifest
+from osml.predictors.manifest import MANIFEST, matching
 from osml.predictors.model_check import open_checked
 from osml.predictors.q_function import QFunction
 from osml_serving.view.explain import ModelInUse
@@ -59,11 +59,14 @@ class ModelShelf:
 
     def in_use(self, platform: str | None = None) -> list[ModelInUse]:
         """Models in use, of one platform or of all."""
-        entries = self._stock.entries
+        entries = [entry for _, entry in sorted(self._stock.entries.items())]
+        if platform is not None:
+            kinds = sorted({entry.kind for entry in entries})
+            found = [matching(self._stock.entries.values(), kind, platform) for kind in kinds]
+            entries = [entry for entry in found if entry is not None]
         return [
             ModelInUse(entry.name, entry.kind, entry.version, entry.platform, entry.sha256.get("model.onnx", ""))
-            for key, entry in sorted(entries.items())
-            if platform in (None, key[0]) or (key[0] == ANY_PLATFORM and (platform, key[1]) not in entries)
+            for entry in entries
         ]
 
     def find(self, name: str) -> Predictor | QFunction | None:
@@ -132,8 +135,8 @@ class ModelShelf:
                 self._tell("error", f"{subject} was refused: {refusal.reason}; models in use: {in_use}")
 
     def _assemble(self, stock: _Stock, platform: str) -> Models:
-        any_platform = {kind: stock.opened.get((ANY_PLATFORM, kind)) for kind in USED}
-        models = {kind: stock.opened.get((platform, kind), any_platform[kind]) for kind in USED}
+        chosen = {kind: matching(stock.entries.values(), kind, platform) for kind in USED}
+        models = {kind: None if one is None else stock.opened[one.platform, kind] for kind, one in chosen.items()}
         faults = [
             f"no model of kind {kind} for platform '{platform}'" for kind, model in models.items() if model is None
         ]

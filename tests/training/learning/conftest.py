@@ -106,7 +106,7 @@ def job_of(config: Any) -> Callable[..., Any]:
     from osml_training.learning.promotion import LearnJob
 
     def make(store: str, models: Path, **more: Any) -> LearnJob:
-        return LearnJob(store=store, platform=PLATFORM, models=models, **({"config": config} | more))
+        return LearnJob(store=store, models=models, **({"config": config, "platform": PLATFORM} | more))
 
     return make
 

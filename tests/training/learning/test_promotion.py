@@ -25,7 +25,7 @@ from osml_training.learning.job import learn
 from osml_training.learning.promotion import LearnJob
 
 from osml.base.failure import Failure
-from osml.domain import Experience
+from osml.domain import Experience, Observation
 from osml.predictors import ModelMetadata, load_manifest
 
 replace = msgspec.structs.replace
@@ -71,6 +71,43 @@ def test_too_little_is_said_with_what_was_left_out(
     assert not document["promoted"]
     assert "usable tuples, expected at least 500" in document["reasons"][0]
     assert document["experiences"] == 60
+
+
+OWN_NAME = "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz"
+
+
+def with_own_name(experience: Experience) -> Experience:
+    """The experience as an agent with default settings sends it."""
+
+    def named(observation: Observation) -> Observation:
+        return replace(observation, platform=replace(observation.platform, id=OWN_NAME))
+
+    return replace(experience, before=named(experience.before), after=named(experience.after))
+
+
+@pytest.mark.parametrize("asked", ["e5-2697v4", OWN_NAME])
+def test_experiences_of_a_cpu_s_own_name_are_learned_from(
+    asked: str,
+    experiences: list[Experience],
+    models: Path,
+    fill: Callable[..., str],
+    job_of: Callable[..., LearnJob],
+) -> None:
+    store = fill([with_own_name(one) for one in experiences[:60]])
+    document = learn(job_of(store, models, platform=asked))
+    assert (document["experiences"], document["champion"]) == (60, "c-test")
+    assert document["platform"] == "e5-2697v4", "the model's name for it, under which a promotion is noted"
+
+
+def test_a_store_of_other_platforms_names_them(
+    experiences: list[Experience], models: Path, fill: Callable[..., str], job_of: Callable[..., LearnJob]
+) -> None:
+    other = [
+        replace(one, before=replace(one.before, platform=replace(one.before.platform, id="i7-8700")))
+        for one in experiences[:9]
+    ]
+    document = learn(job_of(fill(other), models))
+    assert "the store has only experiences of i7-8700" in document["reasons"][0]
 
 
 def test_rows_that_can_not_be_read_are_counted_among_what_was_left_out(

@@ -6,13 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import math
+from dataclasses import replace
 from typing import Any
 
 from osml.base.failure import Failure, InputError
 from osml.experiences.address import open_engine, store_url, told
 from osml.experiences.outcome import StoreError
 from osml.experiences.store import Store
-from osml.predictors import ManifestEntry, ModelMetadata, find_model, load_manifest, read_metadata
+from osml.predictors import ANY_PLATFORM, ManifestEntry, ModelMetadata, find_model, load_manifest, read_metadata
 from osml.predictors.manifest import verify_entry
 from osml.predictors.metadata import ONNX
 from osml_training.dqn.export import load_qnet
@@ -44,6 +45,8 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     """
     config = job.config.checked()
     entry = _champion(job)
+    if entry.platform != ANY_PLATFORM:  # from here on the name that the model has for the platform
+        job = replace(job, platform=entry.platform)
     home = job.models / entry.name
     champion, metadata = load_qnet(home).eval(), read_metadata(home)
     verify_entry(job.models, entry)  # once more: what was loaded is what the manifest lists
@@ -57,7 +60,8 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     train, held = found.split(config.held_out)
     lack = _lack(found, held, config)
     if lack is not None:
-        return document | {"reasons": [lack]}
+        others = f"; the store has only experiences of {', '.join(read['others'][:9])}" if read["others"] else ""
+        return document | {"reasons": [lack + others]}
     on_progress("learning")
     offline = None
     if job.offline is not None:
@@ -88,7 +92,7 @@ def _champion(job: LearnJob) -> ManifestEntry:
     """The manifest's line on the champion, its files checked. Raises InputError."""
     name = find_model(job.models, "c", job.platform).name
     listed = load_manifest(job.models).models
-    return next(entry for entry in listed if (entry.name, entry.kind, entry.platform) == (name, "c", job.platform))
+    return next(entry for entry in listed if entry.name == name)
 
 
 def _first(job: LearnJob, champion: ManifestEntry, warnings: list[str]) -> QNet | None:
@@ -136,15 +140,18 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
             else:
                 old += 1
 
+    others: list[str] = []
     try:
         found = recorded(experiences(), champion.inputs, reward_of(champion))
+        if not count:
+            others = store.platforms()
     except StoreError as error:
         raise Failure(f"the experience store {told(url)} can't be read: {error}") from None
     finally:
         store.close()
     more = {"received before the last rollback": old, "rows of the store that can't be read": len(damaged)}
     found = found._replace(left_out=found.left_out | {why: number for why, number in more.items() if number})
-    return found, {"store": told(url), "experiences": count}
+    return found, {"store": told(url), "experiences": count, "others": others}
 
 
 def _lack(found: Recorded, held: Recorded, config: LearningConfig) -> str | None:
