@@ -16,6 +16,7 @@ from pathlib import Path
 from osml.bandwidth.online import Predictor
 from osml.bandwidth.profile import Profile, load_profile, parse_profile
 from osml.base.failure import InputError
+from osml.domain.cpu_names import short_name
 
 FOLDER_VARIABLE = "OSML_OMBM_PROFILES"
 
@@ -30,29 +31,33 @@ class ProfileLibrary:
         self._predictors: dict[tuple[str, str, str], Predictor] = {}
         self._profiles: dict[tuple[str, str, str], Profile] = {}
         for profile in profiles:
-            self._profiles.setdefault((profile.service, profile.platform, profile.method), profile)
+            self._profiles.setdefault((profile.service, short_name(profile.platform), profile.method), profile)
 
     def predictor(self, service: str, platform: str, method: str) -> Predictor | None:
         """Predictions from the profile that `find` finds; the same object each time, which keeps its lines."""
-        key = (service, platform, method)
+        key = (service, short_name(platform), method)
         if key not in self._predictors:
-            profile = self.find(*key)
+            profile = self.find(service, platform, method)
             if profile is None:
                 return None
             self._predictors[key] = Predictor(profile, RATE_STEPS)
         return self._predictors[key]
 
     def find(self, service: str, platform: str, method: str) -> Profile | None:
-        """The profile of that method, else one of another method; None where there is none."""
-        found = self._profiles.get((service, platform, method))
+        """The profile of that method, else one of another method; None where there is none.
+
+        The platform is an id, or its CPU's own name.
+        """
+        machine = short_name(platform)
+        found = self._profiles.get((service, machine, method))
         if found is not None:
             return found
-        others = [p for (name, where, _), p in self._profiles.items() if (name, where) == (service, platform)]
+        others = [p for (name, where, _), p in self._profiles.items() if (name, where) == (service, machine)]
         return others[0] if others else None
 
     def platforms_of(self, service: str) -> list[str]:
         """Platforms on which a service was profiled."""
-        return sorted({where for name, where, _ in self._profiles if name == service})
+        return sorted({profile.platform for profile in self._profiles.values() if profile.service == service})
 
 
 @cache

@@ -12,7 +12,7 @@ import msgspec
 
 import osml
 from osml.base.failure import InputError
-from osml.predictors.cpu_names import short_name
+from osml.domain.cpu_names import short_name
 from osml.predictors.metadata import ANY_PLATFORM, KINDS
 
 MANIFEST = "manifest.json"

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from osml.allocation.throttle_units import gbps_of
 from osml.domain import Assignment, Knobs, Platform
+from osml.domain.cpu_names import short_name
 from osml.domain.cpulist import parse_cpulist
 from osml.simulator import catalogs
 from osml.simulator.models import PlatformModel
@@ -21,8 +22,9 @@ _WAYS = 16  # of a cache that can't be partitioned: any number that can be share
 
 def machine_of(platform: Platform) -> PlatformModel:
     """The machine: what the record says of it, and the rest from the catalog's machine that is most like it."""
-    if platform.id in catalogs.platform_names():
-        known = catalogs.platform(platform.id)
+    named = next((name for name in catalogs.platform_names() if short_name(name) == short_name(platform.id)), None)
+    if named is not None:
+        known = catalogs.platform(named)
         if (known.cpus, known.ways) == (len(parse_cpulist(platform.cpus)), platform.ways):
             return known
     cpus = len(parse_cpulist(platform.cpus))

@@ -85,6 +85,8 @@ def test_a_library_prefers_the_wanted_method_and_the_first_profile():
     assert library.find("web", "p", "classic") == classic
     assert ProfileLibrary([classic]).find("web", "p", "adaptive") == classic
     assert library.find("web", "q", "classic") is None
+    own = a_profile(platform="e5-2697v4")
+    assert ProfileLibrary([own]).find("web", "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz", "classic") == own
     assert library.platforms_of("web") == ["p"]
     assert library.predictor("web", "p", "classic") is library.predictor("web", "p", "classic")
 

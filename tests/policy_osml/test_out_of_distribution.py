@@ -110,7 +110,9 @@ def test_eight_services_are_predicted_though_no_model_knows_so_many_neighbours()
     assert "can't be asked" not in run.words()
 
 
-@pytest.mark.parametrize(("learned_from", "seen"), [(["p"], True), (["p", "q"], True), (["q", "r"], False)])
+@pytest.mark.parametrize(
+    ("learned_from", "seen"), [(["p"], True), (["p", "q"], True), (["P", "q"], True), (["q", "r"], False)]
+)
 def test_on_a_machine_that_is_new_to_a_model_of_many_its_services_are_strangers(
     learned_from: list[str], seen: bool
 ) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from osml.decide.request import RequestError
 from osml.decide.state import open_state, seal_state
 from osml.domain import Outcome, Partition, Region
 from osml.policies.osml import Osml
@@ -52,12 +51,12 @@ def _until_held(run: Obstinate, *services: Any) -> list[str]:
 
 
 @pytest.mark.parametrize("refused", [Refused(10**9, 1), Refused(1, 10**9), Refused(0, 1), Refused(1, -1)])
-def test_a_patience_that_no_decision_can_have_left_is_refused(refused: Refused) -> None:
+def test_a_patience_that_no_decision_can_have_left_is_discarded(refused: Refused) -> None:
     run = Run(Osml(needs(rate_10=4.0), without=["probe"]))
     run(service("a"), service("b"), times=3)
     state, _ = open_state(run.decision.policy_state, run.policy)
-    with pytest.raises(RequestError, match="policy_state is not a state"):
-        run(service("a"), service("b"), policy_state=seal_state(run.policy, replace(state, refused=refused)))
+    run(service("a"), service("b"), policy_state=seal_state(run.policy, replace(state, refused=refused)))
+    assert "the state of 'osml' cannot be read and is discarded" in run.decision.reasons[0].text
 
 
 def test_an_agent_that_carries_decisions_out_again_is_asked_at_once_again() -> None:

@@ -5,9 +5,17 @@ from __future__ import annotations
 import pytest
 
 from osml.domain import Assignment, MbaRange, Platform
+from osml.simulator import catalogs
 from osml.twin.machine import grant_in_force, machine_of
 
 EIGHTHS = MbaRange(1, 2048, 1, "eighth_gbps")
+
+
+def test_a_machine_of_the_catalog_is_known_by_its_cpu_s_own_name() -> None:
+    for name in ("e5-2697v4", "Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz"):
+        assert machine_of(Platform(name, cores=36, cpus="0-35", ways=20)) == catalogs.platform("e5-2697v4")
+    fewer = Platform("Intel(R) Xeon(R) CPU E5-2697 v4 @ 2.30GHz", cores=8, cpus="0-7", ways=20)
+    assert machine_of(fewer).cpus == 8
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from osml.datasets.validate import validate
 from osml.domain import Assignment, Counters, Latency, Observation, Platform, Service
-from osml.predictors.cpu_names import folder_name, short_name
+from osml.domain.cpu_names import folder_name, short_name
 
 series = pytest.importorskip("osml_training.collect.live_series")
 live = pytest.importorskip("osml_training.collect.live")

@@ -14,7 +14,7 @@ from osml.datasets.description import Fingerprint, Provenance
 from osml.datasets.live_columns import SCHEMA as LIVE_SCHEMA
 from osml.datasets.store import SWEEP, open_parquet
 from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Service
-from osml.predictors.cpu_names import folder_name
+from osml.domain.cpu_names import folder_name
 
 Row = dict[str, Any]
 

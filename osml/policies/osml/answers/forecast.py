@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from osml.domain import Forecast, Observation, Point, Service
+from osml.domain.cpu_names import short_name
 from osml.policies.osml.answers.models import Models
 from osml.policies.osml.answers.out_of_distribution import form_of, screened, unlike_all
 from osml.predictors import feature_rows
@@ -76,7 +77,7 @@ def ask(observation: Observation, services: Sequence[Service], models: Models) -
         form = form_of(meta, _ANSWERS)
         rows = feature_rows(observation, names, form.inputs)
         # On a machine that is new to the model the services that it knows are strangers, too.
-        at_home = form.machines is None or observation.platform.id in form.machines
+        at_home = form.machines is None or short_name(observation.platform.id) in form.machines
         beyond = None if at_home else unlike_all(rows[0], form)
         if beyond is not None:
             return ModelFault(f"model '{meta.name}' was not trained on a machine like this ({beyond})")

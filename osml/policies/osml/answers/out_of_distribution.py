@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.domain.cpu_names import short_name
 from osml.predictors import ANY_PLATFORM, ModelMetadata
 
 _BEYOND = 0.5
@@ -45,7 +46,7 @@ AGAIN = 5
 class Form(NamedTuple):
     """What does not change of a model: its inputs, the places of some answers, the familiar range of each input.
 
-    `machines` are those that a model of many machines learned from; None for a model of one.
+    `machines` are the short names of those that a model of many machines learned from; None for a model of one.
     """
 
     meta: ModelMetadata
@@ -75,7 +76,7 @@ def form_of(meta: ModelMetadata, answers: Sequence[str]) -> Form:
     if len(_forms) > 256:
         _forms.clear()
     places = np.array([meta.answers.index(name) for name in answers], np.intp)
-    machines = frozenset(meta.platforms) if meta.platform == ANY_PLATFORM else None
+    machines = frozenset(map(short_name, meta.platforms)) if meta.platform == ANY_PLATFORM else None
     found = _forms[id(meta)] = Form(meta, meta.inputs, places, low, high, required, machines)
     return found
 

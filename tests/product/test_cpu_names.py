@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from osml.domain.cpu_names import short_name
 from osml.predictors import find_model, load_manifest, models_folder
-from osml.predictors.cpu_names import short_name
 
 
 @pytest.mark.parametrize(

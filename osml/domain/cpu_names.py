@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 _CLOCK = re.compile(r"@.*$")
 _CORES = re.compile(r"\b\d+-core\b")
@@ -10,6 +11,7 @@ _MAKERS = re.compile(r"\((r|tm|c)\)|\b(intel|amd|ampere|xeon|core|cpu|processor|
 _OTHER = re.compile(r"[^a-z0-9]+")
 
 
+@lru_cache(maxsize=1024)
 def short_name(platform: str) -> str:
     """The part of a CPU's name that tells it from others: letters and digits of its number, in lower case.
 
