@@ -9,6 +9,7 @@
 #include <atomic>
 #include <thread>
 
+#include "apply/journal.h"
 #include "apply/transaction.h"
 #include "levers/cpufreq.h"
 #include "plan/plan.h"
@@ -160,6 +161,32 @@ TEST_F(ClockKnobTest, AStepEndsWhereTheKernelTookIt) {
   EXPECT_EQ(
       ignored.message,
       "cpufreq/policy0: frequency_mhz 3600 -> 2200 failed: the agent wrote '2200', but the kernel reports '3600'");
+}
+
+// The last CPU of a domain goes offline while a decision is applied.
+class GoingDomain : public ClockKnob {
+ public:
+  explicit GoingDomain(const Tree& tree)
+      : ClockKnob(tree.roots(), "cpufreq/policy0"), directory_(tree / (base + "policy0")) {}
+  Status write(const std::string& value) override {
+    fs::remove_all(directory_);
+    return ClockKnob::write(value);
+  }
+
+ private:
+  fs::path directory_;
+};
+
+TEST_F(ClockKnobTest, ADomainThatGoesInTheMiddleRollsTheOthersBack) {
+  add_policy(tree_, 2, "2 3");
+  ClockKnob stays(tree_.roots(), "cpufreq/policy2");
+  GoingDomain goes(tree_);
+  CrashPoint never;
+  const Execution ended = execute({{{"cpufreq/policy2", Aspect::Clock, "3600", "2200"}, &stays, "3600000"},
+                                   {{"cpufreq/policy0", Aspect::Clock, "3600", "2200"}, &goes, "3600000"}},
+                                  {{0, "2200"}, {1, "2200"}}, never);
+  EXPECT_EQ(ended.ending, Ending::RolledBack) << ended.message;
+  EXPECT_EQ(*stays.read(), "3600");
 }
 
 TEST_F(ClockKnobTest, ADomainThatHasGoneNeedsNothing) {
@@ -407,6 +434,34 @@ TEST_F(ClocksTest, ADomainThatComesBackGetsItsLimitAgain) {
   divide("0-3", {}, "4-7", 1200);
   ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
   EXPECT_EQ(clocks(), "3600 3600 1200 1200");
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(clocks(), as_found);
+}
+
+// As where CPUs went offline during a transaction and stay so: no file of theirs can be written.
+TEST_F(ClocksTest, ADomainThatCannotBeUndoneBlocksNoDecisionAndIsRestoredLater) {
+  ASSERT_EQ(Actuator::open(config_)->apply(decision_).status, OutcomeStatus::Applied);
+  const fs::path journal_file = config_.state_dir / "journal.json";
+  Journal journal = *load_journal(journal_file);
+  for (const Saved& saved : journal.originals) {
+    if (saved.name.service == "cpufreq/policy6") journal.pending.push_back(saved);
+  }
+  ASSERT_EQ(journal.pending.size(), 1U);
+  ASSERT_TRUE(save_journal(journal_file, journal));
+  const fs::path file = tree_ / (base + "policy6/scaling_max_freq");
+  fs::rename(file, tree_ / "away");
+  fs::create_directory(file);
+  tree_.write("sys/devices/system/cpu/online", "0-5\n");
+  auto actuator = Actuator::open(config_);
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_THAT(actuator->healed(), HasSubstr("could not restore cpufreq/policy6: frequency_mhz"));
+  divide("0-3", {}, "4-5", 1200);
+  EXPECT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  const Status left = actuator->restore();
+  ASSERT_FALSE(left);
+  EXPECT_THAT(left.error().message, HasSubstr("could not restore cpufreq/policy6: frequency_mhz"));
+  fs::remove(file);
+  fs::rename(tree_ / "away", file);
   ASSERT_TRUE(actuator->restore());
   EXPECT_EQ(clocks(), as_found);
 }

@@ -63,7 +63,7 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   if (const auto seen = state->look(); !seen) return seen.error();
   if (options.read_only) {
     if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
-    state->clocks = {};  // what the journal says was found
+    state->clocks = {};  // the journal says what was found before their limits
     if (const auto seen = state->refresh(); !seen) return seen.error();
     if (Status remembered = state->remember_places(); !remembered) return remembered.error();
   } else if (Status taken = state->take_over(); !taken) {

@@ -21,6 +21,22 @@ bool is_held_down(const std::string& mhz, const std::string& wanted) {
   return now && limit && *now < *limit * much;
 }
 
+std::vector<ClockUser> users_of(const std::vector<KnobSet>& services, const std::map<std::string, Wanted>& wanted) {
+  std::vector<ClockUser> users;
+  for (const KnobSet& set : services) {
+    if (set.absent) continue;
+    ClockUser& user = users.emplace_back();
+    const auto named = wanted.find(set.service);
+    if (named == wanted.end()) continue;
+    for (const auto& [aspect, value] : named->second) {
+      if (aspect == Aspect::Clock) user.mhz = parse_unsigned(value);
+      if (aspect != Aspect::Cpus) continue;
+      if (const auto cpus = parse_cpulist(value)) user.cpus = *cpus;
+    }
+  }
+  return users;
+}
+
 }  // namespace
 
 std::vector<const KnobSet*> Actuator::State::all_knobs() const {
@@ -51,32 +67,25 @@ void Actuator::State::add_clocks(Platform& now) {
 
 Status Actuator::State::add_clock_limits(std::map<std::string, Wanted>& wanted) const {
   if (clocks.knobs.empty()) return done();
-  std::vector<ClockUser> users;
-  for (const KnobSet& set : knobs) {
-    if (set.absent) continue;
-    ClockUser& user = users.emplace_back();
-    const auto named = wanted.find(set.service);
-    if (named == wanted.end()) continue;
-    if (const auto cpus = named->second.find(Aspect::Cpus); cpus != named->second.end()) {
-      if (const auto parsed = parse_cpulist(cpus->second)) user.cpus = *parsed;
-    }
-    const auto mhz = named->second.find(Aspect::Clock);
-    if (mhz != named->second.end()) user.mhz = parse_unsigned(mhz->second);
-  }
-  const auto limits = clock_limits(clocks.domains, users);
+  const auto limits = clock_limits(clocks.domains, users_of(knobs, wanted));
   for (const KnobSet& set : clocks.knobs) {
     Wanted& values = wanted[set.service];
     const auto mhz = limits.find(set.service);
     if (mhz == limits.end()) continue;
-    ClockKnob knob(config->roots, set.service);
-    const Saved* saved = journal.find(set.name(knob));
-    const auto found = saved == nullptr ? knob.snapshot() : Result<std::string>(saved->snapshot);
-    const auto value = found ? knob.limit(mhz->second, *found) : Result<std::optional<std::string>>(found.error());
+    const auto value = clock_value(set, mhz->second);
     if (!value && is_clock_offline(value.error())) continue;
     if (!value) return value.error().wrap(set.service);
     if (*value) values[Aspect::Clock] = **value;
   }
   return done();
+}
+
+Result<std::optional<std::string>> Actuator::State::clock_value(const KnobSet& set, std::uint64_t mhz) const {
+  ClockKnob knob(config->roots, set.service);
+  if (const Saved* saved = journal.find(set.name(knob))) return knob.limit(mhz, saved->snapshot);
+  const auto now = knob.snapshot();
+  if (!now) return now.error();
+  return knob.limit(mhz, *now);
 }
 
 Status Actuator::State::follow_clocks() {
@@ -90,22 +99,13 @@ Status Actuator::State::follow_clocks() {
   for (const KnobSet& set : clocks.knobs) {
     const Wanted& values = wanted.at(set.service);
     const auto value = values.find(Aspect::Clock);
-    Knob& knob = *set.find(Aspect::Clock);
-    Status followed = done();
-    if (value == values.end()) {
-      followed = release_clock(set);
-    } else {
-      if (journal.find(set.name(knob)) == nullptr) {
-        followed = note_originals({{set.service, values}});
-        if (followed) followed = save_journal(journal_path(), journal);
-      }
-      if (followed) followed = knob.reconcile(value->second);
-      const auto now = knob.read();
-      if (followed && now && is_held_down(*now, value->second) && ++held == 1) {
-        example = set.service + " with " + *now + " MHz instead of " + value->second;
-      }
-    }
+    const bool limited = value != values.end();
+    const Status followed = limited ? keep_clock(set, values) : release_clock(set);
     if (first && !followed) first = followed.error().wrap(set.service);
+    if (!limited) continue;
+    const auto now = set.find(Aspect::Clock)->read();
+    if (!now || !is_held_down(*now, value->second)) continue;
+    if (++held == 1) example = set.service + " with " + *now + " MHz instead of " + value->second;
   }
   if (held > 0) {
     missing["cpufreq.held_down"] =
@@ -113,6 +113,16 @@ Status Actuator::State::follow_clocks() {
         " of " + std::to_string(clocks.knobs.size()) + " domains, such as " + example;
   }
   return first;
+}
+
+// What was found is in the journal before anything is written.
+Status Actuator::State::keep_clock(const KnobSet& set, const Wanted& values) {
+  Knob& knob = *set.find(Aspect::Clock);
+  if (journal.find(set.name(knob)) == nullptr) {
+    if (Status noted = note_originals({{set.service, values}}); !noted) return noted;
+    if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  }
+  return knob.reconcile(values.at(Aspect::Clock));
 }
 
 // A domain that is offline keeps its entry until it is back.

@@ -98,6 +98,9 @@ struct Actuator::State {
   // Domains follow the services on their CPUs, and CPUs that come back.
   Status follow_clocks();
   Status release_clock(const KnobSet& set);
+  Status keep_clock(const KnobSet& set, const Wanted& values);
+  // What a domain gets for a limit of so many MHz; nothing where that is no limit.
+  [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz) const;
   // The clock that a service may reach, MHz, where the agent limits all its CPUs.
   [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus) const;
   // What transactions can set: the knobs of the services, then those of clock domains.

@@ -42,7 +42,7 @@ Status Actuator::State::take_over() {
   if (!loaded) return loaded.error();
   journal = std::move(*loaded);
   if (Status dropped = drop_stale(); !dropped) return dropped;
-  clocks = {};  // what the journal says was found
+  clocks = {};  // the journal says what was found before their limits
   if (const auto seen = refresh(); !seen) return seen.error();
   if (Status whole = heal(); !whole) return whole;
   if (Status remembered = remember_places(); !remembered) return remembered;

@@ -1,6 +1,6 @@
-// One thing of one service that can be set on this machine: its CPU set, its quota, its way mask... (the clock alone is
-// of a domain of CPUs). Every mechanism implements this contract, so that planning, journal, read-back, undo and
-// restore are written once for all of them.
+// One thing that can be set on this machine: the CPU set of a service, its quota, its way mask... or the clock of a
+// domain of CPUs. Every mechanism implements this contract, so that planning, journal, read-back, undo and restore are
+// written once for all of them.
 #pragma once
 
 #include <array>

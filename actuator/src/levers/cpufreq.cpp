@@ -82,6 +82,7 @@ Result<std::vector<ClockDomain>> find_clock_domains(const Roots& roots, const Cp
     domains[*number] = {std::string(part_prefix) + name, intersect(*cpus, usable)};
   }
   std::vector<ClockDomain> found;
+  found.reserve(domains.size());
   for (auto& [number, domain] : domains) found.push_back(std::move(domain));
   if (!found.empty()) return found;
   return Error{ErrorKind::Unsupported,
@@ -153,7 +154,7 @@ Result<std::string> ClockKnob::snapshot() { return read_text(file()); }
 Status ClockKnob::restore(const std::string& snapshot) {
   const auto khz = parse_unsigned(snapshot);
   if (!khz) return Error{ErrorKind::Input, "the journal has the clock '" + snapshot + "', expected a number of kHz", 0};
-  const Status written = write_command(file(), snapshot + "\n");
+  Status written = write_command(file(), snapshot + "\n");
   if (!written && written.error().kind == ErrorKind::Busy) {
     return written.error().wrap("none of its CPUs is online; bring one online and restore again");
   }
@@ -169,7 +170,7 @@ Status ClockKnob::reconcile(const std::string& value) {
   const auto now = read();
   if (!now) return now.error();
   if (same(*now, value)) return done();
-  const Status written = write(value);
+  Status written = write(value);
   return !written && is_clock_offline(written.error()) ? done() : written;
 }
 

@@ -74,9 +74,7 @@ def test_parties_limits_the_clock_and_restore_after_a_kill_brings_back_what_was_
     assert set(clocks(bench.directory)) == {FOUND_KHZ}
 
 
-def test_a_started_agent_goes_on_where_the_killed_one_was_and_restores_at_its_end(
-    bench: Bench, tmp_path: Path
-) -> None:
+def test_a_started_agent_goes_on_where_the_killed_one_was_and_restores_at_its_end(bench: Bench, tmp_path: Path) -> None:
     add_clocks(bench.directory)
     bench.change_config(policy="parties", levers={"frequency": "on"})
     first = bench.start_agent(name="first")
