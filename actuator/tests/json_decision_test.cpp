@@ -44,7 +44,7 @@ TEST(JsonDecision, ReadsTheGoldenOne) {
   EXPECT_EQ(decision->assignments[0].way_mask, 0xffU);
   EXPECT_FALSE(decision->assignments[0].cpu_quota);
   EXPECT_EQ(decision->assignments[1].cpu_weight, 50U);
-  const Levers levers{4096, 2000, 10, 100};
+  const Levers levers{4096, 2000, 10, 100, 1800};
   EXPECT_EQ(decision->assignments[0].levers, levers);
   EXPECT_EQ(decision->assignments[1].levers, Levers{});
   EXPECT_EQ(decision->partition.levers, (std::map<std::string, Levers>{{"moses", levers}}));
@@ -76,16 +76,20 @@ TEST(JsonDecision, UnknownKeyInAnAssignmentIsRefused) {
 TEST(JsonDecision, KnobsThatTheAgentCannotSetAreRefused) {
   EXPECT_EQ(changed("/assignments/1/knobs", nullptr), "(accepted)");
   EXPECT_EQ(changed("/partition/knobs", json::object()), "(accepted)");
-  EXPECT_THAT(changed("/assignments/1/knobs", {{"frequency_mhz", 2000}}),
-              HasSubstr("assignments[1].knobs.frequency_mhz: 2000, expected no such knob: this agent cannot set it"));
+  EXPECT_THAT(changed("/assignments/1/knobs", {{"network_mbps", 2000}}),
+              HasSubstr("assignments[1].knobs.network_mbps: 2000, expected no such knob: this agent cannot set it"));
   EXPECT_THAT(changed("/partition/knobs", {{"moses", {{"network_mbps", 1024}}}}),
               HasSubstr("partition.knobs.moses.network_mbps: 1024, expected no such knob"));
   EXPECT_THAT(changed("/partition/knobs", {{"moses", 1}}), HasSubstr("partition.knobs.moses: 1, expected an object"));
-  EXPECT_EQ(changed("/assignments/1/knobs", {{"frequency_mhz", nullptr}}), "(accepted)");
+  EXPECT_EQ(changed("/assignments/1/knobs", {{"network_mbps", nullptr}}), "(accepted)");
   EXPECT_THAT(changed("/assignments/1/knobs", {{"memory_mib", 0}}), HasSubstr("assignments[1].knobs.memory_mib: 0"));
   EXPECT_THAT(changed("/assignments/1/knobs", {{"disk_iops", 1.5}}), HasSubstr("assignments[1].knobs.disk_iops: 1.5"));
   EXPECT_THAT(changed("/assignments/1/knobs", {{"realtime_priority", 100}}), HasSubstr("realtime_priority: 100"));
   EXPECT_THAT(changed("/assignments/1/knobs", {{"slice_ms", -1}}), HasSubstr("slice_ms: -1"));
+  for (const json& mhz : {json(0), json(1.8), json("1800"), json(1000001)}) {
+    EXPECT_THAT(changed("/assignments/1/knobs", {{"frequency_mhz", mhz}}),
+                HasSubstr("assignments[1].knobs.frequency_mhz: " + mhz.dump()));
+  }
 }
 
 TEST(JsonDecision, TypesAreNotCoerced) {

@@ -44,6 +44,7 @@ struct Node {
     platform.mba = MbaRange{10, 100, 10, "percent"};
     platform.memory_mib = KnobRange{64, 1000, 64};
     platform.disk_iops = KnobRange{10, 200, 10};
+    platform.frequency_mhz = KnobRange{800, 3600, 100};
     for (const char* name : {"lc", "be"}) {
       ServiceConfig service;
       service.spec.name = name;
@@ -123,6 +124,8 @@ INSTANTIATE_TEST_SUITE_P(
              [](Node& n) { lc(n).levers.disk_iops = 20, limits(n).min_disk_iops = 30; }},
         Case{"DiskTwice", "disk_iops: the assignments sum up to 201, expected at most 200",
              [](Node& n) { lc(n).levers.disk_iops = 100, n.decision.assignments[1].levers.disk_iops = 101; }},
+        Case{"TooSlow", "frequency_mhz 799 is outside 800..3600", [](Node& n) { lc(n).levers.frequency_mhz = 799; }},
+        Case{"TooFast", "frequency_mhz 3601 is outside 800..3600", [](Node& n) { lc(n).levers.frequency_mhz = 3601; }},
         Case{"BeforeTheKernel", "realtime_priority 50 is outside 1..49",
              [](Node& n) { lc(n).levers.realtime_priority = 50; }},
         Case{"SliceOfItsOwn", "slice_ms 5 cannot be set for one service; expected 100",

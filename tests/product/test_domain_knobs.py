@@ -80,8 +80,9 @@ GOLDEN = Path(__file__).parents[2] / "actuator/tests/golden"
 
 
 def test_what_the_agent_reads_and_writes_of_knobs_is_what_the_domain_means() -> None:
-    knobs = Knobs(memory_mib=4096, disk_iops=2000, realtime_priority=10, slice_ms=100)
+    knobs = Knobs(memory_mib=4096, disk_iops=2000, realtime_priority=10, slice_ms=100, frequency_mhz=1800)
     seen = msgspec.json.decode((GOLDEN / "observation.json").read_bytes(), type=Observation)
+    assert seen.platform.frequency_mhz == KnobRange(1200, 3600, 100)
     assert seen.platform.memory_mib == KnobRange(1024, 235929, 1024)
     assert seen.platform.disk_iops == KnobRange(500, 10000, 500)
     assert seen.platform.realtime

@@ -63,6 +63,8 @@ Result<Actuator> Actuator::open(const Config& config, ActuatorOptions options) {
   if (const auto seen = state->look(); !seen) return seen.error();
   if (options.read_only) {
     if (auto journal = load_journal(state->journal_path())) state->journal = std::move(*journal);
+    state->clocks = {};  // the journal says what was found before their limits
+    if (const auto seen = state->refresh(); !seen) return seen.error();
     if (Status remembered = state->remember_places(); !remembered) return remembered.error();
   } else if (Status taken = state->take_over(); !taken) {
     return taken.error();
@@ -102,6 +104,7 @@ Result<std::vector<Assignment>> Actuator::read() {
       if (state_->curve) assignment.mba = mbps(state_->curve->gbps_of(*assignment.mba));
     }
     assignment.levers = levers_of(set);
+    if (assignment.cpus) assignment.levers.frequency_mhz = state_->clock_of(*assignment.cpus);
     assignments.push_back(std::move(assignment));
   }
   return assignments;
@@ -132,7 +135,8 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
   if (const auto why = state_->groups_refusal(present)) {
     return finish({decision.seq, OutcomeStatus::Refused, *why, std::nullopt});
   }
-  const auto wanted = state_->wanted_of(present);
+  auto wanted = state_->wanted_of(present);
+  if (const Status clocks = state_->add_clock_limits(wanted); !clocks) return failed(clocks.error());
   const auto changes = state_->prepare(wanted);
   if (!changes) return failed(changes.error());
   std::vector<Change> plain;
@@ -156,10 +160,12 @@ Status Actuator::reconcile() {
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
+  Status clocked = state_->follow_clocks();
   if (!left) return left;
   if (!again) return again;
   if (!anew) return anew;
-  return monitored ? followed : monitored;
+  if (!monitored) return monitored;
+  return followed ? clocked : followed;
 }
 
 Result<ContainerAnswer> Actuator::hear_of(const ContainerQuestion& question) {

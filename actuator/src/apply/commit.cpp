@@ -11,13 +11,13 @@ Outcome nothing_done(const Decision& decision, const Error& error) {
   return {decision.seq, OutcomeStatus::Failed, error.message + "; nothing was changed", std::nullopt};
 }
 
-const KnobSet& set_of(const std::vector<KnobSet>& knobs, const std::string& service) {
-  return *std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& set) { return set.service == service; });
+const KnobSet& set_of(const std::vector<const KnobSet*>& knobs, const std::string& service) {
+  return **std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet* set) { return set->service == service; });
 }
 
 // In the order of the steps, each knob once.
 std::vector<Saved> pending_of(const std::vector<Prepared>& changes, const std::vector<Step>& steps,
-                              const std::vector<KnobSet>& knobs) {
+                              const std::vector<const KnobSet*>& knobs) {
   std::vector<Saved> pending;
   std::vector<bool> listed(changes.size());
   for (const Step& step : steps) {
@@ -36,7 +36,7 @@ Outcome Actuator::State::commit(const Decision& decision, const std::map<std::st
   const auto tree = lock_resctrl();
   if (!tree) return nothing_done(decision, tree.error());
   const Journal before = journal;
-  journal.pending = pending_of(changes, steps, knobs);
+  journal.pending = pending_of(changes, steps, all_knobs());
   if (const Status noted = note_originals(wanted); !noted) {
     journal = before;
     return nothing_done(decision, noted.error());

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "domain/forms.h"
+#include "levers/cpufreq.h"
 
 namespace osml {
 
@@ -65,7 +66,8 @@ Json::other_error nonsense(const std::string& what, const Json& json) {
 
 std::string service_of(const Json& json) {
   std::string service = json.at("service").get<std::string>();
-  if (!is_name(service)) throw nonsense("no name of a service: " + json.at("service").dump(), json);
+  if (!is_name(service) && !is_clock_part(service))
+    throw nonsense("no name of a service: " + json.at("service").dump(), json);
   return service;
 }
 

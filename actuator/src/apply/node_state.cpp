@@ -48,16 +48,20 @@ Result<bool> Actuator::State::refresh() {
                                  [](const KnobSet& set) { return set.absent || set.find(Aspect::Quota) != nullptr; });
   const auto cpus = usable_cpus(*config);
   if (!cpus) return cpus.error();
-  if (topology.cpus != *cpus) topology = read_topology(*config, *cpus);
+  if (topology.cpus != *cpus) {
+    topology = read_topology(*config, *cpus);
+    clocks = {};
+  }
   Platform now = make_platform(*config, topology, resctrl_info(), quota);
   add_levers(now, *config, knobs);
+  add_clocks(now);
   set_group_room(now);
   if (const Status read = read_curve(); !read) return read.error();
   set_throttle(now);
   mechanisms = probe_mechanisms(*config, resctrl, knobs);
   missing = missing_of(mechanisms);
   if (auto placement = probe_placement(*config, now)) mechanisms.push_back(std::move(*placement));
-  for (LeverState& lever : probe_levers(*config, mechanisms, knobs)) {
+  for (LeverState& lever : probe_levers(*config, mechanisms, knobs, clocks)) {
     if (lever.switched_on && !lever.mechanism.available) missing[lever.mechanism.name] = lever.mechanism.reason;
     mechanisms.push_back(std::move(lever.mechanism));
   }

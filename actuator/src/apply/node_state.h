@@ -16,6 +16,7 @@
 #include "locate/discovery.h"
 #include "locate/locator.h"
 #include "locate/target_book.h"
+#include "node/clocks.h"
 #include "node/knobs.h"
 #include "node/platform.h"
 
@@ -44,7 +45,8 @@ struct Actuator::State {
   Platform platform;
   std::vector<Place> places;
   std::set<std::string> excused;  // services that were not there when the last observation was made
-  std::vector<KnobSet> knobs;
+  std::vector<KnobSet> knobs;     // of the services, in the order of `places`
+  Clocks clocks;                  // of the CPUs; without domains they are looked for at the next refresh()
   std::vector<Mechanism> mechanisms;
   std::map<std::string, std::string> missing;
   std::string healed;
@@ -89,6 +91,20 @@ struct Actuator::State {
   void set_group_room(Platform& now);
   // The range of throttles that decisions may use.
   void set_throttle(Platform& now) const;
+  // What decisions may ask of the clock, and why not.
+  void add_clocks(Platform& now);
+  // Adds each clock domain to what the services get: with its value, or with nothing where it is to be as found.
+  Status add_clock_limits(std::map<std::string, Wanted>& wanted) const;
+  // Domains follow the services on their CPUs, and CPUs that come back.
+  Status follow_clocks();
+  Status release_clock(const KnobSet& set);
+  Status keep_clock(const KnobSet& set, const Wanted& values);
+  // What a domain gets for a limit of so many MHz; nothing where that is no limit.
+  [[nodiscard]] Result<std::optional<std::string>> clock_value(const KnobSet& set, std::uint64_t mhz) const;
+  // The clock that a service may reach, MHz, where the agent limits all its CPUs.
+  [[nodiscard]] std::optional<std::uint64_t> clock_of(const std::string& cpus) const;
+  // What transactions can set: the knobs of the services, then those of clock domains.
+  [[nodiscard]] std::vector<const KnobSet*> all_knobs() const;
   // Without the assignments of services that are not there.
   [[nodiscard]] Decision about_present(const Decision& decision) const;
   // What the knobs get: an assignment in the kernel's units.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apply/node_state.h"
+#include "levers/cpufreq.h"
 
 namespace osml {
 
@@ -38,7 +39,8 @@ Result<std::optional<Prepared>> to_release(const std::string& service, Knob& kno
 
 Result<std::vector<Prepared>> Actuator::State::prepare(const std::map<std::string, Wanted>& wanted) const {
   std::vector<Prepared> changes;
-  for (const KnobSet& set : knobs) {
+  for (const KnobSet* each : all_knobs()) {
+    const KnobSet& set = *each;
     const auto named = wanted.find(set.service);
     if (named == wanted.end()) continue;
     for (const auto& [aspect, knob] : set.knobs) {
@@ -64,7 +66,8 @@ bool Actuator::State::keeps_group(Aspect aspect) const {
 // Groups are put in front, so that they are removed last, when the tasks of all have left them.
 Status Actuator::State::note_originals(const std::map<std::string, Wanted>& wanted) {
   for (const Aspect aspect : aspects) {
-    for (const KnobSet& set : knobs) {
+    for (const KnobSet* each : all_knobs()) {
+      const KnobSet& set = *each;
       Knob* knob = set.find(aspect);
       const auto values = wanted.find(set.service);
       if (knob == nullptr || values == wanted.end() || !values->second.contains(aspect)) continue;
@@ -90,11 +93,15 @@ Status Actuator::State::settle(const std::map<std::string, Wanted>& wanted) {
 
 void Actuator::State::remember(const std::map<std::string, Wanted>& wanted) {
   journal.applied.clear();
-  for (const KnobSet& set : knobs) {
+  for (const KnobSet* each : all_knobs()) {
+    const KnobSet& set = *each;
     const auto named = wanted.find(set.service);
     if (named == wanted.end()) continue;
     const Wanted& values = named->second;
-    journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values});
+    // What a domain gets follows from the services.
+    if (!is_clock_part(set.service)) {
+      journal.applied.push_back({set.service, set.match, !set.absent, set.cgroup_inode, values});
+    }
     std::erase_if(journal.originals, [&](const Saved& saved) {  // as found again, so it is nothing of ours any more
       const Knob* knob = set.find(saved.name.aspect);
       return knob != nullptr && !values.contains(saved.name.aspect) && !keeps_group(saved.name.aspect) &&

@@ -5,6 +5,7 @@
 #include "apply/restore.h"
 #include "base/lock.h"
 #include "base/trust.h"
+#include "levers/cpufreq.h"
 
 namespace osml {
 
@@ -17,6 +18,8 @@ std::string boot_id(const Roots& roots) {
 }
 
 bool is_budget(const Saved& saved) { return saved.name.backend == "regulator"; }
+
+bool is_clock(const Saved& saved) { return is_clock_part(saved.name.service); }
 
 }  // namespace
 
@@ -39,6 +42,8 @@ Status Actuator::State::take_over() {
   if (!loaded) return loaded.error();
   journal = std::move(*loaded);
   if (Status dropped = drop_stale(); !dropped) return dropped;
+  clocks = {};  // the journal says what was found before their limits
+  if (const auto seen = refresh(); !seen) return seen.error();
   if (Status whole = heal(); !whole) return whole;
   if (Status remembered = remember_places(); !remembered) return remembered;
   return restore_strays();
@@ -66,15 +71,20 @@ Status Actuator::State::heal() {
   if (!tree) return tree.error();
   const std::size_t steps = journal.pending.size();
   const Status undone = restore_all(journal.pending, roots_to_restore(), resctrl);
+  // CPUs may be offline for long. follow_clocks() sets their clock when they are back, and what was found of it stays
+  // among the originals.
+  const std::size_t later = std::erase_if(journal.pending, is_clock);
   if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
-  if (!undone) return undone.error().wrap("cannot undo the interrupted transaction");
+  if (!journal.pending.empty()) return undone.error().wrap("cannot undo the interrupted transaction");
+  if (later > 0) say(undone.error().message);
   say("the agent undid " + std::to_string(steps) + " settings of an interrupted transaction");
   return done();
 }
 
 bool Actuator::State::is_stray(const KnobName& name) const {
-  const auto set =
-      std::find_if(knobs.begin(), knobs.end(), [&](const KnobSet& one) { return one.service == name.service; });
+  const auto of_name = [&](const KnobSet& one) { return one.service == name.service; };
+  if (is_clock_part(name.service)) return std::none_of(clocks.knobs.begin(), clocks.knobs.end(), of_name);
+  const auto set = std::find_if(knobs.begin(), knobs.end(), of_name);
   if (set == knobs.end()) return true;
   if (const Knob* knob = set->find(name.aspect); knob != nullptr && knob->backend() != name.backend) return true;
   // Switched off since.

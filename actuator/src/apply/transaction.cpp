@@ -21,7 +21,7 @@ Status verify(Knob& knob, const std::string& value) {
   while (true) {
     const auto now = knob.read();
     if (!now) return now.error();
-    if (knob.same(*now, value)) return done();
+    if (knob.accepts(*now, value)) return done();
     if (Clock::now() >= deadline) {
       return Error{ErrorKind::Io, "the agent wrote '" + value + "', but the kernel reports '" + *now + "'", 0};
     }

@@ -24,6 +24,8 @@ std::string_view name_of(Aspect aspect) {
       return "disk_iops";
     case Aspect::Priority:
       return "realtime_priority";
+    case Aspect::Clock:
+      return "frequency_mhz";
   }
   return "unknown";
 }

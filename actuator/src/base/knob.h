@@ -1,5 +1,6 @@
-// One thing of one service that can be set on this machine: its CPU set, its quota, its way mask... Every mechanism
-// implements this contract, so that planning, journal, read-back, undo and restore are written once for all of them.
+// One thing that can be set on this machine: the CPU set of a service, its quota, its way mask... or the clock of a
+// domain of CPUs. Every mechanism implements this contract, so that planning, journal, read-back, undo and restore are
+// written once for all of them.
 #pragma once
 
 #include <array>
@@ -12,12 +13,13 @@ namespace osml {
 
 // What a knob sets; also the order in which the knobs of a service are first touched, and the reverse of the order in
 // which they are restored: a group exists before it has masks, and has masks before tasks move in.
-enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight, Memory, Disk, Priority };
-inline constexpr std::array aspects = {Aspect::Group, Aspect::Ways,   Aspect::Mba,    Aspect::Tasks, Aspect::Cpus,
-                                       Aspect::Quota, Aspect::Weight, Aspect::Memory, Aspect::Disk,  Aspect::Priority};
+enum class Aspect { Group, Ways, Mba, Tasks, Cpus, Quota, Weight, Memory, Disk, Priority, Clock };
+inline constexpr std::array aspects = {Aspect::Group, Aspect::Ways,     Aspect::Mba,    Aspect::Tasks,
+                                       Aspect::Cpus,  Aspect::Quota,    Aspect::Weight, Aspect::Memory,
+                                       Aspect::Disk,  Aspect::Priority, Aspect::Clock};
 
 // "group", "way_mask", "mba", "tasks", "cpus", "cpu_quota", "cpu_weight", "memory_mib", "disk_iops",
-// "realtime_priority".
+// "realtime_priority", "frequency_mhz".
 std::string_view name_of(Aspect aspect);
 
 class Knob {
@@ -39,10 +41,14 @@ class Knob {
   virtual Result<std::string> read() = 0;
   // Before anything is touched: the error says in one sentence why the present state of the service forbids the value.
   virtual Status allows(const std::string& value);
-  // Sets the value. Done = the kernel took the command; the caller compares read() by same().
+  // Sets the value. Done = the kernel took the command; the caller compares read() by accepts().
   virtual Status write(const std::string& value) = 0;
   // Whether what was read means what was wanted (padding, rounding, order of CPUs do not matter).
   [[nodiscard]] virtual bool same(const std::string& read, const std::string& wanted) const = 0;
+  // Whether the kernel did with a value what it can at the moment, when it was just written.
+  [[nodiscard]] virtual bool accepts(const std::string& read, const std::string& wanted) const {
+    return same(read, wanted);
+  }
 
   // Everything needed to put back what is there now; opaque to everybody else, kept in the journal. Text, UTF-8.
   virtual Result<std::string> snapshot() = 0;

@@ -56,6 +56,7 @@ struct LeversConfig {
   bool memory = false;
   bool disk = false;
   bool realtime = false;
+  bool frequency = false;
   bool idle = false;                        // jobs get cpu.idle while the agent manages the node
   std::optional<std::uint64_t> memory_mib;  // of all services together; absent = nine tenths of the memory
   std::optional<std::uint64_t> disk_iops;   // reads a second of all services together

@@ -120,12 +120,13 @@ BandwidthConfig read_bandwidth(const YAML::Node& node, const fs::path& base, Pro
 
 LeversConfig read_levers(const YAML::Node& node, Roots& roots, Problems& problems) {
   YamlSection section(node, "levers", problems,
-                      {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime", "idle"});
+                      {"memory", "memory_mib", "disk", "disk_iops", "disks", "realtime", "frequency", "idle"});
   LeversConfig levers;
   const auto is_on = [&](const char* key) { return section.choice(key, {"on", "off"}).value_or("off") == "on"; };
   levers.memory = is_on("memory");
   levers.disk = is_on("disk");
   levers.realtime = is_on("realtime");
+  levers.frequency = is_on("frequency");
   levers.idle = is_on("idle");
   levers.memory_mib = whole(section.number("memory_mib", memory_range));
   levers.disk_iops = whole(section.number("disk_iops", iops_range));

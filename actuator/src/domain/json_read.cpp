@@ -17,6 +17,7 @@ constexpr std::uint64_t max_count = 65536;     // cores, ways, percent, MB/s ste
 constexpr std::uint64_t max_mba = 16'000'000;  // MB/s
 constexpr std::uint64_t max_mib = 1ULL << 40;  // one EiB
 constexpr std::uint64_t max_iops = 1'000'000'000;
+constexpr std::uint64_t max_mhz = 1'000'000;
 constexpr std::size_t max_policy_state = 131072;  // what the server accepts back
 constexpr const char* a_name = "a name (letters, digits, '_', '.', '-')";
 
@@ -34,13 +35,12 @@ std::uint64_t parse_hex(const std::string& digits) {
   return mask;
 }
 
-// Clock and network: the server sends them to nodes whose platform says that it can set them, which this agent never
-// says.
+// The network: the server sends it to nodes whose platform says that it can set it, which this agent never says.
 Levers read_levers(JsonReader reader, const json& object) {
   for (const auto& item : object.items()) {
     const std::string& name = item.key();
-    if (name == key::memory_mib || name == key::disk_iops || name == key::realtime_priority || name == key::slice_ms ||
-        item.value().is_null()) {
+    if (name == key::frequency_mhz || name == key::memory_mib || name == key::disk_iops ||
+        name == key::realtime_priority || name == key::slice_ms || item.value().is_null()) {
       continue;
     }
     reader.fail(reader.path(name.c_str()), item.value(), "no such knob: this agent cannot set it");
@@ -50,6 +50,7 @@ Levers read_levers(JsonReader reader, const json& object) {
   levers.disk_iops = reader.optional_integer(key::disk_iops, 1, max_iops);
   levers.realtime_priority = narrow(reader.optional_integer(key::realtime_priority, 1, 99));
   levers.slice_ms = reader.optional_positive(key::slice_ms);
+  levers.frequency_mhz = reader.optional_integer(key::frequency_mhz, 1, max_mhz);
   return levers;
 }
 
@@ -226,6 +227,7 @@ Platform read_platform(JsonReader reader) {
   platform.bandwidth_gbps = reader.optional_positive(key::bandwidth_gbps);
   platform.memory_gib = reader.optional_positive(key::memory_gib);
   platform.frequency_ghz = reader.optional_positive(key::frequency_ghz);
+  platform.frequency_mhz = read_range(reader, key::frequency_mhz);
   platform.memory_mib = read_range(reader, key::memory_mib);
   platform.disk_iops = read_range(reader, key::disk_iops);
   platform.realtime = reader.optional_boolean(key::realtime).value_or(false);

@@ -68,6 +68,7 @@ json levers_json(const Levers& levers) {
   if (levers.disk_iops) object[key::disk_iops] = *levers.disk_iops;
   if (levers.realtime_priority) object[key::realtime_priority] = *levers.realtime_priority;
   if (levers.slice_ms) object[key::slice_ms] = *levers.slice_ms;
+  if (levers.frequency_mhz) object[key::frequency_mhz] = *levers.frequency_mhz;
   return object;
 }
 
@@ -106,6 +107,7 @@ void to_json(json& out, const Platform& platform) {
          {key::bandwidth_gbps, or_null(platform.bandwidth_gbps)},
          {key::memory_gib, or_null(platform.memory_gib)},
          {key::frequency_ghz, or_null(platform.frequency_ghz)}};
+  if (platform.frequency_mhz) out[key::frequency_mhz] = range_json(*platform.frequency_mhz);
   if (platform.memory_mib) out[key::memory_mib] = range_json(*platform.memory_mib);
   if (platform.disk_iops) out[key::disk_iops] = range_json(*platform.disk_iops);
   if (platform.realtime) out[key::realtime] = true;

@@ -42,6 +42,7 @@ inline constexpr const char* max_groups = "max_groups";
 inline constexpr const char* bandwidth_gbps = "bandwidth_gbps";
 inline constexpr const char* memory_gib = "memory_gib";
 inline constexpr const char* frequency_ghz = "frequency_ghz";
+inline constexpr const char* frequency_mhz = "frequency_mhz";
 inline constexpr const char* memory_mib = "memory_mib";
 inline constexpr const char* disk_iops = "disk_iops";
 inline constexpr const char* realtime = "realtime";

@@ -27,7 +27,7 @@ struct MbaRange {
   std::string unit = "percent";  // percent | mbps | eighth_gbps
 };
 
-// What a lever of one service can be set to; `max` is what all services have together.
+// What a lever of one service can be set to; of memory and disk `max` is what all services have together.
 struct KnobRange {
   std::uint64_t min = 1;
   std::uint64_t max = 1;
@@ -52,7 +52,7 @@ struct Platform {
   std::optional<double> bandwidth_gbps;
   std::optional<double> memory_gib;
   std::optional<double> frequency_ghz;
-  std::optional<KnobRange> memory_mib, disk_iops;  // absent = this node cannot set it
+  std::optional<KnobRange> frequency_mhz, memory_mib, disk_iops;  // absent = this node cannot set it
   bool realtime = false;
   bool regions_in_domains = false;  // the operator lets regions name one of `domains`
 };
@@ -106,12 +106,13 @@ struct Region {
 };
 
 // What one service may use beside CPUs, ways and memory bandwidth. Absent = no limit, the default of the kernel. The
-// wire knows frequency_mhz and network_mbps too, which this agent never sets.
+// wire knows network_mbps too, which this agent never sets.
 struct Levers {
   std::optional<std::uint64_t> memory_mib;
   std::optional<std::uint64_t> disk_iops;  // reads a second of each disk
   std::optional<unsigned> realtime_priority;
-  std::optional<double> slice_ms;  // of SCHED_RR; only the kernel's own can be had
+  std::optional<double> slice_ms;                   // of SCHED_RR; only the kernel's own can be had
+  std::optional<std::uint64_t> frequency_mhz = {};  // of the CPUs of the service
 
   bool operator==(const Levers&) const = default;
 };

@@ -5,6 +5,7 @@
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
 #include "levers/cpu_idle.h"
+#include "levers/cpufreq.h"
 #include "levers/io_max.h"
 #include "levers/memory_high.h"
 #include "levers/priority.h"
@@ -134,6 +135,9 @@ std::unique_ptr<Knob> make_knob(const KnobName& name, const Roots& roots, const 
   }
   if (name.backend == "sched" && name.aspect == Aspect::Priority) {
     return std::make_unique<PriorityKnob>(roots, name.match);
+  }
+  if (name.backend == "cpufreq" && name.aspect == Aspect::Clock && is_clock_part(name.service)) {
+    return std::make_unique<ClockKnob>(roots, name.service);
   }
   if (name.backend == "affinity" && name.aspect == Aspect::Cpus) {
     return std::make_unique<AffinityKnob>(roots, name.match);

@@ -17,9 +17,9 @@ namespace osml {
 
 // What names a knob in the journal.
 struct KnobName {
-  std::string service;
+  std::string service;  // of the clock: a domain (is_clock_part)
   Aspect aspect = Aspect::Cpus;
-  std::string backend;  // cgroup2 | cgroup2-idle | cgroup1 | affinity | resctrl | regulator | sched
+  std::string backend;  // cgroup2 | cgroup2-idle | cgroup1 | affinity | resctrl | regulator | sched | cpufreq
   Match match;
   std::optional<std::uint64_t> cgroup_inode;  // of that cgroup; a later one at the same path is another
 };

@@ -63,6 +63,11 @@ LeverState idle(const Config& config, const std::vector<KnobSet>& knobs) {
   return state;
 }
 
+// Of CPUs, whatever services there are.
+Mechanism clock(const Clocks& clocks) {
+  return clocks.range ? Mechanism{"cpufreq", true, clocks.how, ""} : unavailable("cpufreq", clocks.how);
+}
+
 Mechanism disks(const Roots& roots) {
   const Mechanism controller = of_cgroup2("io.max", "io", roots);
   const auto found = limited_disks(roots);
@@ -72,14 +77,13 @@ Mechanism disks(const Roots& roots) {
 }  // namespace
 
 std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mechanism>& mechanisms,
-                                     const std::vector<KnobSet>& knobs) {
+                                     const std::vector<KnobSet>& knobs, const Clocks& clocks) {
   const LeversConfig& on = config.levers;
   const Mechanism priority = of_trial("sched_policy", PriorityKnob(config.roots, {}).probe(), "sched_setscheduler");
   return {idle(config, knobs),
           as_mechanism("cpu.weight", "cpu_weight", mechanisms),
           lever("sched_policy", "levers.realtime", on.realtime, Aspect::Priority, priority, knobs),
-          never_set("cpufreq", "the clock: it belongs to CPUs, which services may share",
-                    "by hand: cpupower frequency-set --max FREQUENCY"),
+          lever("cpufreq", "levers.frequency", on.frequency, Aspect::Clock, clock(clocks), {}),
           lever("memory.high", "levers.memory", on.memory, Aspect::Memory,
                 of_cgroup2("memory.high", "memory", config.roots), knobs),
           lever("io.max", "levers.disk", on.disk, Aspect::Disk, disks(config.roots), knobs),

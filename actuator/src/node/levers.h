@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "node/clocks.h"
 #include "node/mechanisms.h"
 
 namespace osml {
@@ -16,6 +17,6 @@ struct LeverState {
 // cpu.idle | cpu.weight | sched_policy | cpufreq | memory.high | io.max | network | l3. `mechanisms`: what
 // probe_mechanisms() found; cpu.weight and l3 are as cpu_weight and llc_ways there, which also has mba.
 std::vector<LeverState> probe_levers(const Config& config, const std::vector<Mechanism>& mechanisms,
-                                     const std::vector<KnobSet>& knobs);
+                                     const std::vector<KnobSet>& knobs, const Clocks& clocks);
 
 }  // namespace osml

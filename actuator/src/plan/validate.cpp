@@ -36,7 +36,7 @@ class Check {
   [[nodiscard]] Refusal run() const {
     for (const auto rule :
          {&Check::mechanisms, &Check::cpus, &Check::quota, &Check::mask, &Check::bandwidth, &Check::weight,
-          &Check::memory, &Check::disk, &Check::priority, &Check::present, &Check::steps}) {
+          &Check::memory, &Check::disk, &Check::priority, &Check::clock, &Check::present, &Check::steps}) {
       if (Refusal refused = (this->*rule)()) return "service '" + assignment_.service + "': " + *refused;
     }
     return {};
@@ -49,6 +49,7 @@ class Check {
       // Nobody asks for these two by name: they follow from ways and bandwidth, and are missing only with them.
       if (aspect == Aspect::Group || aspect == Aspect::Tasks) continue;
       if (knobs_.find(aspect) != nullptr || (knobs_.absent && aspect >= Aspect::Cpus)) continue;
+      if (aspect == Aspect::Clock && platform_.frequency_mhz) continue;  // the knobs are those of the CPUs
       const auto why = knobs_.missing.find(aspect);
       return std::string(name_of(aspect)) + " " + value + " cannot be set on this node: " +
              (why == knobs_.missing.end() ? "there is no such mechanism" : why->second);
@@ -142,6 +143,10 @@ class Check {
     if (!levers.slice_ms || levers.slice_ms == knobs_.slice_ms) return {};
     return "slice_ms " + format_number(*levers.slice_ms) + " cannot be set for one service; expected " +
            (knobs_.slice_ms ? format_number(*knobs_.slice_ms) + ", as kernel.sched_rr_timeslice_ms says" : "none");
+  }
+
+  [[nodiscard]] Refusal clock() const {
+    return amount("frequency_mhz", assignment_.levers.frequency_mhz, platform_.frequency_mhz, {}, {});
   }
 
   // What the state that the service is in right now forbids.

@@ -21,6 +21,7 @@ Wanted wanted_values(const Assignment& assignment) {
   if (levers.memory_mib) wanted[Aspect::Memory] = std::to_string(*levers.memory_mib);
   if (levers.disk_iops) wanted[Aspect::Disk] = std::to_string(*levers.disk_iops);
   if (levers.realtime_priority) wanted[Aspect::Priority] = std::to_string(*levers.realtime_priority);
+  if (levers.frequency_mhz) wanted[Aspect::Clock] = std::to_string(*levers.frequency_mhz);
   return wanted;
 }
 

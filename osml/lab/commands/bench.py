@@ -71,7 +71,10 @@ def run_suite(
     part: Annotated[str | None, typer.Option(help="Only the mixes of this part of the suite.")] = None,
     levers: Annotated[
         str,
-        typer.Option(help=f"In the place of the suite's: none, or some of {','.join(LEVERS)}. The agent has none."),
+        typer.Option(
+            help=f"In the place of the suite's: none, or some of {','.join(LEVERS)}. "
+            "An agent has them off by default, and none for the network."
+        ),
     ] = "",
     json: Json = False,
 ) -> None:

@@ -1,4 +1,4 @@
-"""Memory, disk and real-time priority: the agent is killed after every step, and every call of it fails once.
+"""Memory, disk, clock and real-time priority: the agent is killed after every step, and every call of it fails once.
 
 The kernel's files are plain ones in a directory; the threads are real. Whatever came of a fault, a restore without
 faults brings back what was found.
@@ -22,6 +22,7 @@ import yaml
 
 SOURCE = Path(__file__).parents[1] / "system_call_faults.c"
 GROUPS = {"web": "lc/web", "job": "be/job"}
+POLICY = "sys/devices/system/cpu/cpufreq/policy0"  # one clock for both CPUs
 ERRORS = (errno.EIO, errno.EINVAL, errno.EBUSY, errno.EPERM, errno.ENOMEM)
 MIB = 1024 * 1024
 Found = dict[str, object]
@@ -68,6 +69,7 @@ class Machine:
             "web": {"memory_mib": first, "disk_iops": second},
             "job": {"memory_mib": second, "disk_iops": first},
         }
+        knobs["web"]["frequency_mhz"], knobs["job"]["frequency_mhz"] = (1500, 1200) if number == 0 else (1800, 2000)
         if self.realtime:
             knobs["web"]["realtime_priority"] = 10 + number
         file = self.root.parent / f"decision-{number}.json"
@@ -87,7 +89,7 @@ class Machine:
         assert done.returncode == 0, done.stderr
 
     def state(self) -> Found:
-        state: Found = {}
+        state: Found = {"clock": (self.root / POLICY / "scaling_max_freq").read_text().strip()}
         for name, group in GROUPS.items():
             directory = self.root / "cgroup" / group
             state[f"{name}.memory"] = (directory / "memory.high").read_text().strip()
@@ -105,6 +107,10 @@ class Machine:
 def write_tree(root: Path, pids: dict[str, int]) -> None:
     files = {
         "sys/devices/system/cpu/online": "0-1\n",
+        f"{POLICY}/related_cpus": "0 1 \n",
+        f"{POLICY}/cpuinfo_min_freq": "800000\n",
+        f"{POLICY}/scaling_min_freq": "800000\n",
+        f"{POLICY}/scaling_max_freq": "2800000\n",
         "sys/block/sda/dev": "8:0\n",
         "sys/block/sda/device/vendor": "x\n",
         "cgroup/cgroup.controllers": "cpu memory io\n",
@@ -152,6 +158,7 @@ def machine(agent: Path, tmp_path: Path) -> Iterator[Machine]:
                 "memory_mib": 1000,
                 "disk": "on",
                 "disk_iops": 1000,
+                "frequency": "on",
                 "realtime": "on" if realtime else "off",
             },
             "services": [{"name": name, "class": "be", "match": {"cgroup": group}} for name, group in GROUPS.items()],
@@ -174,10 +181,12 @@ def test_levers_are_applied_changed_and_restored(machine: Machine) -> None:
     assert done.returncode == 0, done.stderr
     divided = machine.state()
     assert (divided["web.memory"], divided["web.reads"]) == (str(600 * MIB), "riops=300")
+    assert divided["clock"] == "1500000"  # of the two that share it the faster one
     if machine.realtime:
         assert (divided["web.policy"], divided["web.priority"]) == (os.SCHED_RR, 10)
     assert machine.apply(1).returncode == 0
     assert machine.state()["job.memory"] == str(500 * MIB)
+    assert machine.state()["clock"] == "2000000"
     machine.restore()
     assert machine.state() == found
 
@@ -200,7 +209,7 @@ def test_killed_after_any_step_the_next_start_makes_it_whole(machine: Machine, b
             assert machine.state()["web.memory"] == str((600 if target == 0 else 400) * MIB)
         machine.restore()
         assert machine.state() == found, f"killed after step {step}"
-    assert killed >= (5 if machine.realtime else 4)
+    assert killed >= (6 if machine.realtime else 5)
 
 
 @pytest.mark.timeout(300)

@@ -1,0 +1,161 @@
+// The clock: a decision gives it to services, and the kernel to domains of CPUs.
+#include "plan/clocks.h"
+
+#include <algorithm>
+
+#include "apply/node_state.h"
+#include "apply/restore.h"
+#include "base/number.h"
+
+namespace osml {
+
+namespace {
+
+constexpr const char* off = "levers.frequency is off in the agent's configuration; set levers.frequency: on";
+
+// Much less than what was set, so that the operator should know.
+bool is_held_down(const std::string& mhz, const std::string& wanted) {
+  constexpr double much = 0.9;
+  const auto now = parse_double(mhz);
+  const auto limit = parse_double(wanted);
+  return now && limit && *now < *limit * much;
+}
+
+std::vector<ClockUser> users_of(const std::vector<KnobSet>& services, const std::map<std::string, Wanted>& wanted) {
+  std::vector<ClockUser> users;
+  for (const KnobSet& set : services) {
+    if (set.absent) continue;
+    ClockUser& user = users.emplace_back();
+    const auto named = wanted.find(set.service);
+    if (named == wanted.end()) continue;
+    for (const auto& [aspect, value] : named->second) {
+      if (aspect == Aspect::Clock) user.mhz = parse_unsigned(value);
+      if (aspect != Aspect::Cpus) continue;
+      if (const auto cpus = parse_cpulist(value)) user.cpus = *cpus;
+    }
+  }
+  return users;
+}
+
+}  // namespace
+
+std::vector<const KnobSet*> Actuator::State::all_knobs() const {
+  std::vector<const KnobSet*> all;
+  for (const KnobSet& set : knobs) all.push_back(&set);
+  for (const KnobSet& set : clocks.knobs) all.push_back(&set);
+  return all;
+}
+
+void Actuator::State::add_clocks(Platform& now) {
+  if (clocks.domains.empty()) {
+    clocks = find_clocks(*config, topology.cpus, [this](const KnobName& name) {
+      const Saved* saved = journal.find(name);
+      return saved == nullptr ? nullptr : &saved->snapshot;
+    });
+  }
+  if (!config->levers.frequency) clocks.knobs.clear();
+  const bool usable = config->levers.frequency && clocks.range;
+  for (KnobSet& set : knobs) {
+    if (!usable && !set.absent && set.looked_at) {
+      set.missing[Aspect::Clock] = config->levers.frequency ? clocks.how : off;
+    }
+  }
+  if (!usable) return;
+  now.frequency_mhz = clocks.range;
+  if (!now.frequency_ghz) now.frequency_ghz = clocks.nominal_ghz;
+}
+
+Status Actuator::State::add_clock_limits(std::map<std::string, Wanted>& wanted) const {
+  if (clocks.knobs.empty()) return done();
+  const auto limits = clock_limits(clocks.domains, users_of(knobs, wanted));
+  for (const KnobSet& set : clocks.knobs) {
+    Wanted& values = wanted[set.service];
+    const auto mhz = limits.find(set.service);
+    if (mhz == limits.end()) continue;
+    const auto value = clock_value(set, mhz->second);
+    if (!value && is_clock_offline(value.error())) continue;
+    if (!value) return value.error().wrap(set.service);
+    if (*value) values[Aspect::Clock] = **value;
+  }
+  return done();
+}
+
+Result<std::optional<std::string>> Actuator::State::clock_value(const KnobSet& set, std::uint64_t mhz) const {
+  ClockKnob knob(config->roots, set.service);
+  if (const Saved* saved = journal.find(set.name(knob))) return knob.limit(mhz, saved->snapshot);
+  const auto now = knob.snapshot();
+  if (!now) return now.error();
+  return knob.limit(mhz, *now);
+}
+
+Status Actuator::State::follow_clocks() {
+  if (clocks.knobs.empty()) return done();
+  std::map<std::string, Wanted> wanted;
+  for (const Applied& applied : journal.applied) wanted[applied.service] = applied.values;
+  if (Status known = add_clock_limits(wanted); !known) return known;
+  Status first = done();
+  std::size_t held = 0;
+  std::string example;
+  for (const KnobSet& set : clocks.knobs) {
+    const Wanted& values = wanted.at(set.service);
+    const auto value = values.find(Aspect::Clock);
+    const bool limited = value != values.end();
+    const Status followed = limited ? keep_clock(set, values) : release_clock(set);
+    if (first && !followed) first = followed.error().wrap(set.service);
+    if (!limited) continue;
+    const auto now = set.find(Aspect::Clock)->read();
+    if (!now || !is_held_down(*now, value->second)) continue;
+    if (++held == 1) example = set.service + " with " + *now + " MHz instead of " + value->second;
+  }
+  if (held > 0) {
+    missing["cpufreq.held_down"] =
+        "firmware, heat or another program holds clocks below the limit that the agent set: " + std::to_string(held) +
+        " of " + std::to_string(clocks.knobs.size()) + " domains, such as " + example;
+  }
+  return first;
+}
+
+// What was found is in the journal before anything is written.
+Status Actuator::State::keep_clock(const KnobSet& set, const Wanted& values) {
+  Knob& knob = *set.find(Aspect::Clock);
+  if (journal.find(set.name(knob)) == nullptr) {
+    if (Status noted = note_originals({{set.service, values}}); !noted) return noted;
+    if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  }
+  return knob.reconcile(values.at(Aspect::Clock));
+}
+
+// A domain that is offline keeps its entry until it is back.
+Status Actuator::State::release_clock(const KnobSet& set) {
+  Knob& knob = *set.find(Aspect::Clock);
+  const KnobName name = set.name(knob);
+  const Saved* saved = journal.find(name);
+  if (saved == nullptr) return done();
+  const Status back = put_back(knob, saved->snapshot);
+  if (!back) return back.error().kind == ErrorKind::Busy ? done() : back;
+  std::erase_if(journal.originals, [&](const Saved& one) { return same_knob(one.name, name); });
+  return save_journal(journal_path(), journal);
+}
+
+std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus) const {
+  const auto own = parse_cpulist(cpus);
+  if (!own || clocks.knobs.empty()) return std::nullopt;
+  CpuSet limited;
+  double highest = 0;
+  for (std::size_t i = 0; i < clocks.knobs.size(); ++i) {
+    const KnobSet& set = clocks.knobs[i];
+    if (intersect(clocks.domains[i].cpus, *own).empty()) continue;
+    Knob& knob = *set.find(Aspect::Clock);
+    const Saved* saved = journal.find(set.name(knob));
+    const auto found = saved == nullptr ? std::nullopt : parse_double(saved->snapshot);
+    const auto now = knob.read();
+    const auto mhz = now ? parse_double(*now) : std::nullopt;
+    if (!found || !mhz || *mhz * 1000 >= *found) return std::nullopt;
+    limited = unite(limited, clocks.domains[i].cpus);
+    highest = std::max(highest, *mhz);
+  }
+  if (!is_subset(*own, limited)) return std::nullopt;
+  return static_cast<std::uint64_t>(highest);
+}
+
+}  // namespace osml
