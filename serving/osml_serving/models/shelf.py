@@ -152,9 +152,9 @@ class ModelShelf:
         return tuple(_stamp(file) for file in files)
 
 
-def _stamp(file: Path) -> tuple[str, int, int, int]:
+def _stamp(file: Path) -> tuple[str, int, int, int, int]:
     try:
         status = file.stat()
     except OSError:
-        return str(file), 0, 0, 0
-    return str(file), status.st_ino, status.st_mtime_ns, status.st_size
+        return str(file), 0, 0, 0, 0
+    return str(file), status.st_ino, status.st_mtime_ns, status.st_ctime_ns, status.st_size
