@@ -13,11 +13,11 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import InterfaceError, OperationalError, SQLAlchemyError
 
 from osml.domain import Experience
+from osml.domain.cpu_names import short_name
 from osml.experiences.address import first_line
 from osml.experiences.canary_returns import add_return, read_returns, try_to_write
 from osml.experiences.outcome import Added, CanaryReturn, Newest, StoreAwayError, StoreError
 from osml.experiences.tables import EXPERIENCES
-from osml.domain.cpu_names import short_name
 
 MAX_PAYLOAD = 8 * 2**20  # bytes of one experience; the server accepts bodies far smaller
 PRUNE_EVERY = 1000  # rows
