@@ -140,6 +140,56 @@ def test_labels_that_their_traces_do_not_give_are_found(dataset: Path, rewrite: 
     check(dataset).one("error", "oaa_cores", "run `osml learn data label` again")
 
 
+def _scaled(value: Any) -> Any:
+    if isinstance(value, list):
+        return [100 * one for one in value]
+    return value if value is None else value * 0.5
+
+
+@pytest.mark.parametrize(
+    ("column", "change"),
+    [
+        ("latency_ms", _scaled),
+        ("latency_ms", lambda value: value[:-1]),
+        ("oaa_bandwidth_gbps", _scaled),
+        ("target_ms", _scaled),
+        ("load", _scaled),
+        ("core_unit", _scaled),
+        ("spread", _scaled),
+        ("threads", lambda value: value + 1),
+        ("neighbours", lambda value: value + 1),
+        ("grid_cores", lambda value: value + 1),
+        ("percentile", lambda _: "mean"),
+        ("cliff_kind", lambda _: "x" * 1000),
+        ("slowdowns", lambda value: value[:-1]),
+    ],
+)
+def test_no_column_of_the_labels_may_differ_from_what_the_traces_give(
+    dataset: Path, rewrite: Rewrite, column: str, change: Callable[[Any], Any]
+) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    rewrite(file, lambda columns: columns.__setitem__(column, [change(v) for v in columns[column]]))
+    found = check(dataset)
+    named = "b_points" if column == "slowdowns" else column  # fewer slowdowns are a choice, their points must fit
+    assert len(found.one("error", named, "run `osml learn data label` again").message) < 300
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("labelling", "whatever", "labelling is 'whatever', expected one of frontier, reference"),
+        ("slowdowns", [-5.0, 0.25], "slowdowns are [-5.0, 0.25], expected shares above 0"),
+        ("slowdowns", [], "expected shares above 0"),
+        ("slowdowns", [None], "expected shares above 0"),
+        ("slowdowns", [0.1] * 1000, "1000 slowdowns, expected at most 100"),
+    ],
+)
+def test_labels_by_no_known_rule_are_found(dataset: Path, rewrite: Rewrite, column: str, value: Any, text: str) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    rewrite(file, lambda columns: columns.__setitem__(column, [value] * len(columns[column])))
+    check(dataset).one("error", column, text)
+
+
 def test_service_with_one_load_is_a_warning(dataset: Path, rewrite: Rewrite) -> None:
     def flatten(columns: dict[str, Any]) -> None:
         columns["offered_per_s"] = [500.0] * len(columns["run"])
