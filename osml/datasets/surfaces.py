@@ -22,6 +22,13 @@ Ints = NDArray[np.int64]
 SURELY = 20.0
 """Expected requests of which none was answered: then the cell doesn't answer. Below it there may have been none."""
 
+MIN_CORE_UNIT = 1e-3
+MAX_CELLS = 1_000_000
+"""Of a grid, as the column `cells` of the labels. 512 CPUs in tenths with 20 ways are a tenth of it."""
+
+MAX_FILE_CELLS = 2**26
+"""Of all grids of a file, which are in memory together with 56 bytes a cell."""
+
 READ = (
     "run", "platform", "service", "threads", "load", "offered_per_s", "interval_s", "target_ms", "percentile",
     "cores", "ways", "bandwidth_gbps", "neighbours", "neighbour_cores", "neighbour_ways", *PERCENTILES.values(),
@@ -85,16 +92,27 @@ def _first(table: Any, row: int) -> dict[str, Any]:
 
 
 def core_unit(settings: dict[str, Any]) -> float:
-    """Step in which cores were handed out: `core_quantum` of the provenance, 1 by default."""
+    """Step in which cores were handed out: `core_quantum` of the provenance, 1 by default and at most.
+
+    InputError where it is no number, or so small that no grid of it can be held.
+    """
     unit = settings.get("core_quantum", 1.0)
-    return float(unit) if isinstance(unit, int | float) and 0 < unit <= 1 else 1.0
+    if not isinstance(unit, int | float) or unit < MIN_CORE_UNIT:
+        raise InputError(f"core_quantum is {str(unit)[:80]}, expected logical CPUs from {MIN_CORE_UNIT:g} to 1")
+    return min(float(unit), 1.0)
 
 
 def grid_of(platform: Fingerprint, unit: float) -> tuple[int, int]:
-    """(core units, ways) of a whole platform; InputError where its description has no number of CPUs."""
+    """(core units, ways) of a whole platform; InputError for one without a number of CPUs, or with too large a grid."""
     if platform.logical_cpus is None:
         raise InputError(f"platform '{platform.id}': 'logical_cpus' is missing in its description, labels need it")
-    return round(platform.logical_cpus / unit), platform.llc_ways or 1
+    shape = round(platform.logical_cpus / unit), platform.llc_ways or 1
+    if shape[0] * shape[1] > MAX_CELLS:
+        raise InputError(
+            f"platform '{platform.id}': {platform.logical_cpus} CPUs in steps of {unit:g} and {shape[1]} ways are "
+            f"{shape[0] * shape[1]} cells, expected at most {MAX_CELLS}: use a larger core_quantum"
+        )
+    return shape
 
 
 def _cells(table: Any, where: str, shape: tuple[int, int], unit: float, platform: Fingerprint) -> tuple[Ints, Ints]:
@@ -168,6 +186,11 @@ def add_rows(
     for code, run in enumerate(runs.dictionary.to_pylist()):
         mine = codes == code
         if run not in surfaces:
+            if (len(surfaces) + 1) * shape[0] * shape[1] > MAX_FILE_CELLS:
+                raise InputError(
+                    f"{where}, column 'run': more than {len(surfaces)} runs on a grid of {shape[0]} x {shape[1]} cells "
+                    "in one file: write fewer runs into each file"
+                )
             first = int(mine.argmax())
             surfaces[run] = Surface(run, _first(table, first), shape, table.column("ways")[first].as_py() is not None)
         _grow(surfaces[run], (units, ways), table, mine, where)

@@ -118,8 +118,8 @@ class Validator:
         constants.add(table)
         if any(finding.severity == "error" for finding in found):
             return False  # a surface of numbers that are wrong says nothing more
-        unit = core_unit(about.provenance.settings)
         try:
+            unit = core_unit(about.provenance.settings)
             add_rows(surfaces, table, place.file, grid_of(about.platform, unit), unit, about.platform)
         except InputError as error:
             self.report.add([place.error(None, str(error).removeprefix(f"{place.file}, "))])

@@ -84,6 +84,8 @@ def check_labels(
     findings: list[Finding] = []
     try:
         rows = _rows(file, place, findings)
+        unit = core_unit(about.provenance.settings)
+        total = grid_of(about.platform, unit)
     except InputError as error:
         yield place.error(None, str(error).removeprefix(f"{file}: "))
         return
@@ -94,7 +96,6 @@ def check_labels(
         yield place.note(None, "labels not compared with the traces, because the traces have errors")
         return
     by_run = {surface.run: surface for surface in surfaces}
-    unit = core_unit(about.provenance.settings)
     for row in rows:
         surface = by_run.pop(row["run"], None)
         if surface is None:
@@ -104,7 +105,7 @@ def check_labels(
         if fault is not None:
             yield fault
             continue
-        again = label_row(surface, grid_of(about.platform, unit), unit, row["labelling"], row["slowdowns"])
+        again = label_row(surface, total, unit, row["labelling"], row["slowdowns"])
         off = [name for name in _COMPARED if not _same(row[name], again[name])]
         if off:
             what = _against(row[off[0]], again[off[0]])

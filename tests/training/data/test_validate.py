@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ validating = pytest.importorskip("osml.datasets.validate")
 collecting = pytest.importorskip("osml_training.collect.collect")
 columns = pytest.importorskip("osml.datasets.checks.columns")
 duplicates = pytest.importorskip("osml.datasets.checks.duplicates")
+surfaces = pytest.importorskip("osml.datasets.surfaces")
 personal = pytest.importorskip("osml.datasets.checks.personal")
 
 Rewrite = Callable[..., None]
@@ -220,6 +222,41 @@ def test_description_that_contradicts_the_traces_is_found(
     assert not found.report.accepted
     found.one("error", column, text)
     assert not any("is the unit" in finding.message for finding in found.report.findings)  # the unit is right
+
+
+@pytest.mark.parametrize(
+    ("platform", "settings", "text"),
+    [
+        ({"logical_cpus": 10**9}, {}, "Expected `int` <= 4096 - at `$.logical_cpus`"),
+        ({"logical_cpus": 0}, {}, "Expected `int` >= 1 - at `$.logical_cpus`"),
+        ({"llc_ways": 10**6}, {}, "Expected `int` <= 64 - at `$.llc_ways`"),
+        ({"cpu_model": "x" * 10**6}, {}, "Expected `str` of length <= 256 - at `$.cpu_model`"),
+        ({}, {"core_quantum": 1e-15}, "core_quantum is 1e-15, expected logical CPUs from 0.001 to 1"),
+        ({}, {"core_quantum": "small"}, "core_quantum is small, expected logical CPUs"),
+        ({"logical_cpus": 4096}, {"core_quantum": 1e-3}, "81920000 cells, expected at most 1000000"),
+    ],
+)
+def test_a_description_of_an_impossible_machine_takes_no_memory(
+    dataset: Path, traces: Path, rewrite: Rewrite, platform: dict[str, Any], settings: dict[str, Any], text: str
+) -> None:
+    metadata = pq.read_schema(traces).metadata
+    provenance = json.loads(metadata[b"osml.provenance"])
+    provenance["settings"] |= settings
+    rewrite(
+        traces,
+        osml_platform=json.dumps(json.loads(metadata[b"osml.platform"]) | platform),
+        osml_provenance=json.dumps(provenance),
+    )
+    check(dataset).one("error", None, text)
+    with pytest.raises(InputError, match=re.escape(text)):
+        list(surfaces.surfaces_of(traces))
+
+
+def test_the_grids_of_all_runs_of_a_file_are_bounded(
+    dataset: Path, traces: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(surfaces, "MAX_FILE_CELLS", 500)  # two runs of 200 cells fit
+    check(dataset).one("error", None, "more than 2 runs on a grid of 10 x 20 cells in one file")
 
 
 def test_labels_of_traces_that_are_wrong_are_not_said_to_be_wrong(
