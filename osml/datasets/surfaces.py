@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from osml.base.failure import InputError
 from osml.datasets.arrow import pa
+from osml.datasets.common_facts import FACTS, CommonFacts
 from osml.datasets.description import Fingerprint, described
 from osml.datasets.schema import PERCENTILES
 from osml.datasets.store import open_parquet, read_group
@@ -49,6 +50,7 @@ class Surface:
     expected: Floats = field(init=False)
     gbps: Floats = field(init=False)
     gbps_rows: Floats = field(init=False)
+    offered_per_s: float | None = field(init=False, default=None)  # of the first row that says it
     seen: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -87,8 +89,7 @@ def _numbers(table: Any, name: str) -> Floats:
 
 
 def _first(table: Any, row: int) -> dict[str, Any]:
-    names = ("platform", "service", "threads", "load", "target_ms", "percentile", "neighbours")
-    return {name: table.column(name)[row].as_py() for name in names}
+    return {name: table.column(name)[row].as_py() for name in FACTS}
 
 
 def core_unit(settings: dict[str, Any]) -> float:
@@ -177,10 +178,11 @@ def add_rows(
     """Add a table of rows to the surfaces of their runs; `shape` is the grid of the platform.
 
     Rows in which the service and its neighbours can't each have had cores (or ways) of their own are left out: they
-    are no cells of a surface.
+    are no cells of a surface. InputError where rows of one run contradict each other.
     """
     table = table.filter(pa.array(parted(table, shape, unit)))
     units, ways = _cells(table, where, shape, unit, platform)
+    common = CommonFacts(table)
     runs = table.column("run").combine_chunks().dictionary_encode()
     codes: Ints = runs.indices.to_numpy(zero_copy_only=False)
     for code, run in enumerate(runs.dictionary.to_pylist()):
@@ -193,6 +195,7 @@ def add_rows(
                 )
             first = int(mine.argmax())
             surfaces[run] = Surface(run, _first(table, first), shape, table.column("ways")[first].as_py() is not None)
+        common.check(surfaces[run], mine, where)
         _grow(surfaces[run], (units, ways), table, mine, where)
 
 

@@ -116,6 +116,8 @@ def test_column_that_was_never_measured_is_fine(dataset: Path, rewrite: Rewrite)
     for file in (dataset / "traces").rglob("*.parquet"):
         for name in ("ipc", "llc_misses_per_s", "bandwidth_gbps", "neighbour_bandwidth_gbps"):
             rewrite(file, lambda columns, name=name: columns.__setitem__(name, [None] * len(columns[name])))
+    for file in (dataset / "labels").rglob("*.parquet"):
+        rewrite(file, lambda columns: columns.__setitem__("oaa_bandwidth_gbps", [None] * len(columns["run"])))
     assert validating.validate(dataset).accepted
 
 
@@ -335,6 +337,59 @@ def test_cores_turned_around_are_no_surface(dataset: Path, traces: Path, rewrite
     found = check(dataset)
     assert not found.report.accepted
     found.one("error", "p95_ms", "check the order of cores, ways and latencies")
+
+
+def _every_second(other: Any) -> Callable[[list[Any]], list[Any]]:
+    return lambda values: [other(v) if k % 2 else v for k, v in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    ("column", "other", "text"),
+    [
+        ("target_ms", lambda v: 50 * v, "expected one value in a run"),
+        ("target_ms", lambda _: None, "and null, expected one value in a run"),
+        ("percentile", lambda _: "p50", "has p95 and p50, expected one value in a run"),
+        ("load", lambda _: 1.0, "and 1.0, expected one value in a run"),
+        ("threads", lambda v: v + 1, "expected one value in a run"),
+        ("neighbours", lambda v: v + 1, "expected one value in a run"),
+        ("offered_per_s", lambda v: 100 * v, "expected one load in a run"),
+    ],
+)
+def test_rows_of_a_run_that_contradict_each_other_are_found(
+    dataset: Path, traces: Path, rewrite: Rewrite, column: str, other: Any, text: str
+) -> None:
+    rewrite(traces, lambda columns: columns.__setitem__(column, _every_second(other)(columns[column])))
+    found = check(dataset)
+    assert any(text in finding.message for finding in found.report.findings if finding.severity == "error"), [
+        finding.message for finding in found.report.findings
+    ]
+
+
+def test_ways_of_a_run_are_all_known_or_none(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    def forget(columns: dict[str, Any]) -> None:
+        columns["ways"] = [None if ways == 3 else ways for ways in columns["ways"]]
+
+    rewrite(traces, forget)
+    check(dataset).one("error", None, "has numbers and null, expected either in all rows of a run")
+
+
+def test_rates_of_a_run_may_differ_by_chance(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    rewrite(
+        traces,
+        lambda columns: columns.__setitem__(
+            "offered_per_s", _every_second(lambda v: 1.1 * v)(columns["offered_per_s"])
+        ),
+    )
+    assert validating.validate(dataset).accepted
+
+
+def test_a_run_in_which_nothing_was_answered_is_a_warning(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
+    def silence(columns: dict[str, Any]) -> None:
+        for name in ("mean_ms", "p50_ms", "p95_ms", "p99_ms"):
+            columns[name] = [None] * len(columns[name])
+
+    rewrite(traces, silence)
+    check(dataset).one("warning", "p95_ms", "no interval has a latency, so it says nothing of any cell")
 
 
 def test_percentiles_out_of_order_are_found(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
