@@ -16,10 +16,10 @@ from osml.datasets.checks.constants import Constants
 from osml.datasets.checks.duplicates import Duplicates
 from osml.datasets.checks.finding import Finding, Place, Report
 from osml.datasets.checks.labels import check_labels
-from osml.datasets.checks.personal import check_text
+from osml.datasets.checks.personal import check_document, check_text
 from osml.datasets.checks.surfaces import check_surface
 from osml.datasets.dataset import DatasetDescription, read_description
-from osml.datasets.description import LICENCES, FileDescription, described
+from osml.datasets.description import LICENCES, FileDescription, Fingerprint, Provenance, described
 from osml.datasets.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
 from osml.datasets.store import (
     DATASET,
@@ -34,6 +34,7 @@ from osml.datasets.store import (
     read_group,
 )
 from osml.datasets.surfaces import Surface, add_rows, core_unit, grid_of
+from osml.predictors.cpu_names import folder_name
 
 MAX_GIB = 20.0
 """Of a contribution; beyond it, split it by platform."""
@@ -48,6 +49,7 @@ class Validator:
     def __init__(self, root: Path, done: Callable[[Path], None] | None = None) -> None:
         self.root, self.report, self._done = root, Report(), done
         self.about: DatasetDescription | None = None  # what dataset.json says
+        self._ordinary = frozenset[str]()  # names in the data that a machine may have, too
         self._duplicates = Duplicates()
         self._file_of_run: dict[str, str] = {}
         self._loads: dict[tuple[str, str], set[float]] = {}
@@ -68,8 +70,9 @@ class Validator:
             self.report.add([place.error(None, _without(str(error), file, place))])
             return
         before, keys = len(self.report.findings), keys_of(file)
+        self._ordinary |= _names([file], about.provenance, [about.platform])
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
-        self.report.add(_check_keys(about, keys, place))
+        self.report.add(_check_keys(about, keys, place, self._ordinary))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
         usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
@@ -112,7 +115,7 @@ class Validator:
         """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
-        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place)]
+        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place, self._ordinary)]
         found += self._leaks(table, place)
         self.report.add(found)
         constants.add(table)
@@ -162,7 +165,9 @@ def _without(message: str, file: Path, place: Place) -> str:
     return message.removeprefix(f"{file}: ").removeprefix(f"{place.file}: ")
 
 
-def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
+def _check_keys(
+    about: FileDescription, keys: dict[str, str], place: Place, ordinary: frozenset[str]
+) -> Iterator[Finding]:
     """Metadata of a file in themselves and against its path."""
     if about.schema != TRACES_SCHEMA:
         yield place.error(None, f"osml.schema is '{about.schema}', expected '{TRACES_SCHEMA}'")
@@ -173,8 +178,14 @@ def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> I
             "platform", f"the folder has platform {keys['platform']}, the description has {about.platform.id}"
         )
     yield from check_description(about.platform, about.provenance.kind, place)
-    for text in (about.platform, about.provenance):
-        yield from check_text(str(text), None, place)
+    yield from check_document(about, place, ordinary)
+
+
+def _names(files: list[Path], provenance: Provenance | None, platforms: list[Fingerprint]) -> frozenset[str]:
+    """Names of services, of CPUs and of machines that are simulated: none of them says where the data were made."""
+    virtual = provenance is not None and provenance.kind == "virtual"
+    machines = {one.id for one in platforms if virtual or one.id == folder_name(one.cpu_model or "")}
+    return frozenset(machines | {keys["service"] for keys in map(keys_of, files) if "service" in keys})
 
 
 def _check_described(dataset: DatasetDescription, about: FileDescription, place: Place) -> Iterator[Finding]:
@@ -192,13 +203,15 @@ def _check_described(dataset: DatasetDescription, about: FileDescription, place:
             yield place.error(None, f"{what} is '{found}' in this file, but '{said}' in {DATASET}")
 
 
-def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
+def _check_texts(
+    table: Any, about: FileDescription, keys: dict[str, str], place: Place, ordinary: frozenset[str]
+) -> Iterator[Finding]:
     """Distinct texts of a row group: personal data, unknown words, rows of another platform or service."""
     for name in _TEXTS:
         for value in pc.unique(table.column(name)).to_pylist():
             if value is None:
                 continue
-            yield from check_text(value, name, place)
+            yield from check_text(value, name, place, ordinary)
             if name == "platform" and value != about.platform.id:
                 yield place.error(name, f"rows of '{value}' in a file described as '{about.platform.id}'")
             if name == "service" and value != keys.get("service", value):
@@ -214,18 +227,19 @@ def _dataset(
 ) -> DatasetDescription | None:
     """What is beside the traces. Returns what describes them, None where nothing readable does."""
     place = Place(DATASET)
+    ordinary = _names(sorted((folder / TRACES).rglob("*.parquet")), None, [])
     try:
         about = about or read_description(folder)
         if about.licence not in LICENCES:
             report.add([place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")])
-        for text in (about.name, about.contributor or "", about.description):
-            report.add(check_text(text, None, place))
+        ordinary |= _names([], about.provenance, about.platforms)
+        report.add(check_document(about, place, ordinary))
     except InputError as error:
         report.add([place.error(None, str(error))])
     size = 0
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder).as_posix()
-        report.add(check_text(name, None, Place(name)))
+        report.add(check_text(name, None, Place(name), ordinary))
         if file.is_symlink():
             report.add([Place(name).error(None, "symbolic link, expected plain files")])
         elif file.is_file():

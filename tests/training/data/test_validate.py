@@ -112,6 +112,15 @@ def test_column_of_constants_is_found(dataset: Path, traces: Path, rewrite: Rewr
     check(dataset).one("error", "ipc", text)
 
 
+def test_constant_latencies_that_no_target_speaks_of_are_a_warning(
+    dataset: Path, traces: Path, rewrite: Rewrite
+) -> None:
+    rewrite(traces, lambda columns: columns.__setitem__("p50_ms", [min(columns["p50_ms"])] * len(columns["run"])))
+    found = check(dataset)
+    found.one("warning", "p50_ms", "for all allocations: is the histogram too coarse?")
+    assert found.report.accepted
+
+
 def test_column_that_was_never_measured_is_fine(dataset: Path, rewrite: Rewrite) -> None:
     for file in (dataset / "traces").rglob("*.parquet"):
         for name in ("ipc", "llc_misses_per_s", "bandwidth_gbps", "neighbour_bandwidth_gbps"):
@@ -467,10 +476,14 @@ def test_services_that_nobody_has_confined_share_the_machine(tmp_path: Path, sma
     [
         ("jane.doe@example.com", "e-mail"),
         ("node 10.1.2.3", "IP address"),
+        ("node 5.1.2.3", "IP address"),
         ("2001:db8:0:1:2:3:4:5", "IPv6"),
+        ("fe80::1", "IPv6"),
+        ("on 2001:DB8::a1", "IPv6"),
         ("00:1b:44:11:3a:b7", "MAC"),
         ("/home/jane/traces", "home folder"),
         ("rack7.dc1.corp", "host name"),
+        ("DB1.Corp.Example.COM", "host name"),
         ("user=jane", "user name"),
     ],
 )
@@ -479,10 +492,60 @@ def test_personal_data_in_names_are_found(text: str, what: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["moses=0.4,be:stream", "e5-2697v4", "Intel Xeon E5-2697 v4", "5.10.0-28-amd64", "0.1.0"]
+    "text",
+    [
+        "moses=0.4,be:stream",
+        "e5-2697v4",
+        "Intel Xeon E5-2697 v4",
+        "5.10.0-28-amd64",
+        "0.1.0",
+        "5.15.153.1-microsoft-standard-WSL2",
+        "std::accumulate",
+    ],
 )
 def test_ordinary_names_are_nobodys(text: str) -> None:
     assert list(personal.suspects(text)) == []
+
+
+def test_long_texts_are_searched_in_proportion_to_their_length() -> None:
+    for text in ("a" * 10**5, "a." * 10**5, "a-" * 10**5, "a:" * 10**5, "1." * 10**5):
+        assert list(personal.suspects(text)) == []  # with a second start at each character it took minutes
+    place = validating.Place("f")
+    assert "expected at most 10000" in next(personal.check_text("a" * 10**6, None, place)).message
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda about: about["provenance"].__setitem__("notes", ["measured by jane@corp.example.com"]),
+        lambda about: about["provenance"]["settings"].__setitem__("who", [{"at": "jane@corp.example.com"}]),
+        lambda about: about["platforms"][0].__setitem__("hypervisor", "kvm of jane@corp.example.com"),
+        lambda about: about.__setitem__("contributor", "jane@corp.example.com"),
+    ],
+)
+def test_personal_data_anywhere_in_the_description_are_found(
+    dataset: Path, change: Callable[[dict[str, Any]], None]
+) -> None:
+    about = json.loads((dataset / "dataset.json").read_text())
+    change(about)
+    (dataset / "dataset.json").write_text(json.dumps(about))
+    place = check(dataset).one("error", None, "'jane@corp.example.com' looks like an e-mail address")
+    assert place.file == "dataset.json"
+
+
+@pytest.mark.parametrize("host", ["moses", "traces", "e5-2630v4", "p99_ms", "ip"])
+def test_a_machine_that_is_called_like_a_word_of_the_data_is_not_named_by_it(
+    made: Path, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    monkeypatch.setattr("platform.node", lambda: host)
+    assert validating.validate(made).findings == []
+
+
+def test_the_name_of_this_machine_is_found_in_a_description(dataset: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.node", lambda: "Rack7.example")
+    about = json.loads((dataset / "dataset.json").read_text())
+    (dataset / "dataset.json").write_text(json.dumps(about | {"description": "taken on RACK7, at night"}))
+    check(dataset).one("error", None, "'rack7' looks like this machine's name")
 
 
 def test_personal_data_in_rows_and_descriptions_are_located(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
