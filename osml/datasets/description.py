@@ -85,7 +85,7 @@ class FileDescription(msgspec.Struct, frozen=True):
 
 def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
     """Read the metadata of a file; InputError names the key that is missing or wrong."""
-    texts = {key.decode(): value for key, value in (found or {}).items()}
+    texts = {key.decode("utf-8", "replace"): value for key, value in (found or {}).items()}
     for key in (SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY):
         if key not in texts:
             raise InputError(f"{where}: metadata key '{key}' is missing, expected a file of `osml learn data`")
@@ -96,5 +96,5 @@ def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
             msgspec.json.decode(texts[PLATFORM_KEY], type=Fingerprint),
             texts[LICENCE_KEY].decode(),
         )
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{where}: metadata can't be read ({error})") from None

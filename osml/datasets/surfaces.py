@@ -100,7 +100,7 @@ def core_unit(settings: dict[str, Any]) -> float:
     unit = settings.get("core_quantum", 1.0)
     if not isinstance(unit, int | float) or unit < MIN_CORE_UNIT:
         raise InputError(f"core_quantum is {str(unit)[:80]}, expected logical CPUs from {MIN_CORE_UNIT:g} to 1")
-    return min(float(unit), 1.0)
+    return float(min(unit, 1.0))
 
 
 def grid_of(platform: Fingerprint, unit: float) -> tuple[int, int]:
@@ -194,8 +194,12 @@ def add_rows(
                     "in one file: write fewer runs into each file"
                 )
             first = int(mine.argmax())
-            surfaces[run] = Surface(run, _first(table, first), shape, table.column("ways")[first].as_py() is not None)
-        common.check(surfaces[run], mine, where)
+            has_ways = table.column("ways")[first].as_py() is not None
+            fresh = Surface(run, _first(table, first), shape, has_ways)
+            common.check(fresh, mine, where)
+            surfaces[run] = fresh
+        else:
+            common.check(surfaces[run], mine, where)
         _grow(surfaces[run], (units, ways), table, mine, where)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from osml.base.failure import InputError
 from osml.datasets.arrow import pc
 from osml.datasets.checks.against_platform import check_description, check_rows, check_same
-from osml.datasets.checks.columns import check_ranges, check_schema
+from osml.datasets.checks.columns import check_ranges, check_schema, has_columns
 from osml.datasets.checks.constants import Constants
 from osml.datasets.checks.duplicates import Duplicates
 from osml.datasets.checks.finding import Finding, Place, Report
@@ -69,15 +69,13 @@ class Validator:
         except InputError as error:
             self.report.add([place.error(None, _without(str(error), file, place))])
             return
-        before, keys = len(self.report.findings), keys_of(file)
+        keys = keys_of(file)
         self._ordinary |= _names([file], about.provenance, [about.platform])
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
         self.report.add(_check_keys(about, keys, place, self._ordinary))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
-        usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
-            parquet.schema_arrow.names
-        )
+        usable = has_columns(parquet.schema_arrow, TRACE_COLUMNS)
         whole = usable  # every row group is in the surfaces
         constants, surfaces = Constants(), dict[str, Surface]()
         for group in range(parquet.metadata.num_row_groups):

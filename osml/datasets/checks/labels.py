@@ -9,7 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from osml.base.failure import InputError
-from osml.datasets.checks.columns import check_ranges, check_schema
+from osml.datasets.checks.columns import check_ranges, check_schema, has_columns
 from osml.datasets.checks.finding import Finding, Place
 from osml.datasets.description import FileDescription, described
 from osml.datasets.label import Labelling, checked_slowdowns, label_row
@@ -28,6 +28,8 @@ def _rows(file: Path, place: Place, findings: list[Finding]) -> list[dict[str, A
         findings.append(place.error(None, f"osml.schema is '{about.schema}', expected '{LABELS_SCHEMA}'"))
     findings.extend(check_schema(parquet.schema_arrow, LABEL_COLUMNS, place))
     rows: list[dict[str, Any]] = []
+    if not has_columns(parquet.schema_arrow, LABEL_COLUMNS):
+        return rows
     for group in range(parquet.metadata.num_row_groups):
         table = read_group(parquet, file, group)
         findings.extend(check_ranges(table, LABEL_COLUMNS, Place(place.file, group)))

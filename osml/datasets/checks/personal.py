@@ -36,39 +36,12 @@ _PATTERNS = {
 _LONGEST = 10_000
 """Characters of one text."""
 
-_ORDINARY = frozenset(
-    [
-        "checksums",
-        "croissant",
-        "data",
-        "dataset",
-        "debian",
-        "docker",
-        "host",
-        "json",
-        "labels",
-        "license",
-        "licence",
-        "linux",
-        "localhost",
-        "machine",
-        "node",
-        "osml",
-        "parquet",
-        "part",
-        "readme",
-        "real",
-        "run",
-        "server",
-        "sha256",
-        "simulated",
-        "sweep",
-        "test",
-        "traces",
-        "ubuntu",
-        "virtual",
-    ]
-) | frozenset(column.name for column in (*TRACE_COLUMNS, *LABEL_COLUMNS))
+_ORDINARY = frozenset((
+    "checksums", "croissant", "data", "dataset", "debian", "docker", "host", "json", "labels", "licence", "license",
+    "linux", "localhost", "machine", "node", "osml", "parquet", "part", "readme", "real", "run", "server", "sha256",
+    "simulated", "sweep", "test", "traces", "ubuntu", "virtual",
+    *(one.name for one in (*TRACE_COLUMNS, *LABEL_COLUMNS)),
+))  # fmt: skip
 """Words that every data set has: whose machine is called so is not named by them."""
 
 

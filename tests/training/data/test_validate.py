@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -243,6 +244,7 @@ def test_description_that_contradicts_the_traces_is_found(
         ({"llc_ways": 10**6}, {}, "Expected `int` <= 64 - at `$.llc_ways`"),
         ({"cpu_model": "x" * 10**6}, {}, "Expected `str` of length <= 256 - at `$.cpu_model`"),
         ({}, {"core_quantum": 1e-15}, "core_quantum is 1e-15, expected logical CPUs from 0.001 to 1"),
+        ({}, {"core_quantum": -(10**400)}, "expected logical CPUs from 0.001 to 1"),
         ({}, {"core_quantum": "small"}, "core_quantum is small, expected logical CPUs"),
         ({"logical_cpus": 4096}, {"core_quantum": 1e-3}, "81920000 cells, expected at most 1000000"),
     ],
@@ -573,6 +575,41 @@ def test_wrong_metadata_are_found(
     check(dataset).one("error", None, text)
 
 
+@pytest.mark.parametrize(
+    ("column", "value", "text"),
+    [
+        ("run", 7, "type is int64, expected string"),
+        ("neighbour_names", 7, "type is int64, expected string"),
+        ("cores", "many", "type is string, expected float"),
+        ("sample", [1], "type is list<"),
+    ],
+)
+def test_columns_of_another_type_are_one_finding(
+    dataset: Path, traces: Path, column: str, value: Any, text: str
+) -> None:
+    table = pq.ParquetFile(traces).read()
+    other = pa.array([value] * len(table))
+    pq.write_table(table.set_column(table.column_names.index(column), column, other), traces)
+    check(dataset).one("error", column, text)
+
+
+def test_labels_of_another_type_are_one_finding(dataset: Path) -> None:
+    file = next((dataset / "labels").rglob("*.parquet"))
+    table = pq.ParquetFile(file).read()
+    at = table.column_names.index("oaa_cores")
+    pq.write_table(table.set_column(at, "oaa_cores", pa.array(["many"] * len(table))), file)
+    check(dataset).one("error", "oaa_cores", "type is string, expected float")
+
+
+def test_metadata_that_are_no_text_are_no_traceback(dataset: Path, traces: Path) -> None:
+    table = pq.ParquetFile(traces).read()
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | {b"\xff\xfe": b"x"}), traces)
+    assert check(dataset).report.accepted
+    deep = b'{"kind": "real", "program": "x", "settings": {"a": ' + b"[" * 10**5 + b"]" * 10**5 + b"}}"
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | {b"osml.provenance": deep}), traces)
+    check(dataset).one("error", None, "metadata can't be read (maximum recursion depth")
+
+
 def test_missing_unknown_and_wrong_columns_are_all_named(dataset: Path, traces: Path, rewrite: Rewrite) -> None:
     def spoil(columns: dict[str, Any]) -> None:
         del columns["ipc"]
@@ -602,7 +639,6 @@ def test_empty_and_missing_paths(tmp_path: Path) -> None:
 def test_copies_are_found_in_bounded_memory() -> None:
     known = duplicates.Duplicates(most=1000)
     rng = np.random.default_rng(0)
-    import pyarrow as pa
 
     def table(values: Any) -> Any:
         columns = {name: values + k for k, name in enumerate(duplicates._MEASURED)}
