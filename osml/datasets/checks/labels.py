@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -51,10 +51,11 @@ def _against(given: Any, wanted: Any) -> str:
     """Both values in a sentence; of lists the first pair that differs."""
     if not isinstance(given, list):
         return f"{_short(given)}, but the traces give {_short(wanted)}"
-    if len(given) != len(wanted):
-        return f"{len(given)} numbers, but the traces give {len(wanted)}"
-    at = next(k for k, pair in enumerate(zip(given, wanted, strict=True)) if not _same([pair[0]], [pair[1]]))
-    return f"number {at} is {_short(given[at])}, but the traces give {_short(wanted[at])}"
+    found, expected = cast(list[Any], given), list[Any](wanted)
+    if len(found) != len(expected):
+        return f"{len(found)} numbers, but the traces give {len(expected)}"
+    at = next(k for k in range(len(found)) if not _same([found[k]], [expected[k]]))
+    return f"number {at} is {_short(found[at])}, but the traces give {_short(expected[at])}"
 
 
 def _short(value: Any) -> str:

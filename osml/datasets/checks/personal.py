@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -76,8 +76,8 @@ def check_document(document: Any, place: Place, ordinary: frozenset[str] = froze
     while left:
         key, value = left.pop()
         if isinstance(value, dict):
-            left += [(str(name), one) for name, one in value.items()]
+            left += [(str(name), one) for name, one in cast(dict[Any, Any], value).items()]
         elif isinstance(value, list):
-            left += [(key, one) for one in value]
+            left += [(key, one) for one in cast(list[Any], value)]
         elif isinstance(value, str):
             yield from check_text(f"{key}: {value}", None, place, ordinary)
