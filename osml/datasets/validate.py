@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -49,7 +49,7 @@ class Validator:
     def __init__(self, root: Path, done: Callable[[Path], None] | None = None) -> None:
         self.root, self.report, self._done = root, Report(), done
         self.about: DatasetDescription | None = None  # what dataset.json says
-        self._ordinary = frozenset[str]()  # names in the data that a machine may have, too
+        self.ordinary = frozenset[str]()  # names in the data that a machine may have, too
         self._duplicates = Duplicates()
         self._file_of_run: dict[str, str] = {}
         self._loads: dict[tuple[str, str], set[float]] = {}
@@ -70,9 +70,9 @@ class Validator:
             self.report.add([place.error(None, _without(str(error), file, place))])
             return
         keys = keys_of(file)
-        self._ordinary |= _names([file], about.provenance, [about.platform])
+        self.ordinary |= _names([file], about.provenance, [about.platform])
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
-        self.report.add(_check_keys(about, keys, place, self._ordinary))
+        self.report.add(_check_keys(about, keys, place, self.ordinary))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
         usable = has_columns(parquet.schema_arrow, TRACE_COLUMNS)
@@ -113,7 +113,7 @@ class Validator:
         """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
-        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place, self._ordinary)]
+        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place, self.ordinary)]
         found += self._leaks(table, place)
         self.report.add(found)
         constants.add(table)
@@ -179,11 +179,20 @@ def _check_keys(
     yield from check_document(about, place, ordinary)
 
 
+def _programs(neighbours: str) -> frozenset[str]:
+    """The names in `moses=0.4,be:stream`: as those of services, they are of programs."""
+    return frozenset(part.partition("=")[0].removeprefix("be:") for part in neighbours.split(","))
+
+
 def _names(files: list[Path], provenance: Provenance | None, platforms: list[Fingerprint]) -> frozenset[str]:
-    """Names of services, of CPUs and of machines that are simulated: none of them says where the data were made."""
+    """Names of services, of CPUs and of what is simulated: none of them says where the data were made."""
+    names = {keys["service"] for keys in map(keys_of, files) if "service" in keys}
     virtual = provenance is not None and provenance.kind == "virtual"
-    machines = {one.id for one in platforms if virtual or one.id == folder_name(one.cpu_model or "")}
-    return frozenset(machines | {keys["service"] for keys in map(keys_of, files) if "service" in keys})
+    names |= {one.id for one in platforms if virtual or one.id == folder_name(one.cpu_model or "")}
+    for value in provenance.settings.values() if provenance is not None and virtual else ():
+        if isinstance(value, list):  # services, neighbours and jobs of the simulation
+            names |= {name for name in cast(list[Any], value) if isinstance(name, str)}
+    return frozenset(names)
 
 
 def _check_described(dataset: DatasetDescription, about: FileDescription, place: Place) -> Iterator[Finding]:
@@ -209,7 +218,8 @@ def _check_texts(
         for value in pc.unique(table.column(name)).to_pylist():
             if value is None:
                 continue
-            yield from check_text(value, name, place, ordinary)
+            programs = _programs(value) if name == "neighbour_names" else frozenset[str]()
+            yield from check_text(value, name, place, ordinary | programs)
             if name == "platform" and value != about.platform.id:
                 yield place.error(name, f"rows of '{value}' in a file described as '{about.platform.id}'")
             if name == "service" and value != keys.get("service", value):
@@ -221,11 +231,10 @@ def _check_texts(
 
 
 def _dataset(
-    folder: Path, report: Report, max_gib: float, about: DatasetDescription | None
+    folder: Path, report: Report, max_gib: float, about: DatasetDescription | None, ordinary: frozenset[str]
 ) -> DatasetDescription | None:
     """What is beside the traces. Returns what describes them, None where nothing readable does."""
     place = Place(DATASET)
-    ordinary = _names(sorted((folder / TRACES).rglob("*.parquet")), None, [])
     try:
         about = about or read_description(folder)
         if about.licence not in LICENCES:
@@ -268,8 +277,9 @@ def validate(
     if not path.is_dir():
         raise InputError(f"'{path}' is neither a folder nor a file")
     validator = Validator(path, done)
-    validator.about = _dataset(path, validator.report, max_gib, about)
     files = sorted((path / TRACES).rglob("*.parquet"))
+    validator.ordinary = _names(files, None, [])
+    validator.about = _dataset(path, validator.report, max_gib, about, validator.ordinary)
     for file in files:
         if not KEYS.issubset(keys_of(file.relative_to(path))):
             validator.report.add([Place(validator.name(file)).error(None, OUTSIDE)])

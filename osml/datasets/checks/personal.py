@@ -76,7 +76,9 @@ def check_document(document: Any, place: Place, ordinary: frozenset[str] = froze
     while left:
         key, value = left.pop()
         if isinstance(value, dict):
-            left += [(str(name), one) for name, one in cast(dict[Any, Any], value).items()]
+            for name, one in cast(dict[str, Any], value).items():
+                yield from check_text(name, None, place, ordinary | {name})
+                left.append((name, one))
         elif isinstance(value, list):
             left += [(key, one) for one in cast(list[Any], value)]
         elif isinstance(value, str):

@@ -521,6 +521,7 @@ def test_long_texts_are_searched_in_proportion_to_their_length() -> None:
     [
         lambda about: about["provenance"].__setitem__("notes", ["measured by jane@corp.example.com"]),
         lambda about: about["provenance"]["settings"].__setitem__("who", [{"at": "jane@corp.example.com"}]),
+        lambda about: about["provenance"]["settings"].__setitem__("jane@corp.example.com", 1),
         lambda about: about["platforms"][0].__setitem__("hypervisor", "kvm of jane@corp.example.com"),
         lambda about: about.__setitem__("contributor", "jane@corp.example.com"),
     ],
@@ -535,7 +536,7 @@ def test_personal_data_anywhere_in_the_description_are_found(
     assert place.file == "dataset.json"
 
 
-@pytest.mark.parametrize("host", ["moses", "traces", "e5-2630v4", "p99_ms", "ip"])
+@pytest.mark.parametrize("host", ["moses", "xapian", "img-dnn", "traces", "e5-2630v4", "p99_ms", "ip"])
 def test_a_machine_that_is_called_like_a_word_of_the_data_is_not_named_by_it(
     made: Path, monkeypatch: pytest.MonkeyPatch, host: str
 ) -> None:
