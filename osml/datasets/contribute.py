@@ -20,11 +20,13 @@ from osml.datasets.card import Packed, write_card
 from osml.datasets.checks.finding import Report
 from osml.datasets.dataset import DatasetDescription, read_description, write_description
 from osml.datasets.description import LICENCES
+from osml.datasets.package import members_of
 from osml.datasets.store import DATASET, LABELS, TRACES, sha256, whole_file
 from osml.datasets.validate import MAX_GIB, validate
 
 _NAME = re.compile(r"^[a-z0-9][a-z0-9._-]{1,62}\Z")
 _TIMEOUT_S = 600.0
+_MOST_SUMS = 16 * 2**20
 MEDIA_TYPE = "application/x-tar"
 
 
@@ -119,6 +121,17 @@ def pack(
     return Package(target, identity, sha256(target), report.rows, report)
 
 
+def _sums(content: bytes, package: Path) -> dict[str, str]:
+    """Checksums by file; InputError where they are no text."""
+    try:
+        lines = content.decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(
+            f"{package}: checksums.sha256 is not UTF-8, expected lines of a checksum and a file name: pack it again"
+        ) from None
+    return {path: total for total, _, path in (line.partition("  ") for line in lines)}
+
+
 def unpack_check(package: Path) -> list[Packed]:
     """The files of a package after their checksums were compared. InputError for a package that is not whole.
 
@@ -126,16 +139,14 @@ def unpack_check(package: Path) -> list[Packed]:
     """
     sums: dict[str, str] = {}
     found: list[Packed] = []
-    with tarfile.open(package, "r:") as archive:
-        for member in archive:
-            stream = archive.extractfile(member)
-            if not member.isfile() or stream is None or member.name.startswith("/") or ".." in member.name.split("/"):
-                raise InputError(f"{package}: '{member.name}' is not a plain file inside the data set")
-            digest = hashlib.sha256()
+    with members_of(package) as members:
+        for member, stream in members:
+            if member.name.startswith("/") or ".." in member.name.split("/"):
+                raise InputError(f"{package}: '{member.name[:200]}' is not a plain file inside the data set")
             if member.name == "checksums.sha256":
-                text = stream.read().decode("utf-8")
-                sums = {path: total for total, _, path in (line.partition("  ") for line in text.splitlines())}
+                sums = _sums(stream.read(_MOST_SUMS), package)
                 continue
+            digest = hashlib.sha256()
             while block := stream.read(1 << 20):
                 digest.update(block)
             found.append(Packed(member.name, digest.hexdigest(), member.size, 0))

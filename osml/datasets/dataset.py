@@ -60,5 +60,5 @@ def read_description(folder: Path) -> DatasetDescription:
         raise InputError(
             f"{folder / DATASET} can't be read ({error.strerror}), expected a folder of `osml learn data`"
         ) from None
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, RecursionError) as error:
         raise InputError(f"{folder / DATASET}: {error}") from None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -23,27 +23,34 @@ SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY = (
 )
 
 
+_Text = Annotated[str, msgspec.Meta(max_length=256)]
+_Cpus = Annotated[int, msgspec.Meta(ge=1, le=4096)]
+_Ways = Annotated[int, msgspec.Meta(ge=1, le=64)]
+_Size = Annotated[float, msgspec.Meta(ge=0, le=1e9)]
+"""Those of `schema.py`. Grids are as large as a description says, so whoever reads one must not believe all of it."""
+
+
 class Fingerprint(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A machine, as far as it matters for the numbers; None where it is not known. No name, no address, no serial."""
 
-    id: str
-    cpu_model: str | None = None
+    id: _Text
+    cpu_model: _Text | None = None
     stepping: int | None = None
-    microcode: str | None = None
-    kernel: str | None = None
-    logical_cpus: int | None = None
-    physical_cores: int | None = None
+    microcode: _Text | None = None
+    kernel: _Text | None = None
+    logical_cpus: _Cpus | None = None
+    physical_cores: _Cpus | None = None
     smt: bool | None = None
-    governor: str | None = None
-    base_ghz: float | None = None
-    turbo_ghz: float | None = None
-    llc_mib: float | None = None
-    llc_ways: int | None = None  # that can be allocated; None where the cache can't be partitioned
-    way_mib: float | None = None
-    bandwidth_gbps: float | None = None  # peak of one socket
-    memory_gib: float | None = None
+    governor: _Text | None = None
+    base_ghz: _Size | None = None
+    turbo_ghz: _Size | None = None
+    llc_mib: _Size | None = None
+    llc_ways: _Ways | None = None  # that can be allocated; None where the cache can't be partitioned
+    way_mib: _Size | None = None
+    bandwidth_gbps: _Size | None = None  # peak of one socket
+    memory_gib: _Size | None = None
     mba: bool | None = None
-    hypervisor: str | None = None
+    hypervisor: _Text | None = None
 
 
 class Provenance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -78,7 +85,7 @@ class FileDescription(msgspec.Struct, frozen=True):
 
 def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
     """Read the metadata of a file; InputError names the key that is missing or wrong."""
-    texts = {key.decode(): value for key, value in (found or {}).items()}
+    texts = {key.decode("utf-8", "replace"): value for key, value in (found or {}).items()}
     for key in (SCHEMA_KEY, PROVENANCE_KEY, PLATFORM_KEY, LICENCE_KEY):
         if key not in texts:
             raise InputError(f"{where}: metadata key '{key}' is missing, expected a file of `osml learn data`")
@@ -89,5 +96,5 @@ def described(found: dict[bytes, bytes] | None, where: str) -> FileDescription:
             msgspec.json.decode(texts[PLATFORM_KEY], type=Fingerprint),
             texts[LICENCE_KEY].decode(),
         )
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InputError(f"{where}: metadata can't be read ({error})") from None

@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 import shutil
 import tarfile
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import IO
 
 import msgspec
 
@@ -54,30 +57,50 @@ def content_of(folder: Path) -> Content:
     )
 
 
+@contextmanager
+def members_of(package: Path) -> Generator[Iterator[tuple[tarfile.TarInfo, IO[bytes]]]]:
+    """The files of a package with their content, in order. InputError for anything but plain files, each once.
+
+    What `tarfile` raises for a header that is none is an InputError, too, also within the block of the caller.
+    """
+    try:
+        with tarfile.open(package, "r:") as archive:
+            yield _plain_files(archive)
+    except (tarfile.TarError, EOFError, ValueError, OverflowError, RecursionError) as error:
+        raise InputError(f"the package is not a valid tar file ({' '.join(str(error).split())[:200]})") from None
+
+
+def _plain_files(archive: tarfile.TarFile) -> Iterator[tuple[tarfile.TarInfo, IO[bytes]]]:
+    seen: set[str] = set()
+    for member in archive:
+        if not member.isreg() or member.sparse is not None or member.size < 0:
+            raise InputError(f"'{member.name[:200]}' is not a regular file of a data set, {EXPECTED}")
+        if member.name in seen or len(seen) >= MAX_FILES:
+            raise InputError(f"'{member.name[:200]}' is a duplicate, or beyond {MAX_FILES} files, {EXPECTED}")
+        seen.add(member.name)
+        content = archive.extractfile(member)
+        if content is None:
+            raise InputError(f"'{member.name[:200]}' is empty, {EXPECTED}")
+        with content:
+            yield member, content
+
+
 def unpack(package: Path, folder: Path) -> None:
     """Write the files of a package into an empty folder. InputError for anything but plain files with plain names.
 
     All members together are no longer than the package: so none is sparse, and nothing grows.
     """
     left = package.stat().st_size
-    seen: set[str] = set()
-    try:
-        with tarfile.open(package, "r:") as archive:
-            for member in archive:
-                left -= member.size
-                if not member.isreg() or member.sparse is not None or not NAME.match(member.name):
-                    raise InputError(f"'{member.name[:200]}' is not a regular file of a data set, {EXPECTED}")
-                if left < 0 or len(seen) >= MAX_FILES or member.name in seen:
-                    raise InputError(f"'{member.name[:200]}' is a duplicate, too long, or beyond {MAX_FILES} files")
-                seen.add(member.name)
-                target = folder / member.name
-                target.parent.mkdir(parents=True, exist_ok=True)
-                content = archive.extractfile(member)
-                if content is None:
-                    raise InputError(f"'{member.name[:200]}' is empty, {EXPECTED}")
-                with content, target.open("xb") as file:  # owner, mode and time of the package are ignored
-                    shutil.copyfileobj(content, file)
-    except (tarfile.TarError, EOFError, UnicodeError) as error:
-        raise InputError(f"the package is not a valid tar file ({error})") from None
-    if "dataset.json" not in seen:
+    with members_of(package) as members:
+        for member, content in members:
+            left -= member.size
+            if not NAME.match(member.name):
+                raise InputError(f"'{member.name[:200]}' is not a regular file of a data set, {EXPECTED}")
+            if left < 0:
+                raise InputError(f"'{member.name[:200]}' is too long for the package, {EXPECTED}")
+            target = folder / member.name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as file:  # owner, mode and time of the package are ignored
+                shutil.copyfileobj(content, file)
+    if not (folder / "dataset.json").exists():
         raise InputError(f"the package has no dataset.json, {EXPECTED}")

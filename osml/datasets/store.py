@@ -15,11 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from osml.base.failure import InputError
-from osml.datasets.arrow import pa, pq
+from osml.datasets.arrow import pa, pc, pq
 from osml.datasets.schema import TRACE_NAMES
 
 MAX_GROUP_BYTES = 2**30
-"""Unpacked size of a row group; those of `osml learn data` have about 1 MiB."""
+"""Size of a row group, as it says and as a table; those of `osml learn data` have about 1 MiB."""
+
+MAX_GROUP_ROWS, MAX_GROUP_VALUES = 2**20, 2**26
+"""Of a row group, and of one of its columns; lists have more values than rows. Runs of equal values need no bytes."""
 
 TRACES, LABELS, DATASET = "traces", "labels", "dataset.json"
 
@@ -95,17 +98,54 @@ def check_columns(parquet: Any, file: Path, columns: Sequence[str]) -> None:
 
 
 def read_group(parquet: Any, file: Path, group: int, columns: list[str] | None = None) -> Any:
-    """One row group as a table. One beyond MAX_GROUP_BYTES is refused: memory stays bounded, whoever wrote it."""
-    size = int(parquet.metadata.row_group(group).total_byte_size)
-    if size > MAX_GROUP_BYTES:
-        raise InputError(
-            f"{file}: row group {group} has {size / 2**30:.1f} GiB, expected at most {MAX_GROUP_BYTES / 2**30:.1f}: "
-            "write smaller row groups"
-        )
+    """One row group as a table. Too large a one is refused: memory stays bounded, whoever wrote it."""
+    about = parquet.metadata.row_group(group)
+    fields = [parquet.schema.column(k) for k in range(about.num_columns)]
+    values = [about.column(k).num_values for k in range(about.num_columns)]
+    fixed = sum(n * one.length for n, one in zip(values, fields, strict=True) if one.physical_type == _FIXED)
+    for what, found, most in (
+        ("GiB", max(about.total_byte_size, fixed) / 2**30, MAX_GROUP_BYTES / 2**30),
+        ("rows", about.num_rows, MAX_GROUP_ROWS),
+        ("values in a column", max(values, default=0), MAX_GROUP_VALUES),
+    ):
+        _check_size(file, group, found, most, what)
+    # A text that all rows share is in the file once, but would be in a plain column as often as there are rows.
+    texts = [one.path for one in fields if one.physical_type == "BYTE_ARRAY"]
+    nested = next((path for path in texts if "." in path), None)
+    if nested is not None:
+        raise InputError(f"{file}: column '{nested[:80]}' has texts within lists or records, expected plain texts")
     try:
-        return parquet.read_row_group(group, columns=columns)
+        with pq.ParquetFile(
+            file, metadata=parquet.metadata, read_dictionary=texts, page_checksum_verification=True
+        ) as short:
+            table = short.read_row_group(group, columns=columns)
+        size = sum(_plain_bytes(column) for column in table.columns)
+        _check_size(file, group, size / 2**30, MAX_GROUP_BYTES / 2**30, "GiB unpacked")
+        schema = parquet.schema_arrow
+        return table.cast(pa.schema([schema.field(name) for name in table.column_names], schema.metadata))
     except (OSError, pa.ArrowException) as error:
         raise InputError(f"{file}: row group {group} can't be read ({_short(error)})") from None
+
+
+_FIXED = "FIXED_LEN_BYTE_ARRAY"
+
+
+def _check_size(file: Path, group: int, found: float, most: float, what: str) -> None:
+    if found > most:
+        raise InputError(
+            f"{file}: row group {group} has {found:.7g} {what}, expected at most {most:.7g}: write smaller row groups"
+        )
+
+
+def _plain_bytes(column: Any) -> int:
+    """Bytes of a column once its texts are plain."""
+    if not pa.types.is_dictionary(column.type):
+        return int(column.nbytes)
+    total = 0
+    for chunk in column.chunks:
+        lengths = pc.binary_length(chunk.dictionary)
+        total += pc.sum(lengths.take(chunk.indices)).as_py() or 0
+    return int(total)
 
 
 def read_whole(file: Path) -> Any:

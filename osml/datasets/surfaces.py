@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from osml.base.failure import InputError
 from osml.datasets.arrow import pa
+from osml.datasets.common_facts import FACTS, CommonFacts
 from osml.datasets.description import Fingerprint, described
 from osml.datasets.schema import PERCENTILES
 from osml.datasets.store import open_parquet, read_group
@@ -21,6 +22,13 @@ Ints = NDArray[np.int64]
 
 SURELY = 20.0
 """Expected requests of which none was answered: then the cell doesn't answer. Below it there may have been none."""
+
+MIN_CORE_UNIT = 1e-3
+MAX_CELLS = 1_000_000
+"""Of a grid, as the column `cells` of the labels. 512 CPUs in tenths with 20 ways are a tenth of it."""
+
+MAX_FILE_CELLS = 2**26
+"""Of all grids of a file, which are in memory together with 56 bytes a cell."""
 
 READ = (
     "run", "platform", "service", "threads", "load", "offered_per_s", "interval_s", "target_ms", "percentile",
@@ -42,6 +50,7 @@ class Surface:
     expected: Floats = field(init=False)
     gbps: Floats = field(init=False)
     gbps_rows: Floats = field(init=False)
+    offered_per_s: float | None = field(init=False, default=None)  # of the first row that says it
     seen: Floats = field(init=False)
 
     def __post_init__(self) -> None:
@@ -80,21 +89,31 @@ def _numbers(table: Any, name: str) -> Floats:
 
 
 def _first(table: Any, row: int) -> dict[str, Any]:
-    names = ("platform", "service", "threads", "load", "target_ms", "percentile", "neighbours")
-    return {name: table.column(name)[row].as_py() for name in names}
+    return {name: table.column(name)[row].as_py() for name in FACTS}
 
 
 def core_unit(settings: dict[str, Any]) -> float:
-    """Step in which cores were handed out: `core_quantum` of the provenance, 1 by default."""
+    """Step in which cores were handed out: `core_quantum` of the provenance, 1 by default and at most.
+
+    InputError where it is no number, or so small that no grid of it can be held.
+    """
     unit = settings.get("core_quantum", 1.0)
-    return float(unit) if isinstance(unit, int | float) and 0 < unit <= 1 else 1.0
+    if not isinstance(unit, int | float) or unit < MIN_CORE_UNIT:
+        raise InputError(f"core_quantum is {str(unit)[:80]}, expected logical CPUs from {MIN_CORE_UNIT:g} to 1")
+    return float(min(unit, 1.0))
 
 
 def grid_of(platform: Fingerprint, unit: float) -> tuple[int, int]:
-    """(core units, ways) of a whole platform; InputError where its description has no number of CPUs."""
+    """(core units, ways) of a whole platform; InputError for one without a number of CPUs, or with too large a grid."""
     if platform.logical_cpus is None:
         raise InputError(f"platform '{platform.id}': 'logical_cpus' is missing in its description, labels need it")
-    return round(platform.logical_cpus / unit), platform.llc_ways or 1
+    shape = round(platform.logical_cpus / unit), platform.llc_ways or 1
+    if shape[0] * shape[1] > MAX_CELLS:
+        raise InputError(
+            f"platform '{platform.id}': {platform.logical_cpus} CPUs in steps of {unit:g} and {shape[1]} ways are "
+            f"{shape[0] * shape[1]} cells, expected at most {MAX_CELLS}: use a larger core_quantum"
+        )
+    return shape
 
 
 def _cells(table: Any, where: str, shape: tuple[int, int], unit: float, platform: Fingerprint) -> tuple[Ints, Ints]:
@@ -159,17 +178,28 @@ def add_rows(
     """Add a table of rows to the surfaces of their runs; `shape` is the grid of the platform.
 
     Rows in which the service and its neighbours can't each have had cores (or ways) of their own are left out: they
-    are no cells of a surface.
+    are no cells of a surface. InputError where rows of one run contradict each other.
     """
     table = table.filter(pa.array(parted(table, shape, unit)))
     units, ways = _cells(table, where, shape, unit, platform)
+    common = CommonFacts(table)
     runs = table.column("run").combine_chunks().dictionary_encode()
     codes: Ints = runs.indices.to_numpy(zero_copy_only=False)
     for code, run in enumerate(runs.dictionary.to_pylist()):
         mine = codes == code
         if run not in surfaces:
+            if (len(surfaces) + 1) * shape[0] * shape[1] > MAX_FILE_CELLS:
+                raise InputError(
+                    f"{where}, column 'run': more than {len(surfaces)} runs on a grid of {shape[0]} x {shape[1]} cells "
+                    "in one file: write fewer runs into each file"
+                )
             first = int(mine.argmax())
-            surfaces[run] = Surface(run, _first(table, first), shape, table.column("ways")[first].as_py() is not None)
+            has_ways = table.column("ways")[first].as_py() is not None
+            fresh = Surface(run, _first(table, first), shape, has_ways)
+            common.check(fresh, mine, where)
+            surfaces[run] = fresh
+        else:
+            common.check(surfaces[run], mine, where)
         _grow(surfaces[run], (units, ways), table, mine, where)
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
 from osml.base.failure import InputError
 from osml.datasets.arrow import pc
 from osml.datasets.checks.against_platform import check_description, check_rows, check_same
-from osml.datasets.checks.columns import check_ranges, check_schema
+from osml.datasets.checks.columns import check_ranges, check_schema, has_columns
 from osml.datasets.checks.constants import Constants
 from osml.datasets.checks.duplicates import Duplicates
 from osml.datasets.checks.finding import Finding, Place, Report
 from osml.datasets.checks.labels import check_labels
-from osml.datasets.checks.personal import check_text
+from osml.datasets.checks.personal import check_document, check_text
 from osml.datasets.checks.surfaces import check_surface
 from osml.datasets.dataset import DatasetDescription, read_description
-from osml.datasets.description import LICENCES, FileDescription, described
+from osml.datasets.description import LICENCES, FileDescription, Fingerprint, Provenance, described
 from osml.datasets.schema import PERCENTILES, TRACE_COLUMNS, TRACES_SCHEMA
 from osml.datasets.store import (
     DATASET,
@@ -34,6 +34,7 @@ from osml.datasets.store import (
     read_group,
 )
 from osml.datasets.surfaces import Surface, add_rows, core_unit, grid_of
+from osml.predictors.cpu_names import folder_name
 
 MAX_GIB = 20.0
 """Of a contribution; beyond it, split it by platform."""
@@ -48,6 +49,7 @@ class Validator:
     def __init__(self, root: Path, done: Callable[[Path], None] | None = None) -> None:
         self.root, self.report, self._done = root, Report(), done
         self.about: DatasetDescription | None = None  # what dataset.json says
+        self.ordinary = frozenset[str]()  # names in the data that a machine may have, too
         self._duplicates = Duplicates()
         self._file_of_run: dict[str, str] = {}
         self._loads: dict[tuple[str, str], set[float]] = {}
@@ -67,14 +69,13 @@ class Validator:
         except InputError as error:
             self.report.add([place.error(None, _without(str(error), file, place))])
             return
-        before, keys = len(self.report.findings), keys_of(file)
+        keys = keys_of(file)
+        self.ordinary |= _names([file], about.provenance, [about.platform])
         self.report.add(check_schema(parquet.schema_arrow, TRACE_COLUMNS, place))
-        self.report.add(_check_keys(about, keys, place))
+        self.report.add(_check_keys(about, keys, place, self.ordinary))
         if self.about is not None:
             self.report.add(_check_described(self.about, about, place))
-        usable = len(self.report.findings) == before or {c.name for c in TRACE_COLUMNS} <= set(
-            parquet.schema_arrow.names
-        )
+        usable = has_columns(parquet.schema_arrow, TRACE_COLUMNS)
         whole = usable  # every row group is in the surfaces
         constants, surfaces = Constants(), dict[str, Surface]()
         for group in range(parquet.metadata.num_row_groups):
@@ -112,14 +113,14 @@ class Validator:
         """Check a row group, and add it to the surfaces of its runs; False where its numbers can't be."""
         found = [*check_ranges(table, TRACE_COLUMNS, place), *check_rows(table, about.platform, place)]
         noisy = bool(about.provenance.settings.get("noise", True))
-        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place)]
+        found += [*self._duplicates.add(table, place, noisy), *_check_texts(table, about, keys, place, self.ordinary)]
         found += self._leaks(table, place)
         self.report.add(found)
         constants.add(table)
         if any(finding.severity == "error" for finding in found):
             return False  # a surface of numbers that are wrong says nothing more
-        unit = core_unit(about.provenance.settings)
         try:
+            unit = core_unit(about.provenance.settings)
             add_rows(surfaces, table, place.file, grid_of(about.platform, unit), unit, about.platform)
         except InputError as error:
             self.report.add([place.error(None, str(error).removeprefix(f"{place.file}, "))])
@@ -162,7 +163,9 @@ def _without(message: str, file: Path, place: Place) -> str:
     return message.removeprefix(f"{file}: ").removeprefix(f"{place.file}: ")
 
 
-def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
+def _check_keys(
+    about: FileDescription, keys: dict[str, str], place: Place, ordinary: frozenset[str]
+) -> Iterator[Finding]:
     """Metadata of a file in themselves and against its path."""
     if about.schema != TRACES_SCHEMA:
         yield place.error(None, f"osml.schema is '{about.schema}', expected '{TRACES_SCHEMA}'")
@@ -173,8 +176,23 @@ def _check_keys(about: FileDescription, keys: dict[str, str], place: Place) -> I
             "platform", f"the folder has platform {keys['platform']}, the description has {about.platform.id}"
         )
     yield from check_description(about.platform, about.provenance.kind, place)
-    for text in (about.platform, about.provenance):
-        yield from check_text(str(text), None, place)
+    yield from check_document(about, place, ordinary)
+
+
+def _programs(neighbours: str) -> frozenset[str]:
+    """The names in `moses=0.4,be:stream`: as those of services, they are of programs."""
+    return frozenset(part.partition("=")[0].removeprefix("be:") for part in neighbours.split(","))
+
+
+def _names(files: list[Path], provenance: Provenance | None, platforms: list[Fingerprint]) -> frozenset[str]:
+    """Names of services, of CPUs and of what is simulated: none of them says where the data were made."""
+    names = {keys["service"] for keys in map(keys_of, files) if "service" in keys}
+    virtual = provenance is not None and provenance.kind == "virtual"
+    names |= {one.id for one in platforms if virtual or one.id == folder_name(one.cpu_model or "")}
+    for value in provenance.settings.values() if provenance is not None and virtual else ():
+        if isinstance(value, list):  # services, neighbours and jobs of the simulation
+            names |= {name for name in cast(list[Any], value) if isinstance(name, str)}
+    return frozenset(names)
 
 
 def _check_described(dataset: DatasetDescription, about: FileDescription, place: Place) -> Iterator[Finding]:
@@ -192,13 +210,16 @@ def _check_described(dataset: DatasetDescription, about: FileDescription, place:
             yield place.error(None, f"{what} is '{found}' in this file, but '{said}' in {DATASET}")
 
 
-def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place: Place) -> Iterator[Finding]:
+def _check_texts(
+    table: Any, about: FileDescription, keys: dict[str, str], place: Place, ordinary: frozenset[str]
+) -> Iterator[Finding]:
     """Distinct texts of a row group: personal data, unknown words, rows of another platform or service."""
     for name in _TEXTS:
         for value in pc.unique(table.column(name)).to_pylist():
             if value is None:
                 continue
-            yield from check_text(value, name, place)
+            programs = _programs(value) if name == "neighbour_names" else frozenset[str]()
+            yield from check_text(value, name, place, ordinary | programs)
             if name == "platform" and value != about.platform.id:
                 yield place.error(name, f"rows of '{value}' in a file described as '{about.platform.id}'")
             if name == "service" and value != keys.get("service", value):
@@ -210,7 +231,7 @@ def _check_texts(table: Any, about: FileDescription, keys: dict[str, str], place
 
 
 def _dataset(
-    folder: Path, report: Report, max_gib: float, about: DatasetDescription | None
+    folder: Path, report: Report, max_gib: float, about: DatasetDescription | None, ordinary: frozenset[str]
 ) -> DatasetDescription | None:
     """What is beside the traces. Returns what describes them, None where nothing readable does."""
     place = Place(DATASET)
@@ -218,14 +239,14 @@ def _dataset(
         about = about or read_description(folder)
         if about.licence not in LICENCES:
             report.add([place.error(None, f"licence is '{about.licence}', expected one of {', '.join(LICENCES)}")])
-        for text in (about.name, about.contributor or "", about.description):
-            report.add(check_text(text, None, place))
+        ordinary |= _names([], about.provenance, about.platforms)
+        report.add(check_document(about, place, ordinary))
     except InputError as error:
         report.add([place.error(None, str(error))])
     size = 0
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder).as_posix()
-        report.add(check_text(name, None, Place(name)))
+        report.add(check_text(name, None, Place(name), ordinary))
         if file.is_symlink():
             report.add([Place(name).error(None, "symbolic link, expected plain files")])
         elif file.is_file():
@@ -256,8 +277,9 @@ def validate(
     if not path.is_dir():
         raise InputError(f"'{path}' is neither a folder nor a file")
     validator = Validator(path, done)
-    validator.about = _dataset(path, validator.report, max_gib, about)
     files = sorted((path / TRACES).rglob("*.parquet"))
+    validator.ordinary = _names(files, None, [])
+    validator.about = _dataset(path, validator.report, max_gib, about, validator.ordinary)
     for file in files:
         if not KEYS.issubset(keys_of(file.relative_to(path))):
             validator.report.add([Place(validator.name(file)).error(None, OUTSIDE)])

@@ -44,6 +44,12 @@ def check_schema(schema: Any, wanted: tuple[Column, ...], place: Place) -> Itera
             yield place.error(field.name, f"unit is '{given}', expected {'none' if unit is None else repr(unit)}")
 
 
+def has_columns(schema: Any, wanted: tuple[Column, ...]) -> bool:
+    """Whether all columns are there with their types: else nothing can be said of their values."""
+    names = set(schema.names)
+    return all(field.name in names and schema.field(field.name).type == field.type for field in arrow_schema(wanted))
+
+
 def _unit(field: Any) -> str | None:
     metadata: dict[bytes, bytes] = field.metadata or {}
     unit = metadata.get(b"unit")

@@ -9,6 +9,7 @@ import numpy as np
 
 from osml.datasets.checks.columns import Floats, numbers
 from osml.datasets.checks.finding import Finding, Place
+from osml.datasets.schema import PERCENTILES
 
 VARYING = (
     "ipc",
@@ -34,6 +35,7 @@ class Constants:
         self._high: dict[str, float] = {}
         self._rows: dict[str, int] = {}
         self._cells: set[tuple[float, float]] = set()
+        self._targets: set[str] = set()  # latencies that a target speaks of
 
     def add(self, table: Any) -> None:
         """Look at one row group."""
@@ -46,6 +48,9 @@ class Constants:
                 self._low[name] = min(self._low.get(name, np.inf), float(known.min()))
                 self._high[name] = max(self._high.get(name, -np.inf), float(known.max()))
                 self._rows[name] = self._rows.get(name, 0) + len(known)
+        if "percentile" in table.column_names:
+            kinds = table.column("percentile").unique().to_pylist()
+            self._targets.update(PERCENTILES.get(kind or "p99", "") for kind in kinds)
         if {"cores", "ways"} <= set(table.column_names) and len(self._cells) < _ENOUGH:
             pairs = np.stack([numbers(table, "cores"), np.nan_to_num(numbers(table, "ways"))], axis=1)
             self._cells.update(map(tuple, np.unique(pairs, axis=0)[:_ENOUGH].tolist()))
@@ -58,6 +63,10 @@ class Constants:
             if low == 0.0:
                 yield place.error(
                     name, f"all {self._rows[name]} rows are 0, expected null for values that were not measured"
+                )
+            elif name in PERCENTILES.values() and name not in self._targets:
+                yield place.warning(
+                    name, f"all {self._rows[name]} rows are {low:g} for all allocations: is the histogram too coarse?"
                 )
             else:
                 yield place.error(name, f"all {self._rows[name]} rows are {low:g} for all allocations: constant sensor")

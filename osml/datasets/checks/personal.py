@@ -5,34 +5,81 @@ from __future__ import annotations
 import platform
 import re
 from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
 
 from osml.datasets.checks.finding import Finding, Place
+from osml.datasets.schema import LABEL_COLUMNS, TRACE_COLUMNS
 
+# A pattern begins where no earlier start could match: so a long text takes no more than time in proportion.
 _PATTERNS = {
-    "an e-mail address": re.compile(r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+"),
+    "an e-mail address": re.compile(r"(?<![\w.%+-])[\w.%+-]++@[\w-]+(\.[\w-]+)+"),
+    # A kernel of WSL2 is called 5.15.153.1-microsoft: four numbers too, but a small first one and a name behind.
     "an IP address": re.compile(
-        r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?!\d|\.\d)"
+        r"(?<![\d.])(?![2-9]\.\d+\.\d+\.\d+-[A-Za-z])"
+        r"(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?!\d|\.\d)"
     ),
-    "an IPv6 address": re.compile(r"(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{1,4}:){3,7}[0-9a-fA-F]{1,4}(?![0-9a-fA-F:])"),
+    "an IPv6 address": re.compile(
+        r"(?<![\w:])(?:(?:[0-9a-f]{1,4}:){3,7}[0-9a-f]{1,4}|(?:[0-9a-f]{1,4}:){1,6}(?::[0-9a-f]{1,4}){1,6})(?![\w:])",
+        re.IGNORECASE,
+    ),
     "a MAC address": re.compile(r"(?<![0-9a-fA-F:])(?:[0-9a-fA-F]{2}[:-]){5}[0-9a-fA-F]{2}(?![0-9a-fA-F:])"),
-    "a home folder": re.compile(r"/(?:home|Users)/[^/\s\"']+"),
-    "a host name": re.compile(r"\b[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|local|lan|internal|corp|edu|dev)\b"),
+    "a home folder": re.compile(r"/(?:home|Users)/[^/\s\"']+", re.IGNORECASE),
+    "a host name": re.compile(
+        r"(?<![a-z0-9.-])[a-z0-9-]+(?:\.[a-z0-9-]+)*\.(?:com|net|org|io|local|lan|internal|corp|edu|dev)\b",
+        re.IGNORECASE,
+    ),
     "a user name": re.compile(r"\b(?:user|username|owner|login_name)\s*[=:]\s*\S+", re.IGNORECASE),
 }
 
+_LONGEST = 10_000
+"""Characters of one text."""
 
-def suspects(text: str) -> Iterator[tuple[str, str]]:
-    """(what it looks like, the part of the text)."""
+_ORDINARY = frozenset((
+    "checksums", "croissant", "data", "dataset", "debian", "docker", "host", "json", "labels", "licence", "license",
+    "linux", "localhost", "machine", "node", "osml", "parquet", "part", "readme", "real", "run", "server", "sha256",
+    "simulated", "sweep", "test", "traces", "ubuntu", "virtual",
+    *(one.name for one in (*TRACE_COLUMNS, *LABEL_COLUMNS)),
+))  # fmt: skip
+"""Words that every data set has: whose machine is called so is not named by them."""
+
+
+def suspects(text: str, ordinary: frozenset[str] = frozenset()) -> Iterator[tuple[str, str]]:
+    """(what it looks like, the part of the text). `ordinary`: words that are not the name of this machine."""
     for what, pattern in _PATTERNS.items():
         match = pattern.search(text)
         if match is not None:
             yield what, match[0]
-    host = platform.node()
-    if len(host) > 3 and host not in ("localhost",) and re.search(rf"\b{re.escape(host)}\b", text):
-        yield "this machine's name", host
+    node = platform.node().lower()
+    for host in sorted({node, node.partition(".")[0]} - _ORDINARY - {word.lower() for word in ordinary}):
+        if len(host) > 3 and re.search(rf"\b{re.escape(host)}\b", text, re.IGNORECASE):
+            yield "this machine's name", host
 
 
-def check_text(text: str, column: str | None, place: Place) -> Iterator[Finding]:
+def check_text(
+    text: str, column: str | None, place: Place, ordinary: frozenset[str] = frozenset()
+) -> Iterator[Finding]:
     """Findings in one piece of text: a file name, a value, a description."""
-    for what, part in suspects(text):
-        yield place.error(column, f"'{part}' looks like {what}: replace it, contributions contain no personal data")
+    if len(text) > _LONGEST:
+        yield place.error(column, f"a text has {len(text)} characters, expected at most {_LONGEST}: shorten it")
+        return
+    for what, part in suspects(text, ordinary):
+        yield place.error(
+            column, f"'{part[:200]}' looks like {what}: replace it, contributions contain no personal data"
+        )
+
+
+def check_document(document: Any, place: Place, ordinary: frozenset[str] = frozenset()) -> Iterator[Finding]:
+    """Findings in all texts of a description, each with its key: `user` says something of what follows."""
+    left: list[tuple[str, Any]] = [("", msgspec.to_builtins(document))]
+    while left:
+        key, value = left.pop()
+        if isinstance(value, dict):
+            for name, one in cast(dict[str, Any], value).items():
+                yield from check_text(name, None, place, ordinary | {name})
+                left.append((name, one))
+        elif isinstance(value, list):
+            left += [(key, one) for one in cast(list[Any], value)]
+        elif isinstance(value, str):
+            yield from check_text(f"{key}: {value}", None, place, ordinary)

@@ -64,6 +64,8 @@ def check_surface(surface: Surface, place: Place) -> Iterator[Finding]:
             column,
             f"run {surface.run}: repeated samples of a cell differ (standard error {spread:.0%}): use longer intervals",
         )
+    if not surface.answered.any():
+        yield place.warning(column, f"run {surface.run}: no interval has a latency, so it says nothing of any cell")
     measured = int((surface.seen > 0).sum())
     if measured < 4:
         yield place.warning("cores", f"run {surface.run}: only {measured} cells, too few for RCliff and OAA")

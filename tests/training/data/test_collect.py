@@ -109,11 +109,33 @@ def test_interrupted_collection_carries_on(small_sweep: Sweeps, dataset: Path) -
     assert all(found.resumed for found in reports)
 
 
-def test_larger_collection_grows_in_the_same_folder(small_sweep: Sweeps, dataset: Path) -> None:
-    reports: list[Any] = []
-    more = collect(dataset, small_sweep(rows=6000), done=reports.append, part_rows=1000)
+def test_larger_collection_grows_in_the_same_folder_and_a_smaller_one_deletes_nothing(
+    small_sweep: Sweeps, tmp_path: Path
+) -> None:
+    folder = tmp_path / "set"
+    collect(folder, small_sweep(rows=2500), part_rows=1000)
+    more = collect(folder, small_sweep(rows=6000), part_rows=1000)
     assert more >= 6000
-    assert pq.read_table(dataset / "traces", partitioning=None).num_rows == more
+    assert pq.read_table(folder / "traces", partitioning=None).num_rows == more
+    before = hashes(folder / "traces")
+    reports: list[Any] = []
+    fewer = collect(folder, small_sweep(rows=2500), done=reports.append, part_rows=1000)
+    assert hashes(folder / "traces") == before
+    assert all(found.resumed for found in reports)
+    assert fewer == sum(found.rows for found in reports) <= more
+
+
+def test_a_shorter_last_part_does_not_replace_a_longer_one(small_sweep: Sweeps, dataset: Path) -> None:
+    before = hashes(dataset / "traces")
+    rows = pq.read_table(dataset / "traces", partitioning=None).num_rows
+    assert collect(dataset, small_sweep(rows=500)) == rows
+    assert hashes(dataset / "traces") == before
+    with pytest.raises(InputError, match=r"has [0-9]+ rows, expected [0-9]+ of this collection: use another folder"):
+        collect(dataset, small_sweep(rows=6000), part_rows=1000)  # parted otherwise: runs would be there twice
+    (dataset / "dataset.json").unlink()
+    with pytest.raises(InputError, match="is of another collection"):
+        collect(dataset, small_sweep(samples=3))
+    assert hashes(dataset / "traces") == before
 
 
 def test_folder_with_another_collection_is_refused(small_sweep: Sweeps, dataset: Path) -> None:

@@ -42,6 +42,46 @@ def test_package_is_complete_and_its_checksums_hold(dataset: Path, tmp_path: Pat
         assert croissant[key]
 
 
+def _tar(file: Path, members: list[tuple[str, bytes, dict[str, str]]]) -> Path:
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as archive:
+        for name, content, keys in members:
+            member = tarfile.TarInfo(name)
+            member.size, member.pax_headers = len(content), keys
+            archive.addfile(member, io.BytesIO(content))
+    return file
+
+
+def _backwards(file: Path) -> Path:
+    """The second member says that its content ends where the package begins."""
+    content = bytearray(_tar(file, [("dataset.json", b"{}", {}), ("README.md", b"x", {})]).read_bytes())
+    header = 1024
+    content[header + 124 : header + 136] = b"\xff" + (256**11 - 1536).to_bytes(11, "big")
+    content[header + 148 : header + 156] = b" " * 8
+    content[header + 148 : header + 156] = b"%06o\0 " % sum(content[header : header + 512])
+    file.write_bytes(content)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("members", "text"),
+    [
+        ([("checksums.sha256", b"\xff\xfe", {})], "checksums.sha256 is not UTF-8"),
+        ([("a", b"", {"GNU.sparse.size": "abc", "GNU.sparse.offset": "1"})], "the package is not a valid tar file"),
+        ([("a", b"", {"GNU.sparse.map": "0,1", "GNU.sparse.size": "9"})], "'a' is not a regular file"),
+        ([("a", b"", {"size": "-512"})], "'a' is not a regular file"),
+        ([("a", b"", {}), ("a", b"", {})], "'a' is a duplicate"),
+        (None, "'README.md' is not a regular file"),
+    ],
+)
+def test_headers_of_a_package_that_are_none_are_a_sentence(
+    tmp_path: Path, members: list[tuple[str, bytes, dict[str, str]]] | None, text: str
+) -> None:
+    file = tmp_path / "package.tar"
+    file = _backwards(file) if members is None else _tar(file, members)
+    with pytest.raises(InputError, match=text):
+        unpack_check(file)
+
+
 def test_same_data_same_package(dataset: Path, tmp_path: Path) -> None:
     one = pack(dataset, tmp_path / "a", name="small")
     two = pack(dataset, tmp_path / "b", name="small")

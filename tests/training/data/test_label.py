@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -186,6 +187,35 @@ def test_row_group_beyond_memory_is_refused_unread(traces: Path, monkeypatch: py
     monkeypatch.setattr(store, "MAX_GROUP_BYTES", 1000)
     with pytest.raises(InputError, match=r"row group 0 has .* GiB, expected at most .*: write smaller row groups"):
         labelling.label_file(traces.parents[3], traces)
+
+
+@pytest.mark.parametrize(
+    ("limit", "text"),
+    [
+        ("MAX_GROUP_BYTES", "row group 0 has 0.003814697 GiB unpacked, expected at most"),
+        ("MAX_GROUP_ROWS", "row group 0 has 2048 rows, expected at most 100"),
+        ("MAX_GROUP_VALUES", "row group 0 has 2048 values in a column, expected at most 100"),
+    ],
+)
+def test_a_small_file_of_large_content_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, text: str
+) -> None:
+    file = tmp_path / "bomb.parquet"
+    names = pa.DictionaryArray.from_arrays(pa.array(np.zeros(2048, np.int32)), pa.array(["x" * 2000]))
+    pq.write_table(pa.table({"names": names}), file, compression="zstd", store_schema=False)
+    parquet = store.open_parquet(file)
+    assert store.read_group(parquet, file, 0).column("names").type == pa.string()
+    monkeypatch.setattr(store, limit, 2**20 if limit == "MAX_GROUP_BYTES" else 100)
+    assert parquet.metadata.row_group(0).total_byte_size < 2**14
+    with pytest.raises(InputError, match=re.escape(text)):
+        store.read_group(parquet, file, 0)
+
+
+def test_texts_within_lists_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "lists.parquet"
+    pq.write_table(pa.table({"names": [["x"]]}), file)
+    with pytest.raises(InputError, match="has texts within lists or records, expected plain texts"):
+        store.read_group(store.open_parquet(file), file, 0)
 
 
 @pytest.mark.parametrize("value", [-1.0, math.inf])

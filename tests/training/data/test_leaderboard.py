@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
+from osml.datasets.checks.finding import Report
 from osml.datasets.contribute import pack
 
 data = pytest.importorskip("osml_training.cli.data.app")
@@ -42,6 +44,27 @@ def test_a_service_that_is_left_out_is_not_learned_from() -> None:
     assert easy.missing == {"platform": "all examples are of platform 'p1', expected two at least"}
 
 
+def test_variants_and_parts_are_left_out_with_what_they_were_made_of(monkeypatch: pytest.MonkeyPatch) -> None:
+    learned: dict[str, set[str]] = {}
+
+    def spy(table: boards.Table, kind: str, name: str, out: np.ndarray, *_: object) -> list[boards.Entry]:
+        names = table.platform if kind == "platform" else table.service
+        learned[name] = {one for one, left in zip(names, out.tolist(), strict=True) if not left}
+        return []
+
+    monkeypatch.setattr(boards, "_left_out", spy)
+    found = table(8)
+    platforms = ["p1", "p1@8x11", "p1~3", "p1~3@4x5", "p2", "p2@8x11", "p2~1", "p2"]
+    services = ["moses", "moses~1", "moses", "silo~2", "silo", "silo~1", "moses~2", "silo"]
+    boards.leaderboard(boards.Table(found.x, found.y, platforms, services), "a2")
+    assert learned == {
+        "p1": {"p2", "p2@8x11", "p2~1"},
+        "p2": {"p1", "p1@8x11", "p1~3", "p1~3@4x5"},
+        "moses": {"silo", "silo~1", "silo~2"},
+        "silo": {"moses", "moses~1", "moses~2"},
+    }
+
+
 def test_the_margin_holds_for_nine_of_ten_errors() -> None:
     for one in boards.leaderboard(table(), "a2").entries:
         assert one.margin >= 0.5 * one.error
@@ -70,6 +93,18 @@ def test_a_folder_of_packages_gets_its_leaderboard(dataset: Path, tmp_path: Path
     page = (tmp_path / "shelf/leaderboard.md").read_text()
     assert "## One service left out" in page
     assert "| median |" in page
+
+
+def test_a_package_with_an_error_is_named(
+    dataset: Path, tmp_path: Path, rewrite: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    labels = next((dataset / "labels").rglob("*.parquet"))
+    rewrite(labels, lambda columns: columns.__setitem__("oaa_cores", [1.0] * len(columns["run"])))
+    with monkeypatch.context() as patched:
+        patched.setattr("osml.datasets.contribute.validate", lambda *_, **__: Report())
+        pack(dataset, tmp_path / "shelf", name="a-set")
+    with pytest.raises(InputError, match=r"a-set-.*\.tar' can't be compared: the data set has .* errors.*; remove it"):
+        CliRunner().invoke(data.app, ["leaderboard", str(tmp_path / "shelf")], catch_exceptions=False)
 
 
 @pytest.mark.parametrize(("options", "words"), [((), "has no package"), (("--model", "c"), "--model is 'c'")])

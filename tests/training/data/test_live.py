@@ -148,6 +148,42 @@ def test_a_record_that_is_still_written_counts_up_to_its_last_whole_line(tmp_pat
         live.take_over(tmp_path / "other", [file])
 
 
+def test_a_record_that_grew_replaces_what_was_taken_over_of_it(tmp_path: Path) -> None:
+    quotas = [1.0, 1.0, 2.0, 3.0, 1.0, 2.0]
+    noon, evening = record(tmp_path / "noon", PLAIN, quotas[:3]), record(tmp_path / "evening", PLAIN, quotas)
+    live.take_over(tmp_path / "set", [noon])
+    live.take_over(tmp_path / "set", [evening])
+    assert len(rows_of(tmp_path / "set", "redis")) == len(quotas)
+    with pytest.raises(InputError, match="begin with the same interval: give the longer one alone"):
+        live.take_over(tmp_path / "other", [noon, evening])
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (msgspec.structs.replace(RDT, core_quantum=1.0), "line 3 has platform xeon, the lines before have vm"),
+        (msgspec.structs.replace(PLAIN, core_quantum=1.0), "line 3 has core_quantum 1.0, the lines before have 0.1"),
+        (msgspec.structs.replace(PLAIN, cores=20), "line 3 has cores 20, the lines before have 40"),
+        ("n2", "line 3 has node n2, the lines before have n1"),
+    ],
+)
+def test_two_machines_in_one_record_are_refused(tmp_path: Path, change: Platform | str, text: str) -> None:
+    file = record(tmp_path / "r", PLAIN, [1.0, 1.0])
+    other = observation(2, 1.0, PLAIN if isinstance(change, str) else change)
+    other = msgspec.structs.replace(other, node=change) if isinstance(change, str) else other
+    line = msgspec.json.encode({"observation": other, "decision": None})
+    file.write_bytes(file.read_bytes() + line + b"\n")
+    with pytest.raises(InputError, match=f"{text}: split the file, each part is of one machine"):
+        live.take_over(tmp_path / "set", [file])
+
+
+def test_a_sweep_that_is_still_written_counts_up_to_its_last_whole_line(tmp_path: Path) -> None:
+    cell = {"cell": [1, 1], "offered_per_s": 5.0, "intervals": [observation(0, 1.0, PLAIN)]}
+    lines = [msgspec.json.encode(one) for one in ({"sweep": {"service": "redis"}, "id": "abc"}, cell, cell)]
+    (tmp_path / "sweep.jsonl").write_bytes(b"\n".join([*lines[:2], lines[2][:-20]]))
+    assert live.take_over(tmp_path / "set", [tmp_path / "sweep.jsonl"]).rows == 1
+
+
 @pytest.mark.parametrize("name", ["../../evil", "/evil", ".hidden", "a/b", ""])
 def test_names_that_lead_elsewhere_are_refused(tmp_path: Path, name: str) -> None:
     file = record(tmp_path / "r", PLAIN, [1.0])

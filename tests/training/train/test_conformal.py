@@ -7,7 +7,7 @@ import pytest
 
 pytest.importorskip("osml_training")
 
-from osml_training.train.conformal import covered, margins_of
+from osml_training.train.conformal import covered, margins_of, runs_needed, too_few_runs
 
 
 def _runs(count: int, rows: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -40,6 +40,34 @@ def test_long_runs_do_not_outvote_short_ones() -> None:
 def test_too_few_runs_for_a_coverage_give_the_largest_error() -> None:
     points, y, run = _runs(5, 3, 0)
     assert margins_of(points, np.ones_like(y), y, run)["0.95"].two_sided[0] == pytest.approx(np.abs(y).max())
+
+
+def test_too_few_runs_are_said_with_the_number_that_is_needed() -> None:
+    assert (runs_needed(0.9), runs_needed(0.95)) == (9, 19)
+    _, y, run = _runs(4, 3, 0)
+    first, second = too_few_runs(y, run)
+    assert first == (
+        "the margins for 0.9 are made of 4 runs, expected at least 9: "
+        "they hold 0.80 of new runs only; measure more loads or neighbours"
+    )
+    assert "for 0.95 are made of 4 runs, expected at least 19" in second
+    _, y, run = _runs(9, 3, 0)
+    assert len(too_few_runs(y, run)) == 1
+    _, y, run = _runs(19, 3, 0)
+    assert too_few_runs(y, run) == []
+    y[run > 3] = np.nan
+    assert len(too_few_runs(y, run)) == 2
+
+
+@pytest.mark.parametrize(("runs", "coverage"), [(9, 0.9), (19, 0.95)])
+def test_as_many_runs_as_are_needed_hold_the_promise(runs: int, coverage: float) -> None:
+    rng = np.random.default_rng(0)
+    held = []
+    for _ in range(2000):
+        y = rng.normal(size=(runs, 1)).astype(np.float32)
+        margin = margins_of(np.zeros_like(y), np.ones_like(y), y, np.arange(runs))[f"{coverage:g}"].two_sided[0]
+        held.append(abs(rng.normal()) <= margin)
+    assert np.mean(held) > coverage - 0.02
 
 
 def test_the_upper_margin_looks_at_one_side_only() -> None:

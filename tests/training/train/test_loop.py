@@ -194,6 +194,8 @@ def test_rows_that_cannot_be_trained_on_are_refused_and_odd_ones_are_named() -> 
     told = " ".join(check_rows(lonely, CONFIG))
     assert "input 'ipc' is 0.7 in all rows" in told
     assert "service 'one' has only one load (0.5)" in told
+    unknown = rows._replace(load=np.full(600, np.nan, np.float32))
+    assert "only one load" not in " ".join(check_rows(unknown, CONFIG))
     with pytest.raises(InputError, match="label 'qos_reduction_pct' is missing in all 600 rows"):
         check_rows(rows._replace(y=np.full_like(rows.y, np.nan)), CONFIG)
     broken = rows._replace(y=rows.y.copy())

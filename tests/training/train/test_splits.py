@@ -18,7 +18,9 @@ from osml_training.transfer.trace_shares import share_of_runs
 from osml.base.failure import InputError
 
 
-def _key(service: str = "moses", load: float = 0.5, threads: int = 36, run: str = "r", neighbours: int = 0) -> RunKey:
+def _key(
+    service: str = "moses", load: float | None = 0.5, threads: int = 36, run: str = "r", neighbours: int = 0
+) -> RunKey:
     return RunKey("e5-2697v4", service, run, load, threads, neighbours)
 
 
@@ -109,6 +111,12 @@ def test_few_runs_have_one_in_each_part(count: int, seed: int) -> None:
     split = split_for(keys, Split(seed=seed))
     assert {part_of(key, split) for key in keys} == {"train", "validation", "calibration", "test"}
     assert split == split_for(reversed(keys), Split(seed=seed))
+
+
+def test_runs_of_a_live_sweep_whose_share_of_the_load_nobody_knows_have_one_in_each_part() -> None:
+    keys = [_key(load=None, run=str(k)) for k in range(1, 7)]
+    split = split_for(keys, Split())
+    assert {part_of(key, split) for key in keys} == {"train", "validation", "calibration", "test"}
 
 
 def test_many_runs_have_the_split_that_was_asked_for() -> None:

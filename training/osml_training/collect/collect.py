@@ -57,18 +57,27 @@ def rows_of_part(part: Part, sweep: Sweep) -> int:
     return sum(sweep.rows_of(run) for run in part.runs)
 
 
-def _there(part: Part, sweep: Sweep, traces: Path) -> bool:
-    """Whether the file of a part is there and whole; one of another sweep is an InputError, a broken one is remade."""
+def _there(part: Part, sweep: Sweep, traces: Path, *, last: bool) -> int | None:
+    """Rows of a part that is there and whole; None where it is to be made: it is missing, broken or too short.
+
+    A longer one is of an earlier collection with more rows, and is kept: it begins with the runs of this one. That can
+    only be the last part of a service. Any other, and one of another collection, is an InputError.
+    """
     file = traces / part.path
     if not file.exists():
-        return False
+        return None
     try:
         found = pq.ParquetFile(file)
     except (OSError, pa.ArrowException):
-        return False
-    if found.metadata.num_rows != rows_of_part(part, sweep):
-        return False
-    return dict(found.schema_arrow.metadata or {}) == schema_of(sweep, part.platform).metadata
+        return None
+    rows, wanted = int(found.metadata.num_rows), rows_of_part(part, sweep)
+    if dict(found.schema_arrow.metadata or {}) != schema_of(sweep, part.platform).metadata:
+        raise InputError(f"{file} is of another collection: use the same options to continue, or another folder")
+    if rows < wanted:
+        return None
+    if rows > wanted and not last:
+        raise InputError(f"{file} has {rows} rows, expected {wanted} of this collection: use another folder")
+    return rows
 
 
 def describe(folder: Path, sweep: Sweep, name: str) -> None:
@@ -150,6 +159,7 @@ def collect(
     """Collect a sweep into `folder`/traces; returns the rows that are there at the end.
 
     Parts that are there already are kept, so an interrupted collection carries on, and one with more `rows` grows.
+    One with fewer deletes nothing.
     `done` hears of every part. Raises InputError for an impossible sweep and for a folder with another one.
     """
     sweep.checked()
@@ -159,9 +169,11 @@ def collect(
     traces = folder / TRACES
     rows = 0
     todo: list[Part] = []
+    numbers = {(part.platform, part.service): part.number for part in parts}  # of the last one: they are in order
     for part in parts:
-        if _there(part, sweep, traces):
-            rows += _report(Done(part, rows_of_part(part, sweep), True), done)
+        known = _there(part, sweep, traces, last=part.number == numbers[part.platform, part.service])
+        if known is not None:
+            rows += _report(Done(part, known, True), done)
         else:
             todo.append(part)
     fresh = _on_ray(todo, sweep, traces, ray) if ray else _processes(todo, sweep, traces, max(1, workers))

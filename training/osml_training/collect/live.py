@@ -155,7 +155,7 @@ def take_over(
     simulated: bool = False,
     settle: int = 0,
 ) -> Taken:
-    """Write the cases of live files into `folder`/traces. Same files, same output.
+    """Write the cases of live files into `folder`/traces. Same files, same output; a file that grew replaces its part.
 
     Raises InputError for a folder with another collection, for files that are none and names that are none.
 
@@ -163,9 +163,13 @@ def take_over(
     """
     same_collection(folder, _description(folder, [], simulated=simulated))
     rows_total, left, platforms = 0, Left(), dict[str, Fingerprint]()
+    taken: dict[str, Path] = {}
     for file in {file.resolve(): file for file in files}.values():
         live = read_live(file)
         _check_names(live, file)
+        other = taken.setdefault(live.salt, file)
+        if other != file:
+            raise InputError(f"{other} and {file} begin with the same interval: give the longer one alone")
         if machine is not None:
             live.platform = agreed(live.platform, machine)
         found = cases(live, live.salt, settle)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +18,7 @@ from osml.domain import DRY_RUN, Assignment, Latency, Observation, Platform, Ser
 from osml.domain.cpu_names import folder_name
 
 Row = dict[str, Any]
+_T = TypeVar("_T")
 
 
 class _Line(msgspec.Struct, frozen=True):
@@ -33,7 +35,7 @@ class LiveFile:
     quantum: float
     provenance: Provenance
     intervals: list[list[Row]] = field(default_factory=list[list[Row]])
-    salt: str = ""  # tells its runs from those of other files
+    salt: str = ""  # tells its runs from those of other files; a file that grows keeps it
     only: str | None = None  # the service that the file is about; None: all of them
 
 
@@ -52,29 +54,55 @@ def _flat(observation: Observation, service: Service) -> Row:
     }  # fmt: skip
 
 
-def _read_record(file: Path) -> LiveFile:
-    intervals: list[list[Row]] = []
-    platform = None
+def _decoded(file: Path, kind: type[_T], what: str) -> Iterator[tuple[int, _T]]:
+    """The lines of a file of JSON lines, with their numbers. InputError for one that is not `what`.
+
+    A last line without its end does not count: the agent still writes it, or was killed as it did.
+    """
     content = file.read_bytes()
     lines = content.splitlines()
     for number, line in enumerate(lines, start=1):
         try:
-            observation = msgspec.json.decode(line, type=_Line).observation
-        except msgspec.MsgspecError as error:
+            yield number, msgspec.json.decode(line, type=kind)
+        except (msgspec.MsgspecError, RecursionError) as error:
             if number == len(lines) > 1 and not content.endswith(b"\n"):
-                break  # the agent still writes it, or was killed as it did
-            raise InputError(f"{file}: line {number} is not a record of `osml-agent run --record` ({error})") from None
+                return
+            raise InputError(f"{file}: line {number} is not {what} ({error})") from None
+
+
+def _same_machine(file: Path, number: int, first: Observation, now: Observation) -> None:
+    """InputError where an interval is of another machine than the first one, or was counted in other units."""
+    pairs = [("node", first.node, now.node)]
+    for name, key in _MACHINE:
+        pairs.append((name, getattr(first.platform, key), getattr(now.platform, key)))
+    for name, before, after in pairs:
+        if before != after:
+            raise InputError(
+                f"{file}: line {number} has {name} {after}, the lines before have {before}: "
+                "split the file, each part is of one machine"
+            )
+
+
+_MACHINE = (("platform", "id"), ("core_quantum", "core_quantum"), ("cores", "cores"), ("ways", "ways"))
+
+
+def _read_record(file: Path) -> LiveFile:
+    intervals: list[list[Row]] = []
+    first = None
+    for number, line in _decoded(file, _Line, "a record of `osml-agent run --record`"):
+        observation = line.observation
         if DRY_RUN in observation.missing:
             raise InputError(
                 f"{file}: line {number} is of a dry run, whose allocations were never in force: "
                 "record the agent without --dry-run"
             )
-        platform = observation.platform
+        first = first or observation
+        _same_machine(file, number, first, observation)
         intervals.append([_flat(observation, service) for service in observation.services])
-    if platform is None:
+    if first is None:
         raise InputError(f"{file}: contains no observation, expected a record of `osml-agent run --record`")
     provenance = Provenance("real", "osml-agent run --record")
-    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, intervals)
+    return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, intervals)
 
 
 def _fingerprint(platform: Platform) -> Fingerprint:
@@ -107,25 +135,22 @@ class _SweepLine(msgspec.Struct, frozen=True):
 def _read_sweep(file: Path) -> LiveFile:
     """The measured intervals of a sweep; their load is that of their cell."""
     rows: list[list[Row]] = []
-    service, salt, platform = "", "", None
-    for number, line in enumerate(file.read_bytes().splitlines(), start=1):
-        try:
-            found = msgspec.json.decode(line, type=_SweepLine)
-        except msgspec.MsgspecError as error:
-            raise InputError(f"{file}: line {number} is not a cell of a sweep ({error})") from None
-        if found.sweep is not None:
-            service, salt = found.sweep.service, found.id
-        for observation in found.intervals:
-            platform = observation.platform
+    service, salt, first = "", "", None
+    for number, line in _decoded(file, _SweepLine, "a cell of a sweep"):
+        if line.sweep is not None:
+            service, salt = line.sweep.service, line.id
+        for observation in line.intervals:
+            first = first or observation
+            _same_machine(file, number, first, observation)
             interval = [_flat(observation, one) for one in observation.services]
             for row in interval:
                 if row["service"] == service:
-                    row["offered_per_s"] = found.offered_per_s
+                    row["offered_per_s"] = line.offered_per_s
             rows.append(interval)
-    if platform is None:
+    if first is None:
         raise InputError(f"{file}: no cell of the sweep was measured")
     provenance = Provenance("real", "osml data sweep")
-    return LiveFile(_fingerprint(platform), platform.core_quantum, provenance, rows, salt, service)
+    return LiveFile(_fingerprint(first.platform), first.platform.core_quantum, provenance, rows, salt, service)
 
 
 def _read_traces(file: Path) -> LiveFile:
@@ -140,6 +165,11 @@ def _read_traces(file: Path) -> LiveFile:
     if not rows:
         raise InputError(f"{file}: contains no row")
     first = rows[0]
+    for name in ("node", "platform", "platform_cores", "core_quantum", "platform_ways"):
+        found = {row.get(name) for row in rows}
+        if len(found) > 1:
+            several = ", ".join(sorted(map(str, found))[:3])
+            raise InputError(f"{file}: column '{name}' has {several}, expected traces of one machine")
     whole: dict[tuple[str, int], list[Row]] = {}
     for row in rows:
         whole.setdefault((row["phase"], row["seq"]), []).append(row)
@@ -168,6 +198,9 @@ def read_live(file: Path) -> LiveFile:
         raise InputError(f"{file} can't be read ({error.strerror})") from None
     if file.name == SWEEP:
         return _read_sweep(file)
-    live = _read_traces(file) if magic == b"PAR1" else _read_record(file)
-    live.salt = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    if magic == b"PAR1":
+        live, content = _read_traces(file), file.read_bytes()
+    else:  # an agent adds lines: the first one, with its node and its time, says which record it is
+        live, content = _read_record(file), file.read_bytes().splitlines()[0]
+    live.salt = hashlib.sha256(content).hexdigest()[:12]
     return live

@@ -1,6 +1,7 @@
 """How well what is known of other machines, or of other services, predicts the labels of one: a table for data sets.
 
-Every platform, and every service, is left out once: the models learn from the rest and are judged on it. Nothing was
+Every platform, and every service, is left out once: the models learn from the rest and are judged on it. Variants and
+parts of a platform, and variants of a service, go with what they were made of. Nothing was
 chosen on what is left out. Simple models only: a data set needs no GPU to be compared. Errors are in cores and ways.
 """
 
@@ -25,6 +26,8 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from osml.base.failure import InputError
+from osml.predictors.metadata import PART
+from osml_training.collect.variants import parent_of
 from osml_training.tables.examples import ExampleSource
 from osml_training.tables.features import OUTPUTS, Model
 
@@ -125,7 +128,7 @@ def leaderboard(table: Table, of: Model, seed: int = 0) -> Leaderboard:
     entries: list[Entry] = []
     missing: dict[str, str] = {}
     for kind in KINDS:
-        groups = np.array(table.platform if kind == "platform" else table.service)
+        groups = np.array([_origin(name) for name in (table.platform if kind == "platform" else table.service)])
         names = sorted(set(groups.tolist()))
         if len(names) < 2:
             missing[kind] = f"all examples are of {kind} '{names[0]}', expected two at least"
@@ -134,6 +137,11 @@ def leaderboard(table: Table, of: Model, seed: int = 0) -> Leaderboard:
             entries += _left_out(table, kind, name, groups == name, OUTPUTS[of], seed)
     platforms, services = sorted(set(table.platform)), sorted(set(table.service))
     return Leaderboard(of, platforms, services, len(table.x), entries, missing)
+
+
+def _origin(name: str) -> str:
+    """What a variant or a part was made of: it behaves as that does, so it would tell what is left out."""
+    return parent_of(name.partition(PART)[0])
 
 
 def _left_out(

@@ -25,6 +25,26 @@ def _quantile(score: NDArray[np.float64], run: NDArray[np.int64], coverage: floa
     return float(score[order][min(int(np.searchsorted(reached, level - 1e-12)), len(score) - 1)])
 
 
+def runs_needed(coverage: float) -> int:
+    """The fewest runs whose largest error holds the next one in the share `coverage`: 9 for 0.9, 19 for 0.95."""
+    return int(np.ceil(coverage / (1.0 - coverage) - 1e-9))
+
+
+def too_few_runs(y: Floats32, run: NDArray[np.int64], coverages: tuple[float, ...] = COVERAGES) -> list[str]:
+    """A sentence for each coverage that the margins of so few runs do not hold, for the output with the fewest.
+
+    The margin is the largest error there was, as no other one would be smaller and hold: a policy needs one.
+    """
+    counts = [len(np.unique(run[~np.isnan(y[:, k])])) for k in range(y.shape[1])]
+    runs = min((count for count in counts if count), default=0)
+    return [
+        f"the margins for {coverage:g} are made of {runs} runs, expected at least {runs_needed(coverage)}: "
+        f"they hold {runs / (runs + 1):.2f} of new runs only; measure more loads or neighbours"
+        for coverage in coverages
+        if 0 < runs < runs_needed(coverage)
+    ]
+
+
 def margins_of(
     points: Floats32,
     spread: Floats32,

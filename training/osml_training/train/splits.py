@@ -44,9 +44,9 @@ def part_of(key: RunKey, split: Split) -> Part:
 
 def _band(key: RunKey, split: Split) -> str:
     """What stays together: runs of a service at nearly one load on one platform."""
-    band = "?" if key.load is None else str(round(key.load / split.band))
-    if key.neighbours:  # beside others no two runs are alike: each is its own band
-        band = key.run
+    # Beside others no two runs are alike: each is its own band. So it is on a live node, where nobody knows which share
+    # of the maximum load a rate is: another rate is another run there.
+    band = key.run if key.neighbours or key.load is None else str(round(key.load / split.band))
     return f"{key.platform}/{key.service}/{band}"
 
 

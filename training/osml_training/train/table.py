@@ -176,7 +176,7 @@ def check_rows(rows: Rows, config: Config, *, transferred: bool = False) -> list
             warnings.append(f"input '{name}' is {known[0]:g} in all rows, which may be a broken counter")
     for service in np.unique(rows.service):
         loads = np.unique(rows.load[rows.service == service])
-        if len(loads) == 1 and len(rows.y) > 1:
+        if len(loads) == 1 and len(rows.y) > 1 and not np.isnan(loads[0]):  # NaN: nobody knows the shares
             warnings.append(
                 f"service '{rows.services[service]}' has only one load ({loads[0]:g}), so the model learns no other"
             )

@@ -16,7 +16,7 @@ from osml_training.tables.features import OUTPUTS, PLATFORM
 from osml_training.tables.runs import RunKey
 from osml_training.train import loop
 from osml_training.train.config import Config
-from osml_training.train.conformal import margins_of, with_parents
+from osml_training.train.conformal import margins_of, too_few_runs, with_parents
 from osml_training.train.distributed import Together
 from osml_training.train.network import new_network
 from osml_training.train.scaling import scaling_of
@@ -160,7 +160,7 @@ def finish(
         high=high,
         platforms=rows.platforms,
         services=tuple(name for name in trained_on if not is_variant(name)),
-        warnings=fitted.warnings,
+        warnings=[*fitted.warnings, *too_few_runs(calibration.y, calibration.run)],
         variants=sum(is_variant(name) for name in trained_on),
     )
 

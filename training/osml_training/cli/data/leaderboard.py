@@ -28,11 +28,13 @@ def leaderboard_command(
 ) -> None:
     """Leave out each platform and each service once, and write leaderboard.json and leaderboard.md beside the index.
 
+    Variants and parts go with what they were made of.
     Four simple models learn from the rest. The first one, the median, knows nothing of the inputs.
     """
-    from osml.datasets.contribute import unpack_check  # noqa: PLC0415
+    from osml.datasets.contribute import refused, unpack_check  # noqa: PLC0415
     from osml.datasets.package import unpack  # noqa: PLC0415
     from osml.datasets.store import whole_file  # noqa: PLC0415
+    from osml.datasets.validate import validate  # noqa: PLC0415
     from osml_training.evaluate.leaderboard import MODELS, leaderboard, markdown, read  # noqa: PLC0415
 
     chosen: Model | None = next((name for name in MODELS if name == model), None)
@@ -46,8 +48,15 @@ def leaderboard_command(
         for number, package in enumerate(packages):
             sets.append(Path(scratch) / str(number))
             sets[-1].mkdir()
-            unpack_check(package)
-            unpack(package, sets[-1])
+            try:
+                unpack(package, sets[-1])
+                unpack_check(package)
+                report = validate(sets[-1])
+                if not report.accepted:
+                    raise refused(report)
+            except InputError as error:
+                reason = str(error).removeprefix(f"{package}: ")
+                raise InputError(f"package '{package}' can't be compared: {reason}; remove it") from None
         board = leaderboard(read(sets, chosen, rows), chosen, seed)
     encoded = msgspec.json.format(msgspec.json.encode(board), indent=1) + b"\n"
     for suffix, content in ((".json", encoded), (".md", markdown(board).encode())):
