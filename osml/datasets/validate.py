@@ -34,7 +34,7 @@ from osml.datasets.store import (
     read_group,
 )
 from osml.datasets.surfaces import Surface, add_rows, core_unit, grid_of
-from osml.predictors.cpu_names import folder_name
+from osml.domain.cpu_names import folder_name
 
 MAX_GIB = 20.0
 """Of a contribution; beyond it, split it by platform."""
