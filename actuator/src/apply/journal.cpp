@@ -16,6 +16,8 @@ using Json = nlohmann::json;
 
 constexpr int version = 2;
 constexpr int former_version = 1;  // without inodes, boot id and what was applied
+// Of our own, and nothing can be restored without it: far more than any node needs.
+constexpr std::size_t longest_journal = std::size_t{64} << 20U;
 
 std::optional<Aspect> aspect_named(const std::string& name) {
   const auto* const found =
@@ -133,7 +135,7 @@ const Applied* Journal::applied_to(const std::string& service) const {
 }
 
 Result<Journal> load_journal(const fs::path& path) {
-  const auto text = read_text(path);
+  const auto text = read_text(path, longest_journal);
   if (!text && text.error().code == ENOENT) return Journal{};
   if (!text) return text.error();
   try {

@@ -44,6 +44,12 @@ Status Actuator::State::take_over() {
   return restore_strays();
 }
 
+Status Actuator::State::keep_journal() {
+  Status saved = save_journal(journal_path(), journal);
+  journal_unsaved = !saved.ok();
+  return saved;
+}
+
 void Actuator::State::say(const std::string& sentence) { healed += (healed.empty() ? "" : "; ") + sentence; }
 
 // Settings of the kernel end with it. Budgets are in our own files, which do not.
@@ -57,7 +63,7 @@ Status Actuator::State::drop_stale() {
   journal.applied.clear();
   if (dropped > 0)
     say("the machine was started anew, so the agent dropped " + std::to_string(dropped) + " saved settings");
-  return save_journal(journal_path(), journal);
+  return keep_journal();
 }
 
 Status Actuator::State::heal() {
@@ -66,7 +72,7 @@ Status Actuator::State::heal() {
   if (!tree) return tree.error();
   const std::size_t steps = journal.pending.size();
   const Status undone = restore_all(journal.pending, roots_to_restore(), resctrl);
-  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  if (Status saved = keep_journal(); !saved) return saved;
   if (!undone) return undone.error().wrap("cannot undo the interrupted transaction");
   say("the agent undid " + std::to_string(steps) + " settings of an interrupted transaction");
   return done();
@@ -106,7 +112,7 @@ Status Actuator::State::restore_strays() {
   if (!back) say(back.error().message);
   journal.originals = std::move(strays);
   journal.originals.insert(journal.originals.end(), others.begin(), others.end());
-  return save_journal(journal_path(), journal);
+  return keep_journal();
 }
 
 Roots Actuator::State::roots_to_restore() const {
