@@ -3,9 +3,12 @@
 #include <sys/resource.h>
 
 #include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apply/actuator.h"
+#include "cli/commands.h"
 #include "resctrl/knobs.h"
 #include "tree.h"
 
@@ -164,6 +167,27 @@ TEST_F(ActuatorRestoreTest, ACacheGroupThatSomebodyRemovedIsMadeAgain) {
   make_files();
   EXPECT_TRUE(actuator->reconcile());
   EXPECT_EQ(tree_.text("resctrl/osml-lc/schemata"), schemata);
+}
+
+TEST_F(ActuatorRestoreTest, AWrongConfigurationKeepsNothingInForce) {
+  cli::Options options;
+  options.config = tree_ / "agent.yaml";
+  tree_.write("agent.yaml", "node: [\n");
+  std::ostringstream out;
+  ::setenv("STATE_DIRECTORY", (tree_ / "state").c_str(), 1);
+  EXPECT_EQ(cli::restore(options, true, out).error().kind, ErrorKind::Input) << "there is no journal yet";
+  config_.on_exit = OnExit::Leave;
+  apply_and_leave();
+  EXPECT_TRUE(cli::restore(options, true, out));
+  EXPECT_EQ(cpus("a"), "0-4") << "on_exit says so";
+  const Status back = cli::restore(options, false, out);
+  ::unsetenv("STATE_DIRECTORY");
+  EXPECT_TRUE(back) << back.error().message;
+  EXPECT_EQ(cpus("a"), "");
+  apply_and_leave();
+  options.state_dir = tree_ / "state";
+  EXPECT_TRUE(cli::restore(options, false, out));
+  EXPECT_EQ(cpus("b"), "");
 }
 
 TEST_F(ActuatorRestoreTest, WhatNobodyCanLookAtStaysInTheJournal) {

@@ -32,6 +32,13 @@ Json to_json(const Match& match) {
   return {{"pids", match.pids}};
 }
 
+Json to_json(const Roots& roots) {
+  return {{"resctrl", roots.resctrl.string()},
+          {"cgroup", roots.cgroup.string()},
+          {"proc", roots.proc.string()},
+          {"sysfs", roots.sysfs.string()}};
+}
+
 Json to_json(const std::vector<Saved>& list) {
   Json array = Json::array();
   for (const Saved& saved : list) {
@@ -80,6 +87,11 @@ Match match_of(const Json& json) {
   if (json.contains("pid_file")) match.pid_file = json.at("pid_file").get<std::string>();
   if (json.contains("pids")) match.pids = json.at("pids").get<std::vector<int>>();
   return match;
+}
+
+Roots roots_of(const Json& json) {
+  return {json.at("resctrl").get<std::string>(), json.at("cgroup").get<std::string>(),
+          json.at("proc").get<std::string>(), json.at("sysfs").get<std::string>()};
 }
 
 Aspect aspect_of(const std::string& name, const Json& json) {
@@ -146,6 +158,8 @@ Result<Journal> load_journal(const fs::path& path) {
     if (written == former_version) return journal;
     journal.applied = list_of(json.at("applied"), applied_of);
     journal.boot_id = json.at("boot_id").get<std::string>();
+    journal.leave = json.value("leave", false);
+    if (json.contains("roots")) journal.roots = roots_of(json.at("roots"));
     return journal;
   } catch (const Json::exception& problem) {
     return broken(path, problem.what());
@@ -153,12 +167,14 @@ Result<Journal> load_journal(const fs::path& path) {
 }
 
 Status save_journal(const fs::path& path, const Journal& journal) {
-  const Json json = {{"version", version},
-                     {"boot_id", journal.boot_id},
-                     {"originals", to_json(journal.originals)},
-                     {"pending", to_json(journal.pending)},
-                     {"applied", to_json(journal.applied)}};
+  Json json = {{"version", version},
+               {"boot_id", journal.boot_id},
+               {"leave", journal.leave},
+               {"originals", to_json(journal.originals)},
+               {"pending", to_json(journal.pending)},
+               {"applied", to_json(journal.applied)}};
   // Paths of cgroups may hold any byte; a replacement character is better than no journal.
+  if (journal.roots) json["roots"] = to_json(*journal.roots);
   return write_atomically(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -45,6 +45,8 @@ Status Actuator::State::take_over() {
 }
 
 Status Actuator::State::keep_journal() {
+  journal.roots = config->roots;
+  journal.leave = config->on_exit == OnExit::Leave;
   Status saved = save_journal(journal_path(), journal);
   journal_unsaved = !saved.ok();
   return saved;
