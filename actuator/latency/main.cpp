@@ -92,6 +92,13 @@ void wait(const Source& source, double most_s) {
   (void)::ppoll(&waiting, 1, &most, &none);
 }
 
+// ppoll lets a signal through only where it has to wait, and a flood leaves it nothing to wait for.
+bool stopped() {
+  sigset_t pending{};
+  return g_stop != 0 ||
+         (sigpending(&pending) == 0 && (sigismember(&pending, SIGINT) == 1 || sigismember(&pending, SIGTERM) == 1));
+}
+
 int listen(const Options& options) {
   const auto source = source_of(options);
   if (!source) return fail(source.error());
@@ -99,7 +106,7 @@ int listen(const Options& options) {
   if (!outlet) return fail(outlet.error());
   osml::latency::Complaint unsent;
   auto began = Clock::now();
-  while (g_stop == 0) {
+  while (!stopped()) {
     wait(**source, options.interval_s - seconds_since(began));
     (*source)->receive();
     const double length_s = seconds_since(began);

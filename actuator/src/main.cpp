@@ -100,6 +100,8 @@ std::function<osml::Status()> declare(CLI::App& app, Arguments& arguments) {
   CLI::App* restore = subcommand("restore", "Restore the settings from before the first change", [&] {
     return osml::cli::restore(arguments.options, arguments.obey_on_exit, std::cout);
   });
+  restore->add_option("--state-dir", arguments.options.state_dir,
+                      "Use the journal in this directory, and no configuration");
   restore->add_flag("--on-exit", arguments.obey_on_exit, "Restore nothing where on_exit is leave");
   CLI::App* replay = subcommand("replay", "Apply the decisions of a record again and compare the outcomes",
                                 [&] { return osml::cli::replay(arguments.options, arguments.replaying, std::cout); });

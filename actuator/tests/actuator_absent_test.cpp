@@ -73,6 +73,28 @@ TEST_F(ActuatorAbsentTest, ProcessesAreAbsentAsWell) {
   EXPECT_FALSE(actuator->places()[1].absent);
 }
 
+TEST_F(ActuatorAbsentTest, AnIdThatComesUpAgainIsAStranger) {
+  const auto start = [this](int pid, const char* ticks) {
+    const std::string base = "proc/" + std::to_string(pid);
+    tree_.write(base + "/task/" + std::to_string(pid) + "/comm", "x\n");
+    tree_.write(base + "/stat", std::to_string(pid) + " (x) S 1 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 " + ticks + " 0\n");
+  };
+  config_.services[0].match = {};
+  config_.services[0].match.pids = {77, 78};
+  start(77, "100");
+  start(78, "100");
+  auto actuator = Actuator::open(config_, {.read_only = true});
+  ASSERT_TRUE(actuator) << actuator.error().message;
+  EXPECT_EQ(actuator->places()[0].match.pids, (std::vector<int>{77, 78}));
+  start(78, "900");
+  ASSERT_TRUE(actuator->look());
+  EXPECT_EQ(actuator->places()[0].match.pids, std::vector<int>{77});
+  start(77, "900");
+  ASSERT_TRUE(actuator->look());
+  EXPECT_TRUE(actuator->places()[0].absent);
+  EXPECT_EQ(actuator->places()[0].why, "the processes 77, 78 have ended, and others have their ids now");
+}
+
 TEST_F(ActuatorAbsentTest, ALateAnswerThatNamesIsNoErrorAndOneThatDoesNotNameAFreshServiceIsNone) {
   auto actuator = Actuator::open(config_);
   const Outcome late = actuator->apply(both_);

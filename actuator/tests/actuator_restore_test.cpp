@@ -1,9 +1,14 @@
 // Restoring never forgets what it has not restored, and writes to nobody else.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
+#include <csignal>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "apply/actuator.h"
+#include "cli/commands.h"
 #include "resctrl/knobs.h"
 #include "tree.h"
 
@@ -92,6 +97,97 @@ TEST_F(ActuatorRestoreTest, ACgroupThatWasMadeAnewIsNotGivenTheOldOnesSetting) {
   ASSERT_TRUE(Actuator::open(config_)->restore());
   EXPECT_EQ(cpus("a"), "");
   EXPECT_TRUE(journal()["originals"].empty());
+}
+
+TEST_F(ActuatorRestoreTest, RestartsOfAServiceDoNotMakeTheJournalGrow) {
+  auto actuator = Actuator::open(config_);
+  ASSERT_EQ(actuator->apply(decision_).status, OutcomeStatus::Applied);
+  for (int pid = 100; pid < 110; ++pid) {
+    start_anew("a", pid);
+    ASSERT_TRUE(actuator->reconcile());
+    EXPECT_EQ(cpus("a"), "0-4");
+    EXPECT_EQ(journal()["originals"].size(), 2U) << pid;
+  }
+  ASSERT_TRUE(actuator->restore());
+  EXPECT_EQ(cpus("a"), "");
+}
+
+TEST_F(ActuatorRestoreTest, ALongJournalIsReadAgain) {
+  apply_and_leave();
+  tree_.write("state/journal.json", tree_.text("state/journal.json") + std::string(std::size_t{2} << 20U, ' '));
+  ASSERT_TRUE(Actuator::open(config_)->restore());
+  EXPECT_EQ(cpus("a"), "");
+}
+
+// The journal before the steps is shorter than the one after them, so that a limit stops only the second.
+TEST_F(ActuatorRestoreTest, AJournalThatCouldNotBeSavedIsSavedInTheNextInterval) {
+  tree_.write("cgroup/b/cpuset.cpus", "5-7\n");
+  apply_and_leave();
+  const auto size = fs::file_size(tree_ / "state/journal.json");
+  ASSERT_TRUE(Actuator::open(config_)->restore());
+  auto actuator = Actuator::open(config_);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  auto* const handler = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit little{size - 1, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &little), 0);
+  const Outcome outcome = actuator->apply(decision_);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  (void)std::signal(SIGXFSZ, handler);
+  EXPECT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  EXPECT_NE(outcome.message.find("until the journal is saved"), std::string::npos) << outcome.message;
+  EXPECT_EQ(journal()["pending"].size(), 1U);
+  ASSERT_TRUE(actuator->reconcile());
+  EXPECT_TRUE(journal()["pending"].empty());
+  EXPECT_EQ(journal()["applied"].size(), 2U);
+}
+
+// The server may be away, so no decision makes it again.
+TEST_F(ActuatorRestoreTest, ACacheGroupThatSomebodyRemovedIsMadeAgain) {
+  const auto make_files = [this] {
+    for (const char* group : {"osml-lc", "osml-be"}) {
+      const std::string base = std::string("resctrl/") + group;
+      if (fs::exists(tree_ / (base + "/schemata"))) continue;
+      tree_.write(base + "/schemata", "    L3:0=fffff\n").write(base + "/tasks", "");
+    }
+  };
+  tree_.resctrl().write("resctrl/schemata", "    L3:0=fffff\n");
+  for (const char* without : {"resctrl/info/MB", "proc/10", "proc/20"}) fs::remove_all(tree_ / without);
+  make_files();
+  decision_.partition.regions = {{{"lc"}, 5, 10}, {{"be"}, 3, 10}};
+  decision_.assignments[0].way_mask = 0x3ff;
+  decision_.assignments[1].way_mask = 0xffc00;
+  auto actuator = Actuator::open(config_);
+  const Outcome outcome = actuator->apply(decision_);
+  ASSERT_EQ(outcome.status, OutcomeStatus::Applied) << outcome.message;
+  const std::string schemata = tree_.text("resctrl/osml-lc/schemata");
+  fs::remove_all(tree_ / "resctrl/osml-lc");
+  EXPECT_FALSE(actuator->reconcile()) << "nobody makes the group's files here";
+  EXPECT_TRUE(fs::is_directory(tree_ / "resctrl/osml-lc"));
+  make_files();
+  EXPECT_TRUE(actuator->reconcile());
+  EXPECT_EQ(tree_.text("resctrl/osml-lc/schemata"), schemata);
+}
+
+TEST_F(ActuatorRestoreTest, AWrongConfigurationKeepsNothingInForce) {
+  cli::Options options;
+  options.config = tree_ / "agent.yaml";
+  tree_.write("agent.yaml", "node: [\n");
+  std::ostringstream out;
+  ::setenv("STATE_DIRECTORY", (tree_ / "state").c_str(), 1);
+  EXPECT_EQ(cli::restore(options, true, out).error().kind, ErrorKind::Input) << "there is no journal yet";
+  config_.on_exit = OnExit::Leave;
+  apply_and_leave();
+  EXPECT_TRUE(cli::restore(options, true, out));
+  EXPECT_EQ(cpus("a"), "0-4") << "on_exit says so";
+  const Status back = cli::restore(options, false, out);
+  ::unsetenv("STATE_DIRECTORY");
+  EXPECT_TRUE(back) << back.error().message;
+  EXPECT_EQ(cpus("a"), "");
+  apply_and_leave();
+  options.state_dir = tree_ / "state";
+  EXPECT_TRUE(cli::restore(options, false, out));
+  EXPECT_EQ(cpus("b"), "");
 }
 
 TEST_F(ActuatorRestoreTest, WhatNobodyCanLookAtStaysInTheJournal) {

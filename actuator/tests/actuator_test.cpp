@@ -178,5 +178,17 @@ TEST_F(ActuatorTest, TheEvenDecisionIsAppliedAsItIs) {
   EXPECT_EQ(cpus("b"), "2-7");
 }
 
+TEST_F(ActuatorTest, TheEvenDecisionIsNoStepOfAPolicy) {
+  tree_.write("cgroup/a/cpuset.cpus", "0-6\n").write("cgroup/b/cpuset.cpus", "7\n");
+  for (ServiceConfig& service : config_.services) service.limits.max_core_step = 1;
+  auto actuator = open();
+  Decision even = actuator->even_decision();
+  EXPECT_EQ(actuator->apply(even).status, OutcomeStatus::Applied);
+  EXPECT_EQ(cpus("a"), "0-3");
+  tree_.write("cgroup/a/cpuset.cpus", "0-6\n");
+  even.own = false;
+  EXPECT_EQ(actuator->apply(even).status, OutcomeStatus::Refused);
+}
+
 }  // namespace
 }  // namespace osml

@@ -166,10 +166,29 @@ TEST_F(RegulatorTest, LetsGoOfAJobThatIsNotThereOrSomewhereElse) {
 }
 
 TEST_F(RegulatorTest, AJobThatAKilledAgentLeftStandingGoesOn) {
-  tree_.write("cgroup/b/cgroup.freeze", "1\n");
+  ASSERT_TRUE(*Brake(config_.roots, "be", config_.services[1].match).engage());
+  EXPECT_EQ(frozen("b"), "1");
   Regulator regulator = this->regulator();
   regulator.follow({be_});
   EXPECT_EQ(frozen("b"), "0");
+}
+
+TEST_F(RegulatorTest, AJobThatSomebodyElseFrozeStaysFrozen) {
+  tree_.write("cgroup/b/cgroup.freeze", "1\n");
+  {
+    Regulator regulator = this->regulator();
+    regulator.follow({be_});
+    EXPECT_EQ(frozen("b"), "1");
+    regulator.poll(0);
+    count(90'000'000);
+    regulator.poll(0.004);
+    EXPECT_EQ(regulator.brakings(), 0U);
+  }
+  EXPECT_EQ(frozen("b"), "1");
+  // The same service in another cgroup is another matter.
+  ASSERT_TRUE(*Brake(config_.roots, "be", config_.services[0].match).engage());
+  EXPECT_TRUE(Brake(config_.roots, "be", config_.services[1].match).release());
+  EXPECT_EQ(frozen("b"), "1");
 }
 
 TEST_F(RegulatorTest, WhoseTrafficCannotBeReadIsNotLimited) {
@@ -194,7 +213,7 @@ TEST_F(RegulatorTest, TheKnobKeepsTheBudgetInAFileAndRestoresNone) {
   ASSERT_TRUE(knob.write("1500"));
   EXPECT_EQ(*knob.read(), "1500");
   EXPECT_FALSE(knob.write("much"));
-  tree_.write("cgroup/b/cgroup.freeze", "1\n");
+  ASSERT_TRUE(*Brake(config_.roots, "be", config_.services[1].match).engage());
   ASSERT_TRUE(knob.restore(before));
   EXPECT_EQ(*knob.read(), "");
   EXPECT_EQ(frozen("b"), "0");

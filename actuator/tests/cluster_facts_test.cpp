@@ -69,7 +69,7 @@ TEST(ClusterFacts, NothingIsLeftToJobsWhereNobodyLooksAfterTheServices) {
   report.failure = AskFailure::Busy;
   report.state = AgentState::Holding;
   EXPECT_DOUBLE_EQ(facts(report, partition).jobs_cpus.value_or(-1), 3) << "the allocation is held";
-  report.state = AgentState::FallenBack;
+  report.overdue = true;
   EXPECT_EQ(facts(report, partition).jobs_cpus, 0);
 }
 

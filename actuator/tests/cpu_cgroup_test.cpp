@@ -1,6 +1,10 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
+
+#include <chrono>
+#include <csignal>
 
 #include "cpu/cgroup1.h"
 #include "cpu/cgroup2.h"
@@ -202,6 +206,27 @@ TEST_F(PidFileTest, AFileOfAnotherUserThanTheProcessIsRefused) {
   EXPECT_EQ(why(), "accepted") << "a file of the process's user";
   ASSERT_EQ(::chown((tree_ / "x.pid").c_str(), 1001, 1001), 0);
   EXPECT_NE(why().find("belongs to another user"), std::string::npos) << why();
+}
+
+TEST_F(PidFileTest, AProcessThatStartedLongAfterTheFileIsAnother) {
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::pause();
+    ::_exit(0);
+  }
+  tree_.write("x.pid", std::to_string(child) + "\n");
+  const auto in_kernel = [this] {
+    Roots roots = tree_.roots();
+    roots.proc = "/proc";
+    const auto pids = member_pids(roots, match_);
+    return pids ? *pids : std::vector<pid_t>{-1};
+  };
+  EXPECT_EQ(in_kernel(), std::vector<pid_t>{child});
+  fs::last_write_time(tree_ / "x.pid", fs::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_TRUE(in_kernel().empty());
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
 }
 
 TEST_F(PidFileTest, LinksOfRootOnTheWayAreFollowed) {

@@ -38,7 +38,7 @@ class FakeMachine : public Machine {
   }
   Status restore() override {
     ++restored;
-    return done();
+    return unrestored ? Status(Error{ErrorKind::Busy, "a write failed", 0}) : done();
   }
   Decision even_decision() const override {
     Decision even;
@@ -53,6 +53,7 @@ class FakeMachine : public Machine {
   OutcomeStatus status = OutcomeStatus::Applied;
   int reconciled = 0;
   int restored = 0;
+  bool unrestored = false;
   int looked = 0;
   std::vector<Place> places_;
 
@@ -257,6 +258,61 @@ TEST_F(LoopTest, FallbackReleaseRestoresAndHoldDoesNothing) {
   build();
   for (int t = 1; t <= 9; ++t) turn(t);
   EXPECT_EQ(machine_.restored, 1);
+}
+
+TEST_F(LoopTest, AFallbackThatIsRefusedIsTriedAgainUntilItTakesEffect) {
+  config_.fallback = Fallback::Even;
+  build();
+  server_.error = AskError{AskFailure::Unreachable, "refused", std::nullopt};
+  machine_.status = OutcomeStatus::Refused;
+  for (int t = 1; t <= 8; ++t) turn(t);
+  EXPECT_EQ(machine_.applied.size(), 3U);
+  EXPECT_EQ(loop_->report().state, AgentState::Holding) << "it is not in force";
+  EXPECT_TRUE(loop_->report().overdue);
+  EXPECT_FALSE(loop_->report().fell_back) << "counted once";
+  machine_.status = OutcomeStatus::Applied;
+  for (int t = 9; t <= 12; ++t) turn(t);
+  EXPECT_EQ(machine_.applied.size(), 4U);
+  EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
+}
+
+TEST_F(LoopTest, AReleaseThatFailsIsTriedAgain) {
+  config_.fallback = Fallback::Release;
+  build();
+  server_.error = AskError{AskFailure::Unreachable, "refused", std::nullopt};
+  machine_.unrestored = true;
+  for (int t = 1; t <= 8; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 3);
+  EXPECT_EQ(loop_->report().state, AgentState::Holding);
+  machine_.unrestored = false;
+  for (int t = 9; t <= 12; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 4);
+  EXPECT_EQ(loop_->report().state, AgentState::FallenBack);
+}
+
+TEST_F(LoopTest, OneLostAnswerIsNoSilenceHoweverLongTheInterval) {
+  config_.fallback = Fallback::Release;
+  build();
+  turn(20);
+  server_.error = AskError{AskFailure::Unreachable, "refused", std::nullopt};
+  turn(40);
+  EXPECT_EQ(machine_.restored, 0);
+  EXPECT_EQ(loop_->report().state, AgentState::Holding);
+  turn(60);
+  EXPECT_EQ(machine_.restored, 1);
+}
+
+TEST_F(LoopTest, TheServerIsAskedAgainBeforeTheFallbackHoweverLongItWantsPeace) {
+  config_.fallback = Fallback::Release;
+  build();
+  turn(1);
+  server_.error = AskError{AskFailure::Busy, "busy", 30.0};
+  turn(2);
+  server_.error.reset();
+  for (int t = 3; t <= 8; ++t) turn(t);
+  EXPECT_EQ(machine_.restored, 0);
+  EXPECT_EQ(loop_->report().state, AgentState::Deciding);
+  EXPECT_EQ(server_.seen.size(), 6U) << "asked anew at 5";
 }
 
 TEST_F(LoopTest, RetryAfterIsHonouredButBounded) {

@@ -1,5 +1,6 @@
 // Timer, clock, log files: the parts of the daemon that can be wrong on their own.
 #include <gtest/gtest.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -7,6 +8,7 @@
 #include <array>
 #include <csignal>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "base/clock.h"
@@ -154,6 +156,30 @@ TEST(WakeupsTest, AWatchdogThatIsWantedWakesUp) {
   ASSERT_TRUE(wakeups);
   ASSERT_TRUE(wakeups->start_watchdog(0.01));
   EXPECT_EQ(wakeups->wait()->kind, Wakeup::Kind::Watchdog);
+}
+
+// As where a silent server makes every turn longer than its interval.
+TEST(WakeupsTest, ATurnThatIsAlwaysDueKeepsNobodyAway) {
+  auto wakeups = Wakeups::open();
+  ASSERT_TRUE(wakeups);
+  const Fd courier(::eventfd(1, EFD_CLOEXEC));
+  ASSERT_TRUE(wakeups->watch_courier(courier.get()));
+  ASSERT_TRUE(wakeups->start_timer(0, 1e-4));
+  ASSERT_TRUE(wakeups->start_polls(1e-4));
+  ASSERT_TRUE(wakeups->start_watchdog(1e-4));
+  std::map<Wakeup::Kind, int> served;
+  for (int i = 0; i < 100; ++i) {
+    const double start = monotonic_s();
+    while (monotonic_s() - start < 2e-4) {
+    }
+    const auto wakeup = wakeups->wait();
+    ASSERT_TRUE(wakeup);
+    ++served[wakeup->kind];
+  }
+  for (const Wakeup::Kind kind :
+       {Wakeup::Kind::Tick, Wakeup::Kind::Watchdog, Wakeup::Kind::Poll, Wakeup::Kind::Courier}) {
+    EXPECT_GE(served[kind], 10) << static_cast<int>(kind);
+  }
 }
 
 }  // namespace

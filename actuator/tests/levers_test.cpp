@@ -77,6 +77,17 @@ TEST(MemoryHighTest, NeverBelowTheWorkingSetAndAnEighth) {
   EXPECT_FALSE(memory.allows("104"));
 }
 
+TEST(MemoryHighTest, RoundNumbersAreReadAsTheyWereWritten) {
+  Tree tree;
+  tree.cgroup2("a", 10);
+  add_levers(tree, "a");
+  MemoryHigh memory(tree.roots(), at("a"));
+  for (const char* mib : {"1000", "100000", "1000000"}) {
+    ASSERT_TRUE(memory.write(mib));
+    EXPECT_EQ(*memory.read(), mib);
+  }
+}
+
 TEST(MemoryHighTest, WithoutTheControllerItSaysHowToEnableIt) {
   Tree tree;
   tree.cgroup2("a", 10).cgroup2("system.slice/web.service", 20);

@@ -87,6 +87,17 @@ TEST_F(TelemetryFileTest, StaleFileIsMissingAndNotOldNews) {
   EXPECT_THAT(reading.error().message, HasSubstr("is stale: last written 60"));
 }
 
+TEST_F(TelemetryFileTest, AFileFromTheFutureGrowsOldToo) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");
+  fs::last_write_time(tree_ / "t.jsonl", fs::file_time_type::clock::now() + std::chrono::hours(1));
+  for (int interval = 0; interval < 4; ++interval) EXPECT_TRUE(next());
+  const auto& reading = next();
+  ASSERT_FALSE(reading);
+  EXPECT_THAT(reading.error().message, HasSubstr("is stale: last written 4"));
+  tree_.append("t.jsonl", "{\"p99_ms\": 2}\n");
+  EXPECT_EQ(next()->sample.latency.p99_ms, 2.0);
+}
+
 TEST_F(TelemetryFileTest, AgeIsNodeTime) {
   TelemetryFile fast(tree_ / "t.jsonl", 3.0, 100.0);
   tree_.write("t.jsonl", "{\"p99_ms\": 1}\n");

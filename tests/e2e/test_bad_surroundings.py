@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import re
+import socket
 import time
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 
 import httpx
@@ -61,6 +62,28 @@ def test_an_agent_without_an_answer_says_why_once_and_holds_the_allocation(node:
     assert re.search(words.replace("(", r"\(").replace(")", r"\)"), sentence), sentence
     assert isinstance(hostile, str) or hostile.asked >= 2, "it keeps asking"
     assert node.kernel_state() == before
+
+
+@SERVED
+def test_an_agent_whose_questions_take_longer_than_an_interval_gives_signs_of_life(
+    node: Node, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signs = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    signs.bind(str(tmp_path / "notify"))
+    signs.setblocking(False)
+    monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+    monkeypatch.setenv("WATCHDOG_USEC", "200000")
+    with HostileServer(delay_s=2) as silent:
+        server = {"url": silent.url, "timeout_s": 0.3}
+        path = node.config(lambda document: document.update(server=server, interval_s=1, time_scale=10, hold_s=600))
+        ended = node.run("run", "--ticks", "6", "--config", path)
+    assert ended.returncode == 0, ended.stderr
+    words = []
+    with signs, suppress(BlockingIOError):
+        while True:
+            words.append(signs.recv(100))
+    assert words[0] == b"READY=1"
+    assert words.count(b"WATCHDOG=1") >= 3, "one between two turns"
 
 
 LC = ("moses", "img-dnn", "xapian")

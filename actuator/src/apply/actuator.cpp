@@ -152,15 +152,19 @@ Outcome Actuator::apply(const Decision& decision, bool dry_run, const std::vecto
 
 Status Actuator::reconcile() {
   if (state_->options.read_only) return read_only();
+  const Status kept = state_->journal_unsaved ? state_->keep_journal() : done();
   const auto changed = state_->look();
   if (!changed) return changed.error();
   Status left = state_->leave_absent();
   const bool overwritten = std::exchange(state_->overwritten, false);
-  Status again = *changed || overwritten ? state_->reapply() : done();
+  const bool regroup = state_->regroup || state_->has_lost_group();
+  Status again = *changed || overwritten || regroup ? state_->reapply() : done();
+  state_->regroup = regroup && !again;
   Status anew = state_->follow_cgroups();
   Status monitored = state_->monitor_only_groups();
   Status followed = state_->follow_tasks();
   Status clocked = state_->follow_clocks();
+  if (!kept) return kept;
   if (!left) return left;
   if (!again) return again;
   if (!anew) return anew;
@@ -209,12 +213,13 @@ Status Actuator::look() {
 Status Actuator::restore() {
   if (state_->options.read_only) return read_only();
   if (Status whole = state_->heal(); !whole) return whole;
-  if (state_->journal.originals.empty() && state_->journal.applied.empty()) return done();
+  const bool nothing = state_->journal.originals.empty() && state_->journal.applied.empty();
+  if (nothing && !state_->journal_unsaved) return done();
   state_->journal.applied.clear();
   const auto tree = state_->lock_resctrl();
   if (!tree) return tree.error();
   Status back = restore_all(state_->journal.originals, state_->roots_to_restore(), state_->resctrl);
-  if (Status saved = save_journal(state_->journal_path(), state_->journal); !saved) return saved;
+  if (Status saved = state_->keep_journal(); !saved) return saved;
   return back;
 }
 

@@ -120,7 +120,7 @@ Status Actuator::State::keep_clock(const KnobSet& set, const Wanted& values) {
   Knob& knob = *set.find(Aspect::Clock);
   if (journal.find(set.name(knob)) == nullptr) {
     if (Status noted = note_originals({{set.service, values}}); !noted) return noted;
-    if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+    if (Status saved = keep_journal(); !saved) return saved;
   }
   return knob.reconcile(values.at(Aspect::Clock));
 }
@@ -134,7 +134,7 @@ Status Actuator::State::release_clock(const KnobSet& set) {
   const Status back = put_back(knob, saved->snapshot);
   if (!back) return back.error().kind == ErrorKind::Busy ? done() : back;
   std::erase_if(journal.originals, [&](const Saved& one) { return same_knob(one.name, name); });
-  return save_journal(journal_path(), journal);
+  return keep_journal();
 }
 
 std::optional<std::uint64_t> Actuator::State::clock_of(const std::string& cpus) const {

@@ -41,7 +41,7 @@ Outcome Actuator::State::commit(const Decision& decision, const std::map<std::st
     journal = before;
     return nothing_done(decision, noted.error());
   }
-  if (const Status saved = save_journal(journal_path(), journal); !saved) {
+  if (const Status saved = keep_journal(); !saved) {
     journal = before;
     return nothing_done(decision, saved.error());
   }
@@ -52,9 +52,9 @@ Outcome Actuator::State::commit(const Decision& decision, const std::map<std::st
   if (execution.ending == Ending::Applied) remember(wanted);
   journal.pending.clear();
   std::string message = execution.message;
-  if (const Status saved = save_journal(journal_path(), journal); !saved) {
-    message +=
-        (message.empty() ? "" : "; ") + saved.error().message + "; a restart of the agent will undo this decision";
+  if (const Status saved = keep_journal(); !saved) {
+    message += (message.empty() ? "" : "; ") + saved.error().message +
+               "; a restart of the agent undoes this decision until the journal is saved";
   }
   if (execution.ending == Ending::RolledBack) return {decision.seq, OutcomeStatus::RolledBack, message, std::nullopt};
   return {decision.seq, OutcomeStatus::Applied, message, std::nullopt};

@@ -17,6 +17,8 @@ using Json = nlohmann::json;
 
 constexpr int version = 2;
 constexpr int former_version = 1;  // without inodes, boot id and what was applied
+// Of our own, and nothing can be restored without it: far more than any node needs.
+constexpr std::size_t longest_journal = std::size_t{64} << 20U;
 
 std::optional<Aspect> aspect_named(const std::string& name) {
   const auto* const found =
@@ -29,6 +31,13 @@ Json to_json(const Match& match) {
   if (match.cgroup) return {{"cgroup", *match.cgroup}, {"found_by", match.found_by}};
   if (match.pid_file) return {{"pid_file", match.pid_file->string()}};
   return {{"pids", match.pids}};
+}
+
+Json to_json(const Roots& roots) {
+  return {{"resctrl", roots.resctrl.string()},
+          {"cgroup", roots.cgroup.string()},
+          {"proc", roots.proc.string()},
+          {"sysfs", roots.sysfs.string()}};
 }
 
 Json to_json(const std::vector<Saved>& list) {
@@ -80,6 +89,11 @@ Match match_of(const Json& json) {
   if (json.contains("pid_file")) match.pid_file = json.at("pid_file").get<std::string>();
   if (json.contains("pids")) match.pids = json.at("pids").get<std::vector<int>>();
   return match;
+}
+
+Roots roots_of(const Json& json) {
+  return {json.at("resctrl").get<std::string>(), json.at("cgroup").get<std::string>(),
+          json.at("proc").get<std::string>(), json.at("sysfs").get<std::string>()};
 }
 
 Aspect aspect_of(const std::string& name, const Json& json) {
@@ -135,7 +149,7 @@ const Applied* Journal::applied_to(const std::string& service) const {
 }
 
 Result<Journal> load_journal(const fs::path& path) {
-  const auto text = read_text(path);
+  const auto text = read_text(path, longest_journal);
   if (!text && text.error().code == ENOENT) return Journal{};
   if (!text) return text.error();
   try {
@@ -146,6 +160,8 @@ Result<Journal> load_journal(const fs::path& path) {
     if (written == former_version) return journal;
     journal.applied = list_of(json.at("applied"), applied_of);
     journal.boot_id = json.at("boot_id").get<std::string>();
+    journal.leave = json.value("leave", false);
+    if (json.contains("roots")) journal.roots = roots_of(json.at("roots"));
     return journal;
   } catch (const Json::exception& problem) {
     return broken(path, problem.what());
@@ -153,12 +169,14 @@ Result<Journal> load_journal(const fs::path& path) {
 }
 
 Status save_journal(const fs::path& path, const Journal& journal) {
-  const Json json = {{"version", version},
-                     {"boot_id", journal.boot_id},
-                     {"originals", to_json(journal.originals)},
-                     {"pending", to_json(journal.pending)},
-                     {"applied", to_json(journal.applied)}};
+  Json json = {{"version", version},
+               {"boot_id", journal.boot_id},
+               {"leave", journal.leave},
+               {"originals", to_json(journal.originals)},
+               {"pending", to_json(journal.pending)},
+               {"applied", to_json(journal.applied)}};
   // Paths of cgroups may hold any byte; a replacement character is better than no journal.
+  if (journal.roots) json["roots"] = to_json(*journal.roots);
   return write_atomically(path, json.dump(1, ' ', false, Json::error_handler_t::replace) + "\n");
 }
 

@@ -2,6 +2,7 @@
 // last decision set. A file of our own in state_dir, replaced atomically and synced before the machine is touched.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,9 @@ struct Journal {
   std::vector<Saved> pending;    // the transaction in flight, in the order of its steps; empty between transactions
   std::vector<Applied> applied;  // empty before the first decision and after a restore
   std::string boot_id;           // of the kernel that has all this; empty where it has none
+  // For a restore without a configuration: where the kernel's files are, and what on_exit says.
+  std::optional<Roots> roots = {};
+  bool leave = false;
 
   [[nodiscard]] const Saved* find(const KnobName& name) const;
   [[nodiscard]] const Applied* applied_to(const std::string& service) const;

@@ -51,8 +51,10 @@ struct Actuator::State {
   std::map<std::string, std::string> missing;
   std::string healed;
   Journal journal;                     // as it is on the disk, up to the call that is under way
+  bool journal_unsaved = false;        // the disk had no room: the next interval saves it
   std::optional<unsigned> group_room;  // cache groups that the agent may have; none = it makes none
   bool overwritten = false;            // somebody else may have written to cgroups of services
+  bool regroup = false;                // a cache group has gone, and is not whole again
   CrashPoint crash;
   std::optional<MbaCurve> curve;  // decisions are in MB/s, the kernel's settings are not
 
@@ -83,6 +85,7 @@ struct Actuator::State {
   [[nodiscard]] Roots roots_to_restore() const;
   [[nodiscard]] fs::path journal_path() const { return config->state_dir / "journal.json"; }
   [[nodiscard]] fs::path targets_path() const { return config->state_dir / "latency-targets.json"; }
+  Status keep_journal();
   // The advisory lock on the resctrl tree, where there is one.
   [[nodiscard]] Result<Fd> lock_resctrl() const;
   [[nodiscard]] std::optional<resctrl::Info> resctrl_info() const;
@@ -129,6 +132,8 @@ struct Actuator::State {
   Status settle(const std::map<std::string, Wanted>& wanted);
   void remember(const std::map<std::string, Wanted>& wanted);
   Status reapply();
+  // Somebody removed a cache group, or mounted resctrl anew.
+  [[nodiscard]] bool has_lost_group() const;
   // A service that was started anew has none of what the last decision set.
   Status follow_cgroups();
   Status set_again(const KnobSet& set, const Wanted& values);

@@ -86,7 +86,7 @@ Status Actuator::State::settle(const std::map<std::string, Wanted>& wanted) {
   if (Status noted = note_originals(wanted); !noted) return noted;
   remember(wanted);
   if (journal.originals.size() == before.originals.size() && journal.applied == before.applied) return done();
-  const Status saved = save_journal(journal_path(), journal);
+  const Status saved = keep_journal();
   if (!saved) journal = before;
   return saved;
 }

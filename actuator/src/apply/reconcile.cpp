@@ -28,6 +28,16 @@ Status Actuator::State::reapply() {
   return first;
 }
 
+bool Actuator::State::has_lost_group() const {
+  return std::any_of(knobs.begin(), knobs.end(), [this](const KnobSet& set) {
+    Knob* group = set.find(Aspect::Group);
+    const Applied* applied = journal.applied_to(set.service);
+    if (group == nullptr || set.absent || applied == nullptr || !applied->values.contains(Aspect::Group)) return false;
+    const auto now = group->read();
+    return now && now->empty();
+  });
+}
+
 // Everything that differs from what was applied.
 Status Actuator::State::set_again(const KnobSet& set, const Wanted& values) {
   Status first = done();
@@ -57,14 +67,14 @@ Status Actuator::State::follow_cgroups() {
     if (!set.absent) {
       const Journal before = journal;
       Status noted = note_originals({{set.service, fresh.values}});
-      if (noted) noted = save_journal(journal_path(), journal);
+      if (noted) noted = keep_journal();
       if (!noted) journal = before;
       const Status written = noted ? set_again(set, fresh.values) : noted;
       note(first, written);
       if (!written) continue;
     }
     *std::find(journal.applied.begin(), journal.applied.end(), *journal.applied_to(set.service)) = fresh;
-    note(first, save_journal(journal_path(), journal));
+    note(first, keep_journal());
   }
   return first;
 }
@@ -77,14 +87,16 @@ bool Actuator::State::hosts_others(const std::string& service) const {
   });
 }
 
-// Of a service that has gone, or that is a pod or container at another place by now. A group in which other services
-// are as well stays until a decision has moved them.
+// Of a service that has gone, that was started anew, or that is a pod or container at another place by now. A group in
+// which other services are as well stays until a decision has moved them.
 bool Actuator::State::is_left(const KnobName& name) const {
   const Place* place = place_of(places, name.service);
   if (place == nullptr) return unasked.contains(name.service) && !hosts_others(name.service);
   if (place->absent) return !hosts_others(name.service);
   const bool group_of_service = name.backend == "resctrl" && name.aspect != Aspect::Tasks;
-  return !group_of_service && !name.match.found_by.empty() && name.match != place->match;
+  if (group_of_service) return false;
+  const bool anew = name.cgroup_inode && place->cgroup_inode && *name.cgroup_inode != *place->cgroup_inode;
+  return anew || (!name.match.found_by.empty() && name.match != place->match);
 }
 
 Status Actuator::State::leave_absent() {
@@ -100,7 +112,7 @@ Status Actuator::State::leave_absent() {
   Status back = restore_all(left, roots_to_restore(), resctrl);
   journal.originals = std::move(left);
   journal.originals.insert(journal.originals.end(), others.begin(), others.end());
-  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  if (Status saved = keep_journal(); !saved) return saved;
   return back;
 }
 
@@ -141,7 +153,7 @@ Status Actuator::State::monitor_only_groups() {
     const std::size_t known = journal.originals.size();
     if (Status noted = note_originals({{set.service, watched}}); !noted) return noted;
     if (journal.originals.size() != known) {
-      if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+      if (Status saved = keep_journal(); !saved) return saved;
     }
     const Status made = now->empty() ? group->write("present") : done();
     note(first, made);

@@ -49,6 +49,14 @@ Status Actuator::State::take_over() {
   return restore_strays();
 }
 
+Status Actuator::State::keep_journal() {
+  journal.roots = config->roots;
+  journal.leave = config->on_exit == OnExit::Leave;
+  Status saved = save_journal(journal_path(), journal);
+  journal_unsaved = !saved.ok();
+  return saved;
+}
+
 void Actuator::State::say(const std::string& sentence) { healed += (healed.empty() ? "" : "; ") + sentence; }
 
 // Settings of the kernel end with it. Budgets are in our own files, which do not.
@@ -62,7 +70,7 @@ Status Actuator::State::drop_stale() {
   journal.applied.clear();
   if (dropped > 0)
     say("the machine was started anew, so the agent dropped " + std::to_string(dropped) + " saved settings");
-  return save_journal(journal_path(), journal);
+  return keep_journal();
 }
 
 Status Actuator::State::heal() {
@@ -74,7 +82,7 @@ Status Actuator::State::heal() {
   // CPUs may be offline for long. follow_clocks() sets their clock when they are back, and what was found of it stays
   // among the originals.
   const std::size_t later = std::erase_if(journal.pending, is_clock);
-  if (Status saved = save_journal(journal_path(), journal); !saved) return saved;
+  if (Status saved = keep_journal(); !saved) return saved;
   if (!journal.pending.empty()) return undone.error().wrap("cannot undo the interrupted transaction");
   if (later > 0) say(undone.error().message);
   say("the agent undid " + std::to_string(steps) + " settings of an interrupted transaction");
@@ -116,7 +124,7 @@ Status Actuator::State::restore_strays() {
   if (!back) say(back.error().message);
   journal.originals = std::move(strays);
   journal.originals.insert(journal.originals.end(), others.begin(), others.end());
-  return save_journal(journal_path(), journal);
+  return keep_journal();
 }
 
 Roots Actuator::State::roots_to_restore() const {

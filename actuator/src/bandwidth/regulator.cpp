@@ -44,7 +44,8 @@ void Regulator::follow(const std::vector<Assignment>& assignments, const std::ve
     auto& group = groups_[assignment.service];
     if (!group) {
       const Match& match = place->second;
-      group = std::make_unique<Group>(match, Brake(config_->roots, match), config_->bandwidth.period_ms / 1000);
+      group = std::make_unique<Group>(match, Brake(config_->roots, assignment.service, match),
+                                      config_->bandwidth.period_ms / 1000);
       // An agent that was killed may have left it standing still.
       if (Status gone_on = group->brake.release(); !gone_on) spdlog::warn("regulator: {}", gone_on.error().message);
     }
@@ -101,9 +102,9 @@ void Regulator::poll(double now_s) {
     if (!group->budget.spent(now_s, *bytes)) {
       let_go(service, *group);
     } else if (!group->standing) {
-      const Status stopped = group->brake.engage();
+      const auto stopped = group->brake.engage();
       if (!stopped) spdlog::debug("regulator: {}: {}", service, stopped.error().message);
-      group->standing = stopped.ok();
+      group->standing = stopped && *stopped;
       brakings_ += group->standing ? 1 : 0;
     }
   }

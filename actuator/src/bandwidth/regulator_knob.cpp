@@ -27,7 +27,7 @@ RegulatorKnob::RegulatorKnob(const Roots& roots, std::string service, const Matc
 
 Status RegulatorKnob::probe() {
   if (const auto why = regulator_obstacle(roots_, info_)) return Error{ErrorKind::Unsupported, *why, 0};
-  return Brake(roots_, match_).probe();
+  return Brake(roots_, service_, match_).probe();
 }
 
 Result<std::string> RegulatorKnob::read() {
@@ -47,7 +47,7 @@ Status RegulatorKnob::restore(const std::string& snapshot) {
   if (!snapshot.empty()) return write(snapshot);
   std::error_code ignored;  // not there: nothing to remove
   if (!roots_.budgets.empty()) fs::remove(file(), ignored);
-  return Brake(roots_, match_).release();
+  return Brake(roots_, service_, match_).release();
 }
 
 }  // namespace osml

@@ -15,8 +15,6 @@ namespace osml {
 
 namespace {
 
-constexpr std::size_t max_text = std::size_t{1} << 20U;
-
 Status write_all(int fd, std::string_view text, const std::string& name) {
   while (!text.empty()) {
     const ssize_t written = ::write(fd, text.data(), text.size());
@@ -51,7 +49,7 @@ void Fd::reset() {
   fd_ = -1;
 }
 
-Result<std::string> read_text(const fs::path& path) {
+Result<std::string> read_text(const fs::path& path, std::size_t most) {
   const Fd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!fd.valid()) return errno_error(errno, "cannot open " + path.string());
   std::string text;
@@ -64,7 +62,9 @@ Result<std::string> read_text(const fs::path& path) {
     }
     if (got == 0) break;
     text.append(buffer.data(), static_cast<std::size_t>(got));
-    if (text.size() > max_text) return Error{ErrorKind::Io, path.string() + " is longer than 1 MiB", EFBIG};
+    if (text.size() > most) {
+      return Error{ErrorKind::Io, path.string() + " is longer than " + std::to_string(most >> 20U) + " MiB", EFBIG};
+    }
   }
   while (!text.empty() && text.back() == '\n') text.pop_back();
   return text;

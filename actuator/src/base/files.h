@@ -34,8 +34,9 @@ class Fd {
   int fd_ = -1;
 };
 
-// The whole text of a kernel file, trailing newline removed. At most 1 MiB.
-Result<std::string> read_text(const fs::path& path);
+constexpr std::size_t most_text = std::size_t{1} << 20U;
+// The whole text of a kernel file, trailing newline removed. Longer than `most` bytes is an error.
+Result<std::string> read_text(const fs::path& path, std::size_t most = most_text);
 // Exactly one write(2) of `text` (the caller adds the newline). O_WRONLY|O_TRUNC, no O_CREAT. A short write fails.
 Status write_command(const fs::path& path, std::string_view text);
 // Same, on plain files of our own: temporary file, fsync, rename, fsync of the directory. Mode 0600.

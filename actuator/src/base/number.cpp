@@ -7,8 +7,14 @@
 namespace osml {
 
 std::string format_number(double value) {
-  std::array<char, 32> text{};
-  const auto [end, code] = std::to_chars(text.data(), text.data() + text.size(), value);
+  // Without an exponent where a person or a kernel reads it: 100000, not 1e+05.
+  constexpr double least = 1e-6;
+  constexpr double most = 1e15;
+  const double size = std::abs(value);
+  const bool plain = size == 0 || (size >= least && size < most);
+  std::array<char, 64> text{};
+  const auto [end, code] = std::to_chars(text.data(), text.data() + text.size(), value,
+                                         plain ? std::chars_format::fixed : std::chars_format::general);
   return {text.data(), end};
 }
 

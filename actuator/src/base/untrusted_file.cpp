@@ -72,7 +72,7 @@ Result<UntrustedText> read_untrusted(const fs::path& path, std::size_t most) {
   const ssize_t got = ::pread(file->fd.get(), text.data(), text.size(), 0);
   if (got < 0) return errno_error(errno, path.string());
   text.resize(static_cast<std::size_t>(got));
-  return UntrustedText{std::move(text), file->facts.st_uid};
+  return UntrustedText{std::move(text), file->facts.st_uid, file->facts.st_mtim};
 }
 
 }  // namespace osml

@@ -20,6 +20,7 @@ Result<UntrustedFile> open_untrusted(const fs::path& path);
 struct UntrustedText {
   std::string text;
   uid_t owner = 0;
+  timespec written{};  // as its owner may set it
 };
 Result<UntrustedText> read_untrusted(const fs::path& path, std::size_t most);
 

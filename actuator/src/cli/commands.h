@@ -14,6 +14,7 @@ namespace osml::cli {
 struct Options {
   fs::path config = "/etc/osml/agent.yaml";
   bool config_given = false;
+  fs::path state_dir;  // restore only: its journal is taken, without a configuration
   bool json = false;
   bool dry_run = false;
   bool fault_injection = false;
@@ -21,6 +22,8 @@ struct Options {
   fs::path resctrl_root, cgroup_root, proc_root, sysfs_root;
 };
 
+// The command line's roots on top of others.
+void override_roots(const Options& options, Roots& roots);
 // The configuration with the command line's roots on top.
 Result<Config> load(const Options& options);
 
@@ -53,8 +56,8 @@ struct Nri {
   double wait_s = 0.7;
 };
 Status nri(const Options& options, const Nri& wanted);
-// Back to what was found. `obey_on_exit`: only where on_exit says so, for a service manager that runs it after every
-// end of the daemon.
+// Back to what was found. Where the configuration is wrong, by the journal of the usual state directory.
+// `obey_on_exit`: only where on_exit says so, for a service manager that runs it after every end of the daemon.
 Status restore(const Options& options, bool obey_on_exit, std::ostream& out);
 
 }  // namespace osml::cli

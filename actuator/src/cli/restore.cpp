@@ -1,15 +1,52 @@
 #include <spdlog/spdlog.h>
 
+#include <cerrno>
+#include <cstdlib>
 #include <nlohmann/json.hpp>
 
 #include "apply/actuator.h"
 #include "apply/journal.h"
+#include "base/trust.h"
 #include "cli/commands.h"
 
 namespace osml::cli {
 
+namespace {
+
+// A wrong configuration must not keep what is in force in force: the journal says enough to end it.
+Result<Config> config_of_journal(const Options& options) {
+  Config config;
+  const char* of_service = std::getenv("STATE_DIRECTORY");  // of the service manager
+  if (of_service != nullptr && *of_service != '\0') config.state_dir = of_service;
+  if (!options.state_dir.empty()) config.state_dir = options.state_dir;
+  const fs::path path = config.state_dir / "journal.json";
+  if (!osml::exists(path)) {
+    return Error{ErrorKind::Gone, path.string() + " does not exist, so there is nothing to restore by it", ENOENT};
+  }
+  if (Status trusted = refuse_untrusted(path, "journal"); !trusted) return trusted.error();
+  const auto journal = load_journal(path);
+  if (!journal) return journal.error();
+  if (journal->roots) config.roots = *journal->roots;
+  override_roots(options, config.roots);
+  config.on_exit = journal->leave ? OnExit::Leave : OnExit::Restore;
+  return config;
+}
+
+Result<Config> config_to_restore(const Options& options) {
+  if (!options.state_dir.empty()) return config_of_journal(options);
+  auto config = load(options);
+  if (config || config.error().kind != ErrorKind::Input) return config;
+  auto known = config_of_journal(options);
+  if (!known) return config;
+  spdlog::warn("{}\nthe configuration cannot be used, so the agent restores by the journal in {}",
+               config.error().message, known->state_dir.string());
+  return known;
+}
+
+}  // namespace
+
 Status restore(const Options& options, bool obey_on_exit, std::ostream& out) {
-  const auto config = load(options);
+  const auto config = config_to_restore(options);
   if (!config) return config.error();
   if (obey_on_exit && config->on_exit == OnExit::Leave) return done();
   if (options.dry_run) {

@@ -9,11 +9,13 @@
 #include <array>
 #include <cerrno>
 #include <charconv>
+#include <ctime>
 #include <optional>
 #include <set>
 
 #include "base/number.h"
 #include "base/untrusted_file.h"
+#include "cpu/threads.h"
 
 namespace osml {
 
@@ -88,6 +90,22 @@ std::optional<uid_t> user_of(const fs::path& proc, pid_t pid) {
   return std::nullopt;
 }
 
+double seconds(clockid_t clock) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_nsec) * 1e-9;
+}
+
+// Whether the process cannot be the one that the file was written for: it started later, under a number that has come
+// up again. The kernel counts its start from the boot, suspended time included.
+bool started_after(const fs::path& proc, pid_t pid, const timespec& written) {
+  constexpr double slack_s = 60;  // the wall clock may have been set meanwhile
+  const auto ticks = is_kernel_proc(proc) ? parse_double(thread_start_time(proc, pid)) : std::nullopt;
+  if (!ticks) return false;
+  const double age_s = seconds(CLOCK_BOOTTIME) - *ticks / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return seconds(CLOCK_REALTIME) - age_s > static_cast<double>(written.tv_sec) + slack_s;
+}
+
 // What a service writes must not name the tasks of others: the file is of root or of the process's user, and never
 // names init or the agent. Nothing of the text goes into a message: it may be any file that only root can read.
 Result<std::optional<pid_t>> pid_of_file(const Roots& roots, const fs::path& path) {
@@ -108,6 +126,7 @@ Result<std::optional<pid_t>> pid_of_file(const Roots& roots, const fs::path& pat
   if (!trusted && user && *user != read->owner) {
     return refused(" belongs to another user than the process that it names; let root or that user write it");
   }
+  if (started_after(roots.proc, *pid, read->written)) return std::optional<pid_t>();  // the service has ended
   return trusted || user ? pid : std::nullopt;
 }
 

@@ -49,7 +49,7 @@ ClusterFacts cluster_facts(const TurnReport& report, const std::optional<Partiti
   ClusterFacts facts;
   describe(report, facts);
   facts.machine_cpus = platform.cores * platform.core_quantum;
-  if (report.idle || report.state == AgentState::FallenBack) {
+  if (report.idle || report.overdue) {
     facts.jobs_cpus = 0;  // nobody looks after the services
   } else if (partition) {
     facts.jobs_cpus = cpus_of_jobs(*partition, services, platform.core_quantum);

@@ -52,12 +52,12 @@ void Loop::turn(double now_s) {
   }
   if (silence_.in_peace(now_s)) {
     endure({AskFailure::Busy, "the server sent Retry-After; the agent waits before its next request", std::nullopt},
-           now_s);
+           now_s, false);
     return;
   }
   const Answer answer = ask(observation);
   if (!answer) {
-    endure(answer.error(), now_s);
+    endure(answer.error(), now_s, true);
     return;
   }
   if (const auto lasted = silence_.answered(now_s)) {
@@ -312,6 +312,7 @@ void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vec
   } else if (outcome.status == OutcomeStatus::Applied) {
     spdlog::info("decision {} applied in {:.1f} ms: {}", decision.seq, outcome.duration_ms.value_or(0),
                  fmt::join(changes_in_words(before, after), ", "));
+    if (!outcome.message.empty()) spdlog::warn("decision {}: {}", decision.seq, outcome.message);
   }
   if (took_effect(outcome)) undone_.clear();
   const auto level = outcome.status == OutcomeStatus::Unchanged ? spdlog::level::debug : spdlog::level::info;
@@ -322,9 +323,9 @@ void Loop::tell(const Decision& decision, const Outcome& outcome, const std::vec
   infeasible_ = infeasible;
 }
 
-void Loop::endure(const AskError& error, double now_s) {
+void Loop::endure(const AskError& error, double now_s, bool asked) {
   if (error.retry_after_s) {
-    silence_.leave_in_peace_until(now_s + std::min(*error.retry_after_s, longest_peace_s) * config_->time_scale);
+    silence_.leave_in_peace(now_s, std::min(*error.retry_after_s, longest_peace_s) * config_->time_scale);
   }
   if (error.failure == AskFailure::Refused && memory_.policy_state) {
     // It may be the state that is not accepted (another server, another version): the next question goes without.
@@ -334,15 +335,20 @@ void Loop::endure(const AskError& error, double now_s) {
   report_.failure = error.failure;
   report_.failure_in_words = error.message;
   report_.state = AgentState::Holding;
-  switch (silence_.failed(now_s)) {
+  const Silence::Step step = silence_.failed(now_s, asked);
+  report_.overdue = step >= Silence::Step::FallBack;
+  switch (step) {
     case Silence::Step::First:
       spdlog::warn("no decision; the agent holds the allocation for {:g} s: {}", config_->hold_s, error.message);
       break;
     case Silence::Step::FallBack:
       spdlog::warn("no decision for {:.1f} s: {}", now_s - silence_.since_s(), error.message);
-      report_.state = AgentState::FallenBack;
       report_.fell_back = true;
-      fall_back(now_s);
+      [[fallthrough]];
+    case Silence::Step::Retry:
+      if (!fall_back(now_s, report_.fell_back)) break;  // the next interval tries again
+      silence_.fallen_back();
+      report_.state = AgentState::FallenBack;
       break;
     case Silence::Step::Over:
       report_.state = AgentState::FallenBack;
@@ -353,28 +359,38 @@ void Loop::endure(const AskError& error, double now_s) {
   }
 }
 
-void Loop::fall_back(double now_s) {
+bool Loop::fall_back(double now_s, bool first) {
   if (dry_run_ || config_->fallback == Fallback::Hold) {
     spdlog::warn("fallback hold: the allocation stays as it is");
-    return;
+    return true;
   }
-  if (config_->fallback == Fallback::Even) {
-    spdlog::warn("fallback even: every service gets an equal share");
-    Decision even = machine_->even_decision();
-    // not the server's: its state and its last outcome stay as they are
-    const auto state = memory_.policy_state;
-    const auto outcome = memory_.outcome;
-    obey(even, read_back(), now_s);
-    memory_.policy_state = state;
-    memory_.outcome = outcome;
-    return;
-  }
-  spdlog::warn("fallback release: the agent restores the settings from before its first change");
-  if (const Status restored = machine_->restore(); !restored) {
-    report_.count(KernelWork::Restore);
-    spdlog::error("fallback release failed: {}", restored.error().message);
-  }
+  const bool even = config_->fallback == Fallback::Even;
+  if (first && even) spdlog::warn("fallback even: every service gets an equal share");
+  if (first && !even) spdlog::warn("fallback release: the agent restores the settings from before its first change");
+  const bool in_force = even ? share_evenly(now_s) : release();
+  if (first && !in_force) spdlog::warn("the fallback is not in force; the agent tries again in each interval");
+  if (!first && in_force) spdlog::info("the fallback is in force");
+  return in_force;
+}
+
+bool Loop::share_evenly(double now_s) {
+  // not the server's: its state and its last outcome stay as they are
+  const auto state = memory_.policy_state;
+  const auto outcome = memory_.outcome;
+  obey(machine_->even_decision(), read_back(), now_s);
+  memory_.policy_state = state;
+  memory_.outcome = outcome;
+  return report_.outcome && took_effect(*report_.outcome);
+}
+
+bool Loop::release() {
+  const Status restored = machine_->restore();
   memory_.partition.reset();
+  const std::string error = restored ? "" : restored.error().message;
+  if (!restored) report_.count(KernelWork::Restore);
+  if (!error.empty() && error != release_error_) spdlog::error("fallback release failed: {}", error);
+  release_error_ = error;
+  return restored.ok();
 }
 
 }  // namespace osml

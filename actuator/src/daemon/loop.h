@@ -63,8 +63,12 @@ class Loop {
             const std::vector<Assignment>& after);
   void record(const Decision& decision, const Outcome& outcome, const std::vector<Assignment>& before,
               const std::vector<Assignment>& after, double now_s);
-  void endure(const AskError& error, double now_s);
-  void fall_back(double now_s);
+  // `asked`: false where the server was left in peace.
+  void endure(const AskError& error, double now_s, bool asked);
+  // True: the fallback is in force. `first`: the first try of this silence, which is told.
+  bool fall_back(double now_s, bool first);
+  bool share_evenly(double now_s);
+  bool release();
   std::vector<Assignment> read_back();
   std::vector<Assignment> in_force();
   void suppose(const Decision& decision, const std::vector<Assignment>& before);
@@ -87,6 +91,7 @@ class Loop {
   std::string reconcile_error_;  // as told last
   std::string infeasible_;       // as told last
   std::string undone_;           // why the last decision was not applied, as told last
+  std::string release_error_;    // as told last
   TurnReport report_;
 };
 

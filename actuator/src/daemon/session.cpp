@@ -29,6 +29,15 @@ Status open_sockets(const Config& config, const SessionOptions& options) {
   return done();
 }
 
+// A virtual node has short intervals on purpose.
+void warn_of_long_questions(const Config& config) {
+  if (config.time_scale > 1 || config.server.timeout_s < config.interval_s / config.time_scale) return;
+  spdlog::warn(
+      "server.timeout_s is {:g} s and an interval is {:g} s: a silent server makes the agent skip intervals; set "
+      "server.timeout_s below interval_s",
+      config.server.timeout_s, config.interval_s / config.time_scale);
+}
+
 }  // namespace
 
 Session::Session(Actuator actuator, std::string token, const SessionOptions& options, NodeClock clock)
@@ -69,6 +78,7 @@ Result<std::unique_ptr<Session>> Session::open(const Config& config, const Sessi
   if (sends_token_in_the_clear(config.server)) {
     spdlog::warn("the token goes to {} without encryption; set server.url to an https address", config.server.url);
   }
+  warn_of_long_questions(config);
   auto actuator = Actuator::open(config, {.read_only = options.dry_run, .fault_injection = options.fault_injection});
   if (!actuator) return actuator.error();
   if (!actuator->healed().empty()) spdlog::warn("{}", actuator->healed());

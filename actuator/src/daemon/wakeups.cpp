@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cmath>
 #include <csignal>
-#include <optional>
 
 #include "base/clock.h"
 
@@ -48,6 +47,15 @@ std::optional<Wakeup> pending_signal(const Fd& signals) {
   return found;
 }
 
+// How often a timer has expired since the last look.
+std::uint64_t expired(const Fd& timer) {
+  std::uint64_t times = 0;
+  return ::read(timer.get(), &times, sizeof(times)) == static_cast<ssize_t>(sizeof(times)) ? times : 0;
+}
+
+// Each of them can be due always: a turn may last longer than its interval. So whoever was served last comes last.
+constexpr std::array in_turn = {Wakeup::Kind::Tick, Wakeup::Kind::Watchdog, Wakeup::Kind::Poll, Wakeup::Kind::Courier};
+
 }  // namespace
 
 Result<Wakeups> Wakeups::open() {
@@ -85,27 +93,30 @@ Status Wakeups::start_timer(double delay_s, double interval_s) {
 
 Status Wakeups::watch_courier(int fd) { return watch(epoll_, fd); }
 
+std::optional<Wakeup> Wakeups::take(Wakeup::Kind kind, bool courier) const {
+  if (kind == Wakeup::Kind::Courier) return courier ? std::optional(Wakeup{kind, 1}) : std::nullopt;
+  const bool tick = kind == Wakeup::Kind::Tick;
+  const std::uint64_t times = expired(tick ? timer_ : kind == Wakeup::Kind::Poll ? polls_ : watchdog_);
+  return times > 0 ? std::optional(Wakeup{kind, times}) : std::nullopt;
+}
+
 Result<Wakeup> Wakeups::wait() {
   while (true) {
-    std::array<epoll_event, 4> events{};
+    std::array<epoll_event, 16> events{};
     const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()), -1);
     if (count < 0 && errno != EINTR) return errno_error(errno, "epoll_wait");
     if (const auto signal = pending_signal(signals_)) return *signal;
-    std::uint64_t expired = 0;
-    if (::read(timer_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
-      return Wakeup{Wakeup::Kind::Tick, expired};
-    }
-    if (::read(polls_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
-      return Wakeup{Wakeup::Kind::Poll, expired};
-    }
-    if (::read(watchdog_.get(), &expired, sizeof(expired)) == static_cast<ssize_t>(sizeof(expired))) {
-      return Wakeup{Wakeup::Kind::Watchdog, expired};
-    }
-    // The descriptors above are read empty by now, so what is left is the courier's.
+    bool courier = false;
     for (int i = 0; i < count; ++i) {
       const int fd = events.at(static_cast<std::size_t>(i)).data.fd;
-      if (fd != signals_.get() && fd != timer_.get() && fd != polls_.get() && fd != watchdog_.get())
-        return Wakeup{Wakeup::Kind::Courier, 1};
+      courier = courier || (fd != signals_.get() && fd != timer_.get() && fd != polls_.get() && fd != watchdog_.get());
+    }
+    for (std::size_t i = 0; i < in_turn.size(); ++i) {
+      const std::size_t place = (next_ + i) % in_turn.size();
+      const auto wakeup = take(in_turn.at(place), courier);
+      if (!wakeup) continue;
+      next_ = place + 1;
+      return *wakeup;
     }
   }
 }

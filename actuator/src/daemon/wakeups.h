@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/files.h"
 #include "base/result.h"
@@ -26,8 +27,8 @@ class Wakeups {
   Status start_watchdog(double interval_s);
   // Another descriptor to wake up for; it leaves by being closed.
   Status watch_courier(int fd);
-  // Sleeps until something is due. Signals come before turns, turns before polls, those before the courier, Stop before
-  // Reload.
+  // Sleeps until something is due. Signals come first, Stop before Reload. The others are served in rotation, so that
+  // none of them keeps another away.
   Result<Wakeup> wait();
 
  private:
@@ -37,12 +38,15 @@ class Wakeups {
         polls_(std::move(polls)),
         watchdog_(std::move(watchdog)),
         signals_(std::move(signals)) {}
+  // Where that kind is due now. `courier`: one of its descriptors is.
+  [[nodiscard]] std::optional<Wakeup> take(Wakeup::Kind kind, bool courier) const;
 
   Fd epoll_;
   Fd timer_;
   Fd polls_;
   Fd watchdog_;
   Fd signals_;
+  std::size_t next_ = 0;  // whose turn it is
 };
 
 }  // namespace osml

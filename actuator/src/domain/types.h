@@ -168,6 +168,8 @@ struct Decision {
   std::optional<std::string> infeasible;
   std::vector<std::string> infeasible_services = {};  // JSON: infeasible.services
   std::optional<std::string> policy_state;
+  // Of the agent itself (the fallback `even`), never of the wire: limits of steps are for policies.
+  bool own = false;
 };
 
 }  // namespace osml

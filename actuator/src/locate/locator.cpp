@@ -41,7 +41,8 @@ void look_at_processes(const Roots& roots, Place& place) {
     place.why = "there is no process " + listed(place.match.pids);
   } else {
     const bool there = osml::exists(*place.match.pid_file);
-    place.why = there ? "the process that pid_file " + place.match.pid_file->string() + " names does not exist"
+    place.why = there ? "the process that pid_file " + place.match.pid_file->string() +
+                            " names does not exist, or it started after the file was written"
                       : "pid_file " + place.match.pid_file->string() + " does not exist";
   }
 }
@@ -128,6 +129,22 @@ void Locator::find_cgroup(const ServiceConfig& service, Place& place) {
   }
 }
 
+// The number of a process that has ended comes up again. An id keeps the start time that it had at first sight.
+void Locator::leave_out_strangers(Place& place) {
+  std::vector<int> ours;
+  for (const int pid : place.match.pids) {
+    const std::string start = thread_start_time(config_->roots.proc, pid);
+    if (start.empty() || started_.try_emplace(pid, start).first->second == start) ours.push_back(pid);
+  }
+  if (ours.size() == place.match.pids.size()) return;
+  if (!ours.empty()) {
+    place.match.pids = std::move(ours);
+    return;
+  }
+  place.absent = true;
+  place.why = "the processes " + listed(place.match.pids) + " have ended, and others have their ids now";
+}
+
 void Locator::ask(double now_s) {
   if (asks_kubelet_) pods_.look(now_s);
 }
@@ -167,7 +184,8 @@ std::vector<Place> Locator::look() {
     } else if (place.match.cgroup) {
       look_at_cgroup(config_->roots, place);
     } else {
-      look_at_processes(config_->roots, place);
+      leave_out_strangers(place);
+      if (!place.absent) look_at_processes(config_->roots, place);
     }
   }
   refuse_overlaps(places);

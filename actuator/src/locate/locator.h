@@ -39,12 +39,14 @@ class Locator {
   Finding find(const ServiceConfig& service);
   Finding find_unit_of(const ServiceConfig& service);
   void find_cgroup(const ServiceConfig& service, Place& place);
+  void leave_out_strangers(Place& place);
 
   const Config* config_;
   bool asks_kubelet_;
   PodFinder pods_;
   DockerFinder docker_;
   std::map<std::string, std::string> last_;  // service -> cgroup where it was found last
+  std::map<int, std::string> started_;       // process that match.pids names -> its start time at first sight
 };
 
 // A unit, a container or a pod, whose cgroup has to be found first.

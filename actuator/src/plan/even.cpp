@@ -63,6 +63,7 @@ Decision even_decision(const Config& config, const Platform& platform) {
   Decision decision;
   decision.node = config.node;
   decision.policy = "even";
+  decision.own = true;
   decision.reasons.push_back({"the server does not answer, so every service gets an equal share", std::nullopt});
   const CpuSet cpus = parse_cpulist(platform.cpus) ? *parse_cpulist(platform.cpus) : CpuSet{};
   const auto cores = even_shares(platform.cores, core_bounds(config, platform.cores));

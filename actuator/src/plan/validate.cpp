@@ -25,13 +25,14 @@ constexpr double tolerance = 1e-6;  // of a core unit: quotas are decimal fracti
 class Check {
  public:
   Check(const Assignment& assignment, const ServiceConfig& service, const Platform& platform, const KnobSet& knobs,
-        const Assignment* held)
+        const Assignment* held, bool own)
       : assignment_(assignment),
         limits_(service.spec),
         others_(service.limits),
         platform_(platform),
         knobs_(knobs),
-        held_(held) {}
+        held_(held),
+        own_(own) {}
 
   [[nodiscard]] Refusal run() const {
     for (const auto rule :
@@ -179,7 +180,9 @@ class Check {
            " than now, above the limit " + limit + " " + std::to_string(most);
   }
 
+  // They keep a policy from jumps. The fallback is the operator's, and comes but once.
   [[nodiscard]] Refusal steps() const {
+    if (own_) return {};
     if (others_.max_core_step && assignment_.cpus) {
       const auto before = parse_cpulist(now(Aspect::Cpus));
       const auto after = parse_cpulist(*assignment_.cpus);
@@ -248,6 +251,7 @@ class Check {
   const Platform& platform_;
   const KnobSet& knobs_;
   const Assignment* held_;
+  bool own_;
 };
 
 std::string known_names(const Config& config) {
@@ -354,7 +358,7 @@ std::optional<std::string> refusal(const Decision& decision, const Config& confi
     const ServiceConfig& service = *find_service(config, assignment.service);
     const auto now = std::find_if(held.begin(), held.end(),
                                   [&](const Assignment& candidate) { return candidate.service == assignment.service; });
-    const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now);
+    const Check check(assignment, service, platform, *set, now == held.end() ? nullptr : &*now, decision.own);
     if (Refusal refused = check.run()) return refused;
   }
   if (Refusal refused = check_sum(decision, "memory_mib", &Levers::memory_mib, platform.memory_mib)) return refused;

@@ -24,7 +24,8 @@ struct TurnReport {
   std::optional<Outcome> outcome;               // of the server's decision, or of the fallback `even`
   std::array<unsigned, kernel_works> kernel{};  // errors, by KernelWork
   bool idle = false;                            // no service is there, so nothing was asked
-  bool fell_back = false;                       // in this turn
+  bool overdue = false;                         // there was no decision for longer than hold_s
+  bool fell_back = false;                       // the same, since this turn
   bool changed_by_others = false;               // somebody else moved what was applied
   bool infeasible = false;                      // the policy says that this node can't satisfy its services
   std::string infeasible_words;                 // its message

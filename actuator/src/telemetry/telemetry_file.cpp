@@ -48,7 +48,7 @@ TelemetryFile::TelemetryFile(fs::path path, double max_age_s, double time_scale)
 const Result<TelemetryReading>& TelemetryFile::read(const Interval& interval) {
   if (interval.number == interval_) return reading_;
   interval_ = interval.number;
-  reading_ = refresh();
+  reading_ = refresh(interval.time_s);
   return reading_;
 }
 
@@ -128,7 +128,16 @@ void TelemetryFile::take_line(std::string_view line) {
   }
 }
 
-Result<TelemetryReading> TelemetryFile::refresh() {
+// The time of a file is the wall clock's, which may be set back, or whatever its owner says. So what does not change
+// for our own clock grows old too.
+double TelemetryFile::age_s(const timespec& written, double now_s) {
+  const bool same = written_ && written.tv_sec == written_->tv_sec && written.tv_nsec == written_->tv_nsec;
+  if (!same || !fresh_.empty()) changed_s_ = now_s;
+  written_ = written;
+  return std::max((wall_now() - seconds(written)) * time_scale_, now_s - changed_s_);
+}
+
+Result<TelemetryReading> TelemetryFile::refresh(double now_s) {
   const bool first = inode_ == 0;
   fresh_.clear();
   broken_lines_ = 0;
@@ -140,20 +149,20 @@ Result<TelemetryReading> TelemetryFile::refresh() {
 
   struct stat now {};
   if (::fstat(fd_.get(), &now) != 0) return errno_error(errno, "telemetry " + path_.string());
-  const double age_s = std::max(0.0, wall_now() - seconds(now.st_mtim)) * time_scale_;
+  const double age = age_s(now.st_mtim, now_s);
   const std::string name = "telemetry " + path_.string();
   if (!last_) {
     const std::string why = broken_lines_ > 0 ? " contains no JSON lines" : " contains no complete line yet";
     return Error{ErrorKind::Busy, name + why};
   }
-  if (age_s > max_age_s_) {
-    return Error{ErrorKind::Busy, name + " is stale: last written " + rounded(age_s) + " s ago, expected at most " +
+  if (age > max_age_s_) {
+    return Error{ErrorKind::Busy, name + " is stale: last written " + rounded(age) + " s ago, expected at most " +
                                       rounded(max_age_s_) + " s; check that the service runs and writes this file"};
   }
   if (fresh_.empty() && broken_lines_ > 0) {
     return Error{ErrorKind::Io, name + ": the newest lines are not JSON objects"};
   }
-  return TelemetryReading{fresh_.empty() ? *last_ : combine(fresh_), age_s};
+  return TelemetryReading{fresh_.empty() ? *last_ : combine(fresh_), age};
 }
 
 }  // namespace osml

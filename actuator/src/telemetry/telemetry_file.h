@@ -26,7 +26,9 @@ class TelemetryFile {
   const Result<TelemetryReading>& read(const Interval& interval);
 
  private:
-  Result<TelemetryReading> refresh();
+  Result<TelemetryReading> refresh(double now_s);
+  // Node time since the file was written last.
+  [[nodiscard]] double age_s(const timespec& written, double now_s);
   Status open_current();
   Status open_new();
   void start_at(std::uint64_t offset);
@@ -44,7 +46,9 @@ class TelemetryFile {
   std::string pending_;                 // what was read behind the last newline
   std::vector<TelemetrySample> fresh_;  // lines of this interval
   std::optional<TelemetrySample> last_;
-  std::size_t broken_lines_ = 0;  // of this interval
+  std::size_t broken_lines_ = 0;     // of this interval
+  std::optional<timespec> written_;  // as the file system says
+  double changed_s_ = 0;             // node time at which that changed last
   bool skip_to_newline_ = false;
   std::uint64_t interval_ = 0;
   Result<TelemetryReading> reading_;
