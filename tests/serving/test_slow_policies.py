@@ -213,6 +213,23 @@ def test_an_observation_has_a_deadline_and_a_node_one_at_a_time(stubborn, monkey
     assert "overloaded" in codes
 
 
+def test_a_slow_canary_has_a_deadline_of_its_own_and_its_node_gets_a_decision(stubborn, tmp_path):
+    rollout = tmp_path / "rollout.yaml"
+    rollout.write_text("schema: osml/rollout/v1\ncanaries: [{name: try, percent: 100, policy: stubborn}]\n")
+    decider = Decider(decide, ["turns", "stubborn"], Refused, "turns", 0, slow=["stubborn"])
+    given = {"store": "none", "rollout": rollout, "canary_timeout_s": 0.05, "slow_policy_timeout_s": 60}
+    log = io.BytesIO()
+    runtime = make_runtime(load_settings(given), decider, Log("json", "debug", log))
+    with TestClient(create_app(runtime), "http://localhost") as client:
+        assert wait_for(runtime.slow["stubborn"].ready.is_set)
+        answer = InProcess(client, runtime, log).post(EXAMPLE)
+        assert (answer.status_code, answer.json()["policy"]) == (200, "turns")
+        assert runtime.metrics.registry.get_sample_value(
+            "osml_decisions_total", {"policy": "stubborn", "status": "late"}
+        )
+    assert b"did not decide within 0.05 s" in log.getvalue()
+
+
 def test_those_who_wait_for_a_process_that_ends_are_answered_at_once(stubborn, monkeypatch):
     monkeypatch.setattr(policy_process, "RESTART_S", 3600.0)
 
