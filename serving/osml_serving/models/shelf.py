@@ -59,10 +59,11 @@ class ModelShelf:
 
     def in_use(self, platform: str | None = None) -> list[ModelInUse]:
         """Models in use, of one platform or of all."""
-        entries = [entry for _, entry in sorted(self._stock.entries.items())]
+        by_key = self._stock.entries
+        entries = [entry for _, entry in sorted(by_key.items())]
         if platform is not None:
             kinds = sorted({entry.kind for entry in entries})
-            found = [matching(self._stock.entries.values(), kind, platform) for kind in kinds]
+            found = [matching(by_key.values(), kind, platform) for kind in kinds]
             entries = [entry for entry in found if entry is not None]
         return [
             ModelInUse(entry.name, entry.kind, entry.version, entry.platform, entry.sha256.get("model.onnx", ""))

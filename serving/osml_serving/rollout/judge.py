@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean, variance
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from osml_serving.rollout.plan import Limits
 
@@ -72,6 +72,19 @@ class ArmFigures:
     unmeasured: float | None = None
 
 
+class _Compared(NamedTuple):
+    """What is compared: its name, a figure a node of each arm, and the difference that is tolerated."""
+
+    name: str
+    canary: list[float]
+    others: list[float]
+    margin: float
+
+
+def _too_few(pairs: Sequence[_Compared]) -> bool:
+    return all(min(len(pair.canary), len(pair.others)) < LEAST_NODES for pair in pairs)
+
+
 @dataclass
 class Tally:
     """All nodes that a canary chose from, in the present window. Beyond MAX_NODES new nodes do not count."""
@@ -126,7 +139,7 @@ class Tally:
     @property
     def blind(self) -> bool:
         """Whether it is time to look, and an arm has too few nodes to be compared."""
-        return self._hours() >= self._least_hours() and self._too_few(self._pairs())
+        return self._hours() >= self._least_hours() and _too_few(self._pairs())
 
     def verdict(self) -> str | None:
         """Why the canary has to return; None while nothing speaks against it."""
@@ -178,22 +191,18 @@ class Tally:
         waited = last or (self.window_looks > 0 and self.clock() - self.looked_s >= LOOK_S)
         return hours >= (least if waited else least * 2**self.window_looks)
 
-    def _pairs(self) -> list[tuple[str, list[float], list[float], float]]:
-        """What is compared: its name, a figure a node of each arm, and the margin."""
+    def _pairs(self) -> list[_Compared]:
         measures = (
             ("the share of time with a missed target", self._missed, self.limits.missed),
             ("the share of time without a measured latency", self._unmeasured, self.limits.missed),
             ("E_S", self._e_s, self.limits.e_s),
         )
-        return [(name, of("canary"), of("others"), margin) for name, of, margin in measures]
-
-    def _too_few(self, pairs: list[tuple[str, list[float], list[float], float]]) -> bool:
-        return all(min(len(one), len(other)) < LEAST_NODES for _, one, other, _ in pairs)
+        return [_Compared(name, of("canary"), of("others"), margin) for name, of, margin in measures]
 
     def _of_figures(self) -> str | None:
         """A look. One that finds too few nodes to compare costs nothing."""
         pairs = self._pairs()
-        if self._too_few(pairs):
+        if _too_few(pairs):
             return None
         self.looks += 1
         self.window_looks += 1
