@@ -7,7 +7,7 @@ from pathlib import Path
 
 from osml.domain import KnobRange
 from osml.domain.cpulist import parse_cpulist
-from osml.lab.trials.children import wait_until
+from osml.lab.trials.children import Child, wait_until
 from osml.lab.trials.records import Record, RecordReader
 from tests.e2e.conftest import PATIENT_S, Bench
 
@@ -42,13 +42,8 @@ def limited(records: list[Record]) -> list[Record]:
     return [one for one in records if any(a.knobs and a.knobs.frequency_mhz for a in one.observation.assignments)]
 
 
-def test_parties_limits_the_clock_and_restore_after_a_kill_brings_back_what_was_found(
-    bench: Bench, tmp_path: Path
-) -> None:
-    add_clocks(bench.directory)
-    bench.change_config(policy="parties", levers={"frequency": "on"}, on_exit="leave")
-    record = tmp_path / "record.jsonl"
-    agent = bench.start_agent("--record", str(record), name="first")
+def until_limited(record: Path, agent: Child) -> list[Record]:
+    """The records so far, once there are several with limits in force."""
     reader = RecordReader(record)
     records: list[Record] = []
 
@@ -57,6 +52,17 @@ def test_parties_limits_the_clock_and_restore_after_a_kill_brings_back_what_was_
         return len(limited(records)) > 3
 
     wait_until(seen, "limits in force", [agent], PATIENT_S)
+    return records
+
+
+def test_parties_limits_the_clock_and_restore_after_a_kill_brings_back_what_was_found(
+    bench: Bench, tmp_path: Path
+) -> None:
+    add_clocks(bench.directory)
+    bench.change_config(policy="parties", levers={"frequency": "on"}, on_exit="leave")
+    record = tmp_path / "record.jsonl"
+    agent = bench.start_agent("--record", str(record), name="first")
+    records = until_limited(record, agent)
     agent.kill()
     assert records[0].observation.platform.frequency_mhz == KnobRange(1200, 3600, 100)
     first = limited(records)[0]
@@ -82,14 +88,7 @@ def test_a_started_agent_goes_on_where_the_killed_one_was_and_restores_at_its_en
     first.kill()
     record = tmp_path / "record.jsonl"
     second = bench.start_agent("--record", str(record), name="second")
-    reader = RecordReader(record)
-    records: list[Record] = []
-
-    def seen() -> bool:
-        records.extend(reader.new())
-        return len(limited(records)) > 3
-
-    wait_until(seen, "limits in force again", [second], PATIENT_S)
+    records = until_limited(record, second)
     given = records[-1].observation
     assert given.platform.frequency_mhz == KnobRange(1200, 3600, 100), "not what the killed agent left there"
     cpus = {cpu for one in given.assignments for cpu in parse_cpulist(one.cpus or "")}
