@@ -109,5 +109,19 @@ TEST(ConfigParse, TheShippedExampleIsGood) {
   EXPECT_GE(config->services.size(), 2U);
 }
 
+TEST(ConfigParse, TakesWhatHelmMakesOfOnAndOff) {
+  const auto config = parse_config(R"(
+node: n
+server: {url: "http://h", experiences: false}
+levers: {frequency: true, idle: false}
+services: [{name: s, class: lc, target_ms: 1, match: {cgroup: c}, latency: {file: /t}}]
+)",
+                                   "agent.yaml");
+  ASSERT_TRUE(config) << config.error().message;
+  EXPECT_FALSE(config->server.experiences);
+  EXPECT_TRUE(config->levers.frequency);
+  EXPECT_FALSE(config->levers.idle);
+}
+
 }  // namespace
 }  // namespace osml

@@ -274,7 +274,7 @@ TEST_F(TargetBookTest, NoNamespaceTakesTheTextOfOthers) {
   TargetNews news{"", {}};
   for (int i = 0; i < 100; ++i) {
     LatencyTarget one{"shop", "t" + std::to_string(1000 + i), {}, {}};
-    for (int rule = 0; rule < 16; ++rule) one.selector.push_back({std::string(63, 'k'), LabelOperator::Exists, {}});
+    one.selector.assign(16, LabelRule{std::string(63, 'k'), LabelOperator::Exists, {}});
     news.list.targets.push_back(one);
   }
   news.list.targets.push_back({"bank", "db", {{"app", LabelOperator::Exists, {}}}, {}});

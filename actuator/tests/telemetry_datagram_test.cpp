@@ -91,7 +91,8 @@ TEST_F(DatagramTest, GarbageIsIgnoredAndCounted) {
   const Sender service(path());
   EXPECT_EQ(service.send("hello"), 0);
   EXPECT_EQ(service.send(""), 0);
-  EXPECT_EQ(service.send(std::string(TelemetrySocket::longest_datagram + 1, ' ') + "{}"), 0);
+  std::string too_long(TelemetrySocket::longest_datagram + 1, ' ');
+  EXPECT_EQ(service.send(too_long.append("{}")), 0);
   EXPECT_EQ(service.send(std::string(TelemetrySocket::longest_datagram, '[')), 0);
   EXPECT_THAT(next().error().message, HasSubstr("no JSON object of at most 8192 bytes"));
   EXPECT_EQ((*socket_)->received(), 4U);

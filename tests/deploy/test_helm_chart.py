@@ -161,6 +161,17 @@ def test_settings_do_what_their_names_say(tmp_path: Path) -> None:
     assert monitor["spec"] == plain["spec"]
 
 
+@pytest.mark.parametrize("word", ["on", "off", True, False])
+def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool, tmp_path: Path) -> None:
+    """Helm reads `frequency: on` as true, and so does the agent."""
+    own = by_name(render(values={"agent": {"config": {"levers": {"frequency": word}}}}, tmp_path=tmp_path))
+    spec = own["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]
+    [agent] = spec["containers"]
+    mounts = [one["mountPath"] for one in agent["volumeMounts"] if one["name"] == "cpus"]
+    volumes = [one["hostPath"]["path"] for one in spec["volumes"] if one["name"] == "cpus"]
+    assert mounts == volumes == (["/sys/devices/system/cpu"] if word in ("on", True) else [])
+
+
 def test_pods_may_ask_in_the_namespaces_of_the_values_and_get_no_more_rights() -> None:
     asking, plain = by_name(render(*SETTINGS["pods-may-ask"])), by_name(render())
     assert agent_config(asking)["kubelet"]["discover"] == {

@@ -114,8 +114,12 @@ std::optional<std::string> YamlSection::scalar(const char* key, const std::strin
 std::optional<std::string> YamlSection::text(const char* key) { return scalar(key, "text"); }
 
 std::optional<std::string> YamlSection::choice(const char* key, const std::vector<std::string_view>& allowed) {
+  const auto is_allowed = [&](std::string_view one) { return std::ranges::find(allowed, one) != allowed.end(); };
   auto text = scalar(key, joined(allowed));
-  if (!text || std::find(allowed.begin(), allowed.end(), *text) != allowed.end()) return text;
+  if (!text || is_allowed(*text)) return text;
+  // Tools that read YAML 1.1, such as Helm, take a plain `on` for true and write that.
+  if (*text == "true" && is_allowed("on")) return "on";
+  if (*text == "false" && is_allowed("off")) return "off";
   wrong(key, joined(allowed));
   return std::nullopt;
 }

@@ -26,6 +26,11 @@
 {{- if or (include "osml.reports" .) .Values.agent.discover.latencyTargets }}true{{- end }}
 {{- end }}
 
+{{- /* "true" where the agent limits the clock of CPUs; Helm reads a plain `on` as true. */}}
+{{- define "osml.limitsClock" -}}
+{{- if has (toString (dig "levers" "frequency" "off" .Values.agent.config)) (list "on" "true") }}true{{- end }}
+{{- end }}
+
 {{- /* The agent's configuration: what the chart knows, and on top of it agent.config. NODE_NAME and NODE_IP are put in
        when the pod starts. */}}
 {{- define "osml.agentConfig" -}}
