@@ -83,10 +83,10 @@ def test_what_teaches_nothing_true_is_left_out(experiences: list[Experience], na
     )
     found = recorded([spoil(good)], STATE, Reward())
     assert any(words in why for why in found.left_out), found.left_out
-    assert len(found.block) < 2
+    assert found.size < 2
 
 
 def test_a_jump_is_none_of_the_49_actions(experiences: list[Experience]) -> None:
     found = recorded(experiences, STATE, Reward())
     assert found.left_out["moved by more than 3"] > 0
-    assert len(found.block) + sum(found.left_out.values()) >= len(experiences)
+    assert found.size + sum(found.left_out.values()) >= len(experiences)

@@ -10,7 +10,7 @@ pytest.importorskip("osml_serving")
 
 from osml_training.dqn.rewards import Reward
 from osml_training.dqn.state import STATE
-from osml_training.learning.recorded import recorded
+from osml_training.learning.recorded import Recorded, recorded
 from osml_training.learning.trial import explore
 
 from osml.domain import Experience
@@ -25,24 +25,28 @@ def together() -> list[Experience]:
     return [experience for three in zip(*nodes, strict=True) for experience in three]
 
 
+def _minutes(found: Recorded) -> set[tuple[int, int]]:
+    return set(zip(found.series.tolist(), found.minute.tolist(), strict=True))
+
+
 def test_no_minute_is_both_learned_from_and_held_out(together: list[Experience]) -> None:
     found = recorded(together, STATE, Reward())
     train, held = found.split(0.3)  # in the middle of a minute of every service
-    assert len(train.block) == round(0.7 * len(found.block))
-    assert set(train.block.tolist()).isdisjoint(held.block.tolist())
-    assert 0 < len(held.block) < len(found.block) - len(train.block)
+    assert train.size == round(0.7 * found.size)
+    assert _minutes(train).isdisjoint(_minutes(held))
+    assert 0 < held.size < found.size - train.size
 
 
 def test_minutes_of_an_agent_that_was_started_again_are_others(together: list[Experience]) -> None:
     """Its clock begins at 0 with every start."""
     once = recorded(together, STATE, Reward())
     twice = recorded([*together, *together], STATE, Reward())
-    assert len(set(twice.block.tolist())) == 2 * len(set(once.block.tolist()))
+    assert len(_minutes(twice)) == 2 * len(_minutes(once))
     train, held = twice.split(0.5)
-    assert len(train.block) == len(held.block)
+    assert train.size == held.size
 
 
 def test_late_deliveries_start_no_run(together: list[Experience]) -> None:
     mixed = [experience for pair in zip(together[3:], together, strict=False) for experience in pair]
     again = recorded(mixed, STATE, Reward())
-    assert len(set(again.block.tolist())) == len(set(recorded(together, STATE, Reward()).block.tolist()))
+    assert len(_minutes(again)) == len(_minutes(recorded(together, STATE, Reward())))

@@ -20,6 +20,8 @@ from osml_training.online_dqn.evaluate import better, evaluate_greedy
 
 Floats = NDArray[np.float64]
 _CHOICE = 1_000_000  # seeds of these episodes begin here
+_LEAST_BLOCKS = 12  # fewer clusters say too little of how far apart they are
+_LONGEST_MINUTES = 24 * 60
 
 
 class HeldOut(NamedTuple):
@@ -78,13 +80,13 @@ def on_held_out(candidate: QNet, champion: QNet, held: Recorded, gamma: float) -
     def takes(greedy: NDArray[np.int64]) -> Floats:
         return np.asarray((moves[greedy] <= 0).all(axis=1) & (moves[greedy] < 0).any(axis=1), np.float64)
 
-    error = _by_block(gain, held.block, np.ones(len(gain), np.bool_))
+    error = _by_block(gain, held, np.ones(len(gain), np.bool_))
     if (np.isfinite(theirs.chosen + theirs.ahead) & ~np.isfinite(ours.chosen + ours.ahead)).any():
         error = Estimate(-np.inf, -np.inf, -np.inf, len(gain))  # the mean would leave just these out
     return HeldOut(
         error,
-        _by_block(repeats(ours.greedy) - repeats(theirs.greedy), held.block, fell),
-        _by_block(takes(ours.greedy) - takes(theirs.greedy), held.block, missed),
+        _by_block(repeats(ours.greedy) - repeats(theirs.greedy), held, fell),
+        _by_block(takes(ours.greedy) - takes(theirs.greedy), held, missed),
         len(gain),
         float(((theirs.chosen - target) ** 2).mean()) if len(gain) else 0.0,
     )
@@ -105,10 +107,24 @@ def _values(net: QNet, held: Recorded) -> _Values:
     return _Values(chosen.double().numpy(), later.max(dim=1).values.double().numpy(), greedy.numpy())
 
 
-def _by_block(values: Floats, block: NDArray[np.int64], rows: NDArray[np.bool_]) -> Estimate:
-    """The mean over `rows` with its bootstrap interval; neighbouring intervals stay together."""
+def _by_block(values: Floats, held: Recorded, rows: NDArray[np.bool_]) -> Estimate:
+    """The mean over `rows` with its bootstrap interval, of which neighbouring minutes are resampled together.
+
+    How long a gain or a loss lasts is not known: the widest interval counts, of blocks of 1, 2, 4, ... minutes, as
+    long as there are enough blocks to resample.
+    """
+    found, minutes = _resampled(values, held.blocks(), rows), 2
+    while len(set((blocks := held.blocks(minutes))[rows].tolist())) >= _LEAST_BLOCKS:
+        longer = _resampled(values, blocks, rows)
+        found, minutes = max(found, longer, key=lambda one: one.high - one.low), 2 * minutes
+        if minutes > _LONGEST_MINUTES:
+            break
+    return found
+
+
+def _resampled(values: Floats, blocks: NDArray[np.int64], rows: NDArray[np.bool_]) -> Estimate:
     clusters: dict[Hashable, list[float]] = {}
-    for number, value in zip(block[rows].tolist(), values[rows].tolist(), strict=True):
+    for number, value in zip(blocks[rows].tolist(), values[rows].tolist(), strict=True):
         clusters.setdefault(number, []).append(value)
     return mean(clusters)
 

@@ -23,8 +23,8 @@ class LearningConfig(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Share of the tuples, the newest, that nothing is learned from; minutes that begin before them are left out."""
     least: int = 500
     """Tuples that there must be in all."""
-    least_blocks: int = 20
-    """Minutes of a service that must be held out: fewer say nothing beyond noise."""
+    least_blocks: int = 60
+    """Minutes of a service that must be held out: gains last for minutes, so fewer say nothing beyond noise."""
     passes: float = 3.0
     """How often each tuple is learned from."""
     learning_rates: tuple[float, ...] = (1e-5, 3e-5, 1e-4)

@@ -54,7 +54,7 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     found, read = _read(job, metadata)
     document: dict[str, Any] = {
         "platform": job.platform, "store": read["store"], "experiences": read["experiences"],
-        "tuples": len(found.block), "left_out": found.left_out, "champion": metadata.name, "candidate": None,
+        "tuples": found.size, "left_out": found.left_out, "champion": metadata.name, "candidate": None,
         "better": False, "promoted": False,
     }  # fmt: skip
     train, held = found.split(config.held_out)
@@ -74,7 +74,7 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     warnings: list[str] = []
     virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, entry, warnings))
     verdict = judge(held_out, virtual, config)
-    told_of = _metrics(held_out, virtual, verdict, len(train.block))
+    told_of = _metrics(held_out, virtual, verdict, train.size)
     learned = {"learning_rate": chosen.learning_rate, "blend": chosen.blend}
     told_of |= learned | {"fingerprint": _fingerprint(train.tuples)}
     document |= learned
@@ -156,10 +156,10 @@ def _read(job: LearnJob, champion: ModelMetadata) -> tuple[Recorded, dict[str, A
 
 def _lack(found: Recorded, held: Recorded, config: LearningConfig) -> str | None:
     """What is missing for learning anything; None where there is enough."""
-    if len(found.block) < config.least:
+    if found.size < config.least:
         dropped = ", ".join(f"{count} {why}" for why, count in found.left_out.items()) or "no experience was left out"
-        return f"{len(found.block)} usable tuples, expected at least {config.least} ({dropped})"
-    blocks = len(set(held.block.tolist()))
+        return f"{found.size} usable tuples, expected at least {config.least} ({dropped})"
+    blocks = len(set(held.blocks().tolist()))
     if blocks < config.least_blocks:
         return f"{blocks} blocks of one minute and one service are held out, expected at least {config.least_blocks}"
     return None

@@ -18,7 +18,7 @@ from osml_training.dqn.transitions import Tuples
 
 Floats32 = NDArray[np.float32]
 BLOCK_S = 60.0
-"""Intervals of one service this close together are alike: the bootstrap keeps them together."""
+"""Intervals of one service this close together are alike: they are never split nor resampled apart."""
 
 _COLUMNS = {column.name: column for column in TRACE_COLUMNS}
 _RANGES = {"latency_ms": (0.0, 1e7), "latency_over_target": (0.0, 1e7)} | {
@@ -31,28 +31,38 @@ class Recorded(NamedTuple):
     """Tuples in the order in which they were received.
 
     `legal_before` (rows, 49) are the actions that were legal; `before_met` and `after_met` (rows,) whether the target
-    was met; `block` (rows,) numbers stretches of a minute of one service of one node. `left_out` counts why what was
-    in the store is not here.
+    was met; `series` (rows,) numbers the services of each node and run of its agent; `minute` (rows,) is that of the
+    agent's clock. `left_out` counts why what was in the store is not here.
     """
 
     tuples: Tuples
     legal_before: NDArray[np.int8]
     before_met: NDArray[np.bool_]
     after_met: NDArray[np.bool_]
-    block: NDArray[np.int64]
+    series: NDArray[np.int64]
+    minute: NDArray[np.int64]
     left_out: dict[str, int]
+
+    @property
+    def size(self) -> int:
+        """Rows."""
+        return len(self.series)
+
+    def blocks(self, minutes: int = 1) -> NDArray[np.int64]:
+        """(rows,) the number of the block of so many minutes of one service, from 0 on."""
+        keys = np.stack([self.series, self.minute // minutes], axis=1)
+        return np.unique(keys, axis=0, return_inverse=True)[1].reshape(-1)
 
     def part(self, rows: slice | NDArray[np.bool_]) -> Recorded:
         """Some of the rows."""
         tuples = Tuples._make(values[rows] for values in self.tuples)
         legal, before, after = self.legal_before[rows], self.before_met[rows], self.after_met[rows]
-        return Recorded(tuples, legal, before, after, self.block[rows], self.left_out)
+        return Recorded(tuples, legal, before, after, self.series[rows], self.minute[rows], self.left_out)
 
     def split(self, held_out: float) -> tuple[Recorded, Recorded]:
         """The oldest rows, and the newest share `held_out` without those of minutes that the oldest have a part of."""
-        cut = round(len(self.block) * (1 - held_out))
-        oldest, newest = self.part(slice(None, cut)), self.part(slice(cut, None))
-        return oldest, newest.part(~np.isin(newest.block, oldest.block))
+        cut, blocks = round(self.size * (1 - held_out)), self.blocks()
+        return self.part(slice(None, cut)), self.part(slice(cut, None)).part(~np.isin(blocks[cut:], blocks[:cut]))
 
 
 def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Reward) -> Recorded:
@@ -64,7 +74,7 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
     """
     rows: list[_Row] = []
     left_out: Counter[str] = Counter()
-    blocks: dict[tuple[str, int, str, int], int] = {}
+    series: dict[tuple[str, int, str], int] = {}
     runs = _Runs()
     for experience in experiences:
         run = runs.of(experience.before)
@@ -79,8 +89,8 @@ def recorded(experiences: Iterable[Experience], names: Sequence[str], reward: Re
             if isinstance(row, str):
                 left_out[row] += 1
                 continue
-            where = experience.before.node, run, service.name, int(experience.before.time_s // BLOCK_S)
-            rows.append(row._replace(block=blocks.setdefault(where, len(blocks))))
+            number = series.setdefault((experience.before.node, run, service.name), len(series))
+            rows.append(row._replace(series=number, minute=int(experience.before.time_s // BLOCK_S)))
     return _stacked(rows, len(names), dict(left_out))
 
 
@@ -108,7 +118,8 @@ class _Row(NamedTuple):
     legal_before: NDArray[np.int8]
     before_met: bool
     after_met: bool
-    block: int = -1
+    series: int = -1
+    minute: int = -1
 
 
 def _stacked(rows: list[_Row], inputs: int, left_out: dict[str, int]) -> Recorded:
@@ -128,7 +139,8 @@ def _stacked(rows: list[_Row], inputs: int, left_out: dict[str, int]) -> Recorde
         stack("legal_before", np.int8, 49),
         stack("before_met", np.bool_),
         stack("after_met", np.bool_),
-        stack("block", np.int64),
+        stack("series", np.int64),
+        stack("minute", np.int64),
         left_out,
     )
 
