@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from osml.allocation.limits import Budget, Limits, budgets, can_isolate, lc_first, without_operator_minimums
+from osml.allocation.limits import (
+    Budget,
+    Limits,
+    budgets,
+    can_isolate,
+    common_parts,
+    lc_first,
+    without_operator_minimums,
+)
 from osml.domain import Observation, Partition, Region, Resource
 
 Counts = dict[str, int]
@@ -17,7 +25,7 @@ class Parts(NamedTuple):
     """One resource. `kind`: each LC service has a part of its own, they share one, or all share everything.
 
     `limits` are those of the LC services; `jobs` what all BE jobs together have at least and at most (0: there are
-    none). `obstacles` say what could not be kept.
+    none). `common` are owners and units of what is shared. `obstacles` say what could not be kept.
     """
 
     resource: Resource
@@ -25,6 +33,7 @@ class Parts(NamedTuple):
     kind: Literal["each", "services", "all"]
     limits: Mapping[str, Limits]
     jobs: Limits
+    common: Sequence[tuple[Sequence[str], int]]
     obstacles: Sequence[str]
 
     @property
@@ -78,7 +87,14 @@ def _parts(budget: Budget, lc: Sequence[str], be: Sequence[str], max_groups: int
     if be and budget.resource == "ways":
         spare = budget.total - sum(limit.least for limit in limits.values())
         jobs = Limits(max(jobs.least, min(JOB_WAYS, jobs.most, spare)), jobs.most)
-    return Parts(budget.resource, budget.total, kind, limits, jobs, said)
+    if kind == "each":
+        common = []
+    elif kind == "all":
+        common = common_parts(budget, [*lc, *be], max_groups)
+    else:
+        room = budget._replace(total=budget.total - jobs.least)
+        common = common_parts(room, lc, max_groups if max_groups is None or not be else max_groups - 1)
+    return Parts(budget.resource, budget.total, kind, limits, jobs, common, said)
 
 
 def _limits(budget: Budget, lc: Sequence[str], be: Sequence[str]) -> tuple[dict[str, Limits], Limits]:
@@ -92,19 +108,19 @@ def apart(observation: Observation, parts: Mapping[Resource, Parts], own: Mappin
     """The partition in which LC services own `own` (of what each has a part of) and the BE jobs what is left."""
     services = lc_first(observation.services)
     lc, be = ([service.name for service in services if service.kind == kind] for kind in ("lc", "be"))
-    regions = {(name,): [0, 0] for name in lc} | {tuple(owners): [0, 0] for owners in (lc, be, lc + be) if owners}
+    order = [(name,) for name in lc] + [tuple(owners) for owners in (lc, be, lc + be) if owners]
+    regions = {owners: [0, 0] for owners in order}
     for column, resource in enumerate(("cores", "ways")):
         given = parts.get(resource)
         if given is None:
             continue
+        for owners, count in given.common:
+            regions.setdefault(tuple(owners), [0, 0])[column] += count
         if given.kind == "all":
-            regions[(*lc, *be)][column] += given.total
             continue
         units = own[resource] if given.kind == "each" else {}
         for name, count in units.items():
             regions[(name,)][column] += count
-        if given.kind == "services" and lc:
-            regions[tuple(lc)][column] += given.room
         if be:
             left = given.jobs.least if given.kind == "services" and lc else given.total - sum(units.values())
             regions[tuple(be)][column] += min(left, given.jobs.most)

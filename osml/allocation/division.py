@@ -7,7 +7,14 @@ from typing import Protocol
 
 from osml.allocation.clocks import Clocks, clocks_of
 from osml.allocation.holding import POOL, Holding, fair_holding, resumed
-from osml.allocation.limits import CORES_AND_WAYS, Budget, budgets, can_isolate, without_operator_minimums
+from osml.allocation.limits import (
+    CORES_AND_WAYS,
+    Budget,
+    budgets,
+    can_isolate,
+    common_parts,
+    without_operator_minimums,
+)
 from osml.allocation.regions import KNOBS, owned_alone, partition_of, with_knob
 from osml.domain import Infeasible, Observation, Partition, Reason, Resource
 
@@ -34,7 +41,7 @@ class Division:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = list(names)
         self.holdings: dict[Resource, Holding] = {}
-        self.common: dict[Resource, int] = {}  # can't be divided: one region of all services
+        self.common: dict[Resource, list[tuple[list[str], int]]] = {}  # can't be divided: owners and units of regions
         self.clocks: Clocks | None = None
         self.obstacles: list[str] = []  # what can't be given to everybody
         self.notes: list[str] = []
@@ -140,7 +147,7 @@ def divide(
         owning = [name for name in owners if name not in absent]
         obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups)
         if obstacle is not None:
-            division.common[budget.resource] = budget.total
+            division.common[budget.resource] = common_parts(budget, names, observation.platform.max_groups)
             said = division.obstacles if budget.resource in CORES_AND_WAYS else division.notes
             said.append(f"{obstacle}; all services share the {budget.resource}")
             continue

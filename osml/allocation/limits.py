@@ -104,6 +104,27 @@ def can_isolate(budget: Budget, n_parts: int, n_groups: int, max_groups: int | N
     return None
 
 
+def common_parts(budget: Budget, names: Sequence[str], max_groups: int | None) -> list[tuple[list[str], int]]:
+    """Owners and units of a resource that `names` share because it can't be cut into parts for each of them.
+
+    All share all of it. Where the operator allows some of them less, those share a part of their own, in proportion to
+    their number and within their limits; where not even two parts are possible, all share what the strictest limit
+    allows, and the rest is idle.
+    """
+    limits, total = budget.limits, budget.total
+    limited = [name for name in names if limits[name].most < total]
+    others = [name for name in names if name not in limited]
+    most = min((limits[name].most for name in limited), default=total)
+    if not limited or not others or can_isolate(budget, 2, 2, max_groups) is not None:
+        return [(list(names), most)] if names else []
+    least = max(limits[name].least for name in limited)
+    kept = max(limits[name].least for name in others)
+    part = min(max(total * len(limited) // len(names), least), most, total - kept)
+    if part < budget.floor:
+        return [(list(names), most)]
+    return [(others, total - part), (limited, part)]
+
+
 def lc_first(services: Sequence[Service]) -> list[Service]:
     """LC services before BE jobs, each by name: the order in which remainders are handed out."""
     return sorted(services, key=lambda s: (s.kind != "lc", s.name))

@@ -23,8 +23,10 @@ KNOBS: Mapping[Resource, str] = {
 }
 
 
-def partition_of(holdings: Iterable[Holding], common: Mapping[Resource, int], names: Sequence[str]) -> Partition:
-    """One region for each service that owns cores or ways, one for each pool, one for what all have in common."""
+def partition_of(
+    holdings: Iterable[Holding], common: Mapping[Resource, Sequence[tuple[Sequence[str], int]]], names: Sequence[str]
+) -> Partition:
+    """One region for each service that owns cores or ways, one for each pool, and those of what all have in common."""
     counts: dict[tuple[str, ...], dict[Resource, int]] = {}
     partition = Partition([])
 
@@ -41,7 +43,8 @@ def partition_of(holdings: Iterable[Holding], common: Mapping[Resource, int], na
             add((name,), holding.resource, holding.own.get(name, 0))
         add(holding.sharers, holding.resource, holding.region)
     for resource in CORES_AND_WAYS:
-        add(tuple(names), resource, common.get(resource, 0))
+        for owners, units in common.get(resource, ()):
+            add(tuple(owners), resource, units)
     return replace(partition, regions=[Region(list(o), c.get("cores", 0), c.get("ways", 0)) for o, c in counts.items()])
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from osml.allocation.fair import equal_split
-from osml.allocation.limits import Budget, budgets, can_isolate, lc_first, without_operator_minimums
+from osml.allocation.limits import Budget, budgets, can_isolate, common_parts, lc_first, without_operator_minimums
 from osml.allocation.policy import Plan
 from osml.domain import Infeasible, Observation, Partition, Reason, Region, Resource
 
@@ -32,13 +32,14 @@ class Even:
         """The same parts as long as services, limits and platform are the same."""
         order = [service.name for service in lc_first(observation.services)]
         parts: dict[Resource, dict[str, int]] = {}
-        common: dict[Resource, int] = {}
+        common: dict[tuple[str, ...], dict[Resource, int]] = {}
         short: list[str] = []
         reasons: list[Reason] = []
         for budget in budgets(observation):
             obstacle = can_isolate(budget, len(order), len(order), observation.platform.max_groups)
             if obstacle is not None:
-                common[budget.resource] = budget.total
+                for owners, units in common_parts(budget, order, observation.platform.max_groups):
+                    common.setdefault(tuple(owners), {})[budget.resource] = units
                 short.append(f"{obstacle}; all services share the {budget.resource}")
                 continue
             fitting, complaint = _fitting(budget)
@@ -51,7 +52,7 @@ class Even:
             Region([name], parts.get("cores", none).get(name, 0), parts.get("ways", none).get(name, 0))
             for name in order
         ]
-        regions.append(Region(order, common.get("cores", 0), common.get("ways", 0)))
+        regions += [Region(list(owners), c.get("cores", 0), c.get("ways", 0)) for owners, c in common.items()]
         partition = Partition([region for region in regions if region.cores or region.ways])
         reasons += [Reason(text=text) for text in short]
         infeasible = Infeasible(order, "; ".join(short)) if short else None

@@ -54,10 +54,14 @@ def test_every_decision_is_legal_has_reasons_and_keeps_limits(
         assert decision.reasons
         assert all(reason.text for reason in decision.reasons)
         assert [a.service for a in decision.assignments] == names
-        if decision.infeasible is None and policy not in SHARE_ALL:
-            for service in services:
-                assert decision.partition.cores_of(service.name) >= min(service.min_cores, platform.cores)
-                assert decision.partition.cores_of(service.name) <= (service.max_cores or platform.cores)
+        for service in services if policy not in SHARE_ALL else ():
+            cores, ways = decision.partition.cores_of(service.name), decision.partition.ways_of(service.name)
+            # The agent refuses a decision above a maximum, so they hold where nothing fits, too.
+            assert cores <= max(service.max_cores or platform.cores, service.min_cores, 1)
+            most = max(service.max_ways or platform.ways or 0, service.min_ways, platform.min_way_bits)
+            assert platform.ways is None or ways <= most
+            if decision.infeasible is None:
+                assert cores >= min(service.min_cores, platform.cores)
         state = decision.policy_state
         outcome = Outcome(seq, "refused" if fate == "refused" else "applied")
         if fate == "applied":

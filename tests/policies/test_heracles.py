@@ -174,6 +174,19 @@ def test_too_much_memory_traffic_takes_the_cores_that_make_it() -> None:
     assert "memory traffic of 91.5 GB/s is above the limit of 76.5 GB/s: be:job loses 2 cores" in text
 
 
+@pytest.mark.parametrize("traffic", [{}, {"bandwidth_gbps": 0.0}, {"bandwidth_gbps": 1e-9}])
+def test_too_much_memory_traffic_beside_idle_jobs_takes_all_their_cores_at_once(traffic: dict[str, float]) -> None:
+    """The traffic is that of the service, so no number of cores of the jobs would be enough."""
+    now = parts(10, 15, rest=("job",))
+    services = [lc("a", 5.0, bandwidth_gbps=90.0), be(**traffic)]
+    found, _, text = step(services, now, after(now, "grow"))
+    if traffic:
+        assert own(found)[0] > 12
+        assert "be:job loses" in text
+    else:  # not measured: neither is their sum
+        assert "loses" not in text
+
+
 def test_a_core_that_made_the_target_missed_comes_back_and_is_not_tried_again_for_five_minutes() -> None:
     now = parts(14, 15, rest=("job",))
     state = after(now, "grow", phase="cores", growth=Growth("cores", 30.0, 1e9))

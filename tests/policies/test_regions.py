@@ -54,7 +54,9 @@ def test_what_services_own_is_read_back_from_the_partition(resource: str, moves:
     assert owned_alone(partition, resource, NAMES, holding.scale) == holding.own
     assert sum(holding.own.values()) + holding.pool == holding.total
     if resource not in ("cores", "ways"):
-        both = with_knob(partition_of([], {"cores": 24, "ways": 20}, everybody), "memory_mib", {})
+        both = with_knob(
+            partition_of([], {"cores": [(everybody, 24)], "ways": [(everybody, 20)]}, everybody), "memory_mib", {}
+        )
         both = Partition(both.regions, knobs=partition.knobs)
         assert partition_error(both, PLATFORM, list(everybody)) is None
 

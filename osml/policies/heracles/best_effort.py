@@ -88,7 +88,10 @@ class BestEffort:
 
     def shrink(self, resource: Resource, units: int) -> int:
         """Give up to so many units back; returns how many it was."""
-        return sum(self.division.move(resource, POOL, self.lc) for _ in range(max(0, units)))
+        for given in range(units):
+            if not self.division.move(resource, POOL, self.lc):
+                return given
+        return max(0, units)
 
     def turn_clock(self, rungs: int) -> bool:
         """All of best effort so many rungs faster or slower; False where nobody's clock could be moved."""

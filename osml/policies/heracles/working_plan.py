@@ -197,10 +197,12 @@ class Round:
 
     def over(self, gbps: float | None) -> bool:
         """Above the limit of memory traffic best effort loses the cores that make what is too much."""
-        too_much = self.over_by(gbps, 0.0)
+        too_much, each, held = self.over_by(gbps, 0.0), self.rest.gbps_per_unit(), self.rest.units("cores")
         if gbps is None or too_much <= 0:
             return False
-        removed = self.rest.shrink("cores", math.ceil(too_much / max(self.rest.gbps_per_unit(), 1e-9)))
+        # Of jobs without traffic no number of cores makes the difference: they lose all that they can.
+        enough = math.isfinite(each) and each * held > too_much
+        removed = self.rest.shrink("cores", math.ceil(too_much / each) if enough else held)
         self.say(
             f"memory traffic of {gbps:.1f} GB/s is above the limit of {gbps - too_much:.1f} GB/s: "
             f"{self.rest} loses {removed} cores",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from osml.allocation.limits import budgets
 from osml.domain import Observation, Partition, Reason, partition_error
 from osml.policies.osml.facts import Facts
 from osml.policies.osml.memory.state import OsmlState, Refused
@@ -78,5 +79,8 @@ def stands(partition: Partition, observation: Observation, node: Node) -> bool:
     names = [service.name for service in observation.services]
     if partition_error(partition, observation.platform, names) is not None:
         return False
+    for budget in budgets(observation):  # the agent refuses what is above a maximum, of a common cache, too
+        if budget.resource == "ways" and any(partition.ways_of(n) > most for n, (_, most) in budget.limits.items()):
+            return False
     parts = {name: Cell(partition.cores_of(name), partition.ways_of(name) * node.has_ways) for name in names}
     return all(node.bounded(name, *part) == part for name, part in parts.items())

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from osml.allocation.apart import JOB_WAYS
+from osml.allocation.limits import budgets, common_parts
 from osml.domain import Observation, Partition, Region
 from osml.policies.osml.node import NOTHING, Cell, Node
 
@@ -46,16 +47,14 @@ def _together(observation: Observation, node: Node) -> Partition:
     total = node.total
     if not node.be or not node.lc:
         part = _most_of(node, total) if node.be else total
-        regions = [Region([*node.lc, *node.be], *part)] if node.lc or node.be else []
+        regions = _shared(observation, [*node.lc, *node.be], part)
     elif total.cores < 2:
-        regions = [Region([*node.lc, *node.be], *total)]
+        regions = _shared(observation, [*node.lc, *node.be], total)
     else:
         most = max(1, total.cores - max(node.leasts[name].cores for name in node.lc))
         jobs = Cell(min(node.least_be.cores, most), node.least_be.ways)
-        regions = [
-            Region(list(node.lc), total.cores - jobs.cores, total.ways - jobs.ways),
-            Region(list(node.be), *jobs),
-        ]
+        rest = Cell(total.cores - jobs.cores, total.ways - jobs.ways)
+        regions = _shared(observation, node.lc, rest, groups=1) + _shared(observation, node.be, jobs, groups=1)
     return Partition(regions + _common_cache(observation, node))
 
 
@@ -77,5 +76,22 @@ def _common_cache(observation: Observation, node: Node) -> list[Region]:
     jobs = max([usual, platform.min_way_bits, *(job.min_ways for job in be)])
     two_groups = platform.max_groups is None or platform.max_groups > 2
     if be and node.lc and two_groups and ways - jobs >= platform.min_way_bits:
-        return [Region(list(node.lc), 0, ways - jobs), Region(list(node.be), 0, jobs)]
-    return [Region([*node.lc, *node.be], 0, ways)]
+        lc = _shared(observation, node.lc, Cell(0, ways - jobs), groups=1)
+        return lc + _shared(observation, node.be, Cell(0, jobs), groups=1)
+    return _shared(observation, [*node.lc, *node.be], Cell(0, ways))
+
+
+def _shared(observation: Observation, names: Sequence[str], part: Cell, groups: int = 0) -> list[Region]:
+    """A part that services share, within the operator's limits; `groups` of the cache are taken by others."""
+    regions: dict[tuple[str, ...], Cell] = {}
+    most = observation.platform.max_groups
+    for budget in budgets(observation):
+        units = part.cores if budget.resource == "cores" else part.ways
+        if not units:
+            continue
+        free = None if most is None else most - groups
+        for owners, count in common_parts(budget._replace(total=units), names, free):
+            old = regions.get(tuple(owners), NOTHING)
+            own = Cell(count, 0) if budget.resource == "cores" else Cell(0, count)
+            regions[tuple(owners)] = Cell(old.cores + own.cores, old.ways + own.ways)
+    return [Region(list(owners), *counts) for owners, counts in regions.items()]
