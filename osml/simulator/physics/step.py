@@ -80,6 +80,7 @@ from osml.simulator.physics.fixed_point import (
     X_CAPACITY,
     X_FOOTPRINT,
     X_HELD,
+    X_INSERTED,
     X_MISS,
     X_NS,
     X_PRIORITY,
@@ -122,6 +123,10 @@ from osml.simulator.queueing import (
 _SHORT, _LONG, _RARE = 0.03, 0.2, 2e-3
 """A delay of at most the first share of the service time is taken as a fixed part of it, from the second share on as
 random: that of many short waits hardly varies. One that is rarer than the third does not show in a p99."""
+
+
+_REFILL_PART_S, _LONGEST_FOLLOWED_S = 0.25, 10.0
+"""How finely the cache follows a step, and up to what length: in a longer one it only goes towards its end."""
 
 
 @lean
@@ -293,23 +298,37 @@ def _refill(
     platform: FloatArray, tenants: FloatArray, masks: IntArray, occupancy: FloatArray, dt: float, work: Work,
     flows: FloatArray,
 ) -> None:  # fmt: skip
-    """The cache after the step."""
+    """The cache after the step.
+
+    Who holds more of a shared way inserts less into it, so what all end up with changes as they move there. A long
+    step is therefore followed in parts; in one, the cache would swing from step to step about where it has to settle.
+    """
     x, ways, way_mib = work.points, int(platform[P_WAYS]), platform[P_WAY_MIB]
+    sharers = 0
     for i in range(len(tenants)):
-        width, shared = 0, False
+        width = 0
         for way in range(ways):
             width += masks[i] >> way & 1
         for j in range(len(tenants)):
-            shared = shared or (j != i and masks[i] & masks[j] != 0)
-        ratio = 1.0
-        if shared:
-            row = tenants[i]
-            ratio = insertion_ratio(row[T_MISS_MIN], row[T_WORKING_SET], row[T_STEEPNESS], x[X_HELD, i])
-        x[X_RATE, i] = (flows[i, F_LLC_ACCESSES] * ratio / dt + 1e-9) / width
+            if j != i and masks[i] & masks[j] != 0:
+                sharers |= 1 << i
+        x[X_INSERTED, i] = (flows[i, F_LLC_ACCESSES] / dt + 1e-9) / width
         x[X_SEEN, i] = flows[i, F_LLC_MISSES] / dt / width * 64.0 / 2**20
         x[X_FOOTPRINT, i] = tenants[i, T_FOOTPRINT]
-    target_occupancy(masks, x[X_RATE], x[X_FOOTPRINT], ways, way_mib, work.share)
-    warm(occupancy, work.share, masks, x[X_SEEN], ways, way_mib, platform[P_WARMUP_S], dt)
+    parts = max(1, math.ceil(dt / _REFILL_PART_S)) if sharers and dt <= _LONGEST_FOLLOWED_S else 1
+    for part in range(parts):
+        for i in range(len(tenants)):
+            x[X_RATE, i] = x[X_INSERTED, i]
+            if sharers >> i & 1:
+                held = x[X_HELD, i]
+                if part > 0:
+                    held = 0.0
+                    for way in range(ways):
+                        held += occupancy[i, way]
+                row = tenants[i]
+                x[X_RATE, i] *= insertion_ratio(row[T_MISS_MIN], row[T_WORKING_SET], row[T_STEEPNESS], held)
+        target_occupancy(masks, x[X_RATE], x[X_FOOTPRINT], ways, way_mib, work.share)
+        warm(occupancy, work.share, masks, x[X_SEEN], ways, way_mib, platform[P_WARMUP_S], dt / parts)
 
 
 @lean
