@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from osml.decide import decide, registry
 from osml.domain import Observation, Partition, Reason, Region
 from osml.lab.bench import contenders
 from osml.lab.bench import run as runs
+from osml.lab.bench import store as stores
 from osml.lab.bench.report import build as reports
 from osml.lab.bench.report.document import Section, Table, markdown, page
 from osml.lab.bench.run import Settings, run, spread
@@ -149,6 +151,39 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert [(row["part"], row["policy"]) for row in Store(tmp_path / "out").results()] == [("easy", "even")]
     run(settings(tmp_path / "out", resume=True), in_this_process, quiet())
     assert len(Store(tmp_path / "out").results()) == 6
+
+
+def test_a_second_run_in_a_folder_is_refused_and_counts_nothing_twice(tmp_path: Path) -> None:
+    def beside(tasks: Sequence[Task]) -> Iterator[Done]:
+        with pytest.raises(InputError, match=r"--out .*/out is in use by another run: wait for its end, or choose"):
+            run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+        for done in in_this_process(tasks):
+            yield done
+            yield done  # as a second run would bring it
+
+    run(settings(tmp_path / "out", "even"), beside, quiet())
+    assert len(Store(tmp_path / "out").results()) == 3
+    run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+
+
+def test_a_timeline_whose_rows_were_lost_is_replaced(tmp_path: Path) -> None:
+    """A kill between the two files leaves the timeline alone: the case is run again, and its lines are there once."""
+    drawn = replace(SMALL, scenarios=lambda: [short("easy", EASY, timeline=True)])
+    run(Settings(drawn, ["even"], 1, tmp_path / "out"), in_this_process, quiet())
+    before = Store(tmp_path / "out").timelines()
+    (tmp_path / "out" / "parts" / "00000.parquet").unlink()
+    run(Settings(drawn, ["even"], 1, tmp_path / "out", resume=True), in_this_process, quiet())
+    assert before
+    assert Store(tmp_path / "out").timelines() == before
+    assert len(Store(tmp_path / "out").results()) == 1
+
+
+def test_rows_are_written_after_their_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(stores, "_put", lambda path, _: written.append(path.name))
+    line = {"policy": "even", "seed": 0}
+    Store(tmp_path).add(Done(0, [line], [line]))
+    assert written == ["timeline-00000.parquet", "00000.parquet"]
 
 
 def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:

@@ -103,7 +103,21 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }  # fmt: skip
-    store.begin(said, resume=settings.resume)
+    with store.begun(said, resume=settings.resume):
+        _work(settings, workers, console, scenarios, store, said)
+    return store.metadata()
+
+
+def _work(
+    settings: Settings,
+    workers: Workers,
+    console: Console,
+    scenarios: Sequence[tuple[int, Scenario]],
+    store: Store,
+    said: dict[str, Any],
+) -> None:
+    """Run what is missing in a store that has begun; `said` is its metadata, which is written again at the end."""
+    policies: list[str] = said["policies"]
     tasks = _tasks(settings, scenarios, policies, store)
     began, failures, interrupted = time.perf_counter(), dict[str, str](), False
     runs = sum(len(policies) * _seeds(settings, scenario) for _, scenario in scenarios)
@@ -140,7 +154,6 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
         raise Failure(
             f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); others are stored"
         )
-    return store.metadata()
 
 
 _FEW = 32
