@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -33,6 +34,7 @@ from osml.lab.bench.suites import SUITES, suite
 from osml.lab.bench.unit import Done, run_unit
 from osml.lab.bench.workers import Task, in_this_process, processes
 from osml.policies.osml.answers.models import shipped_models
+from osml.predictors.manifest import models_folder
 from osml.simulator.load_traces import Churn, Constant, Stay
 from osml.simulator.mix import Mix, parse_mix
 
@@ -258,6 +260,30 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
         run(settings(tmp_path / "other"), in_this_process, quiet())
     with pytest.raises(InputError, match="expected a folder of `osml lab bench run`"):
         reports.build(tmp_path / "other")
+
+
+def test_rows_of_other_models_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = run(settings(tmp_path / "out", "even", limit=1), in_this_process, quiet())
+    monkeypatch.setenv("OSML_MODELS", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=f"has models '{begun['models']}', this run has"):
+        run(settings(tmp_path / "out", "even,osml", limit=1, resume=True), in_this_process, quiet())
+
+
+def test_the_fingerprint_of_models_tells_folders_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [stores.models_fingerprint()]
+    copy = tmp_path / "models"
+    shutil.copytree(models_folder(), copy)
+    monkeypatch.setenv("OSML_MODELS", str(copy))
+    assert stores.models_fingerprint() == found[0]
+    for change in (
+        lambda: next(copy.glob("a2*/model.onnx")).write_bytes(b"other"),
+        lambda: next(copy.glob("a2*/model.onnx")).unlink(),
+        lambda: (copy / "manifest.json").write_text("no JSON"),
+        lambda: shutil.rmtree(copy),
+    ):
+        change()
+        found.append(stores.models_fingerprint())
+    assert len(set(found)) == len(found)
 
 
 def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:

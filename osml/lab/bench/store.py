@@ -20,6 +20,7 @@ from osml import __version__
 from osml.base.failure import Failure, InputError
 from osml.lab.bench.episode import Row
 from osml.lab.bench.unit import Case, Done
+from osml.predictors.manifest import MANIFEST, load_manifest, models_folder
 
 pa: Any = pyarrow  # has no types
 pq: Any = pyarrow.parquet
@@ -63,6 +64,21 @@ def policy_fingerprint(policy: object) -> str:
     """A digest of the module that a policy is defined in: for those of other packages, which `code` does not hold."""
     source = getattr(sys.modules.get(type(policy).__module__), "__file__", None)
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else "unknown"
+
+
+def models_fingerprint() -> str:
+    """A digest of the shipped models: the manifest and the files that it names, missing ones included."""
+    folder = models_folder()
+    try:
+        entries = load_manifest(folder).models
+    except InputError:  # policies then go without: the files that it would name do not count
+        entries = []
+    files = [folder / MANIFEST, *(folder / entry.name / name for entry in entries for name in sorted(entry.sha256))]
+    digest = hashlib.sha256()
+    for path in files:
+        content = path.read_bytes() if path.is_file() else b"missing"
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + content + b"\0")
+    return digest.hexdigest()[:16]
 
 
 class Store:
@@ -122,7 +138,7 @@ class Store:
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = {"code": code_fingerprint()} | {
+            wanted = {"code": code_fingerprint(), "models": models_fingerprint()} | {
                 key: settings.get(key) for key in ("suite", "limit", "part", "levers")
             }
             for key, now in wanted.items():
@@ -148,7 +164,10 @@ class Store:
 
     def describe(self, settings: dict[str, Any]) -> None:
         """Write `metadata.json`."""
-        described = {"schema": SCHEMA, "version": __version__, "code": code_fingerprint(), "simulated": True}
+        described = {
+            "schema": SCHEMA, "version": __version__, "code": code_fingerprint(), "models": models_fingerprint(),
+            "simulated": True,
+        }  # fmt: skip
         _replace(self.folder / METADATA, json.dumps(described | settings, indent=2).encode())
 
     def cases(self, index: int) -> set[Case]:
