@@ -157,6 +157,21 @@ def test_a_dead_mount_of_a_previous_run_is_taken_away(tmp_path):
     assert not fuse_files.is_mounted(folder / ".kernel")
 
 
+@pytest.mark.parametrize("fuse", EXPORTS)
+def test_a_folder_in_which_a_node_runs_is_refused_and_the_node_goes_on(tmp_path, fuse):
+    folder = tmp_path / "node"
+    with running(folder, fuse):
+        schemata = (folder / "resctrl/schemata").read_text()
+        with pytest.raises(InputError, match=r"/node is in use by another virtual node: end that one, or choose"):
+            NodeProcess(MountOptions(folder, "e5-2697v4", LOADS, fuse=fuse), print).run()
+        assert (folder / "node.json").exists()
+        assert (folder / "resctrl/schemata").read_text() == schemata
+        before = len(lines(folder, "moses"))
+        wait_for(lambda: len(lines(folder, "moses")) > before + 2)
+    with running(folder, fuse):
+        assert (folder / "resctrl/schemata").read_text() == schemata
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("fuse", EXPORTS)
 def test_a_signal_ends_the_node_cleanly(tmp_path, number, fuse):

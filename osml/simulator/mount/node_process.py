@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
@@ -9,7 +10,8 @@ import shutil
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -119,19 +121,37 @@ class NodeProcess:
 
     # -- laying out ----------------------------------------------------------------------------------------------
 
-    def _prepare_folder(self) -> None:
-        """An empty place for the node: a dead mount of a previous run is taken away, foreign files are not touched."""
+    @contextmanager
+    def _prepared_folder(self) -> Generator[None]:
+        """An empty place for the node, its own until the end: a dead mount of a previous run is taken away.
+
+        InputError where another node runs there, or where the folder is somebody else's. The lock on the marker ends
+        with this process, however it ends.
+        """
+        marker = self._folder / _MARKER
         try:
-            if fuse_files.is_mounted(self._folder / _KERNEL):
-                fuse_files.unmount(self._folder / _KERNEL)
             self._folder.mkdir(parents=True, exist_ok=True)
-            if any(self._folder.iterdir()) and not (self._folder / _MARKER).exists():
+            if any(self._folder.iterdir()) and not marker.exists():
                 raise InputError(f"{self._folder} is not empty and not of a virtual node: choose another folder")
-            (self._folder / _MARKER).write_text("osml virtual mount\n", encoding="utf-8")
-            (self._folder / "node.json").unlink(missing_ok=True)
-            (self._folder / "state").mkdir(exist_ok=True, mode=0o700)
+            held = marker.open("a", encoding="utf-8")
         except OSError as error:
             raise MachineError(f"{self._folder} can't be used: {error.strerror}") from None
+        with held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"{self._folder} is in use by another virtual node: end that one, or choose another folder"
+                ) from None
+            try:
+                if fuse_files.is_mounted(self._folder / _KERNEL):
+                    fuse_files.unmount(self._folder / _KERNEL)
+                marker.write_text("osml virtual mount\n", encoding="utf-8")
+                (self._folder / "node.json").unlink(missing_ok=True)
+                (self._folder / "state").mkdir(exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise MachineError(f"{self._folder} can't be used: {error.strerror}") from None
+            yield
 
     def _export(self) -> str:
         """Put the kernel's files in place; returns 'fuse' or 'files'."""
@@ -221,7 +241,10 @@ class NodeProcess:
 
     def run(self) -> None:
         """Lay out, run, clean up. Raises InputError or MachineError before anything runs where it can't."""
-        self._prepare_folder()
+        with self._prepared_folder():
+            self._run()
+
+    def _run(self) -> None:
         telemetry: TelemetryFiles | None = None
         try:
             export = self._export()
