@@ -5,7 +5,9 @@ import math
 import pytest
 
 from osml.domain import Partition, Region
+from osml.lab.bench import oracle_policy
 from osml.lab.bench.episode import run_episode
+from osml.lab.bench.feasible import Feasible, asked
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
 from osml.lab.bench.report.statistics import mean, median, paired
@@ -72,6 +74,17 @@ def test_the_oracle_shares_everything_where_no_isolated_parts_meet_all_targets()
         best = best_for(scenario.node, scenario.mix.loads)
         found.append((best.feasible, len(best.partition.regions)))
     assert found == [(True, 2), (True, 1), (False, 1)]
+
+
+def test_what_the_oracle_did_not_prove_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that meets all targets proves a mix feasible; without work for more, nothing else is proven."""
+    easy, hopeless = (
+        Scenario("test", "test", parse_mix(mix), "e5-2697v4") for mix in ("moses=0.4,xapian=0.3", "specjbb=1,sphinx=1")
+    )
+    assert asked(easy, Answers()).cores is not None
+    monkeypatch.setattr(oracle_policy, "LIMIT_WORK", 0)
+    assert asked(easy, Answers()) == Feasible(True)
+    assert asked(hopeless, Answers()) == Feasible(None)
 
 
 def test_the_isolating_oracle_never_shares_and_is_never_better() -> None:

@@ -18,6 +18,7 @@ from osml.lab.bench.run import Settings, run
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suites import osml_arrivals
 from osml.lab.bench.suites.osml_mismatch import SUITE, scenario
+from osml.lab.bench.unit import run_unit
 from osml.lab.bench.workers import in_this_process
 from osml.simulator import catalogs
 from osml.simulator.state import Node
@@ -71,6 +72,12 @@ def test_a_mix_that_misses_its_targets_whatever_is_done_is_infeasible_and_one_th
     usual = asked(scenario("nominal", 5, beside_job=False), Answers())
     assert usual.feasible is True
     assert usual.cores is not None
+
+
+def test_an_oracle_does_not_place_a_job_that_is_hidden_from_policies() -> None:
+    one = short(scenario("company", 1, beside_job=True))
+    [row] = run_unit(0, one, [("oracle", 0)]).rows
+    assert row["fault"] is None
 
 
 def test_a_drift_is_judged_when_there_is_most_work() -> None:

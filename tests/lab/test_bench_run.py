@@ -233,6 +233,10 @@ def test_faults_of_a_policy_count_against_it_and_the_node_goes_on(tmp_path: Path
         ({"policies": []}, "--policies is empty"),
         ({"seeds": 0}, "--seeds is 0, expected 1 to"),
         ({"limit": 0}, "--limit is 0, expected at least 1"),
+        (
+            {"suite": SUITES["amd-ccx"], "policies": ["even", "oracle"]},
+            r"--policies: 'oracle' searches nodes of one cache domain, the node of placed:.* has 8; leave it out",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(tmp_path: Path, change: dict, text: str) -> None:

@@ -34,7 +34,10 @@ _SETTLE_S = 20.0
 
 @dataclass(frozen=True)
 class Feasible:
-    """`feasible` is None where neither was proven; `cores`, `ways` and `e_s` are of the oracle's partition."""
+    """`feasible` is None where neither was proven; `cores`, `ways` and `e_s` are of the oracle's partition.
+
+    They are None where it is not proven that none is better.
+    """
 
     feasible: bool | None
     cores: int | None = None
@@ -62,6 +65,8 @@ def asked(scenario: Scenario, answers: Answers) -> Feasible:
     known = answers.best(NAME, node, loads)
     if hidden and known.feasible is not False:
         return Feasible(_shown(node, loads, hidden, _without(known.partition, hidden)))
+    if not known.proven:  # a partition that meets all targets is proof enough, but a better one may exist
+        return Feasible(known.feasible)
     return Feasible(known.feasible, known.cores, known.ways, known.e_s)
 
 

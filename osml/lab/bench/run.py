@@ -62,6 +62,17 @@ def checked_policies(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _check_oracles(policies: Sequence[str], scenarios: Sequence[tuple[int, Scenario]]) -> None:
+    """InputError where an oracle would be asked for a node that it can't describe."""
+    asked = [name for name in policies if name in ORACLES]
+    divided = next((scenario for _, scenario in scenarios if asked and scenario.domains > 1), None)
+    if divided is not None:
+        raise InputError(
+            f"--policies: '{asked[0]}' searches nodes of one cache domain, the node of {divided.key} has "
+            f"{divided.domains}; leave it out"
+        )
+
+
 def of_part(scenarios: Sequence[Scenario], part: str | None) -> list[Scenario]:
     """The scenarios of a part, or all; InputError lists the parts that exist."""
     if part is None:
@@ -93,6 +104,7 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     policies = checked_policies(settings.policies)
     chosen = with_levers(of_part(settings.suite.scenarios(), settings.part), settings.levers)
     scenarios = spread(chosen, settings.limit)
+    _check_oracles(policies, scenarios)
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
