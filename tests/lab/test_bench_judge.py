@@ -1,10 +1,12 @@
 """What a run is worth, on hand-made intervals with known answers."""
 
 import math
+from dataclasses import replace
 
 import pytest
+from msgspec import UNSET
 
-from osml.domain import Partition, Region
+from osml.domain import Decision, Partition, Region
 from osml.lab.bench import oracle_policy
 from osml.lab.bench.episode import run_episode
 from osml.lab.bench.feasible import Feasible, asked
@@ -144,6 +146,18 @@ def test_entropy_and_resources_are_those_of_the_noiseless_node() -> None:
     assert [one.changed for one in found] == [False] * 10
     assert found[-1].slowdowns[0] > 1.0
     assert found[-1].e_s == pytest.approx(0.8 * (found[-1].e_lc or 0.0) + 0.2 * (found[-1].e_be or 0.0))
+
+
+def test_ways_of_a_node_of_several_caches_are_those_of_all() -> None:
+    """Equal parts of eight caches as one pool, and one cache with the services: the pool's masks hold in each."""
+    node = SCENARIO.node
+    [interval] = ClosedLoop(node, SCENARIO.loads, "even").run(1)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], caches=8)
+    assert judge(interval, dict(SCENARIO.mix.loads)).used == (36, 160)
+    for domain, ways in ((UNSET, 8 * (6 + 4)), (3, 6 + 4)):
+        regions = [Region(["moses"], 5, 6, domain), Region(["xapian"], 5, 4, domain), Region(["stream"], 2, 2, domain)]
+        decided = replace(interval, decision=Decision("n", 0, "even", Partition(regions), []))
+        assert judge(decided, dict(SCENARIO.mix.loads)).used == (10, ways)
 
 
 def test_partitions_that_say_the_same_are_no_action() -> None:

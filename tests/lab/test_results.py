@@ -36,7 +36,7 @@ def test_the_number_of_mixes_is_in_the_file_and_in_the_row_of_readme() -> None:
 
 
 def test_a_file_without_the_number_says_which_mixes_it_means() -> None:
-    cores = described(CORES, rows_of(dict.fromkeys(POLICIES, {0})))
+    cores = described(CORES, rows_of({name: {0} for name in POLICIES}))
     del cores["mixes"]
     assert "(only mixes on which osml, PARTIES and CLITE all converge) | 10 |" in headline(cores)
 

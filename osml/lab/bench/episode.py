@@ -106,7 +106,8 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         **scenario.varied,
     )
     whole = Node(whole_platform(node.platform, scenario.sockets), node.services, node.jobs)
-    judge = Judge(whole, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
+    solo = [solo_speed(node.platform, job) for job in scenario.jobs]
+    judge = Judge(whole, solo, loop.platform.mba, scenario.domains)
     intervals: list[Interval] = []
     judged: list[Judged] = []
     hold, tail = scenario.intervals(scenario.hold_s), scenario.intervals(scenario.tail_s)
