@@ -8,6 +8,7 @@ import math
 import os
 import shutil
 import signal
+import stat
 import threading
 import time
 from collections.abc import Callable, Generator, Mapping
@@ -35,6 +36,7 @@ from osml.simulator.state import Node, NodeInputError
 MAX_SPEED = 100.0
 _POLL_S = 0.005
 _LOADS_EVERY_S = 0.02
+_MOST_LOADS_BYTES = 1 << 20
 _ROOTS = ("resctrl", "cgroup", "sys", "proc")
 _KERNEL = ".kernel"
 _MARKER = ".osml-virtual"
@@ -94,6 +96,17 @@ def _write_whole(path: Path, text: str) -> None:
     draft = path.with_name(f".{path.name}.new")
     draft.write_text(text, encoding="utf-8")
     draft.replace(path)
+
+
+def _content(path: Path) -> bytes:
+    """A regular file of bounded size; NodeInputError for anything else. A pipe that nobody writes must not stop us."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - needs the flags
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise NodeInputError("expected a regular file")
+        content = file.read(_MOST_LOADS_BYTES + 1)
+    if len(content) > _MOST_LOADS_BYTES:
+        raise NodeInputError(f"expected at most {_MOST_LOADS_BYTES} bytes")
+    return content
 
 
 class NodeProcess:
@@ -230,7 +243,7 @@ class NodeProcess:
             if stamp == self._loads_seen:
                 return
             self._loads_seen = stamp
-            loads = msgspec.json.decode(path.read_bytes())
+            loads = msgspec.json.decode(_content(path))
             if not isinstance(loads, dict):
                 raise NodeInputError("expected an object with a load for each service name")
             self._simulation.set_loads(cast(dict[str, float], loads))
