@@ -143,6 +143,14 @@ def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
     assert {row["policy"] for row in Store(tmp_path / "out").results()} == {"even", "random"}
 
 
+def test_the_metadata_speaks_of_all_calls(tmp_path: Path) -> None:
+    one = settings(tmp_path / "out", "even", limit=1)
+    first = run(replace(one, seeds=2), in_this_process, quiet())
+    again = run(replace(one, resume=True), in_this_process, quiet())
+    assert (first["seeds"], again["seeds"]) == (2, 2)
+    assert again["wall_s"] > first["wall_s"] > 0.0
+
+
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     def interrupted(tasks: Sequence[Task]) -> Iterator[Done]:
         yield run_unit(*tasks[0])

@@ -156,7 +156,8 @@ def _work(
                 progress.update(bar, completed=finished)
         except KeyboardInterrupt:
             interrupted = True
-    said |= {"wall_s": time.perf_counter() - began, "finished": finished, "failures": failures}
+    wall_s = said.get("wall_s", 0.0) + time.perf_counter() - began
+    said |= {"wall_s": wall_s, "finished": finished, "failures": failures}
     store.describe(said)
     store.finish(said)
     if interrupted:

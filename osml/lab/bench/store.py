@@ -153,7 +153,10 @@ class Store:
                     raise InputError(
                         f"--out {self.folder} has rows of another version of policy '{name}'; choose a new folder"
                     )
+            # The folder holds the rows of all calls, so its metadata speaks of all.
             settings["policy_code"] = known | settings["policy_code"]
+            settings["seeds"] = max(int(before.get("seeds", 0)), int(settings["seeds"]))
+            settings["wall_s"] = float(before.get("wall_s", 0.0))
         self.describe(settings)
         try:
             self._parts.mkdir(exist_ok=True)
