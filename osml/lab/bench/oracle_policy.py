@@ -30,10 +30,10 @@ DRAINS = 2
 GAVE_UP = 10
 """Observations with a missed target in a row after which the oracle takes the other way."""
 
-LIMIT_WORK = 250_000
-"""Units of work (osml.simulator.oracle.deadline) of the exact search for one set of loads: some 20 s of a slow core.
+LIMIT_WORK = 200_000
+"""Units of work (osml.simulator.oracle.deadline) of the exact search for one set of loads: some 15 s of a core.
 
-On nearly all mixes a hundredth is enough. Not seconds: the same seed must give the same rows on every machine.
+On nearly all mixes a tenth is enough. Not seconds: the same seed must give the same rows on every machine.
 """
 
 
