@@ -90,6 +90,16 @@ def test_a_drift_is_judged_when_there_is_most_work() -> None:
     assert asked(one, Answers()).cores != asked(replace(one, variant=replace(one.variant, drift=None)), Answers()).cores
 
 
+def test_a_drift_that_can_not_be_satisfied_at_the_peak_of_one_service_is_infeasible() -> None:
+    """Together the services have most work at another moment, at which all targets can be met."""
+    one = scenario("real", 5, beside_job=True)
+    assert one.variant is not None
+    assert asked(
+        replace(one, variant=replace(one.variant, drift=None, node=one.variant.heaviest(one.limit_s))), Answers()
+    ).feasible
+    assert asked(one, Answers()).feasible is False
+
+
 def test_the_true_surface_of_a_service_without_company_is_that_of_the_catalog() -> None:
     platform, service = catalogs.platform("i7-4770k"), catalogs.service("silo", "i7-4770k")
     node = Node(platform, (service,))

@@ -56,9 +56,22 @@ class Feasible:
 
 
 def asked(scenario: Scenario, answers: Answers) -> Feasible:
-    """Whether the scenario, at constant load, can meet all targets; where its work drifts, at the most work."""
+    """Whether the scenario, at constant load, can meet all targets; where its work drifts, at all its busiest moments.
+
+    The most work together is not always the hardest: the first of these moments that can't be satisfied decides.
+    """
+    variant = scenario.variant
+    nodes = [scenario.node] if variant is None else variant.busiest(scenario.limit_s)
+    found: list[Feasible] = []
+    for node in nodes:
+        found.append(_asked_of(node, scenario, answers))
+        if found[-1].feasible is False:
+            return found[-1]
+    return next((one for one in found if one.feasible is None), found[0])
+
+
+def _asked_of(node: Node, scenario: Scenario, answers: Answers) -> Feasible:
     variant, loads = scenario.variant, scenario.mix.loads
-    node = scenario.node if variant is None else variant.heaviest(scenario.limit_s)
     hidden = frozenset[str]() if variant is None else variant.hidden
     if variant is not None and len(node.services) > _MOST_EXACT:
         return Feasible(_shown(node, loads, hidden, None))
