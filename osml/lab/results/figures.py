@@ -108,6 +108,10 @@ def _all_converge(document: Any) -> set[int]:
     return converged[0].intersection(*converged[1:])
 
 
+def _common_mixes(document: Any) -> int:
+    return len(_all_converge(document))
+
+
 def _common(column: str, paper: dict[str, float]) -> Callable[[Any], Rows]:
     """A column over the mixes on which all policies of the paper's comparison converge."""
 
@@ -215,10 +219,10 @@ FIGURES = (
     Figure("osml-302-cores", "Logical CPUs in use", "logical CPUs of 36", "mixes",
            _common("cores_used", {"osml": 34.0, "parties": 36.0, "clite": 36.0}), OSML_62,
            "Mean of the mixes on which osml, parties and clite all converge.",
-           mixes=lambda document: len(_all_converge(document))),
+           mixes=_common_mixes),
     Figure("osml-302-ways", "Cache ways in use", "ways of 20", "mixes",
            _common("ways_used", {"osml": 16.0, "parties": 20.0, "clite": 20.0}), OSML_62, "The same mixes.",
-           mixes=lambda document: len(_all_converge(document))),
+           mixes=_common_mixes),
     Figure("ahq-fluctuating-missed", "Missed intervals under a fluctuating load", "intervals of 500", "fluctuating",
            _fluctuating, "Ah-Q figure 17", "Mean of three seeds; `lc_first` is the simple baseline."),
     Figure("ahq-equivalence", "Cores that one policy saves at equal E_S", "cores or E_S", "equivalence", _equivalence,

@@ -218,7 +218,8 @@ class Search:
 
     def _of_cost(self, cells: list[IntArray], wanted: int) -> tuple[IntArray, Outcome] | None:
         """The best feasible partition of this cost."""
-        choices = of_cost(cells, wanted, *(self.total - self.jobs).tolist(), self.deadline)
+        cores, ways = (self.total - self.jobs).tolist()
+        choices = of_cost(cells, wanted, cores, ways, self.deadline)
         if self.deadline.passed:
             self.proven = False
             return None
