@@ -157,6 +157,21 @@ def test_a_dead_mount_of_a_previous_run_is_taken_away(tmp_path):
     assert not fuse_files.is_mounted(folder / ".kernel")
 
 
+@pytest.mark.parametrize("fuse", EXPORTS)
+def test_a_folder_in_which_a_node_runs_is_refused_and_the_node_goes_on(tmp_path, fuse):
+    folder = tmp_path / "node"
+    with running(folder, fuse):
+        schemata = (folder / "resctrl/schemata").read_text()
+        with pytest.raises(InputError, match=r"/node is in use by another virtual node: end that one, or choose"):
+            NodeProcess(MountOptions(folder, "e5-2697v4", LOADS, fuse=fuse), print).run()
+        assert (folder / "node.json").exists()
+        assert (folder / "resctrl/schemata").read_text() == schemata
+        before = len(lines(folder, "moses"))
+        wait_for(lambda: len(lines(folder, "moses")) > before + 2)
+    with running(folder, fuse):
+        assert (folder / "resctrl/schemata").read_text() == schemata
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 @pytest.mark.parametrize("fuse", EXPORTS)
 def test_a_signal_ends_the_node_cleanly(tmp_path, number, fuse):
@@ -168,6 +183,31 @@ def test_a_signal_ends_the_node_cleanly(tmp_path, number, fuse):
         process.send_signal(number)
         assert process.wait(120) == 0
     assert not (folder / "resctrl").exists()
+
+
+@pytest.mark.parametrize("fuse", EXPORTS)
+def test_a_pipe_in_the_place_of_the_loads_does_not_stop_the_node(tmp_path, fuse):
+    folder = tmp_path / "node"
+    with running(folder, fuse) as messages:
+        (folder / "loads.json").unlink()
+        os.mkfifo(folder / "loads.json")
+        wait_for(lambda: "loads.json ignored: expected a regular file" in messages)
+        before = len(lines(folder, "moses"))
+        wait_for(lambda: len(lines(folder, "moses")) > before + 2)
+        (folder / "loads.json").unlink()
+        (folder / "loads.json").write_text(" " * (1 << 20) + "{}")
+        wait_for(lambda: "loads.json ignored: expected at most 1048576 bytes" in messages)
+
+
+@needs_fuse
+@pytest.mark.parametrize("name", ["a\tb", "a\nb", "a b", "a\\040b", "a\u2028b\x0cc"])
+def test_a_folder_with_any_character_in_its_name_is_unmounted(tmp_path, name):
+    folder = tmp_path / name
+    with running(folder, "on"):
+        assert fuse_files.is_mounted(folder / ".kernel")
+        assert (folder / "resctrl/schemata").read_text() == "    L3:0=fffff\n"
+    assert not fuse_files.is_mounted(folder / ".kernel")
+    assert not (folder / ".kernel").exists()
 
 
 def test_plain_files_need_few_open_ones(tmp_path):

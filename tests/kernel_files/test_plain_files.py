@@ -210,3 +210,17 @@ def test_a_command_that_comes_while_another_is_obeyed_is_obeyed_next(tmp_path):
     assert obeyed == ["5\n", "7\n"]
     assert (tmp_path / "resctrl/tasks").read_text() == "5\n7\n"
     export.stop()
+
+
+def test_an_emptied_file_with_a_time_in_the_future_is_reverted(tmp_path):
+    root = directory()
+    root.add("resctrl", directory()).add("tasks", file(lambda: "5\n", lambda text, caller: None))
+    export = PlainExport(Tree(root), tmp_path)
+    export.start()
+    path = tmp_path / "resctrl/tasks"
+    path.write_text("")
+    later = time.time() + 3600.0
+    os.utime(path, (later, later))
+    export.poll()
+    assert path.read_text() == "5\n"
+    export.stop()

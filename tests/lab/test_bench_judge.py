@@ -1,11 +1,15 @@
 """What a run is worth, on hand-made intervals with known answers."""
 
 import math
+from dataclasses import replace
 
 import pytest
+from msgspec import UNSET
 
-from osml.domain import Partition, Region
+from osml.domain import Decision, Partition, Region
+from osml.lab.bench import oracle_policy
 from osml.lab.bench.episode import run_episode
+from osml.lab.bench.feasible import Feasible, asked
 from osml.lab.bench.judge import Judge, Judged, converged_at, falls, longest_met
 from osml.lab.bench.oracle_policy import ISOLATED, NAME, Answers, BestFor, Oracle, best_for
 from osml.lab.bench.report.statistics import mean, median, paired
@@ -74,6 +78,17 @@ def test_the_oracle_shares_everything_where_no_isolated_parts_meet_all_targets()
     assert found == [(True, 2), (True, 1), (False, 1)]
 
 
+def test_what_the_oracle_did_not_prove_is_null(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that meets all targets proves a mix feasible; without work for more, nothing else is proven."""
+    easy, hopeless = (
+        Scenario("test", "test", parse_mix(mix), "e5-2697v4") for mix in ("moses=0.4,xapian=0.3", "specjbb=1,sphinx=1")
+    )
+    assert asked(easy, Answers()).cores is not None
+    monkeypatch.setattr(oracle_policy, "LIMIT_WORK", 0)
+    assert asked(easy, Answers()) == Feasible(True)
+    assert asked(hopeless, Answers()) == Feasible(None)
+
+
 def test_the_isolating_oracle_never_shares_and_is_never_better() -> None:
     for mix in ("memcached=0.9,moses=0.85", "moses=0.4,xapian=0.3,be:stream"):
         scenario, answers = Scenario("test", "test", parse_mix(mix), "e5-2697v4"), Answers()
@@ -131,6 +146,18 @@ def test_entropy_and_resources_are_those_of_the_noiseless_node() -> None:
     assert [one.changed for one in found] == [False] * 10
     assert found[-1].slowdowns[0] > 1.0
     assert found[-1].e_s == pytest.approx(0.8 * (found[-1].e_lc or 0.0) + 0.2 * (found[-1].e_be or 0.0))
+
+
+def test_ways_of_a_node_of_several_caches_are_those_of_all() -> None:
+    """Equal parts of eight caches as one pool, and one cache with the services: the pool's masks hold in each."""
+    node = SCENARIO.node
+    [interval] = ClosedLoop(node, SCENARIO.loads, "even").run(1)
+    judge = Judge(node, [solo_speed(node.platform, job) for job in node.jobs], caches=8)
+    assert judge(interval, dict(SCENARIO.mix.loads)).used == (36, 160)
+    for domain, ways in ((UNSET, 8 * (6 + 4)), (3, 6 + 4)):
+        regions = [Region(["moses"], 5, 6, domain), Region(["xapian"], 5, 4, domain), Region(["stream"], 2, 2, domain)]
+        decided = replace(interval, decision=Decision("n", 0, "even", Partition(regions), []))
+        assert judge(decided, dict(SCENARIO.mix.loads)).used == (10, ways)
 
 
 def test_partitions_that_say_the_same_are_no_action() -> None:

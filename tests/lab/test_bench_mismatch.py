@@ -18,6 +18,7 @@ from osml.lab.bench.run import Settings, run
 from osml.lab.bench.scenario import Scenario
 from osml.lab.bench.suites import osml_arrivals
 from osml.lab.bench.suites.osml_mismatch import SUITE, scenario
+from osml.lab.bench.unit import run_unit
 from osml.lab.bench.workers import in_this_process
 from osml.simulator import catalogs
 from osml.simulator.state import Node
@@ -73,6 +74,12 @@ def test_a_mix_that_misses_its_targets_whatever_is_done_is_infeasible_and_one_th
     assert usual.cores is not None
 
 
+def test_an_oracle_does_not_place_a_job_that_is_hidden_from_policies() -> None:
+    one = short(scenario("company", 1, beside_job=True))
+    [row] = run_unit(0, one, [("oracle", 0)]).rows
+    assert row["fault"] is None
+
+
 def test_a_drift_is_judged_when_there_is_most_work() -> None:
     one = scenario("drift", 3, beside_job=False)
     assert one.variant is not None
@@ -81,6 +88,16 @@ def test_a_drift_is_judged_when_there_is_most_work() -> None:
     instructions = sum(service.instructions for service in one.node.services)
     assert sum(service.instructions for service in heaviest.services) < instructions  # the catalog's is the most
     assert asked(one, Answers()).cores != asked(replace(one, variant=replace(one.variant, drift=None)), Answers()).cores
+
+
+def test_a_drift_that_can_not_be_satisfied_at_the_peak_of_one_service_is_infeasible() -> None:
+    """Together the services have most work at another moment, at which all targets can be met."""
+    one = scenario("real", 5, beside_job=True)
+    assert one.variant is not None
+    assert asked(
+        replace(one, variant=replace(one.variant, drift=None, node=one.variant.heaviest(one.limit_s))), Answers()
+    ).feasible
+    assert asked(one, Answers()).feasible is False
 
 
 def test_the_true_surface_of_a_service_without_company_is_that_of_the_catalog() -> None:

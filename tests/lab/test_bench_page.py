@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from osml.cli.main import application
 from osml.lab.bench.report.convergence import HEADS, who_converges
+from osml.lab.bench.report.figures import figure, legend, own_legend
 from osml.lab.bench.results import Results
 
 PAGE = Path(__file__).parents[2] / "docs/reference/bench.md"
@@ -49,3 +51,13 @@ def test_a_report_says_which_numbers_are_mixes_and_which_are_runs() -> None:
 def test_without_infeasible_mixes_nobody_is_asked_to_report_one(feasible: bool | None) -> None:
     section = who_converges(Results([row(0, 0, feasible, False)], [], {"policies": ["a"]}), figure_11=False)
     assert section.tables[0].rows[0][-1] == "-"
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_picture_without_data_has_no_legend_and_warns_of_nothing(tmp_path: Path) -> None:
+    def draw(made: Any, axes: Any) -> None:
+        own_legend(axes[0, 0])
+        legend(made, axes[0, 0])
+
+    figure(1, 1, (2, 2), draw)(tmp_path / "empty.png")
+    assert (tmp_path / "empty.png").exists()

@@ -3,11 +3,13 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -21,6 +23,7 @@ from osml.decide import decide, registry
 from osml.domain import Observation, Partition, Reason, Region
 from osml.lab.bench import contenders
 from osml.lab.bench import run as runs
+from osml.lab.bench import store as stores
 from osml.lab.bench.report import build as reports
 from osml.lab.bench.report.document import Section, Table, markdown, page
 from osml.lab.bench.run import Settings, run, spread
@@ -31,6 +34,7 @@ from osml.lab.bench.suites import SUITES, suite
 from osml.lab.bench.unit import Done, run_unit
 from osml.lab.bench.workers import Task, in_this_process, processes
 from osml.policies.osml.answers.models import shipped_models
+from osml.predictors.manifest import models_folder
 from osml.simulator.load_traces import Churn, Constant, Stay
 from osml.simulator.mix import Mix, parse_mix
 
@@ -139,6 +143,14 @@ def test_resume_runs_only_what_is_missing(tmp_path: Path) -> None:
     assert {row["policy"] for row in Store(tmp_path / "out").results()} == {"even", "random"}
 
 
+def test_the_metadata_speaks_of_all_calls(tmp_path: Path) -> None:
+    one = settings(tmp_path / "out", "even", limit=1)
+    first = run(replace(one, seeds=2), in_this_process, quiet())
+    again = run(replace(one, resume=True), in_this_process, quiet())
+    assert (first["seeds"], again["seeds"]) == (2, 2)
+    assert again["wall_s"] > first["wall_s"] > 0.0
+
+
 def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     def interrupted(tasks: Sequence[Task]) -> Iterator[Done]:
         yield run_unit(*tasks[0])
@@ -149,6 +161,39 @@ def test_an_interrupt_keeps_what_is_finished(tmp_path: Path) -> None:
     assert [(row["part"], row["policy"]) for row in Store(tmp_path / "out").results()] == [("easy", "even")]
     run(settings(tmp_path / "out", resume=True), in_this_process, quiet())
     assert len(Store(tmp_path / "out").results()) == 6
+
+
+def test_a_second_run_in_a_folder_is_refused_and_counts_nothing_twice(tmp_path: Path) -> None:
+    def beside(tasks: Sequence[Task]) -> Iterator[Done]:
+        with pytest.raises(InputError, match=r"--out .*/out is in use by another run: wait for its end, or choose"):
+            run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+        for done in in_this_process(tasks):
+            yield done
+            yield done  # as a second run would bring it
+
+    run(settings(tmp_path / "out", "even"), beside, quiet())
+    assert len(Store(tmp_path / "out").results()) == 3
+    run(settings(tmp_path / "out", "even", resume=True), in_this_process, quiet())
+
+
+def test_a_timeline_whose_rows_were_lost_is_replaced(tmp_path: Path) -> None:
+    """A kill between the two files leaves the timeline alone: the case is run again, and its lines are there once."""
+    drawn = replace(SMALL, scenarios=lambda: [short("easy", EASY, timeline=True)])
+    run(Settings(drawn, ["even"], 1, tmp_path / "out"), in_this_process, quiet())
+    before = Store(tmp_path / "out").timelines()
+    (tmp_path / "out" / "parts" / "00000.parquet").unlink()
+    run(Settings(drawn, ["even"], 1, tmp_path / "out", resume=True), in_this_process, quiet())
+    assert before
+    assert Store(tmp_path / "out").timelines() == before
+    assert len(Store(tmp_path / "out").results()) == 1
+
+
+def test_rows_are_written_after_their_timeline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(stores, "_put", lambda path, _: written.append(path.name))
+    line = {"policy": "even", "seed": 0}
+    Store(tmp_path).add(Done(0, [line], [line]))
+    assert written == ["timeline-00000.parquet", "00000.parquet"]
 
 
 def test_ctrl_c_does_not_wait_for_what_is_under_way(tmp_path: Path) -> None:
@@ -196,6 +241,10 @@ def test_faults_of_a_policy_count_against_it_and_the_node_goes_on(tmp_path: Path
         ({"policies": []}, "--policies is empty"),
         ({"seeds": 0}, "--seeds is 0, expected 1 to"),
         ({"limit": 0}, "--limit is 0, expected at least 1"),
+        (
+            {"suite": SUITES["amd-ccx"], "policies": ["even", "oracle"]},
+            r"--policies: 'oracle' searches nodes of one cache domain, the node of placed:.* has 8; leave it out",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(tmp_path: Path, change: dict, text: str) -> None:
@@ -223,6 +272,30 @@ def test_a_folder_of_another_version_or_with_other_things_is_refused(tmp_path: P
         run(settings(tmp_path / "other"), in_this_process, quiet())
     with pytest.raises(InputError, match="expected a folder of `osml lab bench run`"):
         reports.build(tmp_path / "other")
+
+
+def test_rows_of_other_models_are_not_mixed_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    begun = run(settings(tmp_path / "out", "even", limit=1), in_this_process, quiet())
+    monkeypatch.setenv("OSML_MODELS", str(tmp_path / "none"))
+    with pytest.raises(InputError, match=f"has models '{begun['models']}', this run has"):
+        run(settings(tmp_path / "out", "even,osml", limit=1, resume=True), in_this_process, quiet())
+
+
+def test_the_fingerprint_of_models_tells_folders_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [stores.models_fingerprint()]
+    copy = tmp_path / "models"
+    shutil.copytree(models_folder(), copy)
+    monkeypatch.setenv("OSML_MODELS", str(copy))
+    assert stores.models_fingerprint() == found[0]
+    for change in (
+        lambda: next(copy.glob("a2*/model.onnx")).write_bytes(b"other"),
+        lambda: next(copy.glob("a2*/model.onnx")).unlink(),
+        lambda: (copy / "manifest.json").write_text("no JSON"),
+        lambda: shutil.rmtree(copy),
+    ):
+        change()
+        found.append(stores.models_fingerprint())
+    assert len(set(found)) == len(found)
 
 
 def test_a_folder_that_can_not_be_made_or_written_is_one_sentence(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from osml.simulator.mix import node_of, parse_mix
 from osml.simulator.models import JobModel, PlatformModel, ServiceModel, on_platform
 from osml.simulator.oracle import best_partition
 from osml.simulator.oracle.bounds import Bounds
+from osml.simulator.oracle.deadline import Deadline
 from osml.simulator.oracle.demands import demands
 from osml.simulator.oracle.enumerate import of_cost
 from osml.simulator.oracle.environment import pair_off, times_of
@@ -278,6 +279,34 @@ def test_when_the_time_is_up_the_best_so_far_is_not_proven() -> None:
         best_partition(node, loads, -1.0)
 
 
+def test_a_limit_of_work_gives_the_same_answer_on_every_machine() -> None:
+    """Each limit ends the search somewhere else: none leaves a wrong proof, and what is proven is the exact answer."""
+    platform = small(12, 10, True)
+    for load in (0.25, 1.5):
+        loads = {"img-dnn": load, "xapian": load}
+        node = Node(platform, tuple(fitted(name, platform) for name in loads))
+        whole = best_partition(node, loads)
+        proven: list[bool] = []
+        for limit in (0, 1, 3, 10, 30, 100, 10_000):
+            found, again = (best_partition(node, loads, limit_work=limit) for _ in range(2))
+            assert found.partition.tolist() == again.partition.tolist()
+            assert (found.outcome, found.missing, found.proven) == (again.outcome, again.missing, again.proven)
+            assert not found.proven or found.outcome == whole.outcome
+            proven.append(found.proven)
+        assert proven[-1]
+        assert proven == sorted(proven)
+
+
+def test_work_that_ends_an_enumeration_proves_nothing() -> None:
+    """Five services: the enumeration alone takes more than these units."""
+    platform = catalogs.platform("e5-2697v4")
+    parsed = parse_mix("ads=0.17,img-dnn=0.22,masstree=0.31,memcached=0.34,sphinx=0.28")
+    found = best_partition(node_of(parsed, platform.id), parsed.loads, limit_work=2000)
+    assert not found.proven
+    assert not found.outcome.feasible
+    assert found.missing == ["no feasible partition was found; search incomplete"]
+
+
 def test_an_evaluation_does_not_depend_on_the_one_before() -> None:
     platform = small(8, 6, True)
     loads = {"moses": 0.4, "xapian": 0.3}
@@ -291,7 +320,7 @@ def test_an_evaluation_does_not_depend_on_the_one_before() -> None:
 
 def test_choices_of_a_cost_come_in_lexicographic_order() -> None:
     cells = [np.array([[c, w, c + 2 * w] for c in range(1, 4) for w in range(1, 4)]) for _ in range(2)]
-    found = of_cost(cells, 8, 4, 4)
+    found = of_cost(cells, 8, 4, 4, Deadline(None))
     wanted = [
         [[a, b], [c, d]]
         for a, b, c, d in itertools.product(range(1, 4), repeat=4)

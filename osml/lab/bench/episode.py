@@ -79,7 +79,9 @@ def _highest(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tu
 def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple[bool, Episode]:
     """One run; whether the load held, and its row."""
     node = scenario.node
-    known_node = Node(node.platform, node.services, tuple(scenario.jobs))
+    # What an oracle knows: the work at its most where it drifts, and no job that is hidden from policies.
+    heaviest = node if scenario.variant is None else scenario.variant.heaviest(scenario.limit_s)
+    known_node = Node(node.platform, heaviest.services, tuple(scenario.jobs))
     given: str | Policy = policy
     loop: ClosedLoop
 
@@ -104,7 +106,8 @@ def _once(scenario: Scenario, policy: str, seed: int, answers: Answers) -> tuple
         **scenario.varied,
     )
     whole = Node(whole_platform(node.platform, scenario.sockets), node.services, node.jobs)
-    judge = Judge(whole, [solo_speed(node.platform, job) for job in scenario.jobs], loop.platform.mba)
+    solo = [solo_speed(node.platform, job) for job in scenario.jobs]
+    judge = Judge(whole, solo, loop.platform.mba, scenario.domains)
     intervals: list[Interval] = []
     judged: list[Judged] = []
     hold, tail = scenario.intervals(scenario.hold_s), scenario.intervals(scenario.tail_s)

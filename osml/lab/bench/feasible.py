@@ -34,7 +34,10 @@ _SETTLE_S = 20.0
 
 @dataclass(frozen=True)
 class Feasible:
-    """`feasible` is None where neither was proven; `cores`, `ways` and `e_s` are of the oracle's partition."""
+    """`feasible` is None where neither was proven; `cores`, `ways` and `e_s` are of the oracle's partition.
+
+    They are None where it is not proven that none is better.
+    """
 
     feasible: bool | None
     cores: int | None = None
@@ -53,15 +56,30 @@ class Feasible:
 
 
 def asked(scenario: Scenario, answers: Answers) -> Feasible:
-    """Whether the scenario, at constant load, can meet all targets; where its work drifts, at the most work."""
+    """Whether the scenario, at constant load, can meet all targets; where its work drifts, at all its busiest moments.
+
+    The most work together is not always the hardest: the first of these moments that can't be satisfied decides.
+    """
+    variant = scenario.variant
+    nodes = [scenario.node] if variant is None else variant.busiest(scenario.limit_s)
+    found: list[Feasible] = []
+    for node in nodes:
+        found.append(_asked_of(node, scenario, answers))
+        if found[-1].feasible is False:
+            return found[-1]
+    return next((one for one in found if one.feasible is None), found[0])
+
+
+def _asked_of(node: Node, scenario: Scenario, answers: Answers) -> Feasible:
     variant, loads = scenario.variant, scenario.mix.loads
-    node = scenario.node if variant is None else variant.heaviest(scenario.limit_s)
     hidden = frozenset[str]() if variant is None else variant.hidden
     if variant is not None and len(node.services) > _MOST_EXACT:
         return Feasible(_shown(node, loads, hidden, None))
     known = answers.best(NAME, node, loads)
     if hidden and known.feasible is not False:
         return Feasible(_shown(node, loads, hidden, _without(known.partition, hidden)))
+    if not known.proven:  # a partition that meets all targets is proof enough, but a better one may exist
+        return Feasible(known.feasible)
     return Feasible(known.feasible, known.cores, known.ways, known.e_s)
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from msgspec import UNSET
+
 from osml.allocation.throttle_units import gbps_of
 from osml.domain import MbaRange, Partition
 from osml.entropy import be_entropy, combine, intolerable, lc_entropy
@@ -53,10 +55,13 @@ class Judge:
     """Judges intervals one by one, in order. `mba` is the unit of throttles (None: there are none).
 
     `solo` has the speeds of the first jobs of the node: of those that the policy knows of, who alone count in E_BE.
+    `caches`: so many has the node, each with the ways of its platform.
     """
 
-    def __init__(self, node: Node, solo: Sequence[tuple[float, float]], mba: MbaRange | None = None) -> None:
-        self.node, self.solo, self.mba = node, solo, mba
+    def __init__(
+        self, node: Node, solo: Sequence[tuple[float, float]], mba: MbaRange | None = None, caches: int = 1
+    ) -> None:
+        self.node, self.solo, self.mba, self.caches = node, solo, mba, caches
         self._last: Partition | None = None
         self._lc = {service.name for service in node.services}
 
@@ -114,11 +119,14 @@ class Judge:
         return reserved if reserved > 0 else None
 
     def _used(self, partition: Partition | None) -> tuple[int, int]:
-        """Cores and ways in regions of LC services, shared ones included."""
+        """Cores and ways in regions of LC services, shared ones included; the way mask of a region that is in no cache
+        domain holds in every cache.
+        """
         if partition is None:
-            return self.node.platform.cpus, self.node.platform.ways
+            return self.node.platform.cpus, self.node.platform.ways * self.caches
         held = [region for region in partition.regions if self._lc.intersection(region.owners)]
-        return sum(region.cores for region in held), sum(region.ways for region in held)
+        ways = sum(region.ways * (self.caches if region.domain is UNSET else 1) for region in held)
+        return sum(region.cores for region in held), ways
 
 
 def _reached(partition: Partition | None, name: str, resource: str, everything: int) -> int:

@@ -30,13 +30,19 @@ DRAINS = 2
 GAVE_UP = 10
 """Observations with a missed target in a row after which the oracle takes the other way."""
 
-LIMIT_S = 20.0
-"""How long the exact search may take for one set of loads; on nearly all mixes it takes a fraction of a second."""
+LIMIT_WORK = 200_000
+"""Units of work (osml.simulator.oracle.deadline) of the exact search for one set of loads: some 15 s of a core.
+
+On nearly all mixes a tenth is enough. Not seconds: the same seed must give the same rows on every machine.
+"""
 
 
 @dataclass(frozen=True)
 class BestFor:
-    """The oracle's answer for one set of loads. `feasible` is None where the time was up before either was proven."""
+    """The oracle's answer for one set of loads. `feasible` is None where the search ended before either was proven.
+
+    `proven` is False where the search ended early: there may be a better partition, of less cost or of lower E_S.
+    """
 
     partition: Partition
     feasible: bool | None
@@ -44,6 +50,7 @@ class BestFor:
     e_s: float
     cores: int
     ways: int
+    proven: bool = True
     instead: Partition | None = None
     """Shares everything and meets all targets, where `partition` doesn't do it in practice."""
 
@@ -59,25 +66,30 @@ def best_for(node: Node, loads: Mapping[str, float], isolated: BestFor | None = 
     shared = settle_shared(smaller, loads)
     better = (shared.feasible, -shared.e_s) > (isolated.feasible is True, -isolated.e_s)
     if better:
-        return _all_share(smaller, shared)
+        found = _all_share(smaller, shared)
+        undecided = isolated.feasible is None and not shared.feasible
+        return replace(found, proven=isolated.proven, feasible=None if undecided else found.feasible)
     return replace(isolated, instead=_all_share(smaller, shared).partition) if shared.feasible else isolated
 
 
 def best_isolated(node: Node, loads: Mapping[str, float]) -> BestFor:
-    """The exact best partition into isolated parts, or the best that was found within LIMIT_S."""
+    """The exact best partition into isolated parts, or the best that was found within LIMIT_WORK."""
     smaller = _present(node, loads)
-    return as_regions(smaller, best_partition(smaller, loads, LIMIT_S))
+    return as_regions(smaller, best_partition(smaller, loads, limit_work=LIMIT_WORK))
 
 
 class Answers:
-    """What the oracles say of a scenario's node, each set of loads asked once: no noise, so no seed changes it."""
+    """What the oracles say of a scenario's nodes, each set of loads asked once: no noise, so no seed changes it.
+
+    A scenario has more than one node where jobs are hidden: feasibility counts them, a policy does not know of them.
+    """
 
     def __init__(self) -> None:
-        self._known: dict[tuple[str, tuple[tuple[str, float], ...]], BestFor] = {}
+        self._known: dict[tuple[str, Node, tuple[tuple[str, float], ...]], BestFor] = {}
 
     def best(self, oracle: str, node: Node, loads: Mapping[str, float]) -> BestFor:
         """The answer of the oracle of that name; `loads` are those of the services that are there."""
-        key = (oracle, tuple(sorted(loads.items())))
+        key = (oracle, node, tuple(sorted(loads.items())))
         if key not in self._known:
             if oracle == ISOLATED:
                 self._known[key] = best_isolated(node, loads)
@@ -106,7 +118,9 @@ def as_regions(node: Node, answer: Answer) -> BestFor:
     regions = [Region(names, row[0], row[1]) for names, row in zip(owners, rows, strict=True) if names]
     used = answer.partition[: len(node.services)].sum(axis=0)
     feasible = True if answer.outcome.feasible else False if answer.proven else None
-    return BestFor(Partition(regions), feasible, answer.missing, answer.outcome.e_s, int(used[0]), int(used[1]))
+    return BestFor(
+        Partition(regions), feasible, answer.missing, answer.outcome.e_s, int(used[0]), int(used[1]), answer.proven
+    )
 
 
 def _lent(partition: Partition, services: frozenset[str], missing: list[str], platform: Platform) -> Partition:

@@ -62,6 +62,17 @@ def checked_policies(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def _check_oracles(policies: Sequence[str], scenarios: Sequence[tuple[int, Scenario]]) -> None:
+    """InputError where an oracle would be asked for a node that it can't describe."""
+    asked = [name for name in policies if name in ORACLES]
+    divided = next((scenario for _, scenario in scenarios if asked and scenario.domains > 1), None)
+    if divided is not None:
+        raise InputError(
+            f"--policies: '{asked[0]}' searches nodes of one cache domain, the node of {divided.key} has "
+            f"{divided.domains}; leave it out"
+        )
+
+
 def of_part(scenarios: Sequence[Scenario], part: str | None) -> list[Scenario]:
     """The scenarios of a part, or all; InputError lists the parts that exist."""
     if part is None:
@@ -93,6 +104,7 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
     policies = checked_policies(settings.policies)
     chosen = with_levers(of_part(settings.suite.scenarios(), settings.part), settings.levers)
     scenarios = spread(chosen, settings.limit)
+    _check_oracles(policies, scenarios)
     store = Store(settings.out)
     said: dict[str, Any] = {
         "suite": settings.suite.name, "policies": policies, "seeds": settings.seeds, "limit": settings.limit,
@@ -103,7 +115,21 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
         "mixes": len(scenarios), "commit": _commit(), "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
     }  # fmt: skip
-    store.begin(said, resume=settings.resume)
+    with store.begun(said, resume=settings.resume):
+        _work(settings, workers, console, scenarios, store, said)
+    return store.metadata()
+
+
+def _work(
+    settings: Settings,
+    workers: Workers,
+    console: Console,
+    scenarios: Sequence[tuple[int, Scenario]],
+    store: Store,
+    said: dict[str, Any],
+) -> None:
+    """Run what is missing in a store that has begun; `said` is its metadata, which is written again at the end."""
+    policies: list[str] = said["policies"]
     tasks = _tasks(settings, scenarios, policies, store)
     began, failures, interrupted = time.perf_counter(), dict[str, str](), False
     runs = sum(len(policies) * _seeds(settings, scenario) for _, scenario in scenarios)
@@ -130,7 +156,8 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
                 progress.update(bar, completed=finished)
         except KeyboardInterrupt:
             interrupted = True
-    said |= {"wall_s": time.perf_counter() - began, "finished": finished, "failures": failures}
+    wall_s = said.get("wall_s", 0.0) + time.perf_counter() - began
+    said |= {"wall_s": wall_s, "finished": finished, "failures": failures}
     store.describe(said)
     store.finish(said)
     if interrupted:
@@ -140,7 +167,6 @@ def run(settings: Settings, workers: Workers, console: Console) -> dict[str, Any
         raise Failure(
             f"{len(failures)} of {len(scenarios)} mixes failed, first {first} ({failures[first]}); others are stored"
         )
-    return store.metadata()
 
 
 _FEW = 32

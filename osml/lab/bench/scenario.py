@@ -9,6 +9,7 @@ from typing import Any
 
 from osml.lab.trials.summary import CONVERGED_WITHIN_S
 from osml.simulator import catalogs
+from osml.simulator.board import domain_count
 from osml.simulator.cut_down import cut_down, resized_service
 from osml.simulator.load_traces import Churn, Trace, loads_at
 from osml.simulator.mix import Mix
@@ -137,6 +138,12 @@ class Scenario:
             tuple(replace(s, threads=self.threads.get(s.name, s.threads)) for s in services),
             tuple(replace(j, threads=self.threads.get(j.name, j.threads)) for j in jobs),
         )
+
+    @property
+    def domains(self) -> int:
+        """Cache domains of the node."""
+        platform = catalogs.platform(self.platform) if self.variant is None else self.variant.node.platform
+        return domain_count(platform, self.sockets)
 
     @property
     def jobs(self) -> Sequence[JobModel]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
@@ -18,11 +20,12 @@ from osml import __version__
 from osml.base.failure import Failure, InputError
 from osml.lab.bench.episode import Row
 from osml.lab.bench.unit import Case, Done
+from osml.predictors.manifest import MANIFEST, load_manifest, models_folder
 
 pa: Any = pyarrow  # has no types
 pq: Any = pyarrow.parquet
 SCHEMA = "osml/bench/v2"
-METADATA, RESULTS, TIMELINES = "metadata.json", "results.parquet", "timelines.parquet"
+METADATA, RESULTS, TIMELINES, LOCK = "metadata.json", "results.parquet", "timelines.parquet", ".lock"
 Columns = dict[str, Any]
 _TEXT, _REAL, _COUNT, _YES = pa.string(), pa.float64(), pa.int64(), pa.bool_()
 _ROW: Columns = {
@@ -63,6 +66,21 @@ def policy_fingerprint(policy: object) -> str:
     return hashlib.sha256(Path(source).read_bytes()).hexdigest()[:16] if source else "unknown"
 
 
+def models_fingerprint() -> str:
+    """A digest of the shipped models: the manifest and the files that it names, missing ones included."""
+    folder = models_folder()
+    try:
+        entries = load_manifest(folder).models
+    except InputError:  # policies then go without: the files that it would name do not count
+        entries = []
+    files = [folder / MANIFEST, *(folder / entry.name / name for entry in entries for name in sorted(entry.sha256))]
+    digest = hashlib.sha256()
+    for path in files:
+        content = path.read_bytes() if path.is_file() else b"missing"
+        digest.update(path.relative_to(folder).as_posix().encode() + b"\0" + content + b"\0")
+    return digest.hexdigest()[:16]
+
+
 class Store:
     """A results folder. Raises InputError for one that holds something else."""
 
@@ -84,13 +102,43 @@ class Store:
             )
         return cast("dict[str, Any]", found)
 
-    def begin(self, settings: dict[str, Any], *, resume: bool) -> None:
-        """Make the folder, or find it again as this very version left it."""
+    @contextmanager
+    def begun(self, settings: dict[str, Any], *, resume: bool) -> Generator[None]:
+        """Make the folder, or find it again as this very version left it; until the end no other run may write in it.
+
+        InputError where another run does, or where the folder holds something else.
+        """
+        try:
+            if self._is_foreign():
+                raise InputError(f"--out {self.folder} is not empty and has no results: choose another folder")
+            self.folder.mkdir(parents=True, exist_ok=True)
+            lock = (self.folder / LOCK).open("a")
+        except OSError as error:
+            raise InputError(
+                f"--out {self.folder} can't be created or read ({error.strerror}): choose another folder"
+            ) from None
+        with lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"--out {self.folder} is in use by another run: wait for its end, or choose another folder"
+                ) from None
+            self._begin(settings, resume=resume)
+            yield
+
+    def _is_foreign(self) -> bool:
+        """Whether the folder has files, but not of a run. A run that ended early leaves at most its lock."""
+        if (self.folder / METADATA).exists() or not self.folder.exists():
+            return False
+        return any(entry.name != LOCK for entry in self.folder.iterdir())
+
+    def _begin(self, settings: dict[str, Any], *, resume: bool) -> None:
         if (self.folder / METADATA).exists():
             before = self.metadata()
             if not resume:
                 raise InputError(f"--out {self.folder} has results already: add --resume, or choose another folder")
-            wanted = {"code": code_fingerprint()} | {
+            wanted = {"code": code_fingerprint(), "models": models_fingerprint()} | {
                 key: settings.get(key) for key in ("suite", "limit", "part", "levers")
             }
             for key, now in wanted.items():
@@ -105,32 +153,44 @@ class Store:
                     raise InputError(
                         f"--out {self.folder} has rows of another version of policy '{name}'; choose a new folder"
                     )
+            # The folder holds the rows of all calls, so its metadata speaks of all.
             settings["policy_code"] = known | settings["policy_code"]
+            settings["seeds"] = max(int(before.get("seeds", 0)), int(settings["seeds"]))
+            settings["wall_s"] = float(before.get("wall_s", 0.0))
+        self.describe(settings)
         try:
-            if not (self.folder / METADATA).exists() and self.folder.exists() and any(self.folder.iterdir()):
-                raise InputError(f"--out {self.folder} is not empty and has no results: choose another folder")
-            self._parts.mkdir(parents=True, exist_ok=True)
+            self._parts.mkdir(exist_ok=True)
         except OSError as error:
             raise InputError(
-                f"--out {self.folder} can't be created or read ({error.strerror}): choose another folder"
+                f"--out {self.folder} can't be written ({error.strerror}): choose another folder"
             ) from None
-        self.describe(settings)
 
     def describe(self, settings: dict[str, Any]) -> None:
         """Write `metadata.json`."""
-        described = {"schema": SCHEMA, "version": __version__, "code": code_fingerprint(), "simulated": True}
+        described = {
+            "schema": SCHEMA, "version": __version__, "code": code_fingerprint(), "models": models_fingerprint(),
+            "simulated": True,
+        }  # fmt: skip
         _replace(self.folder / METADATA, json.dumps(described | settings, indent=2).encode())
 
     def cases(self, index: int) -> set[Case]:
         """Which policies and seeds of a scenario are done."""
-        return {(row["policy"], row["seed"]) for row in _read(self._part(index), _ROW)}
+        return {_case(row) for row in _read(self._part(index), _ROW)}
 
     def add(self, done: Done) -> None:
-        """Keep the rows of a unit, beside those of earlier runs."""
-        _write(self._part(done.index), _ROW, [*_read(self._part(done.index), _ROW), *done.rows])
-        if done.timeline:
+        """Keep the rows of a unit, beside those of earlier runs; those of a case that is known are left out.
+
+        Timelines come first, in the place of what a run that was killed left of the case: a row says that it is done.
+        """
+        known = self.cases(done.index)
+        rows = [row for row in done.rows if _case(row) not in known]
+        new = {_case(row) for row in rows}
+        timeline = [line for line in done.timeline if _case(line) in new]
+        if timeline:
             path = self._part(done.index, "timeline-")
-            _write(path, _TIMELINE, [*_read(path, _TIMELINE), *done.timeline])
+            _write(path, _TIMELINE, [*(line for line in _read(path, _TIMELINE) if _case(line) not in new), *timeline])
+        if rows:
+            _write(self._part(done.index), _ROW, [*_read(self._part(done.index), _ROW), *rows])
 
     def finish(self, settings: dict[str, Any]) -> None:
         """Put all parts together."""
@@ -150,6 +210,10 @@ class Store:
 
     def _part(self, index: int, prefix: str = "") -> Path:
         return self._parts / f"{prefix}{index:05d}.parquet"
+
+
+def _case(row: Row) -> Case:
+    return row["policy"], row["seed"]
 
 
 def _read(path: Path, columns: Columns) -> list[Row]:

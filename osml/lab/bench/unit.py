@@ -34,7 +34,7 @@ def run_unit(index: int, scenario: Scenario, cases: Sequence[Case], ask_oracle: 
     timeline: list[Row] = []
     answers = Answers()
     try:
-        wanted = ask_oracle and scenario.constant and scenario.search is None
+        wanted = ask_oracle and scenario.constant and scenario.search is None and scenario.domains == 1
         answer = (asked(scenario, answers) if wanted else Feasible(None)).row
         for policy, seed in cases:
             episode = run_episode(scenario, policy, noise_seed(scenario, seed), answers)

@@ -31,7 +31,8 @@ def described(figure: Figure, document: Any) -> dict[str, Any]:
     command = " ; ".join(step.text for step in STEPS[figure.step]) if figure.step else "the shipped models"
     return {
         "name": figure.name, "title": figure.title, "unit": figure.unit, "note": figure.note,
-        "kind": figure.kind, "source": figure.source, "command": command, "commit": _commit(),
+        "kind": figure.kind, "source": figure.source,
+        "mixes": figure.mixes(document) if figure.mixes else None, "command": command, "commit": _commit(),
         "date": datetime.now(UTC).date().isoformat(),
         "machine": {"cpus": os.cpu_count(), "processor": platform.machine(), "python": platform.python_version()},
         "rows": rows,

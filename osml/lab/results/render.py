@@ -54,6 +54,12 @@ def _origin(document: dict[str, Any]) -> str:
     return f"Made on {document['date']} with {source}.\n"
 
 
+def _note(document: dict[str, Any]) -> str:
+    """How to read it, with the number of mixes where it is not that of the run."""
+    mixes = document.get("mixes")
+    return document["note"] if mixes is None else f"{document['note']} There are {mixes} such mixes."
+
+
 def page(found: dict[str, Any]) -> str:
     """The page of all results."""
     parts = [_INTRO]
@@ -62,7 +68,7 @@ def page(found: dict[str, Any]) -> str:
         if document is None:
             continue
         unit = f" ({document['unit']})" if document["unit"] else ""
-        parts.append(f"## {document['title']}{unit}\n\n{document['note']}\n\n{_table(document)}\n{_origin(document)}")
+        parts.append(f"## {document['title']}{unit}\n\n{_note(document)}\n\n{_table(document)}\n{_origin(document)}")
     return "\n".join(parts)
 
 
@@ -72,6 +78,9 @@ def headline(found: dict[str, Any]) -> str:
     def of(name: str, row: str) -> str:
         return next(number(one["ours"]) for one in found[name]["rows"] if one["of"] == row)
 
+    # A file of an earlier run has no count.
+    counted = found["osml-302-cores"].get("mixes")
+    those = "only mixes" if counted is None else f"only the {counted} mixes"
     lines = [
         f"| {MIXES} mixes, simulated | osml | its rules, no model | PARTIES | ARQ "
         "| staffing:climb | unmanaged | oracle |",
@@ -82,7 +91,7 @@ def headline(found: dict[str, Any]) -> str:
         ("mixes that converge (share)", "osml-302-converged"),
         ("targets missed (share)", "osml-302-missed"),
         ("system entropy E_S (lower is better)", "osml-302-entropy"),
-        ("logical CPUs in use, of 36", "osml-302-cores"),
+        (f"logical CPUs in use, of 36 ({those} on which osml, PARTIES and CLITE all converge)", "osml-302-cores"),
     ):
         lines.append(f"| {text} | " + " | ".join(of(name, policy) for policy in policies) + " |")
     return "\n".join(lines) + "\n"

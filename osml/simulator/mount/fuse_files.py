@@ -222,8 +222,11 @@ def why_not() -> str | None:
 
 def is_mounted(point: Path) -> bool:
     """True where something is mounted on exactly this path, also when its process is dead."""
-    octal = str(point).replace("\\", "\\134").replace(" ", "\\040")
-    return any(line.split()[4] == octal for line in Path("/proc/self/mountinfo").read_text("utf-8").splitlines())
+    octal = os.fsencode(point)
+    for special in b"\\ \t\n":  # what the kernel writes as octal; the backslash first
+        octal = octal.replace(bytes([special]), b"\\%03o" % special)
+    lines = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
+    return any(line.split(b" ")[4:5] == [octal] for line in lines)
 
 
 def unmount(point: Path) -> None:

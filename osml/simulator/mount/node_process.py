@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import math
 import os
 import shutil
 import signal
+import stat
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -33,6 +36,7 @@ from osml.simulator.state import Node, NodeInputError
 MAX_SPEED = 100.0
 _POLL_S = 0.005
 _LOADS_EVERY_S = 0.02
+_MOST_LOADS_BYTES = 1 << 20
 _ROOTS = ("resctrl", "cgroup", "sys", "proc")
 _KERNEL = ".kernel"
 _MARKER = ".osml-virtual"
@@ -94,6 +98,17 @@ def _write_whole(path: Path, text: str) -> None:
     draft.replace(path)
 
 
+def _content(path: Path) -> bytes:
+    """A regular file of bounded size; NodeInputError for anything else. A pipe that nobody writes must not stop us."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - needs the flags
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise NodeInputError("expected a regular file")
+        content = file.read(_MOST_LOADS_BYTES + 1)
+    if len(content) > _MOST_LOADS_BYTES:
+        raise NodeInputError(f"expected at most {_MOST_LOADS_BYTES} bytes")
+    return content
+
+
 class NodeProcess:
     """A mounted node. `run` blocks until the duration is over or `stop` is called."""
 
@@ -119,19 +134,37 @@ class NodeProcess:
 
     # -- laying out ----------------------------------------------------------------------------------------------
 
-    def _prepare_folder(self) -> None:
-        """An empty place for the node: a dead mount of a previous run is taken away, foreign files are not touched."""
+    @contextmanager
+    def _prepared_folder(self) -> Generator[None]:
+        """An empty place for the node, its own until the end: a dead mount of a previous run is taken away.
+
+        InputError where another node runs there, or where the folder is somebody else's. The lock on the marker ends
+        with this process, however it ends.
+        """
+        marker = self._folder / _MARKER
         try:
-            if fuse_files.is_mounted(self._folder / _KERNEL):
-                fuse_files.unmount(self._folder / _KERNEL)
             self._folder.mkdir(parents=True, exist_ok=True)
-            if any(self._folder.iterdir()) and not (self._folder / _MARKER).exists():
+            if any(self._folder.iterdir()) and not marker.exists():
                 raise InputError(f"{self._folder} is not empty and not of a virtual node: choose another folder")
-            (self._folder / _MARKER).write_text("osml virtual mount\n", encoding="utf-8")
-            (self._folder / "node.json").unlink(missing_ok=True)
-            (self._folder / "state").mkdir(exist_ok=True, mode=0o700)
+            held = marker.open("a", encoding="utf-8")
         except OSError as error:
             raise MachineError(f"{self._folder} can't be used: {error.strerror}") from None
+        with held:
+            try:
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"{self._folder} is in use by another virtual node: end that one, or choose another folder"
+                ) from None
+            try:
+                if fuse_files.is_mounted(self._folder / _KERNEL):
+                    fuse_files.unmount(self._folder / _KERNEL)
+                marker.write_text("osml virtual mount\n", encoding="utf-8")
+                (self._folder / "node.json").unlink(missing_ok=True)
+                (self._folder / "state").mkdir(exist_ok=True, mode=0o700)
+            except OSError as error:
+                raise MachineError(f"{self._folder} can't be used: {error.strerror}") from None
+            yield
 
     def _export(self) -> str:
         """Put the kernel's files in place; returns 'fuse' or 'files'."""
@@ -210,7 +243,7 @@ class NodeProcess:
             if stamp == self._loads_seen:
                 return
             self._loads_seen = stamp
-            loads = msgspec.json.decode(path.read_bytes())
+            loads = msgspec.json.decode(_content(path))
             if not isinstance(loads, dict):
                 raise NodeInputError("expected an object with a load for each service name")
             self._simulation.set_loads(cast(dict[str, float], loads))
@@ -221,7 +254,10 @@ class NodeProcess:
 
     def run(self) -> None:
         """Lay out, run, clean up. Raises InputError or MachineError before anything runs where it can't."""
-        self._prepare_folder()
+        with self._prepared_folder():
+            self._run()
+
+    def _run(self) -> None:
         telemetry: TelemetryFiles | None = None
         try:
             export = self._export()

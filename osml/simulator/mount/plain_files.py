@@ -191,8 +191,8 @@ class PlainExport:
         after = os.pread(watched.descriptor, 65536, 0)
         if status.st_mtime_ns == watched.mtime_ns and after == watched.content:
             return False
-        if not after and time.time_ns() - status.st_mtime_ns < 50_000_000:
-            return False  # truncated by an open that has not written yet
+        if not after and 0 <= time.time_ns() - status.st_mtime_ns < 50_000_000:
+            return False  # truncated by an open that has not written yet; a time in the future says nothing
         if after:
             try:
                 watched.entry.write(command_in(watched.content, after), self._caller)

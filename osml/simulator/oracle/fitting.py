@@ -9,6 +9,7 @@ import numpy as np
 
 from osml.simulator.columns import FloatArray, IntArray
 from osml.simulator.oracle.bounds import Bounds
+from osml.simulator.oracle.deadline import Deadline
 from osml.simulator.oracle.enumerate import between
 from osml.simulator.oracle.environment import Demands, times_of
 
@@ -46,12 +47,12 @@ class Fitting:
         with np.errstate(divide="ignore"):
             return (self._bounds.granted(times) / longest).max(1)
 
-    def largest(self, needs: list[IntArray]) -> IntArray | None:
+    def largest(self, needs: list[IntArray], deadline: Deadline) -> IntArray | None:
         """Partitions that leave one core and way to the BE jobs and nothing idle, and that may meet all targets.
 
         Where there is none, no smaller partition meets them either: nobody gains by having less, as long as no two
         services share a physical core, which is left out here. `needs[i]` are the fewest cores by ways (0: not to be
-        had). None where there are too many to look at. The least slow come first.
+        had). None where there are too many to look at, or the deadline passed. The least slow come first.
         """
         platform, n = self._bounds.node.platform, self._services
         jobs = int(bool(self._bounds.node.jobs))
@@ -60,8 +61,10 @@ class Fitting:
         for i, need in enumerate(needs):
             allowed = (need > 0) & (cores[:, None] >= need)
             values[i, :, : len(need)][allowed] = 0.0
-        listed = between(values[:, : platform.cpus - jobs, : platform.ways - jobs], 0.0, 1.0, _ROOM)
-        if listed is None or not len(listed):
+        listed = between(values[:, : platform.cpus - jobs, : platform.ways - jobs], 0.0, 1.0, _ROOM, deadline)
+        if listed is None or deadline.passed:
+            return None
+        if not len(listed):
             return listed
         # The bound holds for all partitions within these, so jobs count with the one core that they have at least, and
         # with the misses of the most ways that they may get.

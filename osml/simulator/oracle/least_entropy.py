@@ -45,16 +45,20 @@ def least_entropy(node: Node, evaluate: Evaluator, contributions: Contributions,
             break
         deadline.say(f"searching the lowest E_S (lower bound {low:.4f})")
         high = low + step if best is None else min(low + step, math.nextafter(best[0][0], math.inf))
-        listed = between(values, low, high, room)
+        listed = between(values, low, high, room, deadline)
+        if deadline.passed:
+            break
         if listed is None:  # too many at once: a narrower band, or, where they are all alike, more room
             step, room = (step / 4.0, room) if step > _SMALLEST_STEP else (step, room * 4)
             continue
         sharp = contributions.of_partitions(listed)
+        deadline.spend(listed=len(listed))
         for i in np.argsort(sharp, kind="stable"):
             if (best is not None and sharp[i] > best[0][0]) or deadline.passed:
                 break
             partition = listed[i] if node.jobs else np.vstack([listed[i], np.zeros((1, 2), np.int64)])
             found = evaluate(partition)
+            deadline.spend(nodes=1)
             cost = int((partition[: len(node.services)] @ price).sum())
             key = (found.e_s, cost, partition.tolist())
             if best is None or key < best[0]:

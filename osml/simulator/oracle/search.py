@@ -182,7 +182,7 @@ class Search:
         found = self._climb(cells)
         if found is not None:
             return found
-        largest = self.fitting.largest(self._needs)
+        largest = self.fitting.largest(self._needs, self.deadline)
         if largest is None:
             return None
         if not len(largest):
@@ -218,9 +218,14 @@ class Search:
 
     def _of_cost(self, cells: list[IntArray], wanted: int) -> tuple[IntArray, Outcome] | None:
         """The best feasible partition of this cost."""
-        choices = of_cost(cells, wanted, *(self.total - self.jobs).tolist())
+        cores, ways = (self.total - self.jobs).tolist()
+        choices = of_cost(cells, wanted, cores, ways, self.deadline)
+        if self.deadline.passed:
+            self.proven = False
+            return None
         if self.jobs:
             choices = np.concatenate([choices, self.total - choices.sum(1, keepdims=True)], 1)
+        self.deadline.spend(listed=len(choices))
         choices = choices[self.fitting.slowness(choices) < 1.0]
         least = np.zeros(len(choices))
         if self.jobs:
@@ -234,6 +239,7 @@ class Search:
                 break
             partition = choices[k] if self.jobs else self.whole(choices[k])
             found = self.evaluate(partition)
+            self.deadline.spend(nodes=1)
             key = found.e_s, partition.tolist()
             if found.feasible and (best is None or key < best[0]):
                 best = key, partition, found
@@ -257,19 +263,23 @@ class Search:
 
 
 def best_partition(
-    node: Node, loads: Mapping[str, float], limit_s: float | None = None, say: Callable[[str], None] | None = None
+    node: Node,
+    loads: Mapping[str, float],
+    limit_s: float | None = None,
+    say: Callable[[str], None] | None = None,
+    limit_work: int | None = None,
 ) -> Answer:
     """The exact best partition of a node into isolated parts, under loads (fractions of max load).
 
     Feasible: the least cost (share of cores plus share of ways that LC services hold), ties by E_S, then the
     lexicographically first (cores and ways of the first service, of the second, ...). Otherwise the least E_S among
     partitions that leave nothing idle, ties by cost, then lexicographically. After `limit_s` seconds (looked at between
-    batches) the best so far is the answer, and not `proven`. `say` is told what the search does. Raises InputError on
-    impossible mixes.
+    batches), or `limit_work` units of work (see `Deadline`), the best so far is the answer, and not `proven`. `say` is
+    told what the search does. Raises InputError on impossible mixes.
     """
     if limit_s is not None and not limit_s >= 0:
         raise InputError(f"limit_s is {limit_s}, expected a number of seconds, 0 or more")
-    deadline = Deadline(limit_s, say)
+    deadline = Deadline(limit_s, say, limit_work)
     search = Search(node, loads, deadline.share(_FIRST_PART))
     found, proven = search.cheapest(), search.proven
     if found is None:
@@ -281,7 +291,7 @@ def best_partition(
     partition, reached = found
     if not reached.feasible:
         if not search.proven:
-            search.missing.append(f"no feasible partition was found in {deadline.elapsed_s:.3g} s; search incomplete")
+            search.missing.append("no feasible partition was found; search incomplete")
         elif not search.missing:
             search.missing.append(_TOGETHER)
     held = partition[: search.n].sum(0) / search.total

@@ -57,6 +57,13 @@ class Variant:
         weights = [self.loads[service.name] for service in self.node.services]
         return self.drift.node(self.node, self.drift.heaviest_s(weights, seconds))
 
+    def busiest(self, seconds: float) -> list[Node]:
+        """The node when its services have most work together, then when each of them has; one where nothing drifts."""
+        if self.drift is None:
+            return [self.node]
+        peaks = dict.fromkeys(self.drift.peaks_s(seconds))
+        return [self.heaviest(seconds), *(self.drift.node(self.node, time_s) for time_s in peaks)]
+
 
 def drawn(condition: Condition, seed: int, *, beside_job: bool) -> Variant:
     """One node under a condition, beside a best-effort job or without.

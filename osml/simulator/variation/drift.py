@@ -47,6 +47,12 @@ class Drift:
 
         return max(np.arange(0.0, seconds, 1.0).tolist(), key=work)
 
+    def peaks_s(self, seconds: float) -> list[float]:
+        """When, within so many seconds, the work of each service is largest."""
+        times = np.arange(0.0, seconds, 1.0).tolist()
+        work = [self.factors(time_s) for time_s in times]
+        return [times[max(range(len(times)), key=lambda at: work[at][i])] for i in range(len(self.phases))]
+
 
 def drawn_drift(services: int, amplitude: float, rng: np.random.Generator) -> Drift:
     """A drift with a period and a phase of its own for each service."""

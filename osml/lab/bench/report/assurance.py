@@ -9,7 +9,7 @@ from typing import Any
 from osml.lab.bench.episode import Row
 from osml.lab.bench.published import published
 from osml.lab.bench.report.document import Picture, Section, Table
-from osml.lab.bench.report.figures import colour, figure
+from osml.lab.bench.report.figures import colour, figure, own_legend
 from osml.lab.bench.results import Results
 from osml.lab.ombm.accuracy import SERVICES
 from osml.lab.ombm.assurance import COMBINATIONS, KINDS, WARM_UP_S, Assurance, Seen, assured
@@ -122,7 +122,7 @@ def figure_12(results: Results) -> Section:
             reserved.set(xlabel="seconds", ylim=(0, 26))
         axes[0, 0].set_ylabel("tail / target")
         axes[1, 0].set_ylabel("reserved GB/s")
-        axes[0, 0].legend(fontsize=7, markerscale=4)
+        own_legend(axes[0, 0], fontsize=7, markerscale=4)
 
     caption = f"Figure 12: a sine over all rates beside {_SHOWN} (simulated, first seed; cut at {_CEILING:g})"
     return Section("Figure 12", [], [], [Picture("figure-12.png", caption, figure(2, len(SERVICES), (11, 6), draw))])

@@ -7,7 +7,7 @@ from typing import Any
 from osml.lab.bench.episode import Row
 from osml.lab.bench.published import published, ratio
 from osml.lab.bench.report.document import Picture, Section, Table
-from osml.lab.bench.report.figures import colour, figure, violins
+from osml.lab.bench.report.figures import colour, figure, own_legend, violins
 from osml.lab.bench.report.statistics import mean
 from osml.lab.bench.results import Key, Results
 
@@ -132,7 +132,7 @@ def _fast(same: dict[str, dict[Key, Row]], axes: Any) -> None:
             label=policy,
         )
     axes[0, 0].set(xlabel="seconds to convergence", ylabel="EMU (sum of the loads), %")
-    axes[0, 0].legend()
+    own_legend(axes[0, 0])
     values = [[row["convergence_s"] for row in found.values()] for found in same.values()]
     violins(axes[0, 1], list(same), values, "seconds to convergence")
 

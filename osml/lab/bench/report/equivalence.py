@@ -8,7 +8,7 @@ import numpy as np
 
 from osml.lab.bench.published import published, ratio
 from osml.lab.bench.report.document import Picture, Section, Table
-from osml.lab.bench.report.figures import colour, figure
+from osml.lab.bench.report.figures import colour, figure, own_legend
 from osml.lab.bench.results import Results
 from osml.lab.theory.equivalence import EntropyCurve, cores_needed, isentropic_line
 
@@ -100,7 +100,7 @@ def lines(results: Results) -> Section:
         axes[0, 0].axhline(LEVEL, color="k", linewidth=0.6)
         axes[0, 0].set(xlabel="cores", ylabel="E_S (BE by IPC)", title=f"E_S with {ways[-1]} ways")
         axes[0, 1].set(xlabel="LLC ways", ylabel="cores", title=f"cores for E_S {LINE_LEVEL:g}")
-        axes[0, 0].legend(fontsize=7)
+        own_legend(axes[0, 0], fontsize=7)
 
     picture = Picture(
         "isentropic.png", "Resource equivalence and isentropic lines (simulated)", figure(1, 2, (10, 3.6), draw)

@@ -50,9 +50,16 @@ def figure(
 
 
 def legend(made: Any, axis: Any) -> None:
-    """One legend above all panels, with what one of them shows."""
+    """One legend above all panels, with what one of them shows; none where it shows nothing."""
     handles, labels = axis.get_legend_handles_labels()
-    made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 7), fontsize=8, frameon=False)
+    if labels:
+        made.legend(handles, labels, loc="outside upper center", ncols=min(len(labels), 7), fontsize=8, frameon=False)
+
+
+def own_legend(axis: Any, **more: Any) -> None:
+    """A legend within a panel; none where it shows nothing, of which matplotlib would warn."""
+    if axis.get_legend_handles_labels()[1]:
+        axis.legend(**more)
 
 
 def violins(axis: Any, names: Sequence[str], values: Sequence[Sequence[float]], label: str) -> None:
