@@ -56,7 +56,8 @@ Status TelemetryFile::open_current() {
   struct stat there {};
   if (::lstat(path_.c_str(), &there) != 0) {
     fd_.reset();
-    Error error = untrusted_error(errno, path_).wrap("telemetry");
+    Error error = untrusted_error(errno, path_);
+    error.message.insert(0, "telemetry ");
     if (error.kind == ErrorKind::Gone)
       error.message += ", expected JSON lines; check the path, and that the service writes there";
     return error;
