@@ -203,7 +203,7 @@ def server_families() -> list[Family]:
     """What the server exports, from a registry as a server fills it at its start."""
     found = metrics.Metrics(policies.policy_names())
     found.watch_log(lambda: 0)
-    arm = ArmFigures(nodes=1, seconds=0, missed=0, e_s=0, failures=0)
+    arm = ArmFigures(nodes=1, seconds=0, missed=0, e_s=0, failures=0, unmeasured=0)
     found.registry.register(CanaryFigures(lambda: [CanaryState("", "", None, 1, "runs", None, None, arm, arm)]))
     found.registry.register(ShadowFigures(ShadowTally({"": ShadowSums("")})))
     worker_gauge(found.registry).labels("0")

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -29,6 +30,21 @@ TEST_F(TelemetryFileTest, MissingFileSaysSoAndRecovers) {
   tree_.write("t.jsonl", "{\"p99_ms\": 4}\n");
   ASSERT_TRUE(next());
   EXPECT_EQ(file_.read({turn_, 0, 1})->sample.latency.p99_ms, 4.0);
+}
+
+// The unit takes from root the right to read what modes forbid; a shell of root still has it.
+TEST_F(TelemetryFileTest, AFileThatTheAgentMayNotReadSaysWhatToDo) {
+  tree_.write("t.jsonl", "{\"p99_ms\": 4}\n");
+  fs::permissions(tree_.root(), fs::perms(0755));
+  fs::permissions(tree_ / "t.jsonl", fs::perms::none);
+  const uid_t user = ::geteuid();
+  constexpr uid_t nobody = 65534;
+  ASSERT_EQ(user == 0 ? ::seteuid(nobody) : 0, 0);
+  const std::string closed = next() ? "" : file_.read({turn_, 0, 1}).error().message;
+  ASSERT_EQ(::seteuid(user), 0);
+  EXPECT_THAT(closed, HasSubstr("Permission denied; the agent has no right to read files of others: run chmod o+r"));
+  fs::permissions(tree_ / "t.jsonl", fs::perms(0644));
+  EXPECT_TRUE(next());
 }
 
 TEST_F(TelemetryFileTest, HalfWrittenLineWaitsUntilItIsComplete) {

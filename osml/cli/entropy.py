@@ -54,6 +54,8 @@ def _positive(where: str, value: float, allow_zero: bool = False) -> float:
 
 def parse(text: bytes, source: str) -> Measured:
     """Decode and check the file. Raises InputError, naming the field, for anything that has no meaning."""
+    if not text.strip():
+        raise InputError(f"{source} is empty, expected a JSON document with `lc` or `be`: `osml look entropy --help`")
     try:
         measured = msgspec.json.decode(text, type=Measured)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

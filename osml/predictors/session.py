@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from osml.base.failure import Failure, InputError, MachineError
+from osml.base.onnx_runtime import load_onnx_runtime
 from osml.predictors.metadata import ONNX, ModelMetadata, read_metadata
 
 Floats32 = NDArray[np.float32]
@@ -182,12 +183,11 @@ def open_session(folder: Path, answers: tuple[str, ...]) -> tuple[ModelMetadata,
     """
     metadata = read_metadata(folder)
     try:
-        import onnxruntime  # noqa: PLC0415
+        runtime = load_onnx_runtime()
     except ImportError:
         raise MachineError(
             "models need onnxruntime, which is not installed: `uv sync --inexact --package osml --extra models`"
         ) from None
-    runtime: Any = onnxruntime
     file = folder / ONNX
     if not file.is_file():
         raise InputError(f"{file} is missing, expected a model beside its metadata")

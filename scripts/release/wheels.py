@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -67,6 +68,10 @@ def build(source: Path, out: Path, epoch_s: int) -> list[Path]:
         raise NotReleasedError(
             f"the build made {[wheel.name for wheel in wheels]}, expected one wheel each of {PACKAGES}"
         )
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as packed:
+            if not any(name.endswith(".dist-info/licenses/LICENSE") for name in packed.namelist()):
+                raise NotReleasedError(f"{wheel.name} has no LICENSE in its metadata, expected that of its package")
     return wheels
 
 

@@ -1,4 +1,4 @@
-"""The environment of the server's own child processes."""
+"""The environment of the server's own processes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ VARIABLES = frozenset(
 
 
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"}
-"""For libraries that would take all CPUs of the server."""
+"""For libraries that would take all CPUs of the server. OpenBLAS makes its threads when numpy is imported."""
+
+
+def one_thread_in_libraries() -> None:
+    """The same for this process and its workers, where the operator said nothing; before numpy is imported."""
+    for name, value in ONE_THREAD.items():
+        os.environ.setdefault(name, value)
 
 
 def environment_without_secrets() -> dict[str, str]:

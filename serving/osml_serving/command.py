@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from osml_serving.child_process import one_thread_in_libraries
 from osml_serving.settings import Settings, load_settings
 
 FIELDS = Settings.model_fields
@@ -99,6 +100,7 @@ def serve(
         "drain_s": drain_s,
     }
     settings = load_settings(flags)
+    one_thread_in_libraries()
 
     # The rest of the package takes half a second to import: not for `osml --help`.
     if settings.workers > 1:

@@ -116,6 +116,12 @@ class DrainingServer(uvicorn.Server):
             self.should_exit = True
         return await super().on_tick(counter)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """As uvicorn's. After a second signal too, the application stores what it has and ends its processes."""
+        await super().shutdown(sockets=sockets)
+        if self.force_exit:
+            await self.lifespan.shutdown()
+
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signal handler: only notes, the loop acts."""
         del frame
@@ -165,7 +171,9 @@ def run(runtime: Runtime) -> None:
     runtime.log.begin_background()
     try:
         address = address_of(listener, "http" if runtime.tls is None else "https")
-        DrainingServer(config, runtime, address).run(sockets=[listener])
-        runtime.log.event("info", "stopped", "the server answered all open requests")
+        server = DrainingServer(config, runtime, address)
+        server.run(sockets=[listener])
+        left = "did not wait for open requests" if server.force_exit else "answered all open requests"
+        runtime.log.event("info", "stopped", f"the server {left}")
     finally:
         runtime.log.end_background()

@@ -135,6 +135,12 @@ class Settings(BaseSettings):
         return self
 
     @model_validator(mode="after")
+    def _models_are_there(self) -> Self:
+        if self.models is not None and not self.models.is_dir():
+            raise ValueError(f"--models (or OSML_MODELS) is {self.models}, which is no folder; name a folder of models")
+        return self
+
+    @model_validator(mode="after")
     def _shared_port(self) -> Self:
         if self.workers > 1 and self.port == 0:
             raise ValueError("--workers (or OSML_WORKERS) share a port, but --port is 0: set it to a fixed port")

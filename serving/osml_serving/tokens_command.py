@@ -131,6 +131,8 @@ def _edited(file: Path) -> Generator[tuple[list[TokenLine], list[str]]]:
 
     Two that write at once wait for each other; comments stay.
     """
+    if not file.parent.is_dir():
+        raise InputError(f"--file is {file}, and {file.parent} is no folder; make it, or name another file")
     with (file.parent / f".{file.name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         text = read_token_file(file) if file.exists() else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
@@ -161,6 +162,16 @@ def test_settings_do_what_their_names_say(tmp_path: Path) -> None:
     assert monitor["spec"] == plain["spec"]
 
 
+def test_a_server_with_a_database_may_connect_to_its_port_and_no_other_server_may() -> None:
+    def egress(*settings: str) -> list[Document]:
+        return by_name(render(*settings))["NetworkPolicy", "osml-server"]["spec"]["egress"]
+
+    plain, secret = egress(), "server.storeSecret=osml-database"
+    assert egress(secret) == [*plain, {"ports": [{"port": 5432, "protocol": "TCP"}]}]
+    assert egress(secret, "server.storePort=6432") == [*plain, {"ports": [{"port": 6432, "protocol": "TCP"}]}]
+    assert egress("server.storePort=6432") == plain
+
+
 @pytest.mark.parametrize("word", ["on", "off", True, False])
 def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool, tmp_path: Path) -> None:
     """Helm reads `frequency: on` as true, and so does the agent."""
@@ -191,6 +202,54 @@ def test_an_agent_without_a_server_is_refused_by_name() -> None:
     done = helm("template", "osml", str(CHART), "--set", "server.enabled=false")
     assert done.returncode != 0
     assert "agent.serverUrl is empty, expected the address of a server" in done.stderr
+
+
+WRONG = {
+    "a name in small letters": ("agent.dryrun=true", "dryrun"),
+    "a name in the wrong place": ("dryRun=true", "dryRun"),
+    "a name that only the wrong server has": ("server.replica=3", "replica"),
+    "a word of the configuration": ("agent.kubelet.url=https://192.0.2.1", "url"),
+    "certificates": ("agent.kubelet.certificates=foo", "certificates"),
+    "a word for a boolean": ("agent.report.events=yes", "events"),
+    "a word for a list": ("agent.discover.namespaces=shop", "namespaces"),
+    "a namespace": ("agent.discover.namespaces={Shop}", "namespaces"),
+    "an address without a scheme": ("agent.serverUrl=host:8080", "serverUrl"),
+    "a port": ("agent.kubelet.port=70000", "port"),
+    "no replicas": ("server.replicas=0", "replicas"),
+    "a registry without its slash": ("images.registry=registry.example/osml", "registry"),
+    "a label": ("agent.nodeSelector.osml=true", "nodeSelector"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_a_wrong_value_is_refused_by_its_name(case: str) -> None:
+    setting, name = WRONG[case]
+    done = helm("template", "osml", str(CHART), "--set", setting)
+    assert done.returncode != 0, "what is ignored does the opposite of what was meant"
+    assert name in done.stderr
+
+
+@pytest.mark.parametrize("name", ["agent.dryRun", "agent.resctrl", "server.enabled", "agent.report.condition"])
+def test_a_string_is_no_boolean(name: str) -> None:
+    """A template takes the string `false` for true."""
+    done = helm("template", "osml", str(CHART), "--set-string", f"{name}=false")
+    assert done.returncode != 0
+    assert name.rpartition(".")[2] in done.stderr
+
+
+def test_the_schema_has_the_names_of_the_values() -> None:
+    """Where a value is a mapping of fixed names, those of both are the same."""
+    free = {"resources", "nodeSelector", "config", "services"}
+
+    def compare(values: Document, schema: Document, place: str) -> None:
+        assert schema["additionalProperties"] is False, place
+        assert values.keys() == schema["properties"].keys() - {"global"}, place
+        for name, value in values.items():
+            if isinstance(value, dict) and name not in free:
+                compare(value, schema["properties"][name], f"{place}.{name}")
+
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    compare(values, json.loads((CHART / "values.schema.json").read_text()), "")
 
 
 def test_helm_finds_nothing_to_complain_about() -> None:

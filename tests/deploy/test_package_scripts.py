@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).resolve().parents[2] / "actuator/debian"
+UNITS = Path(__file__).resolve().parents[2] / "deploy"
 
 
 class Machine:
@@ -60,6 +61,38 @@ def test_what_could_not_be_put_back_stays_written_down(machine: Machine) -> None
     machine.run("prerm", "remove")
     machine.run("postrm", "purge")
     assert not machine.state.exists()
+
+
+def test_a_removal_without_a_configuration_restores_by_the_journal(machine: Machine) -> None:
+    machine.agent_that_ends_with(1)
+    (machine.folder / "etc/osml/agent.yaml").unlink()
+    assert "not back in force" in machine.run("prerm", "remove")
+    assert machine.asked.read_text() == f"restore --state-dir {machine.state}\n"
+    machine.run("postrm", "purge")
+    assert (machine.state / "journal.json").exists()
+
+
+def test_a_removal_without_configuration_and_journal_has_nothing_to_restore(machine: Machine) -> None:
+    machine.agent_that_ends_with(1)
+    (machine.folder / "etc/osml/agent.yaml").unlink()
+    (machine.state / "journal.json").unlink()
+    assert machine.run("prerm", "remove") == ""
+    assert not machine.asked.exists()
+
+
+def test_a_removal_stops_all_units_of_the_package_first(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    machine.agent_that_ends_with(0)
+    (machine.folder / "run/systemd/system").mkdir(parents=True)
+    programs = machine.folder / "programs"
+    programs.mkdir()
+    (programs / "systemctl").write_text(f'#!/bin/sh\necho "systemctl $@" >> {machine.asked}\n')
+    (programs / "systemctl").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:/bin:/usr/bin")
+    machine.run("prerm", "remove")
+    stopped, restored = machine.asked.read_text().splitlines()
+    units = {path.name.replace("@", "@*") for path in UNITS.glob("osml-*.service")} - {"osml-server.service"}
+    assert set(stopped.removeprefix("systemctl stop ").split()) == units
+    assert restored.startswith("restore")
 
 
 def test_an_upgrade_touches_nothing(machine: Machine) -> None:

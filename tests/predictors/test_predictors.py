@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -257,3 +258,20 @@ def test_models_load_without_torch() -> None:
         "load_predictor(folder / load_manifest(folder).models[0].name)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_model_that_is_opened_reports_to_nobody(tmp_path: Path) -> None:
+    """onnxruntime leaves files for its reports below the home directory, unless they are switched off."""
+    pytest.importorskip("onnxruntime")
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(("ORT_", "XDG_"))}
+    code = (
+        "import os; from osml.predictors import *\nfolder = models_folder()\n"
+        "load_predictor(folder / load_manifest(folder).models[0].name)\n"
+        "assert os.environ['ORT_DISABLE_TELEMETRY'] == '1'\n"
+    )
+    environment |= {"HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert list(tmp_path.rglob("*")) == []

@@ -53,7 +53,14 @@ def test_bad_input_is_one_sentence(change, words):
     assert failure.exit_code == 2
 
 
-@pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"lc": NaN}', "\x00"])
+@pytest.mark.parametrize("text", ["", " \n"])
+def test_an_empty_file_is_called_so(text):
+    failure = run(text).exception
+    assert isinstance(failure, InputError)
+    assert str(failure).startswith("standard input is empty, expected a JSON document")
+
+
+@pytest.mark.parametrize("text", ["{", "[" * 100_000, '{"lc": NaN}', "\x00"])
 def test_text_that_is_no_json_is_refused(text):
     assert isinstance(run(text).exception, InputError)
 

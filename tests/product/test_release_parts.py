@@ -45,6 +45,15 @@ def test_every_place_states_the_version_of_the_project() -> None:
     assert source.version_of(ROOT) == VERSION
 
 
+@pytest.mark.parametrize("package", ["serving", "training"])
+def test_each_package_carries_the_licence(package: str) -> None:
+    """As a file of its own: a link would lead out of the source package, and the wheel would have none."""
+    project = tomllib.loads((ROOT / package / "pyproject.toml").read_text())["project"]
+    assert project["license-files"] == ["LICENSE"]
+    assert not (ROOT / package / "LICENSE").is_symlink()
+    assert (ROOT / package / "LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
+
+
 @pytest.mark.parametrize("place", source.STATED, ids=lambda place: f"{place.file}:{place.expression[:20]}")
 def test_a_place_with_another_version_is_named(checkout: Path, place: source.Stated) -> None:
     text = (checkout / place.file).read_text()

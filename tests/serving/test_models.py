@@ -3,6 +3,8 @@
 import hashlib
 import json
 import shutil
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -15,6 +17,7 @@ from osml_serving.models.shelf import ModelShelf
 from osml.base.failure import InputError
 from osml.domain import Decision
 from osml.predictors import find_model, model_check, models_folder
+from tests.kit.server import free_port
 
 pytest.importorskip("onnxruntime")
 PLATFORM = "e5-2697v4"
@@ -233,6 +236,16 @@ def until(check, timeout_s: float = 30):
         assert time.monotonic() < deadline, "it never came"
         time.sleep(0.05)
     return found
+
+
+@pytest.mark.parametrize("workers", ["1", "2"])
+def test_a_folder_that_is_not_there_is_refused_at_the_start(workers, tmp_path):
+    program = "from osml.cli.main import main; main()"
+    flags = ["--models", str(tmp_path / "none"), "--port", str(free_port()), "--store", "none", "--workers", workers]
+    command = [sys.executable, "-c", program, "serve", *flags]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 2, done.stderr
+    assert f"--models (or OSML_MODELS) is {tmp_path / 'none'}, which is no folder" in done.stderr
 
 
 def test_a_running_server_exchanges_models_and_refuses_broken_ones(start_process, folder):

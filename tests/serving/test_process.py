@@ -202,6 +202,21 @@ def test_sigterm_says_not_ready_then_finishes_what_is_open(start_process):
     assert process.process.wait(60) == 0
 
 
+def test_a_second_sigterm_waits_for_no_request_and_still_ends_in_order(start_process):
+    process = start_process("--drain-s", "60")
+    with httpx.stream("GET", f"{process.url}/v1/events?node=a", timeout=60) as stream:
+        assert next(stream.iter_lines()) == "event: hello"
+        process.process.send_signal(signal.SIGTERM)
+        deadline = time.monotonic() + 60
+        while httpx.get(f"{process.url}/readyz", timeout=60).status_code != 503:
+            assert time.monotonic() < deadline, "the server never said that it is not ready"
+        process.process.send_signal(signal.SIGTERM)
+        assert process.process.wait(50) == 0, "sooner than it would have drained"
+    said = process.errors.read_text()
+    assert "Traceback" not in said
+    assert "the server did not wait for open requests" in said
+
+
 def test_a_port_that_is_taken_is_one_sentence(process):
     command = [sys.executable, "-c", "from osml.cli.main import main; main()", "serve", "--port", str(process.port)]
     second = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -26,7 +26,7 @@ Result<fs::path> without_links(const fs::path& path) {
     const fs::path part = *rest.begin();
     rest = rest.lexically_relative(part);
     struct stat facts {};
-    if (::lstat((resolved / part).c_str(), &facts) != 0) return errno_error(errno, path.string());
+    if (::lstat((resolved / part).c_str(), &facts) != 0) return untrusted_error(errno, path);
     if (!S_ISLNK(facts.st_mode)) {
       resolved /= part;
       continue;
@@ -34,7 +34,7 @@ Result<fs::path> without_links(const fs::path& path) {
     if ((facts.st_uid != 0 && facts.st_uid != ::geteuid()) || ++links > most_links) return link_error(resolved / part);
     std::error_code problem;
     const fs::path target = fs::read_symlink(resolved / part, problem);
-    if (problem) return errno_error(problem.value(), path.string());
+    if (problem) return untrusted_error(problem.value(), path);
     rest = target.relative_path() / rest;
     if (target.is_absolute()) resolved = "/";
   }
@@ -54,13 +54,22 @@ int open_without_links(const fs::path& path) {
 
 }  // namespace
 
+Error untrusted_error(int code, const fs::path& path) {
+  Error error = errno_error(code, path.string());
+  if (code == EACCES) {
+    error.message +=
+        "; the agent has no right to read files of others: run chmod o+r on it, and o+x on its directories";
+  }
+  return error;
+}
+
 Result<UntrustedFile> open_untrusted(const fs::path& path) {
   const auto resolved = without_links(path);
   if (!resolved) return resolved.error();
   UntrustedFile file;
   file.fd = Fd(open_without_links(*resolved));
-  if (!file.fd.valid()) return errno == ELOOP ? link_error(path) : errno_error(errno, path.string());
-  if (::fstat(file.fd.get(), &file.facts) != 0) return errno_error(errno, path.string());
+  if (!file.fd.valid()) return errno == ELOOP ? link_error(path) : untrusted_error(errno, path);
+  if (::fstat(file.fd.get(), &file.facts) != 0) return untrusted_error(errno, path);
   if (S_ISREG(file.facts.st_mode)) return file;
   return Error{ErrorKind::Permission, path.string() + " is no regular file, expected one", 0};
 }
@@ -70,7 +79,7 @@ Result<UntrustedText> read_untrusted(const fs::path& path, std::size_t most) {
   if (!file) return file.error();
   std::string text(most, '\0');
   const ssize_t got = ::pread(file->fd.get(), text.data(), text.size(), 0);
-  if (got < 0) return errno_error(errno, path.string());
+  if (got < 0) return untrusted_error(errno, path);
   text.resize(static_cast<std::size_t>(got));
   return UntrustedText{std::move(text), file->facts.st_uid, file->facts.st_mtim};
 }

@@ -16,6 +16,9 @@ struct UntrustedFile {
 // Regular files only, without waiting. Symbolic links are refused, but for those of root (or of the agent's own user)
 // on the way to the directory, such as /var/run.
 Result<UntrustedFile> open_untrusted(const fs::path& path);
+// errno of such a path as an error. Unit and pod take from root the right to read what modes forbid, so a shell of root
+// can read a file that the agent cannot: the error says what to do.
+Error untrusted_error(int code, const fs::path& path);
 // The first `most` bytes of such a file.
 struct UntrustedText {
   std::string text;

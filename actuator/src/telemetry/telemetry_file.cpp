@@ -56,8 +56,10 @@ Status TelemetryFile::open_current() {
   struct stat there {};
   if (::lstat(path_.c_str(), &there) != 0) {
     fd_.reset();
-    Error error = errno_error(errno, "telemetry " + path_.string());
-    error.message += ", expected JSON lines; check the path, and that the service writes there";
+    Error error = untrusted_error(errno, path_);
+    error.message.insert(0, "telemetry ");
+    if (error.kind == ErrorKind::Gone)
+      error.message += ", expected JSON lines; check the path, and that the service writes there";
     return error;
   }
   if (!fd_.valid() || there.st_ino != inode_ || there.st_dev != device_) return open_new();

@@ -14,6 +14,7 @@ import typer
 
 from osml.base.config_file import config_option
 from osml.base.failure import Failure, InputError
+from osml.base.token_file import read_token
 
 if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import: not for `osml --help`
     from osml.dispatch.haproxy.controller import Controller
@@ -139,11 +140,7 @@ def _signal(
         pairs[backend] = name
     if not (server_url or "").startswith(("http://", "https://")):
         raise InputError(f"--server-url is '{server_url}', expected http://HOST:PORT")
-    try:
-        token = token_file.read_text("utf-8").strip() if token_file else None
-    except OSError as error:
-        raise InputError(f"--token-file {token_file} can't be read: {error.strerror}") from None
-    return ServerSignal(server_url or "", pairs, measure, Level(level), max_age_s, token)
+    return ServerSignal(server_url or "", pairs, measure, Level(level), max_age_s, read_token(token_file))
 
 
 def _known(given: set[str], names: tuple[str, ...], where: str) -> None:

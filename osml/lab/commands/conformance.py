@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from osml.base.failure import InputError
+from osml.base.token_file import read_token
 from osml.lab.conformance.checks import Server, run_checks
 
 
@@ -28,12 +29,8 @@ def conformance(
     """
     if not url.startswith(("http://", "https://")):
         raise InputError(f"the address is '{url}', expected one that begins with http:// or https://")
-    headers: dict[str, str] = {}
-    if token_file is not None:
-        try:
-            headers["authorization"] = f"Bearer {token_file.read_text().strip()}"
-        except OSError as error:
-            raise InputError(f"--token-file {token_file} cannot be read: {error.strerror}") from None
+    token = read_token(token_file)
+    headers = {} if token is None else {"authorization": f"Bearer {token}"}
     with httpx.Client(base_url=url, headers=headers, timeout=10) as client:
         found = run_checks(Server(client, node))
     passed = sum(one.fault is None for one in found)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from osml.base.failure import InputError
-from osml_serving.child_process import environment_without_secrets
+from osml_serving.child_process import ONE_THREAD, environment_without_secrets
 from osml_serving.log import Log
 
 IDENTITY = r"^[0-9a-f]{64}$"
@@ -205,7 +205,7 @@ async def _run_worker(package: Path, scratch: Path) -> dict[str, Any] | str:
     """The worker's document, or the error."""
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "osml_serving.datasets.worker", str(package), str(scratch)),
-        env=environment_without_secrets(),
+        env=environment_without_secrets() | ONE_THREAD,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

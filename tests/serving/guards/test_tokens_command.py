@@ -39,6 +39,14 @@ def test_a_created_token_is_known_and_only_its_hash_is_in_the_file(tmp_path):
     assert read_tokens(file).grant_of(token + "x") is None
 
 
+def test_a_folder_that_is_not_there_is_named(tmp_path):
+    file = tmp_path / "nowhere/tokens"
+    failure = run(file, "create", "--node", "node-17").exception
+    assert isinstance(failure, InputError)
+    assert failure.exit_code == 2
+    assert f"{file.parent} is no folder" in str(failure)
+
+
 def test_tokens_are_listed_and_revoked_and_other_lines_stay(tmp_path):
     file = tmp_path / "tokens"
     file.write_text(f"# ours\nold-node:{'a' * 64}\n")

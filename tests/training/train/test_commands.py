@@ -263,6 +263,12 @@ def test_list_and_show_know_the_model_and_notice_a_changed_file(
         _run(models.app, "list", "--models", str(out))
 
 
+@pytest.mark.parametrize("command", [("list",), ("show", "a-masked-e5-2697v4")])
+def test_a_folder_of_models_that_is_not_there_is_no_empty_one(command: tuple[str, ...], tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="none, which is no folder"):
+        _run(models.app, *command, "--models", str(tmp_path / "none"))
+
+
 def test_label_noise_is_the_difference_to_the_runs_without_noise(sweep: Path, tmp_path: Path) -> None:
     found = label_noise(sweep, PLATFORM, tmp_path / "twin")
     assert found["runs"] > 10

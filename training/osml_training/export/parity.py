@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from osml.base.onnx_runtime import load_onnx_runtime
 from osml.predictors import Predictor
 from osml_training.export.graph import onnx_model
 from osml_training.networks import Network
@@ -60,7 +59,7 @@ def graph_limit(low: NDArray[np.float64], high: NDArray[np.float64]) -> GraphLim
 
     The larger the weights, the more is cancelled between them, and the more the order of sums in float32 matters.
     """
-    runtime: Any = importlib.import_module("onnxruntime")
+    runtime = load_onnx_runtime()
 
     def difference(network: Network) -> float:
         graph = onnx_model(network, {}).SerializeToString()

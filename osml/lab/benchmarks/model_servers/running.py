@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Generator
 from pathlib import Path
 
+from osml.base.onnx_runtime import TELEMETRY
 from osml.lab.benchmarks.model_servers.servers import Server
 from osml.lab.benchmarks.server_process import Running, started
 from osml.lab.trials.children import free_port
@@ -18,5 +19,6 @@ def running(server: Server, model: Path, cpu: int) -> Generator[Running]:
     with tempfile.TemporaryDirectory(prefix=f"{server.name}-") as name:
         home, port = Path(name), free_port()
         start = server.start(port, model, home)
-        with started(start.command, port, cpu, home, start.environment, start.folder) as process:
+        own = {TELEMETRY: "1", **start.environment}
+        with started(start.command, port, cpu, home, own, start.folder) as process:
             yield process

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from osml.base.failure import InputError
-from osml_training.cli.token import read_token
+from osml.base.token_file import read_token
 
 _CHECK_S = 600.0
 

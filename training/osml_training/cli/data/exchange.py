@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from osml_training.cli.token import read_token
+from osml.base.token_file import read_token
 
 if TYPE_CHECKING:
     from osml.datasets.exchange import Offered

@@ -34,6 +34,13 @@ def _print(document: dict[str, Any]) -> None:
     sys.stdout.write(msgspec.json.encode(document).decode() + "\n")
 
 
+def _folder(given: Path | None) -> Path:
+    """The folder of models. InputError where the given one is none."""
+    if given is not None and not given.is_dir():
+        raise InputError(f"--models is {given}, which is no folder; expected a folder of models")
+    return given or models_folder()
+
+
 def shipped(folder: Path) -> list[dict[str, Any]]:
     """The models of a folder, their files checked against the manifest."""
     out: list[dict[str, Any]] = []
@@ -79,7 +86,8 @@ def list_command(
     json: Json = False,
 ) -> None:
     """List the shipped models and verify their checksums; with --uri also the registered models."""
-    found = shipped(models or models_folder())
+    folder = _folder(models)
+    found = shipped(folder)
     if uri is not None:
         need("mlflow")
         from osml_training.registry.versions import versions  # noqa: PLC0415
@@ -88,7 +96,7 @@ def list_command(
     if json:
         _print({"models": found})
         return
-    table = Table(title=f"Models of {models or models_folder()}", title_justify="left")
+    table = Table(title=f"Models of {folder}", title_justify="left")
     for name in ("name", "version", "aliases", "platform", "sha256", "error (cores / ways), falls"):
         table.add_column(name, no_wrap=name in ("name", "platform", "sha256"))
     for model in found:
@@ -108,7 +116,7 @@ def show_command(
     name: Annotated[str, typer.Argument(help="Name of a model.")], models: Folder = None, json: Json = False
 ) -> None:
     """Print the card of a model; with --json its metadata."""
-    folder = models or models_folder()
+    folder = _folder(models)
     entry = next((found for found in load_manifest(folder).models if found.name == name), None)
     if entry is None:
         known = ", ".join(found.name for found in load_manifest(folder).models) or "none"

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from osml.base.onnx_runtime import load_onnx_runtime
 from osml.lab.trials.live.servers.http import Handler, serve
 
 
 def make_handler(folder: Path) -> Handler:
     """Load net and images. One thread, so that a request's CPU time is its own."""
-    runtime: Any = importlib.import_module("onnxruntime")
+    runtime = load_onnx_runtime()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
     options.inter_op_num_threads = 1
