@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ pytest.importorskip("osml_training")
 pytest.importorskip("torch")
 
 import torch
+from osml_training.dqn.export import load_qnet
 from osml_training.dqn.transitions import Tuples
-from osml_training.learning.compare_candidates import Virtual, judge, on_held_out
+from osml_training.learning.compare_candidates import Virtual, judge, on_held_out, on_virtual_node
 from osml_training.learning.config import LearningConfig
 from osml_training.learning.recorded import Recorded
 
 from osml.lab.bench.report.statistics import Estimate
 
+ROOT = Path(__file__).resolve().parents[3]
 ROWS = 60
 
 
@@ -85,3 +88,13 @@ def _in_turns(zero: float, one: float) -> Any:
         return torch.where(states[:, :1] == 0, zero, one).expand(-1, 49)
 
     return net
+
+
+def test_every_judgement_has_episodes_of_its_own() -> None:
+    """What chance does in some episodes would otherwise help the same champions every night."""
+    net = load_qnet(ROOT / "models/c-masked-e5-2697v4").eval()
+    config = LearningConfig(episodes=8, horizon=5)
+    one, again, other = (on_virtual_node(net, net, "e5-2697v4", config, text * 64) for text in "aab")
+    assert one == again
+    assert one.champion_e_s != other.champion_e_s
+    assert other.e_s.value == 0.0

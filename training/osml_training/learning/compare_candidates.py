@@ -19,7 +19,7 @@ from osml_training.learning.recorded import Recorded
 from osml_training.online_dqn.evaluate import better, evaluate_greedy
 
 Floats = NDArray[np.float64]
-_CHOICE = 1_000_000  # seeds of these episodes begin here
+_CHOICE, _JUDGEMENT = 1_000_000, 2**33  # seeds of these episodes begin here; `LearningConfig.seed` is below 2^31
 _LEAST_BLOCKS = 12  # fewer clusters say too little of how far apart they are
 _LONGEST_MINUTES = 24 * 60
 
@@ -143,10 +143,20 @@ def choose(candidates: Sequence[QNet], champion: QNet, platform: str, config: Le
 
 
 def on_virtual_node(
-    candidate: QNet, champion: QNet, platform: str, config: LearningConfig, first: QNet | None = None
+    candidate: QNet,
+    champion: QNet,
+    platform: str,
+    config: LearningConfig,
+    learned_from: str,
+    first: QNet | None = None,
 ) -> Virtual:
-    """Compare on the episodes of the config; with the `first` champion, too, where that is another one."""
-    seeds = [config.seed + k for k in range(config.episodes)]
+    """Compare on episodes of this judgement; with the `first` champion, too, where that is another one.
+
+    Their seeds follow from `learned_from`, a checksum in hexadecimal digits over what the candidate learned from. So
+    every night has others: on episodes that stay, a champion would be chosen by what chance does in them.
+    """
+    start = _JUDGEMENT + config.seed + (int(learned_from[:8], 16) << 20)
+    seeds = [start + k for k in range(config.episodes)]
     ours = evaluate_greedy(candidate, platform, seeds, horizon=config.horizon)
     theirs = evaluate_greedy(champion, platform, seeds, horizon=config.horizon)
     falls = mean((ours.falls - theirs.falls).tolist())

@@ -72,11 +72,12 @@ def learn(job: LearnJob, on_progress: OnProgress = lambda _what: None) -> dict[s
     on_progress("judging")
     held_out = on_held_out(chosen.net, champion, held, gamma_of(metadata))
     warnings: list[str] = []
-    virtual = on_virtual_node(chosen.net, champion, job.platform, config, _first(job, entry, warnings))
+    fingerprint, first = _fingerprint(train.tuples), _first(job, entry, warnings)
+    virtual = on_virtual_node(chosen.net, champion, job.platform, config, fingerprint, first)
     verdict = judge(held_out, virtual, config)
     told_of = _metrics(held_out, virtual, verdict, train.size)
     learned = {"learning_rate": chosen.learning_rate, "blend": chosen.blend}
-    told_of |= learned | {"fingerprint": _fingerprint(train.tuples)}
+    told_of |= learned | {"fingerprint": fingerprint}
     document |= learned
     document |= {
         "better": verdict.promote,
