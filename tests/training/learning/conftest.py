@@ -94,10 +94,10 @@ def fill(tmp_path: Path) -> Callable[..., str]:
 
 @pytest.fixture
 def config() -> Any:
-    """Learns much in seconds."""
+    """Learns much in seconds, from less than an hour."""
     from osml_training.learning.config import LearningConfig
 
-    return LearningConfig(episodes=48, horizon=40, passes=10, learning_rates=(1e-3,), blends=(1.0,))
+    return LearningConfig(least_blocks=20, episodes=48, horizon=40, passes=10, learning_rates=(1e-3,), blends=(1.0,))
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def test_a_better_candidate_is_promoted_served_and_taken_back(
     before = (models / "manifest.json").read_bytes()
     store = fill(experiences)
     document = learn(job_of(store, models, track=track))
-    assert document["promoted"], document
+    assert document["promoted"], document["reasons"]
     assert document["virtual_node"]["e_s_rises_by"]["high"] < config.margin
     name = f"c-online-{PLATFORM}-2"
     assert [entry.name for entry in load_manifest(models).models] == [name]
