@@ -11,6 +11,7 @@ from osml.twin.ensemble import Ensemble
 from osml.twin.fit import MEMBERS, drawn, fitted
 from osml.twin.scenes import LATENCIES, SETTLING, Scene, check_one_cache
 from osml.twin.stolen import stolen_of
+from osml.twin.targets import targets_of
 from osml.twin.trajectory import along, measured_along, names_of
 
 NOISE_MEMBERS = 6
@@ -38,7 +39,7 @@ def made(record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[
         gaps=len(record.gaps), garbage=record.garbage, tenants=list(ensemble.tenants), rates=dict(ensemble.rates),
         quotas=dict(ensemble.quotas), parameters=parameters_of(ensemble, before), scenes=list(scenes),
         noise=noise_of(ensemble, record), unknown=unknown_of(ensemble, before, scenes, record),
-        stolen=stolen_of(record),
+        stolen=stolen_of(record), targets=targets_of(record),
     )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
+from osml.records import gather
 from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
@@ -61,6 +62,11 @@ def test_advice_keeps_its_contract(folder: Path) -> None:
     found = _json(folder, "advise", "services.jsonl")
     assert found["needs_partitioning"] in (True, False, None)
     assert found["answer"]
+    record = gather([folder / "services.jsonl"])
+    for service in found["services"]:
+        slacks = [one.slack for line in record.lines for one in line.observation.services
+                  if one.name == service["name"] and one.slack is not None]  # fmt: skip
+        assert service["missed_share"] == sum(slack < 0 for slack in slacks) / len(slacks)
     for service in found["services"]:
         assert {"name", "suffers_ms", "from", "levers"} <= set(service)
         assert all({"culprit", "resource", "ms", "confidence"} <= set(cause) for cause in service["from"])

@@ -55,10 +55,11 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def _service(one: Mapping[str, Any]) -> str:
-    target = f"{one['percentile']} {one['measured_ms']:.3g} ms, target {one['target_ms']:.3g} ms"
-    missed = f"missed in {one['missed_share']:.1%} of the intervals"
+    target = f"{one['percentile']} {one['measured_ms']:.3g} ms"
+    target += ", no target" if one["target_ms"] is None else f", target {one['target_ms']:.3g} ms"
+    missed = "" if one["missed_share"] is None else f", missed in {one['missed_share']:.1%} of the intervals"
     return (
-        f"<section><h2>{escape(one['name'])}: {target}, {missed}</h2>"
+        f"<section><h2>{escape(one['name'])}: {target}{missed}</h2>"
         f"<p>Alone it would take {one['alone_ms']:.3g} ms. It suffers {one['suffers_ms']:.3g} ms.</p>"
         f'<div class="two"><div>{_causes(one["from"], one["suffers_ms"])}</div>'
         f"<div>{_levers(one['levers'])}</div></div></section>"
