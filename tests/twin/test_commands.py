@@ -102,6 +102,16 @@ def test_a_tenant_moves_to_another_twin(folder: Path) -> None:
     assert names["service-1"]["ratio"] > 0
 
 
+def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path) -> None:
+    _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
+    comes = ("--add-service", "memcached=0.1", "--add-job", "stream")
+    found = _json(folder, "twin", "whatif", "one.json", *comes)
+    names = {row["name"]: row for row in found["tenants"]}
+    assert names["memcached"]["after"] < 1.0
+    assert (names["memcached"]["class"], names["memcached"]["unit"]) == ("lc", "ms")
+    assert names["stream"]["class"] == "be"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
