@@ -122,6 +122,8 @@ def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path
         (["twin", "whatif", "one.json", "--load", "service-1=-1"], "expected a number above 0"),
         (["twin", "whatif", "one.json", "--add-job", "nothing"], "is not in the catalog; known are"),
         (["twin", "whatif", "day.jsonl", "--cat"], "is not a twin"),
+        (["twin", "whatif", "one.json", "--policy", "nosuch"], "policy 'nosuch' is unknown; known are arq, "),
+        (["twin", "whatif", "one.json", "--load", "job-1=2"], "'job-1' is a job, which has no load"),
         (["twin", "fit", "day.jsonl", "--limit", "nobody=2"], "--limit names 'nobody'"),
         (["replay", "managed.jsonl", "--policy", "nothing"], "policy 'nothing' is unknown"),
         (["replay", "managed.jsonl", "--policy", "even", "--twin", "day.jsonl"], "is not a twin"),
