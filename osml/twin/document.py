@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -110,6 +110,19 @@ def load(file: Path) -> Twin:
     if wrong is not None:
         raise InputError(f"{file}: {wrong}; fit the twin again with `osml look twin fit`")
     return twin
+
+
+def check_machine(twin: Twin, node: str, platforms: Iterable[Platform], whose: str) -> None:
+    """Raise InputError where a record or an observation is of another node, or of another machine of that name."""
+    if node != twin.node:
+        raise InputError(f"{whose} is of node '{node}', the twin of '{twin.node}'; give a twin of the same node")
+    then = twin.platform
+    for now in platforms:
+        if (now.cpus, now.ways) != (then.cpus, then.ways):
+            raise InputError(
+                f"the twin of node '{twin.node}' has CPUs {then.cpus} and {then.ways} ways, {whose} has {now.cpus} and "
+                f"{now.ways}; fit it to a newer record: osml look twin fit"
+            )
 
 
 def is_twin(file: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from osml.records import Record
+from osml.records import Record, only_watched
 from osml.simulator.columns import FloatArray
 from osml.twin.document import Noise, Twin, parameters_of
 from osml.twin.ensemble import Ensemble
@@ -77,10 +77,12 @@ def _three(values: FloatArray) -> tuple[float, float, float]:
 def unknown_of(ensemble: Ensemble, before: Ensemble, scenes: tuple[Scene, ...], record: Record) -> list[str]:
     """What these records can't tell, one sentence each."""
     said: list[str] = []
-    if record.dry_run:
+    watched = sum(only_watched(line.observation) for line in record.lines)
+    if watched:
+        when = "" if record.dry_run else f" in {watched:,} of {len(record.lines):,} intervals"
         said.append(
-            "allocations: the agent only watched, so every service and job is taken to use all CPUs and ways, but for "
-            "its own CPU limit"
+            f"allocations: the agent only watched{when}, so every service and job is taken to use all CPUs and ways "
+            "there, but for its own CPU limit"
         )
     said += [f"{one.name}: nothing can be learned of it, it had no load" for one in ensemble.tenants
              if one.kind == "lc" and not ensemble.rates.get(one.name)]  # fmt: skip

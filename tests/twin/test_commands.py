@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
-from osml.records import gather
+from osml.records import Line, Record, gather
 from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
@@ -27,6 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(record.part(180, 240), found / "next.jsonl")
     write(services_alone(), found / "services.jsonl")
     write(managed(60), found / "managed.jsonl")
+    small = [
+        Line(replace(line.observation, platform=replace(line.observation.platform, cpus="0-3")), line.decision)
+        for line in record.lines[:20]
+    ]
+    write(Record(small), found / "small.jsonl")
     return found
 
 
@@ -125,6 +131,10 @@ def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path
         (["twin", "whatif", "one.json", "--policy", "nosuch"], "policy 'nosuch' is unknown; known are arq, "),
         (["twin", "whatif", "one.json", "--load", "job-1=2"], "'job-1' is a job, which has no load"),
         (["twin", "fit", "day.jsonl", "--limit", "nobody=2"], "--limit names 'nobody'"),
+        (["advise", "day.jsonl", "--limit", "nobody=2"], "--limit names 'nobody'"),
+        (["advise", "one.json", "--limit", "service-1=2"], "--limit was given with a twin"),
+        (["twin", "check", "one.json", "small.jsonl"], "has CPUs 0-35 and 20 ways, the record has 0-3 and 20"),
+        (["replay", "small.jsonl", "--policy", "even", "--twin", "one.json"], "the record has 0-3 and 20"),
         (["replay", "managed.jsonl", "--policy", "nothing"], "policy 'nothing' is unknown"),
         (["replay", "managed.jsonl", "--policy", "even", "--twin", "day.jsonl"], "is not a twin"),
     ],

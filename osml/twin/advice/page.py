@@ -69,7 +69,7 @@ def _service(one: Mapping[str, Any]) -> str:
 def _causes(causes: Sequence[Mapping[str, Any]], suffers: float) -> str:
     rows = "".join(
         f"<tr><td>{escape(str(one['culprit'] or 'not known'))}</td><td>{escape(one['resource'])}</td>"
-        f'<td class="n">{one["ms"]:.3g}</td><td class="n">{one["confidence"]:.0%}</td>'
+        f'<td class="n">{one["ms"]:.3g}</td><td class="n">{_confidence(one["confidence"])}</td>'
         f'<td style="width:25%"><div class="bar" style="width:{_percent(one["ms"], suffers)}%"></div></td></tr>'
         for one in causes[:_MOST]
     )
@@ -79,6 +79,10 @@ def _causes(causes: Sequence[Mapping[str, Any]], suffers: float) -> str:
         '<table><tr><th>from</th><th>through</th><th class="n">ms</th><th class="n">confidence</th><th></th></tr>'
         f"{rows}</table>"
     )
+
+
+def _confidence(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.0%}"
 
 
 def _percent(ms: float, suffers: float) -> int:
