@@ -7,7 +7,9 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 from osml_serving.example import EXAMPLE
+from typer.testing import CliRunner
 
+from osml.cli.main import application
 from tests.kit import chromium
 
 pytestmark = pytest.mark.skipif(chromium.CHROMIUM is None, reason="chromium is not installed")
@@ -125,5 +127,29 @@ def test_services_come_before_jobs_and_a_phone_labels_no_milliseconds_as_entropy
             )
             assert await page.ask(label % "#decisions td.number") == '"E_S "'
             assert await page.ask(label % "#blame td.number") == "none"
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("path", ["", "/fleet"])
+def test_a_token_that_is_none_or_that_the_server_refuses_has_a_word(browser, start_process, tmp_path, path):
+    tokens = tmp_path / "tokens"
+    token = CliRunner().invoke(
+        application(), ["run", "tokens", "create", "--scope", "viewer", "--name", "eyes", "--file", str(tokens)]
+    ).stdout.strip()  # fmt: skip
+    server = start_process("--token-file", str(tokens))
+    said = "document.getElementById('refused').textContent"
+
+    async def scenario():
+        async with chromium.open_page(browser, f"{server.url}{path}") as page:
+            await page.until("!document.getElementById('login').hidden")
+            for text, word in (("t\u20ac", "This is no token"), ("wrong", "The server refuses this token")):
+                await page.ask(f"document.getElementById('token').value = '{text}'")
+                await page.ask("document.getElementById('enter').click()")
+                await page.until(f"{said}.startsWith('{word}')")
+            await page.ask(f"document.getElementById('token').value = '{token}'")
+            await page.ask("document.getElementById('enter').click()")
+            await page.until("document.getElementById('login').hidden")
+            assert await page.ask(said) == ""
 
     asyncio.run(scenario())

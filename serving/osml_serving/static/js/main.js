@@ -1,10 +1,11 @@
 // Chooses a node, follows it, and shows it.
-import { getJson, rememberToken, WantsToken } from "./api.js";
+import { getJson, WantsToken } from "./api.js";
 import { BlamePanel } from "./blame_panel.js";
 import { Connection } from "./connection.js";
 import { DayPanel } from "./day_panel.js";
 import { byId, make, setText } from "./dom.js";
 import { EventStream } from "./event_stream.js";
+import { Login } from "./login.js";
 import { patienceOf, Timeline } from "./timeline.js";
 import { View } from "./view.js";
 
@@ -13,6 +14,7 @@ const view = new View();
 const day = new DayPanel();
 const blame = new BlamePanel();
 const connection = new Connection();
+const panel = new Login(poll);
 const select = byId("node");
 let stream = null;
 let timeline = null; // of the node that is followed
@@ -95,17 +97,22 @@ function inAddress() {
   }
 }
 
+// False where the server wants another token.
 async function poll() {
   try {
     const list = await getJson("v1/nodes");
     offer(list.nodes);
     blame.offer(list.blame);
-    byId("login").hidden = true;
+    panel.hide();
     if (!stream) connection.set(true);
   } catch (error) {
-    if (error instanceof WantsToken) login();
-    else if (!stream) connection.set(false);
+    if (error instanceof WantsToken) {
+      login();
+      return false;
+    }
+    if (!stream) connection.set(false);
   }
+  return true;
 }
 
 function login() {
@@ -113,18 +120,10 @@ function login() {
   stream = null;
   timeline = null;
   names = [];
-  byId("login").hidden = false;
+  panel.show();
   byId("main").hidden = true;
 }
 
-function enter() {
-  rememberToken(byId("token").value.trim());
-  byId("token").value = "";
-  poll();
-}
-
-byId("enter").addEventListener("click", enter);
-byId("token").addEventListener("keydown", (event) => event.key === "Enter" && enter());
 select.addEventListener("change", () => { location.hash = encodeURIComponent(select.value); });
 window.addEventListener("hashchange", () => names.length && choose());
 setInterval(poll, POLL_MS);
