@@ -112,6 +112,7 @@ def test_charts_of_a_node_with_long_intervals_are_lines(browser, start_process):
 def test_services_come_before_jobs_and_a_phone_labels_no_milliseconds_as_entropy(browser, start_process):
     server = start_process()
     post(server.url, "one", ["job-1", "first"])
+    long = "x" * 63
 
     async def scenario():
         async with chromium.open_page(browser, server.url) as page:
@@ -122,6 +123,9 @@ def test_services_come_before_jobs_and_a_phone_labels_no_milliseconds_as_entropy
                 "Emulation.setDeviceMetricsOverride", width=390, height=844, deviceScaleFactor=1, mobile=True
             )
             label = "getComputedStyle(document.querySelector('%s'), '::before').content"
+            post(server.url, "one", ["job-1", f"job{long[:60]}", long], seq=2)
+            await page.until(f"{SHOWN} === '{long},job-1,job{long[:60]}'")
+            assert await page.ask("document.documentElement.scrollWidth") <= 390
             await page.ask(
                 "document.getElementById('blame').innerHTML = '<table><tr><td class=number>3</td></tr></table>'"
             )
