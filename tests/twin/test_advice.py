@@ -60,6 +60,15 @@ def test_a_neighbour_is_named_where_only_the_resource_cannot_be_told() -> None:
     assert not any("batch" in text for text in said)
 
 
+def test_a_lever_of_the_cache_is_not_sure_where_nobody_measured_the_need_of_it() -> None:
+    guessed = replace(_BLAME, causes=(replace(_CAUSE, confidence=None),))
+    needed, said = _advice(_CAT, _AWAY, blame=guessed)
+    assert needed is None
+    assert any("not sure: own cache ways" in text for text in said)
+    cpus = replace(_CAT, lever="own CPUs")
+    assert _advice(_CAT, cpus, blame=guessed)[0] is True
+
+
 def test_who_meets_its_target_needs_nothing() -> None:
     needed, said = _advice(_CAT, missed=0.0, target_ms=20.0)
     assert needed is False

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import to_builtins
 
 from osml.twin.advice.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
-from osml.twin.advice.levers import PARTITIONING, Lever, best, levers_for
+from osml.twin.advice.levers import OF_MEMORY, PARTITIONING, Lever, best, levers_for
 from osml.twin.advice.untold import MISSES, Untold, aside, misses, untold_of
 from osml.twin.document import Twin, noise_at
 from osml.twin.scenes import Scene
@@ -140,7 +140,9 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     if not blame.explained:
         return None
     wanted = WORTH * blame.measured_ms
-    sure = best(one.levers, PARTITIONING)
+    blind = any(cause.confidence is None for cause in blame.causes)  # what levers of cache and memory give is a guess
+    firm = [lever for lever in one.levers if not blind or lever.lever not in OF_MEMORY]
+    sure = best(firm, PARTITIONING)
     if sure is not None and sure.gain >= wanted:
         met = one.target_ms is not None and sure.after_ms <= one.target_ms
         after = "met" if met else "still missed"
@@ -151,7 +153,7 @@ def _say(one: Advice, said: list[str]) -> bool | None:
         said.append(f"Partitioning may help {name}, but that is not sure: {hopes[0].lever}, {_gain(hopes[0])}.")
     else:
         said.append(f"Partitioning would hardly help {name}.")
-    other = next((other for other in one.levers if other.low > 0 and other.gain >= wanted), None)
+    other = next((other for other in firm if other.low > 0 and other.gain >= wanted), None)
     if other is not None:
         said.append(f"Sure to help it: {other.lever}, {_gain(other)}.")
     return None if hopes else False
