@@ -48,6 +48,11 @@ def _decoded(file: Path) -> Iterator[Line | Exception]:
         raise InputError(f"{file} can't be read: {error.strerror}") from None
 
 
+def only_watched(observation: Observation) -> bool:
+    """Whether the agent applied nothing in this interval: then its allocations were not in force."""
+    return DRY_RUN in observation.missing
+
+
 @dataclass(frozen=True)
 class Record:
     """The lines of one machine in order of time, without those that are no line of a record.
@@ -66,8 +71,8 @@ class Record:
 
     @property
     def dry_run(self) -> bool:
-        """Whether the agent only watched: then allocations in the record were never in force."""
-        return any(DRY_RUN in line.observation.missing for line in self.lines)
+        """Whether the agent only watched all the time: then no allocation of the record was ever in force."""
+        return all(only_watched(line.observation) for line in self.lines)
 
     def part(self, first: int, last: int) -> Record:
         """The lines from `first` up to `last`, which is not in it."""

@@ -20,14 +20,15 @@ class CauseNow(Struct, frozen=True):
     """A share of what a service suffers now: in ms, and in E_S.
 
     `culprit` is a neighbour, or the service itself for its own limit or load; None where nobody can be named.
-    `confidence` is the share of the predictions in which it has a part of at least 10 %.
+    `confidence` is the share of the predictions in which it has a part of at least 10 %. It is None where nothing was
+    measured of what the culprit needs of the cache and the memory.
     """
 
     culprit: str | None
     resource: str
     ms: float
     e_s: float
-    confidence: float
+    confidence: float | None
 
 
 class ServiceNow(Struct, frozen=True):

@@ -10,7 +10,7 @@ import numpy as np
 from osml.base.failure import InputError
 from osml.records import Record
 from osml.simulator.columns import FloatArray
-from osml.twin.document import Twin, noise_at
+from osml.twin.document import Twin, check_machine, noise_at
 from osml.twin.scenes import LATENCIES, SETTLING, check_one_cache, rate_of
 from osml.twin.trajectory import along, measured_along, names_of
 
@@ -111,8 +111,7 @@ def score(errors: _Errors) -> dict[str, float | int | None]:
 def checked(twin: Twin, record: Record, members: int = MEMBERS) -> dict[str, Any]:
     """The document of `osml look twin check`. InputError for a record of another machine or with nothing to predict."""
     check_one_cache(line.observation for line in record.lines)
-    if record.node != twin.node:
-        raise InputError(f"the record is of node '{record.node}', the twin of '{twin.node}'; give a record of the same")
+    check_machine(twin, record.node, (line.observation.platform for line in record.lines), "the record")
     known = {one.name for one in twin.tenants}
     for line in record.lines:
         for service in line.observation.services:

@@ -12,7 +12,7 @@ from osml.allocation.policy import Plan, Policy
 from osml.domain import Observation, Partition, Reason, partition_error
 from osml.entropy import system_entropy
 from osml.policies.unmanaged import shared_by_all
-from osml.records import Record
+from osml.records import Record, only_watched
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.columns import FloatArray
 from osml.simulator.load_traces import Steps, Trace
@@ -68,7 +68,8 @@ class Recorded:
 
     def __init__(self, record: Record) -> None:
         self._partitions: list[Partition | None] = [
-            None if record.dry_run or line.decision is None else line.decision.partition for line in record.lines
+            None if only_watched(line.observation) or line.decision is None else line.decision.partition
+            for line in record.lines
         ]
 
     def initial(self, observation: Observation, seed: int) -> RecordedState:

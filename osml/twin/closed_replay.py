@@ -13,7 +13,7 @@ from osml.domain import Partition
 from osml.records import Record
 from osml.simulator.columns import FloatArray
 from osml.twin.closed import MEMBERS, Recorded, run_along
-from osml.twin.document import Twin
+from osml.twin.document import Twin, check_machine
 from osml.twin.scenes import check_one_cache
 from osml.twin.trajectory import names_of
 
@@ -66,8 +66,7 @@ def consequences(twin: Twin, record: Record, policy: str, *, members: int = MEMB
     check_one_cache(line.observation for line in record.lines)
     if policy not in policy_names():
         raise InputError(f"policy '{policy}' is unknown; known are {', '.join(policy_names())}")
-    if record.node != twin.node:
-        raise InputError(f"the record is of node '{record.node}', the twin of '{twin.node}'; give a record of the same")
+    check_machine(twin, record.node, (line.observation.platform for line in record.lines), "the record")
     known = {one.name for one in twin.tenants}
     there = {service.name for line in record.lines for service in line.observation.services}
     if there - known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -18,6 +18,7 @@ from osml.twin.machine import machine_of
 from osml.twin.prior import BIAS, JOB, LIMITS, MACHINE, SERVICE
 from osml.twin.scenes import LATENCIES, Scene, Tenant
 from osml.twin.stolen import Stolen
+from osml.twin.targets import Target
 
 SCHEMA = "osml/twin/v1"
 _MOST_BYTES, _MOST_MEMBERS = 256 * 2**20, 4096
@@ -47,7 +48,8 @@ class Noise(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Twin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A fitted twin. `noise[service][percentile]`; `unknown` says in words what the record could not tell.
 
-    `stolen` is what a hypervisor took, None where the record does not say.
+    `stolen` is what a hypervisor took, None where the record does not say. `targets` has how often each service missed
+    its target over all lines, None where an older version fitted the twin.
     """
 
     node: str
@@ -65,6 +67,7 @@ class Twin(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     noise: dict[str, dict[str, Noise]]
     unknown: list[str]
     stolen: Stolen | None = None
+    targets: dict[str, Target] | None = None
     schema: Literal["osml/twin/v1"] = "osml/twin/v1"
 
     @property
@@ -109,6 +112,19 @@ def load(file: Path) -> Twin:
     return twin
 
 
+def check_machine(twin: Twin, node: str, platforms: Iterable[Platform], whose: str) -> None:
+    """Raise InputError where a record or an observation is of another node, or of another machine of that name."""
+    if node != twin.node:
+        raise InputError(f"{whose} is of node '{node}', the twin of '{twin.node}'; give a twin of the same node")
+    then = twin.platform
+    for now in platforms:
+        if (now.cpus, now.ways) != (then.cpus, then.ways):
+            raise InputError(
+                f"the twin of node '{twin.node}' has CPUs {then.cpus} and {then.ways} ways, {whose} has {now.cpus} and "
+                f"{now.ways}; fit it to a newer record: osml look twin fit"
+            )
+
+
 def is_twin(file: Path) -> bool:
     """Whether a file is a twin rather than a record: one document that begins with a name of the twin."""
     try:
@@ -146,6 +162,8 @@ def _wrong(twin: Twin) -> str | None:
         return "'scenes' has none, or names somebody who is not in 'tenants'"
     if any(not (math.isfinite(x) and x > 0) for x in (*twin.rates.values(), *twin.quotas.values())):
         return "'rates' or 'quotas' has a number that is not above 0"
+    if any(not 0 <= one.robbed <= one.missed <= one.measured <= one.intervals for one in (twin.targets or {}).values()):
+        return "'targets' has counts that do not fit together"
     return None
 
 

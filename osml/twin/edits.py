@@ -178,6 +178,8 @@ def load(name: str, factor: float) -> Edit:
 
     def edit(world: World, _member: int) -> World:
         _known(world, name)
+        if name in world.jobs:
+            raise InputError(f"'{name}' is a job, which has no load; services are {', '.join(world.services)}")
         return replace(world, rates={**world.rates, name: world.rates.get(name, 0.0) * factor})
 
     return edit

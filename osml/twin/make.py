@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from osml.records import Record
+from osml.records import Record, only_watched
 from osml.simulator.columns import FloatArray
 from osml.twin.document import Noise, Twin, parameters_of
 from osml.twin.ensemble import Ensemble
 from osml.twin.fit import MEMBERS, drawn, fitted
 from osml.twin.scenes import LATENCIES, SETTLING, Scene, check_one_cache
 from osml.twin.stolen import stolen_of
+from osml.twin.targets import targets_of
 from osml.twin.trajectory import along, measured_along, names_of
 
 NOISE_MEMBERS = 6
@@ -38,7 +39,7 @@ def made(record: Record, *, seed: int = 0, members: int = MEMBERS, quotas: dict[
         gaps=len(record.gaps), garbage=record.garbage, tenants=list(ensemble.tenants), rates=dict(ensemble.rates),
         quotas=dict(ensemble.quotas), parameters=parameters_of(ensemble, before), scenes=list(scenes),
         noise=noise_of(ensemble, record), unknown=unknown_of(ensemble, before, scenes, record),
-        stolen=stolen_of(record),
+        stolen=stolen_of(record), targets=targets_of(record),
     )  # fmt: skip
 
 
@@ -76,10 +77,12 @@ def _three(values: FloatArray) -> tuple[float, float, float]:
 def unknown_of(ensemble: Ensemble, before: Ensemble, scenes: tuple[Scene, ...], record: Record) -> list[str]:
     """What these records can't tell, one sentence each."""
     said: list[str] = []
-    if record.dry_run:
+    watched = sum(only_watched(line.observation) for line in record.lines)
+    if watched:
+        when = "" if record.dry_run else f" in {watched:,} of {len(record.lines):,} intervals"
         said.append(
-            "allocations: the agent only watched, so every service and job is taken to use all CPUs and ways, but for "
-            "its own CPU limit"
+            f"allocations: the agent only watched{when}, so every service and job is taken to use all CPUs and ways "
+            "there, but for its own CPU limit"
         )
     said += [f"{one.name}: nothing can be learned of it, it had no load" for one in ensemble.tenants
              if one.kind == "lc" and not ensemble.rates.get(one.name)]  # fmt: skip

@@ -75,7 +75,7 @@ class TwinOutlook:
         if known is None or known[0] != stamp:
             if len(self._twins) >= MOST_TWINS:
                 self._twins.clear()
-            known = self._twins[node] = stamp, _loaded(file)
+            known = self._twins[node] = stamp, _loaded(file, node)
         return known[1]
 
 
@@ -88,11 +88,13 @@ def _stamp(file: Path) -> object:
     return status.st_mtime_ns, status.st_size, status.st_ino
 
 
-def _loaded(file: Path) -> Ensemble | None:
+def _loaded(file: Path, node: str) -> Ensemble | None:
+    """The members of a twin; None for a file that is no twin, or the twin of another node."""
     try:
-        return load(file).ensemble.some(MEMBERS)
+        twin = load(file)
     except Failure:
         return None
+    return twin.ensemble.some(MEMBERS) if twin.node == node else None
 
 
 def _outcomes(twin: Ensemble, observation: Observation, assignments: Sequence[Assignment]) -> list[dict[str, float]]:

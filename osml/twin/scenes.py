@@ -13,7 +13,7 @@ import numpy as np
 
 from osml.base.failure import InputError
 from osml.domain import Assignment, Observation, Service
-from osml.records import Record
+from osml.records import Record, only_watched
 from osml.simulator.columns import FloatArray
 from osml.twin.stolen import robbed_intervals
 
@@ -123,9 +123,9 @@ def rate_of(service: Service) -> float | None:
     return None if service.latency is None else service.latency.requests_per_s
 
 
-def grants_in(observation: Observation, dry_run: bool) -> dict[str, Assignment]:
+def grants_in(observation: Observation) -> dict[str, Assignment]:
     """What was in force in an interval; nothing is known to be where the agent only watched."""
-    return {} if dry_run else {one.service: one for one in observation.assignments}
+    return {} if only_watched(observation) else {one.service: one for one in observation.assignments}
 
 
 def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tuple[Scene, ...]:
@@ -144,11 +144,11 @@ def scenes_of(record: Record, *, seed: int = 0, most: int = MOST_SCENES) -> tupl
 
 def last_scene(record: Record) -> Scene | None:
     """What is in force at the end of a record, as one scene; None where it is too new, or was robbed of CPU time."""
-    newest = _key(record.lines[-1].observation, record.dry_run)
+    newest = _key(record.lines[-1].observation)
     for settling, least in _PATIENCE:
         group: list[int] = []
         for at in reversed(list(usable_intervals(record, settling))):
-            if _key(record.lines[at].observation, record.dry_run) != newest:
+            if _key(record.lines[at].observation) != newest:
                 break
             group.insert(0, at)
         if len(group) >= least:
@@ -176,7 +176,7 @@ def usable_intervals(record: Record, settling: int = SETTLING) -> Iterator[int]:
     before, since = b"", 0
     robbed = robbed_intervals(record)
     for at, line in enumerate(record.lines):
-        key = _key(line.observation, record.dry_run)
+        key = _key(line.observation)
         since = 0 if key != before or at in record.gaps else since + 1
         before = key
         if since >= settling and at not in robbed:
@@ -186,14 +186,14 @@ def usable_intervals(record: Record, settling: int = SETTLING) -> Iterator[int]:
 def _groups(record: Record, settling: int) -> dict[bytes, list[int]]:
     groups: dict[bytes, list[int]] = defaultdict(list)
     for at in usable_intervals(record, settling):
-        groups[_key(record.lines[at].observation, record.dry_run)].append(at)
+        groups[_key(record.lines[at].observation)].append(at)
     return groups
 
 
-def _key(observation: Observation, dry_run: bool) -> bytes:
+def _key(observation: Observation) -> bytes:
     """The same for intervals with the same tenants and allocation."""
     names = sorted(service.name for service in observation.services)
-    grants = grants_in(observation, dry_run)
+    grants = grants_in(observation)
     return msgspec.json.encode([names, [grants[name] for name in sorted(grants)]])
 
 
@@ -246,7 +246,7 @@ def _scene(record: Record, intervals: Sequence[int], least: int) -> Scene:
     return Scene(
         tuple(intervals),
         tuple(service.name for service in first.services),
-        grants_in(first, record.dry_run),
+        grants_in(first),
         {name: statistics.fmean(values) for name, values in rates.items()},
         {
             tenant: {name: _reading(values) for name, values in found.items() if len(values) >= min(least, _LEAST)}

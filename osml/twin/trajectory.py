@@ -48,7 +48,7 @@ def along(ensemble: Ensemble, record: Record) -> FloatArray:
             if at in record.gaps:
                 state = initial_state(node)
             loads = _loads(observation, loads, known)
-            grants = grants_for(known, values, grants_in(observation, record.dry_run))
+            grants = grants_for(known, values, grants_in(observation))
             state, flows = advance(node, state, [grants[name] for name in node.names], loads, observation.interval_s)
             for place, name in enumerate(names):
                 if name in loads:

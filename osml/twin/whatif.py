@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,17 +128,33 @@ def changes(
     `before` are the outcomes without it, where they are known.
     """
     known = before or outcomes_of(ensemble, scenes, members=members)
-    return compared(ensemble, scenes, known, outcomes_of(ensemble, scenes, edits, members=members))
+    after = outcomes_of(ensemble, scenes, edits, members=members)
+    return compared(ensemble, scenes, known, after, _jobs_after(ensemble, scenes, edits))
+
+
+def _jobs_after(ensemble: Ensemble, scenes: Sequence[Scene], edits: Sequence[Edit]) -> frozenset[str]:
+    """The names of all jobs that are there after the edits, newcomers too."""
+    found: set[str] = set()
+    for scene in scenes:
+        world = world_of(ensemble, 0, scene)
+        for edit in edits:
+            world = edit(world, 0)
+        found |= set(world.jobs)
+    return frozenset(found)
 
 
 def compared(
-    ensemble: Ensemble, scenes: Sequence[Scene], before: Sequence[Outcomes], after: Sequence[Outcomes]
-) -> list[Change]:
-    """Outcomes before and after as changes of what was measured. Members that explain it better weigh more."""
+    ensemble: Ensemble, scenes: Sequence[Scene], before: Sequence[Outcomes], after: Sequence[Outcomes],
+    jobs: AbstractSet[str] = frozenset(),
+) -> list[Change]:  # fmt: skip
+    """Outcomes before and after as changes of what was measured. Members that explain it better weigh more.
+
+    `jobs` tells the jobs from the services among those who come.
+    """
     known = {one.name: one for one in ensemble.tenants}
     found: list[Change] = []
     for name in dict.fromkeys(name for shown in (*before[0], *after[0]) for name in shown):
-        kind = known[name].kind if name in known else ("be" if _is_share(after, name) else "lc")
+        kind = known[name].kind if name in known else ("be" if name in jobs else "lc")
         target = known[name].target_ms if name in known else None
         now = [mean_over(shown, scenes, name) for shown in before]
         then = [mean_over(shown, scenes, name) for shown in after]
@@ -159,10 +176,6 @@ def compared(
 
 def _known(values: Sequence[float | None]) -> list[float]:
     return [max(value, 1e-9) for value in values if value is not None]
-
-
-def _is_share(after: Sequence[Outcomes], name: str) -> bool:
-    return all(one[name] <= 1.0 + 1e-6 for shown in after for one in shown if name in one)
 
 
 def chosen_scenes(scenes: Sequence[Scene], count: int = SCENES) -> list[Scene]:

@@ -26,6 +26,7 @@ from osml.lab.trials.live.work_rate import WorkRateWriter, rate_over
     ("knobs", "message"),
     [
         ({"policy": "unmanaged"}, "--policy is 'unmanaged'"),
+        ({"policy": "nosuch"}, "--policy is 'nosuch', expected one of arq, "),
         ({"unmanaged_s": 0}, "--unmanaged-s is 0, expected 5 to 3600"),
         ({"managed_s": 4000}, "--managed-s is 4000"),
         ({"baseline_s": 1}, "--baseline-s is 1, expected 2"),

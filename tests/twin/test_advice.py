@@ -5,11 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
+from osml.domain import Host, Service
+from osml.records import Line, Record
 from osml.twin.advice.advise import Advice, answer, verdict
 from osml.twin.advice.blame import Blame, Cause
 from osml.twin.advice.levers import Lever
 from osml.twin.advice.page import page
+from osml.twin.advice.untold import Untold
+from osml.twin.scenes import scenes_of
+from osml.twin.targets import Target, targets_of
+from tests.kit.twin_records import watched
 
 _CAUSE = Cause("batch", "cache", 4.0, 0.1, 0.9)
 _BLAME = Blame("redis", 10.0, 10.0, 8.0, 12.0, 5.0, 5.0, 0.1, (_CAUSE,), explained=True)
@@ -53,6 +60,15 @@ def test_a_neighbour_is_named_where_only_the_resource_cannot_be_told() -> None:
     assert not any("batch" in text for text in said)
 
 
+def test_a_lever_of_the_cache_is_not_sure_where_nobody_measured_the_need_of_it() -> None:
+    guessed = replace(_BLAME, causes=(replace(_CAUSE, confidence=None),))
+    needed, said = _advice(_CAT, _AWAY, blame=guessed)
+    assert needed is None
+    assert any("not sure: own cache ways" in text for text in said)
+    cpus = replace(_CAT, lever="own CPUs")
+    assert _advice(_CAT, cpus, blame=guessed)[0] is True
+
+
 def test_who_meets_its_target_needs_nothing() -> None:
     needed, said = _advice(_CAT, missed=0.0, target_ms=20.0)
     assert needed is False
@@ -79,3 +95,73 @@ def test_the_page_shows_names_as_text(needed: bool | None) -> None:
     assert "<script" not in shown
     assert "&lt;b&gt;n" in shown
     assert "a &amp; b" in shown
+
+
+def test_misses_count_over_all_lines_also_where_the_hypervisor_took_time() -> None:
+    """A third of the intervals is robbed of CPU time, and in them a service is late; a twin is fitted to the others."""
+    record = _late_where_robbed()
+    counts = targets_of(record)
+    assert counts["service-2"].share == pytest.approx(1 / 3, abs=0.02)
+    assert counts["service-2"].robbed == counts["service-2"].missed == 40
+    assert counts["service-1"].missed == 0
+    assert all(scene.missed["service-2"] == 0 for scene in scenes_of(record))
+    blame = replace(_BLAME, service="service-2")
+    found = [Advice(blame, (_CAT,), 20.0, "p99", counts["service-2"].share, 0.0, counts["service-2"])]
+    needed, said = answer(found)
+    assert verdict(needed, found) == "No, partitioning would hardly help: something else is the cause."
+    assert said == [
+        "service-2 misses its target in 34% of the intervals.",
+        "service-2 meets its target in the intervals that the twin was fitted to.",
+        "In 100% of those that it misses the hypervisor took CPU time.",
+    ]
+
+
+def _late_where_robbed() -> Record:
+    lines: list[Line] = []
+    for at, line in enumerate(watched().lines):
+        robbed = at % 30 >= 20
+        services = [_with(one, 3.0, 8.0 if robbed and one.name == "service-2" else 1.0)
+                    for one in line.observation.services]  # fmt: skip
+        seen = structs.replace(line.observation, services=services, host=Host(steal=0.3 if robbed else 0.0))
+        lines.append(Line(seen, line.decision))
+    return Record(lines)
+
+
+def _with(service: Service, easier: float, slower: float) -> Service:
+    if service.kind == "be" or service.target_ms is None or service.latency is None:
+        return service
+    times = {name: getattr(service.latency, name) for name in ("mean_ms", "p50_ms", "p95_ms", "p99_ms")}
+    slow = {name: ms * slower for name, ms in times.items() if ms is not None}
+    return structs.replace(
+        service, target_ms=easier * service.target_ms, latency=structs.replace(service.latency, **slow)
+    )
+
+
+def test_a_service_that_was_never_measured_is_named_and_its_target_is_not_said_to_be_met() -> None:
+    met = [Advice(_BLAME, (_CAT,), 20.0, "p99", 0.0, 0.0)]
+    needed, said = answer(met, [Untold("web", Target(60, 0, 0))])
+    assert needed is None
+    assert "web was never measured, so whether it meets its target can't be told." in said
+    assert "No other service misses its target in more than 1 % of the intervals." in said
+
+
+def test_who_has_no_settled_intervals_is_still_said_to_miss_its_target() -> None:
+    needed, said = answer([], [Untold("web", Target(60, 50, 25))])
+    assert needed is None
+    assert "web misses its target in 50% of the 50 intervals in which it was measured." in said
+    assert answer([Advice(_BLAME, (), 20.0, "p99", 0.0, 0.0)], [Untold("web", Target(60, 60, 0))])[0] is False
+
+
+def test_a_twin_of_an_older_version_does_not_say_that_all_targets_are_met() -> None:
+    needed, said = answer([Advice(_BLAME, (_CAT,), 20.0, "p99", 0.0, 0.0)], counted=False)
+    assert needed is None
+    assert said == [
+        "An older version fitted this twin, so all shares are of the intervals that it was fitted to; "
+        "fit the twin again to count all."
+    ]
+
+
+def test_without_targets_nothing_is_needed_and_the_page_is_written() -> None:
+    assert answer([Advice(_BLAME, (_CAT,), None, "p99", None, 0.0)]) == (
+        None, ["It can't be told: no service has a target."],
+    )  # fmt: skip

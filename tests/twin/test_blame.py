@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -13,10 +14,10 @@ from osml.simulator.models import JobModel
 from osml.simulator.state import Node
 from osml.simulator.surface import whole_node
 from osml.twin import edits
-from osml.twin.advice.blame import OWN_LIMIT, Blame, blamed
+from osml.twin.advice.blame import OWN_LIMIT, Blame, _causes, _Member, blamed  # pyright: ignore[reportPrivateUsage]
 from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, CPU, RESOURCES, Pressures
 from osml.twin.ensemble import Ensemble
-from osml.twin.scenes import Scene, Tenant
+from osml.twin.scenes import Reading, Scene, Tenant
 from osml.twin.whatif import bounds, weighted_quantiles
 from osml.twin.world import World, outcome
 
@@ -40,13 +41,16 @@ def _idle() -> JobModel:
     return replace(still, threads=1, memory=replace(still.memory, apki=0.01, working_set_mib=0.1))
 
 
-def _blamed(world: World, target_ms: float = 100.0, throttled: float = 0.0) -> Blame:
+def _blamed(
+    world: World, target_ms: float = 100.0, throttled: float = 0.0, measured_ms: float | None = None, width: float = 9.0
+) -> Blame:
     tenants = [Tenant("moses", "lc", target_ms, "p99", None, 36, None)]
     tenants += [Tenant(name, "be", None, "p99", None, 1, None) for name in world.jobs]
     none = catalogs.platform("e5-2697v4")
     ensemble = Ensemble(none, None, tuple(tenants), {}, {}, (), np.zeros((1, 0)))  # type: ignore[arg-type]
-    scene = Scene((0,), tuple(world.node.names), {}, world.rates, {}, {"moses": throttled}, {})
-    return blamed(ensemble, scene, "moses", (-9.0, 0.0, 9.0), members=1, worlds=lambda _at: world)
+    seen = {"moses": {} if measured_ms is None else {"p99": Reading(math.log(measured_ms), 0.1, 9)}}
+    scene = Scene((0,), tuple(world.node.names), {}, world.rates, seen, {"moses": throttled}, {})
+    return blamed(ensemble, scene, "moses", (-width, 0.0, width), members=1, worlds=lambda _at: world)
 
 
 def test_causes_add_up_to_what_is_suffered() -> None:
@@ -76,6 +80,47 @@ def test_who_was_throttled_by_a_limit_that_nobody_knows_blames_nobody() -> None:
 
 def test_who_does_not_suffer_blames_nobody() -> None:
     assert _blamed(_world(_idle())).causes == ()
+
+
+def test_the_e_s_of_who_misses_is_that_of_what_was_measured() -> None:
+    """The twin is a tenth too quick and meets the target; what was measured does not."""
+    world = _world(_stream())
+    now = outcome(world)["moses"]
+    found = _blamed(world, target_ms=1.05 * now, measured_ms=1.1 * now)
+    assert found.e_s == pytest.approx(0.8 * (1.0 - 1.05 / 1.1))
+    assert sum(cause.e_s for cause in found.causes) == pytest.approx(found.e_s)
+
+
+@pytest.mark.parametrize("factor", [0.3, 4.0])
+def test_a_twin_that_is_far_off_names_nobody_and_no_more_than_was_measured(factor: float) -> None:
+    world = _world(_stream())
+    measured = factor * outcome(world)["moses"]
+    found = _blamed(world, measured_ms=measured, width=0.1)
+    assert not found.explained
+    assert [cause.culprit for cause in found.causes] == [None]
+    assert 0.0 <= found.causes[0].ms == found.suffers_ms <= measured
+    assert found.alone_ms <= measured
+
+
+def test_no_cause_is_larger_than_what_is_suffered() -> None:
+    """A member in which the service hardly suffers has no shares; one that is made quicker by somebody has more."""
+    wild = _Member(2.0, 1.999, 1.999, {("a", CPU): 3.0, ("b", CPU): -2.999}, {("a", CPU): 0.0, ("b", CPU): 0.0})
+    real = _Member(4.0, 2.0, 2.0, {("a", CPU): 2.2, ("b", CPU): -0.2}, {("a", CPU): 0.0, ("b", CPU): 0.0})
+    causes = _causes([wild, real], 2.0, 0.0, 4.0, frozenset())
+    assert [(cause.culprit, cause.ms) for cause in causes] == [("a", 2.0), ("b", 0.0)]
+    assert causes[0].confidence == 0.5
+
+
+def test_members_that_agree_about_an_unmeasured_memory_are_no_confidence() -> None:
+    parts = {("a", BANDWIDTH): 1.5, ("a", CPU): 0.5}
+    member = _Member(4.0, 2.0, 2.0, parts, dict.fromkeys(parts, 0.0))
+    assert [one.confidence for one in _causes([member], 2.0, 0.0, 4.0, frozenset())] == [None, 1.0]
+    assert [one.confidence for one in _causes([member], 2.0, 0.0, 4.0, frozenset("a"))] == [1.0, 1.0]
+    nobody = Blame(
+        "x", 4.0, 4.0, 3.0, 5.0, 2.0, 2.0, 0.0, _causes([member], 2.0, 0.0, 4.0, frozenset()), explained=True
+    )
+    assert nobody.main is None
+    assert nobody.neighbour is None
 
 
 def test_without_all_its_pressures_a_neighbour_is_not_there() -> None:

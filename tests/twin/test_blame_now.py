@@ -63,8 +63,30 @@ def test_a_twin_that_does_not_know_a_service_says_what_to_do(file: Path) -> None
 
 def test_a_twin_of_another_machine_is_refused(file: Path) -> None:
     changed = [replace(one, platform=replace(one.platform, cpus="0-3")) for one in last(10)]
-    with pytest.raises(InputError, match="the node has 0-3 and"):
+    with pytest.raises(InputError, match="the observation has 0-3 and"):
         blame_now(file, changed)
+
+
+def test_a_twin_of_another_node_is_refused(file: Path) -> None:
+    with pytest.raises(InputError, match=r"is of node 'other', the twin of '.*'; give a twin of the same node"):
+        blame_now(file, [replace(one, node="other") for one in last(10)])
+
+
+def test_the_targets_are_those_of_now(file: Path) -> None:
+    """Twice as strict: who met its target misses it, and its E_S is that of the target of now."""
+    strict = [
+        replace(line, services=[replace(one, target_ms=0.5 * one.target_ms) if one.target_ms else one
+                                for one in line.services]) for line in last(40)
+    ]  # fmt: skip
+    before, found = blame_now(file, last(40)), blame_now(file, strict)
+    assert {one.name for one in before.services} < {one.name for one in found.services}
+    targets = {one.name: one.target_ms for one in strict[-1].services}
+    lc = sum(one.kind == "lc" for one in strict[-1].services)
+    for one in found.services:
+        target = targets[one.name]
+        assert target is not None
+        due = 0.8 / lc * max(0.0, 1.0 - target / one.measured_ms)
+        assert sum(cause.e_s for cause in one.causes) == pytest.approx(due, abs=1e-3)
 
 
 def test_a_node_without_a_twin_is_said(file: Path) -> None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from osml.base.failure import InputError
 from osml.cli.main import application
+from osml.records import Line, Record, gather
 from tests.kit.twin_records import managed, services_alone, watched, write
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/advise.md"
@@ -26,6 +28,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write(record.part(180, 240), found / "next.jsonl")
     write(services_alone(), found / "services.jsonl")
     write(managed(60), found / "managed.jsonl")
+    small = [
+        Line(replace(line.observation, platform=replace(line.observation.platform, cpus="0-3")), line.decision)
+        for line in record.lines[:20]
+    ]
+    write(Record(small), found / "small.jsonl")
     return found
 
 
@@ -61,6 +68,11 @@ def test_advice_keeps_its_contract(folder: Path) -> None:
     found = _json(folder, "advise", "services.jsonl")
     assert found["needs_partitioning"] in (True, False, None)
     assert found["answer"]
+    record = gather([folder / "services.jsonl"])
+    for service in found["services"]:
+        slacks = [one.slack for line in record.lines for one in line.observation.services
+                  if one.name == service["name"] and one.slack is not None]  # fmt: skip
+        assert service["missed_share"] == sum(slack < 0 for slack in slacks) / len(slacks)
     for service in found["services"]:
         assert {"name", "suffers_ms", "from", "levers"} <= set(service)
         assert all({"culprit", "resource", "ms", "confidence"} <= set(cause) for cause in service["from"])
@@ -96,6 +108,16 @@ def test_a_tenant_moves_to_another_twin(folder: Path) -> None:
     assert names["service-1"]["ratio"] > 0
 
 
+def test_a_quick_service_that_comes_is_a_service_and_a_job_is_a_job(folder: Path) -> None:
+    _run(folder, "twin", "fit", "day.jsonl", "--out", "one.json", "--members", "16")
+    comes = ("--add-service", "memcached=0.1", "--add-job", "stream")
+    found = _json(folder, "twin", "whatif", "one.json", *comes)
+    names = {row["name"]: row for row in found["tenants"]}
+    assert names["memcached"]["after"] < 1.0
+    assert (names["memcached"]["class"], names["memcached"]["unit"]) == ("lc", "ms")
+    assert names["stream"]["class"] == "be"
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -106,7 +128,13 @@ def test_a_tenant_moves_to_another_twin(folder: Path) -> None:
         (["twin", "whatif", "one.json", "--load", "service-1=-1"], "expected a number above 0"),
         (["twin", "whatif", "one.json", "--add-job", "nothing"], "is not in the catalog; known are"),
         (["twin", "whatif", "day.jsonl", "--cat"], "is not a twin"),
+        (["twin", "whatif", "one.json", "--policy", "nosuch"], "policy 'nosuch' is unknown; known are arq, "),
+        (["twin", "whatif", "one.json", "--load", "job-1=2"], "'job-1' is a job, which has no load"),
         (["twin", "fit", "day.jsonl", "--limit", "nobody=2"], "--limit names 'nobody'"),
+        (["advise", "day.jsonl", "--limit", "nobody=2"], "--limit names 'nobody'"),
+        (["advise", "one.json", "--limit", "service-1=2"], "--limit was given with a twin"),
+        (["twin", "check", "one.json", "small.jsonl"], "has CPUs 0-35 and 20 ways, the record has 0-3 and 20"),
+        (["replay", "small.jsonl", "--policy", "even", "--twin", "one.json"], "the record has 0-3 and 20"),
         (["replay", "managed.jsonl", "--policy", "nothing"], "policy 'nothing' is unknown"),
         (["replay", "managed.jsonl", "--policy", "even", "--twin", "day.jsonl"], "is not a twin"),
     ],

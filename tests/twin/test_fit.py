@@ -15,6 +15,7 @@ from osml.twin.check import checked
 from osml.twin.document import Twin, is_twin, load, save
 from osml.twin.fit import assimilated
 from osml.twin.make import made
+from osml.twin.scenes import scenes_of
 from tests.kit.twin_records import managed, watched
 
 
@@ -119,3 +120,18 @@ def test_a_record_of_another_machine_is_not_predicted(twin: Twin) -> None:
     lines = [Line(msgspec.structs.replace(line.observation, node="other"), line.decision) for line in watched().lines]
     with pytest.raises(InputError, match="the record is of node 'other', the twin of 'hidden'"):
         checked(twin, Record(lines))
+
+
+def test_what_was_applied_is_told_line_by_line() -> None:
+    """A day of watching and then one of managing: allocations count where they were in force."""
+    watching, applied = watched(), managed()
+    both = Record([*watching.lines, *applied.lines], frozenset({len(watching.lines)}))
+    assert not both.dry_run
+    scenes = scenes_of(both)
+    before = [scene for scene in scenes if scene.intervals[-1] < len(watching.lines)]
+    after = [scene for scene in scenes if scene.intervals[0] >= len(watching.lines)]
+    assert len(before) + len(after) == len(scenes)
+    assert before
+    assert after
+    assert all(not scene.grants for scene in before)
+    assert all(scene.grants for scene in after)

@@ -24,7 +24,8 @@ def twin():
 
 @pytest.fixture
 def outlook(tmp_path: Path) -> TwinOutlook:
-    save(twin(), tmp_path / "node-1.json")
+    save(msgspec.structs.replace(twin(), node="node-1"), tmp_path / "node-1.json")
+    save(twin(), tmp_path / "node-3.json")  # a copy of the twin of another node
     (tmp_path / "broken.json").write_text("{}")
     return load_outlook("twin", tmp_path)
 
@@ -56,6 +57,7 @@ def test_an_unknown_node_a_broken_twin_and_a_new_service_have_no_prediction(outl
     options: list[list[Assignment]] = [[]]
     assert outlook.e_s(seen("node-2"), options) is None
     assert outlook.e_s(seen("broken"), options) is None
+    assert outlook.e_s(seen("node-3"), options) is None
     observation = seen("node-1")
     stranger = msgspec.structs.replace(observation.services[0], name="stranger")
     assert outlook.e_s(msgspec.structs.replace(observation, services=[stranger]), options) is None

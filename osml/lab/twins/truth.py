@@ -11,7 +11,7 @@ import numpy as np
 
 from osml.domain import Assignment
 from osml.lab.twins.hidden import Hidden, loads_then
-from osml.records import Record
+from osml.records import Record, only_watched
 from osml.simulator import columns as c
 from osml.simulator.closed_loop import grant_of
 from osml.simulator.engine import plan_of, room_for
@@ -98,7 +98,7 @@ def _rates(one: Hidden, at: int) -> dict[str, float]:
 
 def _edited(one: Hidden, record: Record, at: int, edits: Sequence[Edit]) -> World:
     observation = record.lines[at].observation
-    given = {} if record.dry_run else {a.service: a for a in observation.assignments}
+    given = {} if only_watched(observation) else {a.service: a for a in observation.assignments}
     world = world_in(one, one.node, given, _rates(one, at))
     for edit in edits:
         world = edit(world, TRUE_MEMBER)

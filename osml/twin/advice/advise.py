@@ -9,30 +9,34 @@ from typing import Any
 from msgspec import to_builtins
 
 from osml.twin.advice.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
-from osml.twin.advice.levers import PARTITIONING, Lever, best, levers_for
+from osml.twin.advice.levers import OF_MEMORY, PARTITIONING, Lever, best, levers_for
+from osml.twin.advice.untold import MISSES, Untold, aside, misses, untold_of
 from osml.twin.document import Twin, noise_at
 from osml.twin.scenes import Scene
 from osml.twin.stolen import ABOVE, Stolen
+from osml.twin.targets import Target
 
 WORTH = 0.05
 """Share of the latency that a lever has to take off to be worth a word."""
 
 THROUGH = {"cpu": "the CPUs", "cache": "the cache", "memory bandwidth": "the memory bandwidth"}
 
-_MISSES = 0.01
-"""Share of the intervals above the target from which on a service has a problem."""
-
 
 @dataclass(frozen=True)
 class Advice:
-    """One service: blame and levers in the scene in which it fares worst."""
+    """One service: blame and levers in the scene in which it fares worst.
+
+    `missed_share` is of all measured intervals of the record (None without a target), `record` has their counts.
+    Without those, as in a twin of an older version, it is that of the scenes.
+    """
 
     blame: Blame
     levers: tuple[Lever, ...]
     target_ms: float | None
     percentile: str
-    missed_share: float
+    missed_share: float | None
     scene_missed_share: float
+    record: Target | None = None
 
 
 def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
@@ -44,36 +48,56 @@ def advised(twin: Twin, *, seed: int = 0) -> tuple[Advice, ...]:
         if scene is None:
             continue
         noise = noise_at(twin, tenant.name, tenant.percentile).quantiles
+        counts = (twin.targets or {}).get(tenant.name)
+        share = _missed(twin.scenes, tenant.name) if twin.targets is None else counts and counts.share
         found.append(
             Advice(
                 blamed(ensemble, scene, tenant.name, noise, seed=seed),
                 tuple(levers_for(ensemble, scene, tenant.name)), tenant.target_ms, tenant.percentile,
-                _missed(twin.scenes, tenant.name), scene.missed.get(tenant.name, 0.0),
+                share, scene.missed.get(tenant.name, 0.0), counts,
             )
         )  # fmt: skip
-    return tuple(sorted(found, key=lambda one: (-one.missed_share, -one.blame.suffers_ms)))
+    return tuple(sorted(found, key=lambda one: (-(one.missed_share or 0.0), -one.blame.suffers_ms)))
 
 
-def _missed(scenes: Sequence[Scene], name: str) -> float:
+def _missed(scenes: Sequence[Scene], name: str) -> float | None:
     known = [(len(scene.intervals), scene.missed[name]) for scene in scenes if name in scene.missed]
     total = sum(count for count, _ in known)
-    return sum(count * share for count, share in known) / total if total else 0.0
+    return sum(count * share for count, share in known) / total if total else None
 
 
-def answer(found: Sequence[Advice]) -> tuple[bool | None, list[str]]:
-    """Whether this machine needs partitioning (None: it can't be told), and why, one sentence each."""
-    missing = [one for one in found if one.missed_share >= _MISSES]
-    if not found:
+def answer(
+    found: Sequence[Advice], untold: Sequence[Untold] = (), *, counted: bool = True
+) -> tuple[bool | None, list[str]]:
+    """Whether this machine needs partitioning (None: it can't be told), and why, one sentence each.
+
+    `counted`: whether the shares are of all lines of the record. If not, nobody is said to meet its target.
+    """
+    if not found and not untold:
         return None, ["It can't be told: no service has a latency."]
-    if not missing:
-        return False, ["No service misses its target in more than 1 % of the intervals.", *_closest(found)]
+    if not untold and all(one.missed_share is None for one in found):
+        return None, ["It can't be told: no service has a target."]
     said: list[str] = []
-    helps: list[bool | None] = []
-    for one in missing:
-        helps.append(_say(one, said))
+    helps = [_say(one, said) for one in found if _misses(one)]
+    for other in untold:
+        said += other.words
+        helps += [None] if other.words else []
+    if not counted:
+        said.append(
+            "An older version fitted this twin, so all shares are of the intervals that it was fitted to; "
+            "fit the twin again to count all."
+        )
+        helps += [None] if not helps else []
+    elif not any(_misses(one) for one in found):
+        other = "No other service" if helps else "No service"
+        said += [f"{other} misses its target in more than 1 % of the intervals.", *_closest(found)]
     if any(helps):
         return True, said
     return (None if None in helps else False), said
+
+
+def _misses(one: Advice) -> bool:
+    return one.missed_share is not None and one.missed_share >= MISSES
 
 
 def _closest(found: Sequence[Advice]) -> list[str]:
@@ -107,12 +131,18 @@ def cause_in_words(blame: Blame) -> str:
 def _say(one: Advice, said: list[str]) -> bool | None:
     """Say what is with a service; whether partitioning helps it, None where nobody knows."""
     blame, name = one.blame, one.blame.service
-    said.append(f"{name} misses its target in {one.missed_share:.0%} of the intervals.")
+    said.append(misses(name, one.missed_share or 0.0, one.record))
+    if one.scene_missed_share < MISSES:
+        words, helps = aside(name, one.record)
+        said += words
+        return helps
     said.append(cause_in_words(blame))
     if not blame.explained:
         return None
     wanted = WORTH * blame.measured_ms
-    sure = best(one.levers, PARTITIONING)
+    blind = any(cause.confidence is None for cause in blame.causes)  # what levers of cache and memory give is a guess
+    firm = [lever for lever in one.levers if not blind or lever.lever not in OF_MEMORY]
+    sure = best(firm, PARTITIONING)
     if sure is not None and sure.gain >= wanted:
         met = one.target_ms is not None and sure.after_ms <= one.target_ms
         after = "met" if met else "still missed"
@@ -123,7 +153,7 @@ def _say(one: Advice, said: list[str]) -> bool | None:
         said.append(f"Partitioning may help {name}, but that is not sure: {hopes[0].lever}, {_gain(hopes[0])}.")
     else:
         said.append(f"Partitioning would hardly help {name}.")
-    other = next((other for other in one.levers if other.low > 0 and other.gain >= wanted), None)
+    other = next((other for other in firm if other.low > 0 and other.gain >= wanted), None)
     if other is not None:
         said.append(f"Sure to help it: {other.lever}, {_gain(other)}.")
     return None if hopes else False
@@ -139,14 +169,15 @@ def verdict(needed: bool | None, found: Sequence[Advice]) -> str:
         return "It can't be told for sure from this record."
     if needed:
         return "Yes, partitioning helps this machine."
-    if all(one.missed_share < _MISSES for one in found):
+    if not any(_misses(one) for one in found):
         return "No, partitioning is not needed: all targets are met."
     return "No, partitioning would hardly help: something else is the cause."
 
 
 def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
     """The document of `osml look advise --json`."""
-    needed, said = answer(found)
+    untold = untold_of(twin, {one.blame.service for one in found})
+    needed, said = answer(found, untold, counted=twin.targets is not None)
     return {
         "node": twin.node, "platform": twin.platform.id, "watched": twin.watched, "intervals": twin.intervals,
         "predicted_by": "a twin of the node (simulated), fitted to the record",
@@ -154,18 +185,19 @@ def document(twin: Twin, found: Sequence[Advice]) -> dict[str, Any]:
         "answer": [*said, *_of_hypervisor(twin.stolen)],
         "hypervisor": None if twin.stolen is None else to_builtins(twin.stolen),
         "services": [_row(one) for one in found],
+        "untold": [{"name": one.name, "missed_share": one.record and one.record.share} for one in untold],
         "unknown": list(twin.unknown),
     }  # fmt: skip
 
 
 def _of_hypervisor(stolen: Stolen | None) -> list[str]:
     """What it took, where that is worth a word."""
-    if stolen is None or (stolen.robbed < _MISSES and stolen.usual < ABOVE):
+    if stolen is None or (stolen.robbed < MISSES and stolen.usual < ABOVE):
         return []
     said: list[str] = []
     if stolen.usual >= ABOVE:
         said.append(f"The hypervisor usually gives {stolen.usual:.0%} of the CPU time to others.")
-    if stolen.robbed >= _MISSES:
+    if stolen.robbed >= MISSES:
         said.append(
             f"In {stolen.robbed:.0%} of the intervals the hypervisor took {stolen.mean_robbed:.0%} of the CPU time; "
             "no lever on this machine helps against that."

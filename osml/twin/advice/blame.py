@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from osml.entropy import RELATIVE_IMPORTANCE, intolerable
-from osml.twin.advice.counterfactual import RESOURCES, Pressure, Pressures
+from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, RESOURCES, Pressure, Pressures
 from osml.twin.advice.shapley import shapley
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Scene
@@ -27,6 +28,9 @@ MAIN, SURE = 0.35, 0.6
 STOPPED = 0.01
 """Share of the time in which its own limit stopped it, from which on no neighbour is named before that limit."""
 
+_MEMORY_COUNTERS = ("bias:mpki", "bias:occupancy", "bias:bandwidth")
+"""Numbers that a twin has of a tenant of which these counters were measured."""
+
 SUFFERS = 0.1
 """Share of its latency below which a service does not suffer: the equations are not better."""
 
@@ -35,6 +39,9 @@ SUFFERS = 0.1
 class Cause:
     """A share of what a service suffers. `confidence` is the share of members in which it has a part of at least 10 %.
 
+    It is None where nothing was measured of what the culprit needs of the cache and the memory: all members then have
+    it from known programs, so that they agree says nothing.
+
     The culprit is the service itself for its own CPU limit and its own load, None where nobody can be named.
     """
 
@@ -42,7 +49,7 @@ class Cause:
     resource: str
     ms: float
     e_s: float
-    confidence: float
+    confidence: float | None
 
 
 @dataclass(frozen=True)
@@ -70,7 +77,7 @@ class Blame:
         first = self.causes[0] if self.causes else None
         if first is None or first.culprit is None or not self.explained:
             return None
-        return first if first.ms >= MAIN * self.suffers_ms and first.confidence >= SURE else None
+        return first if first.ms >= MAIN * self.suffers_ms and (first.confidence or 0.0) >= SURE else None
 
     @property
     def neighbour(self) -> tuple[str, float] | None:
@@ -79,7 +86,8 @@ class Blame:
             return None
         sums: dict[str, float] = defaultdict(float)
         for cause in self.causes:
-            if cause.culprit is not None and cause.culprit != self.service and cause.confidence >= SURE:
+            neighbour = cause.culprit is not None and cause.culprit != self.service
+            if cause.culprit is not None and neighbour and (cause.confidence or 0.0) >= SURE:
                 sums[cause.culprit] += cause.ms
         name = max(sums, key=lambda one: sums[one], default=None)
         return None if name is None or sums[name] < MAIN * self.suffers_ms else (name, sums[name])
@@ -94,9 +102,14 @@ class _Member:
     entropy: Mapping[Pressure, float]
 
 
-def _member(world: World, victim: str, target_ms: float, importance: float, seed: int) -> _Member:
-    """The causes of one member, in ms and in E_S; they add up to `now` less `base`."""
-    pressures = Pressures(world, victim)
+def _member(
+    pressures: Pressures, victim: str, target_ms: float, importance: float, measured: float, seed: int
+) -> _Member:
+    """The causes of one member, in ms and in E_S; they add up to `now` less `base`, and to E_S of what was measured.
+
+    The latencies of a member are not the measured ones: for E_S, which has a threshold, they are scaled to them.
+    """
+    world = pressures.world
     neighbours = [name for name in world.node.names if name != victim]
     causes: list[Pressure] = [(name, resource) for name in neighbours for resource in RESOURCES]
     quota = world.grants[victim].cpu_quota
@@ -117,11 +130,12 @@ def _member(world: World, victim: str, target_ms: float, importance: float, seed
     parts[victim, OWN_LOAD] = alone - base
 
     def entropy(there: int) -> float:
-        return importance * intolerable(latency(there), target_ms)
+        return importance * intolerable(latency(there) * measured / everything, target_ms)
 
+    everything = max(latency((1 << len(causes)) - 1), 1e-9)
     entropies = dict(zip(causes, shapley(entropy, len(causes), seed=seed), strict=True))
     entropies[victim, OWN_LOAD] = entropy(0)
-    return _Member(latency((1 << len(causes)) - 1), alone, base, parts, entropies)
+    return _Member(everything, alone, base, parts, entropies)
 
 
 def blamed(
@@ -139,42 +153,53 @@ def blamed(
     services = sum(some.tenant(name).kind == "lc" for name in scene.present)
     jobs = any(some.tenant(name).kind == "be" for name in scene.present)
     importance = (RELATIVE_IMPORTANCE if jobs else 1.0) / max(services, 1)
-    found = [
-        _member(worlds(at) if worlds else world_of(some, at, scene), victim, target, importance, seed + at)
-        for at in range(some.size)
-    ]
-    nows = np.array([one.now for one in found])
-    low, now, high = np.quantile(nows, [0.05, 0.5, 0.95]).tolist()
+    pressures = [Pressures(worlds(at) if worlds else world_of(some, at, scene), victim) for at in range(some.size)]
+    low, now, high = np.quantile([one.now_ms for one in pressures], [0.05, 0.5, 0.95]).tolist()
     reading = scene.seen.get(victim, {}).get(tenant.percentile)
     measured = math.exp(reading.log) if reading else now
     low, high = low * math.exp(noise[0] - noise[1]), high * math.exp(noise[2] - noise[1])
     explained = 0.8 * low <= measured <= 1.25 * high
-    scale = measured / now if explained else 1.0
-    totals = np.array([one.now - one.base for one in found])
-    suffers = float(np.median(totals)) * scale
-    entropy = float(np.mean([sum(one.entropy.values()) for one in found]))
+    entropy = importance * intolerable(measured, target)
+    if not explained:  # what it would be alone is not known either: it is at most what it is
+        alone = min(float(np.median([one.alone_ms() for one in pressures])), measured)
+        rest = measured - min(alone, target)
+        unknown = Cause(None, UNKNOWN, rest, entropy, 0.0)
+        return Blame(victim, measured, now, low, high, alone, rest, entropy, (unknown,), explained=False)
+    found = [_member(one, victim, target, importance, measured, seed + at) for at, one in enumerate(pressures)]
+    suffers = float(np.median([one.now - one.base for one in found])) * measured / now
     alone = float(np.median([one.alone for one in found]))
-    if not explained and measured > high:
-        rest = measured - alone
-        unknown = Cause(None, UNKNOWN, rest, importance * intolerable(measured, target), 0.0)
-        return Blame(victim, measured, now, low, high, alone, rest, unknown.e_s, (unknown,), explained=False)
-    causes = _causes(found, suffers, measured)
+    known = {key[0] for key in ensemble.keys if key[1] in _MEMORY_COUNTERS} if worlds is None else set(scene.present)
+    causes = _causes(found, suffers, entropy, measured, known)
     if scene.throttled.get(victim, 0.0) >= STOPPED and causes and causes[0].culprit != victim:
         unknown = Cause(None, UNKNOWN, suffers, entropy, 0.0)  # its limit stopped it, and the twin does not see by what
         return Blame(victim, measured, now, low, high, alone, suffers, entropy, (unknown,), explained=False)
     return Blame(victim, measured, now, low, high, alone, suffers, entropy, causes, explained)
 
 
-def _causes(found: Sequence[_Member], suffers: float, measured: float) -> tuple[Cause, ...]:
-    """The causes, the largest first; none where the service hardly suffers."""
-    if suffers < SUFFERS * measured:
+def _causes(
+    found: Sequence[_Member], suffers: float, entropy: float, measured: float, known: AbstractSet[str]
+) -> tuple[Cause, ...]:
+    """The causes, the largest first; they add up to `suffers` and `entropy`. None where the service hardly suffers.
+
+    In a member in which it does not suffer there are no shares of that. A neighbour that makes it quicker is no cause.
+    `known` are those whose need of cache and memory was measured.
+    """
+    telling = [one for one in found if one.now - one.base >= SUFFERS * one.now]
+    if suffers < SUFFERS * measured or not telling:
         return ()
     rows: list[Cause] = []
     for cause in found[0].parts:
-        shares = np.array([one.parts[cause] / max(one.now - one.base, 1e-9) for one in found])
-        e_s = float(np.mean([one.entropy[cause] for one in found]))
-        confidence = float((shares >= PART).mean())
-        rows.append(Cause(cause[0], cause[1], float(shares.mean()) * suffers, e_s, confidence))
+        shares = np.array([one.parts[cause] / (one.now - one.base) for one in telling])
+        share = max(float(shares.mean()), 0.0)
+        e_s = max(float(np.mean([one.entropy[cause] for one in found])), 0.0) if share else 0.0
+        sure = cause[1] not in (CACHE, BANDWIDTH) or cause[0] in known
+        confidence = float((shares >= PART).sum() / len(found)) if sure else None
+        rows.append(Cause(cause[0], cause[1], share, e_s, confidence))
+    total, entropies = sum(one.ms for one in rows), sum(one.e_s for one in rows)
+    rows = [
+        replace(one, ms=one.ms / total * suffers, e_s=entropy * (one.e_s / entropies if entropies else one.ms / total))
+        for one in rows
+    ]
     return tuple(sorted(rows, key=lambda one: -one.ms))
 
 

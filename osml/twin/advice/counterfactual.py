@@ -35,23 +35,28 @@ class Pressures:
     """Latency of one service of a world without some pressures. `limited`: whether its own CPU quota holds."""
 
     def __init__(self, world: World, victim: str) -> None:
-        self._world, self._victim = world, victim
+        self.world, self._victim = world, victim
         self._percentile = world.percentiles.get(victim, "p99")
         rows = flows_in(world)
         ratios = rows[:, c.F_LLC_MISSES] / np.maximum(rows[:, c.F_LLC_ACCESSES], 1e-9)
         self._misses = dict(zip(world.node.names, ratios.tolist(), strict=True))
         self.now_ms = tail_ms(rows[world.node.names.index(victim)], self._percentile)
 
+    def alone_ms(self) -> float:
+        """Its latency without neighbours and without a quota of its own."""
+        others = {(name, resource) for name in self.world.node.names if name != self._victim for resource in RESOURCES}
+        return self.latency_ms(others, limited=False)
+
     def latency_ms(self, off: AbstractSet[Pressure], *, limited: bool = True) -> float:
         """Its latency without these pressures."""
         gone = {name for name, _ in off if all((name, resource) in off for resource in RESOURCES)}
-        node = self._world.node
+        node = self.world.node
         there = Node(
             node.platform,
             tuple(one for one in node.services if one.name not in gone),
             tuple(one for one in node.jobs if one.name not in gone),
         )
-        grants = dict(self._world.grants)
+        grants = dict(self.world.grants)
         if not limited:
             grants[self._victim] = replace(grants[self._victim], cpu_quota=None)
         plan = plan_of(there, [grants[name] for name in there.names])
@@ -77,7 +82,7 @@ class Pressures:
         work = room_for(node) if len(users) == node.platform.cpus else empty_work(n, node.platform.ways)
         settle_node(
             platform, rows, node.tables, plan.limits, users, plan.masks,
-            np.array([self._world.rates.get(name, 0.0) for name in node.names]), SETTLED_S,
+            np.array([self.world.rates.get(name, 0.0) for name in node.names]), SETTLED_S,
             np.empty((n, c.STATE_COLUMNS)), np.empty((n, node.platform.ways)), flows, work,
         )  # fmt: skip
         return tail_ms(flows[node.names.index(self._victim)], self._percentile)

@@ -17,6 +17,9 @@ MEMBERS = 16
 PARTITIONING = ("own CPUs", "own cache ways (CAT)", "less memory bandwidth for jobs (MBA)")
 """Levers that divide the machine."""
 
+OF_MEMORY = PARTITIONING[1:]
+"""Those that divide its cache and its memory bandwidth."""
+
 _THROTTLE = 20.0
 _LIGHT = 1.0
 

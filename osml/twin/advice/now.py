@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from osml.base.failure import InputError
@@ -12,7 +13,7 @@ from osml.domain import Observation
 from osml.records import Line, Record, gaps_in
 from osml.twin.advice.advise import cause_in_words
 from osml.twin.advice.blame import Blame, blamed
-from osml.twin.document import Twin, load, noise_at
+from osml.twin.document import Twin, check_machine, load, noise_at
 from osml.twin.scenes import Scene, Tenant, check_one_cache, last_scene
 
 SMALL_MS = 1e-6
@@ -32,28 +33,29 @@ def blame_now(file: Path, observations: Sequence[Observation]) -> BlameNow:
     if scene is None:
         why = "the allocation changed a moment ago, or the hypervisor took much CPU time: ask again in some intervals"
         return BlameNow(newest.node, 0, [], why)
-    services = [_service(found) for found in _found(twin, scene)]
+    services = [_service(found) for found in _found(twin, scene, newest)]
     reason = None if services else f"no service is above {NEAR:.0%} of its target"
     return BlameNow(newest.node, len(scene.intervals), services, reason)
 
 
 def _check(twin: Twin, newest: Observation) -> None:
+    check_machine(twin, newest.node, [newest.platform], "the observation")
     strangers = {service.name for service in newest.services} - {one.name for one in twin.ensemble.tenants}
     if strangers:
         raise InputError(
             f"the twin of node '{newest.node}' does not know '{min(strangers)}'; "
             "fit it to a newer record: osml look twin fit"
         )
-    now, then = newest.platform, twin.platform
-    if (now.cpus, now.ways) != (then.cpus, then.ways):
-        raise InputError(
-            f"the twin of node '{newest.node}' has CPUs {then.cpus} and {then.ways} ways, the node has {now.cpus} and "
-            f"{now.ways}; fit it to a newer record: osml look twin fit"
-        )
 
 
-def _found(twin: Twin, scene: Scene) -> list[Blame]:
-    ensemble = twin.ensemble
+def _found(twin: Twin, scene: Scene, newest: Observation) -> list[Blame]:
+    """Judged by the targets of the newest observation: those of the twin are as old as its record."""
+    now = {one.name: one for one in newest.services}
+    tenants = tuple(
+        replace(one, target_ms=now[one.name].target_ms, percentile=now[one.name].percentile) if one.name in now else one
+        for one in twin.ensemble.tenants
+    )
+    ensemble = replace(twin.ensemble, tenants=tenants)
     found = [
         blamed(ensemble, scene, one.name, noise_at(twin, one.name, one.percentile).quantiles)
         for one in ensemble.tenants

@@ -55,10 +55,11 @@ def page(document: Mapping[str, Any]) -> str:
 
 
 def _service(one: Mapping[str, Any]) -> str:
-    target = f"{one['percentile']} {one['measured_ms']:.3g} ms, target {one['target_ms']:.3g} ms"
-    missed = f"missed in {one['missed_share']:.1%} of the intervals"
+    target = f"{one['percentile']} {one['measured_ms']:.3g} ms"
+    target += ", no target" if one["target_ms"] is None else f", target {one['target_ms']:.3g} ms"
+    missed = "" if one["missed_share"] is None else f", missed in {one['missed_share']:.1%} of the intervals"
     return (
-        f"<section><h2>{escape(one['name'])}: {target}, {missed}</h2>"
+        f"<section><h2>{escape(one['name'])}: {target}{missed}</h2>"
         f"<p>Alone it would take {one['alone_ms']:.3g} ms. It suffers {one['suffers_ms']:.3g} ms.</p>"
         f'<div class="two"><div>{_causes(one["from"], one["suffers_ms"])}</div>'
         f"<div>{_levers(one['levers'])}</div></div></section>"
@@ -68,7 +69,7 @@ def _service(one: Mapping[str, Any]) -> str:
 def _causes(causes: Sequence[Mapping[str, Any]], suffers: float) -> str:
     rows = "".join(
         f"<tr><td>{escape(str(one['culprit'] or 'not known'))}</td><td>{escape(one['resource'])}</td>"
-        f'<td class="n">{one["ms"]:.3g}</td><td class="n">{one["confidence"]:.0%}</td>'
+        f'<td class="n">{one["ms"]:.3g}</td><td class="n">{_confidence(one["confidence"])}</td>'
         f'<td style="width:25%"><div class="bar" style="width:{_percent(one["ms"], suffers)}%"></div></td></tr>'
         for one in causes[:_MOST]
     )
@@ -78,6 +79,10 @@ def _causes(causes: Sequence[Mapping[str, Any]], suffers: float) -> str:
         '<table><tr><th>from</th><th>through</th><th class="n">ms</th><th class="n">confidence</th><th></th></tr>'
         f"{rows}</table>"
     )
+
+
+def _confidence(value: float | None) -> str:
+    return "not known" if value is None else f"{value:.0%}"
 
 
 def _percent(ms: float, suffers: float) -> int:

@@ -8,10 +8,11 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
+from osml.base.failure import InputError
 from osml.records import gather
 from osml.twin.advice.advise import advised, document
 from osml.twin.advice.page import page
-from osml.twin.commands.options import Json, Limits, Seed, out, pairs, positive, print_json, working, write
+from osml.twin.commands.options import Json, Limits, Seed, limits_of, out, print_json, working, write
 from osml.twin.document import Twin, is_twin, load
 from osml.twin.make import made
 
@@ -28,7 +29,7 @@ def advise(
     json: Json = False,
 ) -> None:
     """Say who suffers, from whom, from what, and what each lever would give. Nothing on the machine is changed."""
-    twin = _twin_of(source, seed, dict(pairs(limit, "--limit", positive)))
+    twin = _twin_of(source, seed, limit)
     with working("asking the twin, some seconds"):
         found = document(twin, advised(twin, seed=seed))
     if html is not None:
@@ -39,10 +40,16 @@ def advise(
         _show(found, html)
 
 
-def _twin_of(source: Path, seed: int, quotas: dict[str, float]) -> Twin:
+def _twin_of(source: Path, seed: int, limit: list[str] | None) -> Twin:
     if is_twin(source):
+        if limit:
+            raise InputError(
+                f"--limit was given with a twin, {source}, which is fitted already; "
+                "give it to `osml look twin fit`, or give the record here"
+            )
         return load(source)
     record = gather([source])
+    quotas = limits_of(record, limit)
     with working("fitting a twin, some seconds"):
         return made(record, seed=seed, quotas=quotas)
 
@@ -56,9 +63,8 @@ def _show(found: dict[str, Any], html: Path | None) -> None:
         title = f"{one['name']}: {one['percentile']} {one['measured_ms']:.3g} ms, suffers {one['suffers_ms']:.3g} ms"
         causes = Table("from", "through", "ms", "confidence", title=title, title_justify="left")
         for cause in one["from"][:_MOST]:
-            causes.add_row(
-                cause["culprit"] or "not known", cause["resource"], f"{cause['ms']:.3g}", f"{cause['confidence']:.0%}"
-            )
+            sure = "not known" if cause["confidence"] is None else f"{cause['confidence']:.0%}"
+            causes.add_row(cause["culprit"] or "not known", cause["resource"], f"{cause['ms']:.3g}", sure)
         levers = Table("lever", "ms less (simulated)", "90 % bounds")
         for lever in one["levers"][:_MOST]:
             levers.add_row(

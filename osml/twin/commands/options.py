@@ -14,6 +14,7 @@ import typer
 from rich.console import Console
 
 from osml.base.failure import InputError
+from osml.records import Record
 
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")]
 Seed = Annotated[int, typer.Option(help="Seed of all draws: the same seed, the same result.", min=0)]
@@ -73,6 +74,18 @@ def pairs(given: Sequence[str] | None, option: str, value: Callable[[str, str], 
             raise InputError(f"{option} is '{text}', expected NAME=VALUE, such as {option} redis=2")
         found.append((name, value(after, f"{option} of '{name}'")))
     return found
+
+
+def limits_of(record: Record, given: Sequence[str] | None) -> dict[str, float]:
+    """The CPU limits of --limit; InputError where one names nobody of the record."""
+    quotas = dict(pairs(given, "--limit", positive))
+    there = {service.name for line in record.lines for service in line.observation.services}
+    for name in quotas:
+        if name not in there:
+            raise InputError(
+                f"--limit names '{name}', which the record does not have; it has {', '.join(sorted(there))}"
+            )
+    return quotas
 
 
 def write(file: Path, data: bytes) -> None:

@@ -8,10 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from osml.base.failure import InputError
 from osml.records import gather
 from osml.twin.check import checked
-from osml.twin.commands.options import Json, Limits, Seed, out, pairs, positive, print_json, working
+from osml.twin.commands.options import Json, Limits, Seed, limits_of, out, print_json, working
 from osml.twin.commands.whatif import whatif
 from osml.twin.document import Twin, load, save
 from osml.twin.fit import MEMBERS
@@ -36,13 +35,7 @@ def fit(
 ) -> None:
     """Fit a twin to records of one machine. It says what they can't tell."""
     record = gather(records)
-    quotas = dict(pairs(limit, "--limit", positive))
-    there = {service.name for line in record.lines for service in line.observation.services}
-    for name in quotas:
-        if name not in there:
-            raise InputError(
-                f"--limit names '{name}', which the record does not have; it has {', '.join(sorted(there))}"
-            )
+    quotas = limits_of(record, limit)
     with working("fitting, some seconds"):
         twin = made(record, seed=seed, members=members, quotas=quotas)
     save(twin, out_file)

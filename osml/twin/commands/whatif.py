@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from osml.base.failure import InputError
+from osml.decide.registry import policy_names
 from osml.twin import edits
 from osml.twin.closed import outcomes_under
 from osml.twin.commands.options import Json, out, pairs, positive, print_json, whole, working
@@ -21,6 +22,7 @@ from osml.twin.whatif import Change, changes, chosen_scenes, compared, outcomes_
 from osml.twin.world import world_of
 
 Names = list[str] | None
+NOT_HERE = " (not on this machine)"
 
 
 def whatif(
@@ -54,7 +56,10 @@ def whatif(
 
     Several changes in one call are made together.
     """
+    if policy and policy not in policy_names():
+        raise InputError(f"policy '{policy}' is unknown; known are {', '.join(policy_names())}")
     known = load(twin)
+    no_ways, no_mba = _missing(known)
     ensemble, scenes = known.ensemble, chosen_scenes(known.scenes)
     asked, others = _edits(known, ensemble, scenes[0], {
         "remove": remove, "add-service": add_service, "add-job": add_job, "move": move, "load": load_, "cpus": cpus,
@@ -68,9 +73,9 @@ def whatif(
         world = asked["own CPUs"](world, 0)
     if cat:
         targets = {one.name: one.target_ms for one in known.tenants if one.target_ms is not None}
-        asked["own cache ways"] = edits.own_ways(world, targets)
+        asked[f"own cache ways{no_ways}"] = edits.own_ways(world, targets)
     if mba is not None:
-        asked[f"memory bandwidth of jobs {mba:g} %"] = edits.jobs_bandwidth(mba)
+        asked[f"memory bandwidth of jobs {mba:g} %{no_mba}"] = edits.jobs_bandwidth(mba)
     if newer_cpu:
         asked["one CPU generation newer"] = edits.newer_cpu()
     if not asked and not policy:
@@ -103,6 +108,7 @@ def _edits(
     """Changes by what they are called, here and on other nodes."""
     found: dict[str, Edit] = {}
     others: dict[str, tuple[Twin, Edit]] = {}
+    no_ways, no_mba = _missing(twin)
     for name in given["remove"] or []:
         found[f"without {name}"] = edits.removed(name)
     for name, share in pairs(given["add-service"], "--add-service", positive):
@@ -124,12 +130,17 @@ def _edits(
             raise InputError(f"--weight of '{name}' is {value:g}, expected 1 to 10000")
         found[f"{name} with weight {value:g}"] = edits.weight(name, value)
     for name, count in pairs(given["ways"], "--ways", whole):
-        found[f"{name} with {count} ways"] = edits.first_ways(name, count)
+        found[f"{name} with {count} ways{no_ways}"] = edits.first_ways(name, count)
     for name, percent in pairs(given["bandwidth"], "--bandwidth", positive):
         if percent > 100:
             raise InputError(f"--bandwidth of '{name}' is {percent:g}, expected a share of at most 100 percent")
-        found[f"{name} with {percent:g} % of the memory bandwidth"] = edits.bandwidth(name, percent)
+        found[f"{name} with {percent:g} % of the memory bandwidth{no_mba}"] = edits.bandwidth(name, percent)
     return found, others
+
+
+def _missing(twin: Twin) -> tuple[str, str]:
+    """What is said of changes of ways, and of memory bandwidth, where the machine has no such levers."""
+    return "" if twin.platform.ways is not None else NOT_HERE, "" if twin.platform.mba is not None else NOT_HERE
 
 
 def _mover(ensemble: Ensemble, scene: Scene, name: str) -> Newcomer:

@@ -70,21 +70,33 @@ def make_seen(
 
 @dataclass
 class _Steady:
-    """Whether something counts as missed, for how long it shows the other (s), and how long it has been missed."""
+    """Whether something counts as missed, for how long it shows the other (s), and how long nobody measured it (s).
+
+    `since` is when it began to be missed.
+    """
 
     missed: bool = False
     other_s: float = 0.0
-    missed_s: float = 0.0
+    blank_s: float = 0.0
+    since: float = 0.0
 
-    def turns(self, met: bool, interval_s: float) -> bool:
-        """Count an interval; True where it has shown the other for STEADY_S, and counts as that from now on."""
-        if self.missed:
-            self.missed_s += interval_s
+    def turns(self, met: bool | None, at: float, interval_s: float) -> bool:
+        """Count an interval; True where it has shown the other for STEADY_S, and counts as that from now on.
+
+        Single intervals that nobody measured (None) change nothing; STEADY_S of them begin the count anew.
+        """
+        if met is None:
+            self.blank_s += interval_s
+            if self.blank_s >= STEADY_S:
+                self.other_s = 0.0
+            return False
+        self.blank_s = 0.0
+        if self.other_s == 0.0 and not self.missed:
+            self.since = at - interval_s
         self.other_s = self.other_s + interval_s if met == self.missed else 0.0
         if self.other_s < STEADY_S:
             return False
         self.missed = not self.missed
-        self.missed_s = self.other_s if self.missed else 0.0
         self.other_s = 0.0
         return True
 
@@ -138,7 +150,7 @@ class Watch:
         return found
 
     def _of_feasibility(self, seen: Seen) -> list[tuple[Kind, str]]:
-        if not self.feasibility.turns(seen.infeasible is None, seen.interval_s):
+        if not self.feasibility.turns(seen.infeasible is None, seen.at, seen.interval_s):
             return []
         if self.feasibility.missed:
             return [("infeasible", f"it cannot satisfy its services: {seen.infeasible}")]
@@ -148,16 +160,13 @@ class Watch:
         self.targets = {name: self.targets.get(name) or _Steady() for name in seen.met}
         found: list[tuple[Kind, str]] = []
         for name, target in self.targets.items():
-            met = seen.met[name]
-            if met is None:
+            if not target.turns(seen.met[name], seen.at, seen.interval_s):
                 continue
-            missed_s = target.missed_s
-            if not target.turns(met, seen.interval_s):
-                continue
+            since_s = seen.at - target.since
             if target.missed:
-                found.append(("missed", f"{name} has been above its target for {target.missed_s:.0f} s"))
+                found.append(("missed", f"{name} has been above its target for {since_s:.0f} s"))
             else:
-                found.append(("met", f"{name} meets its target again, {missed_s:.0f} s after it began to miss it"))
+                found.append(("met", f"{name} meets its target again, {since_s:.0f} s after it began to miss it"))
         return found
 
 

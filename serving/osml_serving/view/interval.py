@@ -54,7 +54,7 @@ class ServiceInterval(Struct):
 class Interval(Struct):
     """One observation and the decision it led to.
 
-    `at` is the server's clock (seconds since 1970), `time_s` the node's.
+    `at` is the server's clock (seconds since 1970), `time_s` the node's; `interval_s` is how long was observed.
     """
 
     seq: int
@@ -70,6 +70,7 @@ class Interval(Struct):
     outcome: Outcome | None
     duration_ms: float
     forecasts: list[Forecast] = []
+    interval_s: float = 1.0
 
 
 class Now(Struct):
@@ -144,6 +145,7 @@ def make_interval(observation: Observation, decision: Decision, at: float, durat
         outcome=observation.outcome,
         duration_ms=round(duration_ms, 3),
         forecasts=decision.forecasts,
+        interval_s=observation.interval_s,
     )
 
 

@@ -31,14 +31,24 @@ def test_a_target_is_missed_and_met_only_after_a_while():
     again = [seen(160 + k) for k in range(60)]
     assert texts(watch, missed + again) == [
         "redis has been above its target for 30 s",
-        "redis meets its target again, 90 s after it began to miss it",
+        "redis meets its target again, 91 s after it began to miss it",
     ]
 
 
 def test_an_interval_without_a_latency_says_nothing():
     watch = Watch("n")
     steps = [seen(k, met=False if k % 2 else None) for k in range(70)]
-    assert texts(watch, steps) == ["redis has been above its target for 30 s"]
+    assert texts(watch, steps) == ["redis has been above its target for 59 s"]
+
+
+def test_time_in_which_nobody_measured_counts_by_the_clock_and_is_no_miss():
+    watch = Watch("n")
+    missed = [seen(k, met=False) for k in range(20)] + [seen(20 + k, met=None) for k in range(600)]
+    assert texts(watch, missed) == []
+    assert texts(watch, [seen(620 + k, met=False) for k in range(29)]) == []
+    assert texts(watch, [seen(649, met=False)]) == ["redis has been above its target for 30 s"]
+    later = [seen(650 + k, met=None) for k in range(600)] + [seen(1250 + k) for k in range(30)]
+    assert texts(watch, later) == ["redis meets its target again, 660 s after it began to miss it"]
 
 
 def test_what_else_happens_is_told_once():

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from osml.base.failure import InputError
-from osml.decide.registry import DEFAULT_POLICY
+from osml.decide.registry import DEFAULT_POLICY, policy_names
 
 WINDOW_S = 10  # the figures of a phase are taken over its last seconds
 
@@ -59,6 +59,8 @@ class LiveSettings:
             raise InputError(
                 "--policy is 'unmanaged', which the first phase already runs: choose another, for example arq"
             )
+        if self.policy not in policy_names():
+            raise InputError(f"--policy is '{self.policy}', expected one of {', '.join(policy_names())}")
         for knob, value, low in (
             ("--unmanaged-s", self.unmanaged_s, 5),
             ("--managed-s", self.managed_s, 5),

@@ -3,10 +3,14 @@ const KEY = "osml-token";
 
 export class WantsToken extends Error {}
 
+// What a request can carry. Anything else would look like a server that is away.
+export const isToken = (text) => /^[\x21-\x7e]+$/.test(text);
+
 export const rememberToken = (token) => sessionStorage.setItem(KEY, token);
 
 export async function request(path, options = {}) {
   const token = sessionStorage.getItem(KEY);
+  if (token && !isToken(token)) throw new WantsToken(path);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const response = await fetch(path, { ...options, headers, cache: "no-store" });
   if (response.status === 401 || response.status === 403) throw new WantsToken(path);

@@ -60,6 +60,6 @@ function table(causes) {
     make("td", {}, cause.resource),
     make("td", { class: "number" }, count(cause.ms)),
     make("td", { class: "number" }, entropy(cause.e_s)),
-    make("td", { class: "number" }, percent(cause.confidence))));
+    make("td", { class: "number" }, cause.confidence === null ? "not known" : percent(cause.confidence))));
   return make("table", {}, make("thead", {}, make("tr", {}, ...head)), make("tbody", {}, ...rows));
 }

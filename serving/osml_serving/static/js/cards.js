@@ -16,14 +16,13 @@ export class Cards {
       card.remove();
       this.cards.delete(name);
     }
-    for (const service of services) {
-      if (!this.cards.has(service.name)) {
-        const card = new ServiceCard(service);
-        this.cards.set(service.name, card);
-        byId("services").append(card.element);
-      }
-      this.cards.get(service.name).show(timeline, service, quantum);
-    }
+    const grid = byId("services");
+    services.forEach((service, place) => {
+      if (!this.cards.has(service.name)) this.cards.set(service.name, new ServiceCard(service));
+      const card = this.cards.get(service.name);
+      if (grid.children[place] !== card.element) grid.insertBefore(card.element, grid.children[place] ?? null);
+      card.show(timeline, service, quantum);
+    });
   }
 
   clear() {

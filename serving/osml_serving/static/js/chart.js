@@ -35,7 +35,9 @@ export class Chart {
     const width = Math.floor(this.container.clientWidth);
     if (!this.data || width < 40) return;
     const hooks = { setCursor: [(plot) => this.read(plot)] };
-    this.plot = new uPlot({ width, height: this.height, ...base(), hooks, ...this.describe() }, this.data, this.container);
+    const { scales, ...options } = this.describe();
+    const all = { width, height: this.height, ...base(), hooks, ...options, scales: { x: { range: shownTimes }, ...scales } };
+    this.plot = new uPlot(all, this.data, this.container);
     this.readout = make("div", { class: "readout", "aria-hidden": "true" });
     this.plot.over.append(this.readout);
   }
@@ -66,6 +68,9 @@ export class Chart {
     charts.delete(this);
   }
 }
+
+// One moment alone is shown with half a minute on both sides; uPlot would show years.
+const shownTimes = (_, first, last) => (first === last ? [first - 30, last + 30] : [first, last]);
 
 function base() {
   return {

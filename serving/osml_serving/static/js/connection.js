@@ -1,16 +1,16 @@
 // Shows the state of the connection: connecting, live, stale or lost.
 import { byId, setText } from "./dom.js";
 
-const STALE_S = 5;
-
 export class Connection {
   constructor() {
     this.open = null; // null: not tried yet
     this.observedAt = null; // performance.now() of the newest observation
+    this.patience = 0; // seconds after it from which on the next one is missing
     setInterval(() => this.show(), 500);
   }
 
-  observed(ageSeconds = 0) {
+  observed(patience, ageSeconds = 0) {
+    this.patience = patience;
     this.observedAt = performance.now() - ageSeconds * 1000;
     this.show();
   }
@@ -31,7 +31,7 @@ export class Connection {
     if (!this.open) return ["lost", "server unreachable, retrying"];
     if (this.observedAt === null) return ["waiting", "waiting for an observation"];
     const silent = Math.floor((performance.now() - this.observedAt) / 1000);
-    return silent >= STALE_S ? ["stale", `no observation for ${duration(silent)}`] : ["live", "live"];
+    return silent >= this.patience ? ["stale", `no observation for ${duration(silent)}`] : ["live", "live"];
   }
 }
 

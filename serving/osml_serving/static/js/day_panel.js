@@ -8,12 +8,13 @@ import { entropy, percent } from "./format.js";
 
 const POLL_MS = 30000;
 const BIN_S = 600;
+const DAY_S = 86400;
 
 export class DayPanel {
   constructor() {
     this.node = null;
     this.chart = new Chart(byId("day-chart"), 140, () => ({
-      scales: { y: { range: [0, 1] } },
+      scales: { x: { range: (_, _first, last) => shownDay(last) }, y: { range: [0, 1] } },
       axes: [timeAxis(), valueAxis((value) => value.toFixed(1))],
       series: [
         timeSeries(),
@@ -48,6 +49,12 @@ export class DayPanel {
     byId("day-events").replaceChildren(...eventItems(events));
     byId("day-none").hidden = events.length > 0;
   }
+}
+
+// A day up to the end of the newest bin, or up to now where there is none.
+export function shownDay(middle) {
+  const end = middle === null || middle === undefined ? Date.now() / 1000 : middle + BIN_S / 2;
+  return [end - DAY_S, end];
 }
 
 // Ten minutes in which the node was not seen are a gap, not a line across it.

@@ -1,15 +1,17 @@
 // The table of all nodes: search, filter, sort.
-import { getJson, rememberToken, WantsToken } from "./api.js";
+import { getJson, WantsToken } from "./api.js";
 import { eventItems } from "./event_items.js";
 import { byId, make, setText } from "./dom.js";
 import { chosen, COLUMNS, counts, judged, STATES } from "./fleet_lines.js";
 import { count, entropy, plural } from "./format.js";
+import { Login } from "./login.js";
 import { pollRollout } from "./rollout_panel.js";
 
 const POLL_MS = 5000;
 const MOST_EVENTS = 50;
 const MOST_ROWS = 200; // a browser draws these at once; the rest is found by search and sort
 const view = { search: "", filter: "all", key: "state", direction: 1 };
+const panel = new Login(poll);
 let lines = [];
 
 function age(seconds) {
@@ -56,24 +58,28 @@ function say(state, text) {
   setText(byId("state"), text);
 }
 
+// False where the server wants another token.
 async function poll() {
   let answer;
   try {
     answer = await getJson("v1/nodes");
     lines = judged(answer);
-    byId("login").hidden = true;
+    panel.hide();
     byId("main").hidden = false;
   } catch (error) {
     if (error instanceof WantsToken) {
-      byId("login").hidden = false;
+      panel.show();
       byId("main").hidden = true;
-    } else say("lost", "server unreachable, retrying");
-    return;
+      return false;
+    }
+    say("lost", "server unreachable, retrying");
+    return true;
   }
   if (answer.silent) say("stale", `${plural(answer.silent, "server")} silent, nodes may be missing`);
   else say("live", "live");
   show();
   await Promise.all([pollRollout(), pollEvents()]);
+  return true;
 }
 
 async function pollEvents() {
@@ -84,12 +90,6 @@ async function pollEvents() {
   byId("events").replaceChildren(...eventItems(events, true));
 }
 
-function enter() {
-  rememberToken(byId("token").value.trim());
-  byId("token").value = "";
-  poll();
-}
-
 byId("heads").append(...COLUMNS.map((column) => {
   const button = make("button", { type: "button" }, column.title);
   button.addEventListener("click", () => sortBy(column));
@@ -98,7 +98,5 @@ byId("heads").append(...COLUMNS.map((column) => {
 byId("filter").append(...["all", ...Object.keys(STATES)].map((state) => make("option", { value: state }, state)));
 byId("search").addEventListener("input", (event) => { view.search = event.target.value; show(); });
 byId("filter").addEventListener("change", (event) => { view.filter = event.target.value; show(); });
-byId("enter").addEventListener("click", enter);
-byId("token").addEventListener("keydown", (event) => event.key === "Enter" && enter());
 setInterval(poll, POLL_MS);
 poll();

@@ -1,11 +1,12 @@
 // Chooses a node, follows it, and shows it.
-import { getJson, rememberToken, WantsToken } from "./api.js";
+import { getJson, WantsToken } from "./api.js";
 import { BlamePanel } from "./blame_panel.js";
 import { Connection } from "./connection.js";
 import { DayPanel } from "./day_panel.js";
-import { byId, make } from "./dom.js";
+import { byId, make, setText } from "./dom.js";
 import { EventStream } from "./event_stream.js";
-import { Timeline } from "./timeline.js";
+import { Login } from "./login.js";
+import { patienceOf, Timeline } from "./timeline.js";
 import { View } from "./view.js";
 
 const POLL_MS = 2000;
@@ -13,45 +14,53 @@ const view = new View();
 const day = new DayPanel();
 const blame = new BlamePanel();
 const connection = new Connection();
+const panel = new Login(poll);
 const select = byId("node");
 let stream = null;
+let timeline = null; // of the node that is followed
+let followed = null;
+let absent = null; // the node that the address names, where it is not here
 let names = [];
 
 byId("origin").textContent = location.origin;
 
 function follow(node) {
   stream?.stop();
-  const timeline = new Timeline();
+  const own = new Timeline();
+  timeline = own;
+  followed = node;
   connection.observedAt = null;
   day.follow(node);
   blame.follow(node);
-  location.replace(`#${encodeURIComponent(node)}`);
   stream = new EventStream(`v1/events?node=${encodeURIComponent(node)}`, {
     open: async () => {
       connection.set(true);
-      await catchUp(node, timeline);
+      await catchUp(node, own);
     },
     lost: () => connection.set(false),
     unauthorised: login,
     event: (name, data) => {
-      if (name !== "observation") return;
-      timeline.push(data.point, data.now);
-      connection.observed();
-      view.show(timeline);
+      if (name !== "observation" || own !== timeline) return;
+      own.push(data.point, data.now);
+      connection.observed(patienceOf(data.point));
+      view.show(own);
     },
   });
 }
 
 // Fills in what happened before the stream was opened. A server that has just started knows nothing: that is fine.
-async function catchUp(node, timeline) {
+// An answer may come after another node was chosen: then it is nobody's any more.
+async function catchUp(node, own) {
   try {
     const [history, list] = await Promise.all([getJson(`v1/nodes/${encodeURIComponent(node)}`), getJson("v1/nodes")]);
-    timeline.merge(history);
-    if (timeline.last) connection.observed(Math.max(0, list.server_time - timeline.last.at));
+    if (own !== timeline) return;
+    own.merge(history);
+    if (own.last) connection.observed(patienceOf(own.last), Math.max(0, list.server_time - own.last.at));
   } catch (error) {
+    if (own !== timeline) return;
     if (error instanceof WantsToken) login();
   }
-  view.show(timeline);
+  view.show(own);
 }
 
 function offer(nodes) {
@@ -60,42 +69,62 @@ function offer(nodes) {
   const all = [...new Set([...names, ...reported])].sort(); // a restarted server has forgotten the others for a moment
   if (!all.length || all.join() === names.join()) return;
   names = all;
-  const wanted = stream ? select.value : decodeURIComponent(location.hash.slice(1));
   select.replaceChildren(...names.map((name) => make("option", { value: name }, name)));
   select.disabled = false;
-  select.value = names.includes(wanted) ? wanted : names[0];
-  if (!stream) follow(select.value);
+  if (stream && !names.includes(absent)) select.value = followed;
+  else choose();
 }
 
+// Follows the node that the address names. Where it is not here: the one that is shown, or the first, and says so.
+function choose() {
+  const wanted = inAddress();
+  const here = names.includes(wanted);
+  absent = wanted && !here ? wanted : null;
+  const node = here ? wanted : names.includes(followed) ? followed : names[0];
+  setText(byId("absent"), absent === null ? "" : `Node ${absent} is not here. This is ${node}.`);
+  byId("absent").hidden = absent === null;
+  if (absent === null) history.replaceState(null, "", `#${encodeURIComponent(node)}`);
+  select.value = node;
+  if (!stream || node !== followed) follow(node);
+}
+
+function inAddress() {
+  const text = location.hash.slice(1);
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return text; // no name of a node
+  }
+}
+
+// False where the server wants another token.
 async function poll() {
   try {
     const list = await getJson("v1/nodes");
     offer(list.nodes);
     blame.offer(list.blame);
-    byId("login").hidden = true;
+    panel.hide();
     if (!stream) connection.set(true);
   } catch (error) {
-    if (error instanceof WantsToken) login();
-    else if (!stream) connection.set(false);
+    if (error instanceof WantsToken) {
+      login();
+      return false;
+    }
+    if (!stream) connection.set(false);
   }
+  return true;
 }
 
 function login() {
   stream?.stop();
   stream = null;
+  timeline = null;
   names = [];
-  byId("login").hidden = false;
+  panel.show();
   byId("main").hidden = true;
 }
 
-function enter() {
-  rememberToken(byId("token").value.trim());
-  byId("token").value = "";
-  poll();
-}
-
-byId("enter").addEventListener("click", enter);
-byId("token").addEventListener("keydown", (event) => event.key === "Enter" && enter());
-select.addEventListener("change", () => follow(select.value));
+select.addEventListener("change", () => { location.hash = encodeURIComponent(select.value); });
+window.addEventListener("hashchange", () => names.length && choose());
 setInterval(poll, POLL_MS);
 poll();

@@ -1,6 +1,10 @@
 // The intervals that the page shows, oldest first. Outlives the server: what it forgot at a restart stays here.
 export const LIMIT = 600;
-const GAP_S = 5; // longer without an observation: the line breaks
+const GAP_S = 5; // so long without an observation, and so many intervals: the line breaks, and the page says stale
+const GAP_INTERVALS = 2.5;
+
+// Seconds after a point from which on the next one is missing. A server of an older version tells no interval.
+export const patienceOf = (point) => Math.max(GAP_S, GAP_INTERVALS * (point.interval_s ?? 1));
 
 export class Timeline {
   constructor() {
@@ -34,15 +38,15 @@ export class Timeline {
     const table = [[], ...readers.map(() => [])];
     let before = null;
     for (const point of this.points) {
-      if (before !== null && point.at - before > GAP_S) {
-        table[0].push(before + 0.001);
+      if (before && point.at - before.at > patienceOf(before)) {
+        table[0].push(before.at + 0.001);
         for (const column of table.slice(1)) column.push(null);
       }
-      if (point.at !== before) {
+      if (point.at !== before?.at) {
         table[0].push(point.at);
         readers.forEach((read, index) => table[index + 1].push(read(point) ?? null));
       }
-      before = point.at;
+      before = point;
     }
     return table;
   }
