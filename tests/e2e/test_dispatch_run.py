@@ -224,7 +224,11 @@ def ready(url: str) -> bool:
         (["--server-url", "http://x", "--node", "w=n"], 2, "expected servers of the backend: web1, web2"),
         (["--schedule", "S", "--poll-ms", "0"], 2, "--poll-ms is 0, expected a number above 0"),
         (["--schedule", "S", "--mu-low", "nan"], 2, "--mu-low is nan, expected a number above 0"),
-        (["--schedule", "S", "--mu-high", "30", "--mu-low", "125"], 2, "--mu-low is 125, expected at most --mu-high, 30"),
+        (
+            ["--schedule", "S", "--mu-high", "30", "--mu-low", "125"],
+            2,
+            "--mu-low is 125, expected at most --mu-high, 30",
+        ),
         (["--server-url", "http://x", "--measure", "slowdown", "--level", "1"], 2, "--level is 1, expected above 1"),
         (["--schedule", "S", "--state-file", "/nowhere/x"], 3, "can't be written: No such file or directory"),
     ],

@@ -48,7 +48,8 @@ def run_command(
     level: Annotated[
         float | None,
         typer.Option(
-            help="Lowest value of the measure that counts as interference.", show_default="0.2 for e_s, 1.25 for slowdown"
+            help="Lowest value of the measure that counts as interference.",
+            show_default="0.2 for e_s, 1.25 for slowdown",
         ),
     ] = None,
     max_age_s: Annotated[float, typer.Option(help="Oldest valid reading, in seconds.")] = 5.0,
@@ -220,7 +221,8 @@ class _Reporter:
         )  # fmt: skip
         return {
             "seconds": round(status.seconds, 3), "mode": status.mode, "queued": status.queued,
-            "in_service": status.in_service, "states": status.states, "interfered": status.interfered, "slots": status.slots,
+            "in_service": status.in_service, "states": status.states,
+            "interfered": status.interfered, "slots": status.slots,
             "changes": status.changes, "outages": status.lost, "restarts": status.restarts,
             "rates": {
                 name: getattr(estimates, name).value
