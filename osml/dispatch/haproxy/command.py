@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -83,6 +84,8 @@ def run_command(
             f"--mu-low is {mu_low:g}, expected at most --mu-high, {mu_high:g}: a server is slower under interference"
         )
     limit = level_of(level, measure)
+    # The solver's matrices would take every CPU for a while: from the control loop, and from a HAProxy beside it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from osml.dispatch.haproxy.command_socket import RuntimeSocket  # noqa: PLC0415
     from osml.dispatch.haproxy.controller import Controller  # noqa: PLC0415
     from osml.dispatch.haproxy.estimate import Estimates, Priors  # noqa: PLC0415
