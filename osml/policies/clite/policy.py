@@ -55,8 +55,8 @@ class CliteState(Struct, frozen=True):
 
     While `holding`, `loads` are the requests/s of each service when all targets were first met, `missed_ms` are the
     latencies above target in the last interval, and `changed_since_s` is since when targets are missed without getting
-    better, or loads differ. `failures` counts searches in a row that did not help. `resumed_at` is the number of samples
-    with which a search without success went on, 0 for a search that began anew.
+    better, or loads differ. `failures` counts searches in a row that did not help. `resumed_at` is the number of
+    samples with which a search without success went on, 0 for a search that began anew.
     """
 
     seed: int
