@@ -77,6 +77,14 @@ def compiled(function: Function) -> Function:
     return cast(Function, numba.njit(cache=_CACHED, error_model="numpy")(function))
 
 
+def unlocked(function: Function) -> Function:
+    """As `compiled`, and other threads go on while it runs: for long calls beside a control loop.
+
+    Its arrays must belong to the calling thread. Not for short calls: each may have to wait for Python's lock after it.
+    """
+    return cast(Function, cast(Any, numba).njit(cache=_CACHED, error_model="numpy", nogil=True)(function))
+
+
 def lean(function: Function) -> Function:
     """As `compiled`, for functions that make no array: without counting references, which costs more than they do."""
     return cast(Function, cast(Any, numba).njit(cache=_CACHED, error_model="numpy", _nrt=False)(function))

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from osml.allocation.policy import Plan, Policy, decides_whole_node
 from osml.domain import Observation, Reason, Service
 from osml.placement.choose import with_homes
+from osml.placement.groups import Groups, with_one_group
 from osml.placement.large import too_large
 from osml.placement.move import Wanted, members, wanted_move
 from osml.placement.needs import needs_of
@@ -41,6 +42,7 @@ class Placed:
 
     def decide(self, observation: Observation, state: PlacementState[Any]) -> tuple[Plan, PlacementState[Any]]:
         """The plans of the policy for all domains, as one."""
+        before = state.homes
         state = as_of(state, observation, set(self._sites), self._settings.return_s)
         needs = needs_of(observation)
         state, undone = after_outcome(observation, state)
@@ -56,6 +58,8 @@ class Placed:
         if move is not None:
             state = _moved(observation, state, move)
             said = [*said, move.reason]
+        if state.homes != before:
+            state = replace(state, sharing=[])
         return self._by_domain(observation, state, [*undone, *said])
 
     def _whole(
@@ -77,17 +81,31 @@ class Placed:
         held: dict[int, int] = {}
         inside = members(observation, state.homes, self._sites)
         n_domains = sum(map(bool, inside.values()))
-        for domain, services in inside.items():
-            late = False
+        groups = Groups(observation.platform, observation.services, observation.assignments)
+        sharing = [] if groups.room is None else list(state.sharing)
+        # Who shares comes first: what is left is for the others.
+        for domain in sorted(inside, key=lambda one: (one not in sharing, one)):
+            services, late = inside[domain], False
             if services:
                 seen = seen_in(self._sites[domain], services, observation, n_domains)
-                before = state.inner.get(domain)
-                known = self._policy.initial(seen, state.seed + domain) if before is None else before
-                plans[domain], inner[domain] = self._policy.decide(seen, known)
+                shared = replace(seen, platform=with_one_group(seen.platform))
+                plan, after = self._in_domain(domain, shared if domain in sharing else seen, state)
+                if not groups.take(domain, plan, services) and domain not in sharing:
+                    sharing.append(domain)
+                    plan, after = self._in_domain(domain, shared, state)
+                    groups.take(domain, plan, services)
+                    said = [*said, Reason(text=_shares(domain, groups.room))]
+                plans[domain], inner[domain] = plan, after
                 late = plans[domain].infeasible is not None or any(map(_misses, services))
             missed[domain] = state.missed.get(domain, 0) + 1 if late else 0
             held[domain] = 0 if late else state.held.get(domain, 0) + 1
-        return merged(plans, said), replace(state, inner=inner, missed=missed, held=held)
+        plans = {domain: plans[domain] for domain in inside if domain in plans}
+        return merged(plans, said), replace(state, inner=inner, missed=missed, held=held, sharing=sorted(sharing))
+
+    def _in_domain(self, domain: int, seen: Observation, state: PlacementState[Any]) -> tuple[Plan, Any]:
+        before = state.inner.get(domain)
+        known = self._policy.initial(seen, state.seed + domain) if before is None else before
+        return self._policy.decide(seen, known)
 
 
 def prepared(policy: Policy, observation: Observation) -> tuple[Policy, Observation]:
@@ -123,6 +141,10 @@ def _settling(state: PlacementState[Any], domains: set[int]) -> PlacementState[A
         missed={domain: count for domain, count in state.missed.items() if domain not in domains},
         held={domain: count for domain, count in state.held.items() if domain not in domains},
     )
+
+
+def _shares(domain: int, room: int | None) -> str:
+    return f"cache domain {domain}: all its services share the ways, the node has only {room} cache groups"
 
 
 def _misses(service: Service) -> bool:

@@ -43,10 +43,11 @@ def with_parts(platform: Platform, n_here: int, n_all: int, n_domains: int) -> P
     """The platform of a domain with its part of what is not of a cache domain.
 
     Memory, disk and network go by services: `n_here` of `n_all` are in this domain. Memory bandwidth is divided among
-    the `n_domains` that have services. So nothing is kept for domains without.
+    the `n_domains` that have services. So nothing is kept for domains without. Cache groups are not divided, since
+    domains may use the same ones, see `groups`.
     """
     return replace(
-        _with_groups(platform, n_here, n_all),
+        platform,
         mba=_throttle(platform.mba, n_domains),
         bandwidth_gbps=_part(platform.bandwidth_gbps, 1, n_domains),
         memory_gib=_part(platform.memory_gib, n_here, n_all),
@@ -54,16 +55,6 @@ def with_parts(platform: Platform, n_here: int, n_all: int, n_domains: int) -> P
         disk_iops=_range(platform.disk_iops, n_here, n_all),
         network_mbps=_range(platform.network_mbps, n_here, n_all),
     )
-
-
-def _with_groups(platform: Platform, n_here: int, n_all: int) -> Platform:
-    """The platform with its part of the cache groups: `n_here` of `n_all` services are in this domain.
-
-    One group is the default of the kernel, which every domain counts.
-    """
-    if platform.max_groups is None:
-        return platform
-    return replace(platform, max_groups=1 + (platform.max_groups - 1) * n_here // n_all)
 
 
 _MOST_KNOWN = 1024

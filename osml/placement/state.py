@@ -41,7 +41,9 @@ class PlacementState(Struct, Generic[T], frozen=True):
 
     `inner` is the policy's state in each cache domain, `whole` that for the whole node, while it cannot be divided by
     domains. `missed` and `held` count the intervals in a row with a target missed, and with all met. `large`
-    names services that are too large. `trial` is a move of which the node has not said yet whether it took it.
+    names services that are too large. `sharing` are the domains whose services share all ways, since the node has too
+    few cache groups; until services come, go or move. `trial` is a move of which the node has not said yet whether it
+    took it.
     """
 
     seed: int
@@ -52,6 +54,7 @@ class PlacementState(Struct, Generic[T], frozen=True):
     held: dict[int, int] = {}
     moves: list[Move] = []
     large: dict[str, Large] = {}
+    sharing: list[int] = []
     trial: Trial[T] | None = None
     time_s: float = 0.0
 
@@ -75,6 +78,7 @@ def as_of(state: PlacementState[T], observation: Observation, domains: set[int],
         missed={domain: count for domain, count in state.missed.items() if domain in domains},
         held={domain: count for domain, count in state.held.items() if domain in domains},
         moves=moves,
+        sharing=[domain for domain in state.sharing if domain in domains],
         large={name: one for name, one in state.large.items() if name in here},
         trial=state.trial if state.trial is not None and state.trial.move.left in domains else None,
         time_s=now_s,

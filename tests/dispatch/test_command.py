@@ -42,9 +42,18 @@ def test_people_get_a_table():
     assert "stable below 51" in output
 
 
+def test_rates_that_are_far_apart_end_at_the_limit():
+    extreme = {"mu-low": 1e-9, "alpha-high": 1e-6, "alpha-low": 1e-6}
+    result = run(extreme, "--limit-s", "1e-9")
+    assert isinstance(result.exception, InputError)
+    assert "no solution within 1e-09 s: after 1 rounds, thresholds reach" in str(result.exception)
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [
+        ({"limit-s": 0}, "--limit-s is 0, expected a number above 0"),
+        ({"limit-s": "nan"}, "--limit-s is nan, expected a number above 0"),
         ({"arrival": 51}, "stable only below 51 jobs"),
         ({"arrival": 1000}, "stable only below 51 jobs"),
         ({"mu-low": 60}, "mu_low is 60, above mu_high \\(50\\)"),

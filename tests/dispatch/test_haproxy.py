@@ -9,6 +9,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -242,25 +243,64 @@ def test_haproxy_that_stays_away_ends_without_hanging_and_the_journal_remembers(
     assert b"web2" in (farm.directory / "journal").read_bytes()
 
 
-def test_a_reload_with_saved_states_does_not_make_our_drain_the_original(farm: Farm) -> None:
-    """As `systemctl reload` does with load-server-state-from-file: the new process begins with our drains."""
+def save_states(farm: Farm) -> None:
+    """For the next reload, as `systemctl reload` does with load-server-state-from-file."""
     saved = farm.directory / "states"
+    saved.write_text(farm.ask("show servers state"))
     text = farm.config.read_text()
     text = text.replace("global\n", f"global\n  server-state-file {saved}\n")
     text = text.replace("defaults\n", "defaults\n  load-server-state-from-file global\n")
+    farm.config.write_text(text)
+
+
+def reload(farm: Farm, controller: Controller) -> None:
+    """The new process begins with the saved states."""
+    old = farm.haproxy
+    farm.haproxy = farm.children.start(
+        "haproxy-new", ["/usr/sbin/haproxy", "-f", str(farm.config), "-db", "-sf", str(old.pid)]
+    )
+    until(controller, lambda: controller.status.restarts == 1)
+    until(controller, lambda: not old.running)
+    assert farm.haproxy.running
+
+
+def test_a_reload_with_saved_states_does_not_make_our_drain_the_original(farm: Farm) -> None:
     with control(farm, ManualSignal(web1=False, web2=True)) as controller:
         until(controller, lambda: farm.states()["web2"][0] == "out")
-        saved.write_text(farm.ask("show servers state"))
-        farm.config.write_text(text)
-        old = farm.haproxy
-        new = farm.children.start(
-            "haproxy-new", ["/usr/sbin/haproxy", "-f", str(farm.config), "-db", "-sf", str(old.pid)]
-        )
-        until(controller, lambda: controller.status.restarts == 1)
-        until(controller, lambda: not old.running)
-        assert new.running
+        save_states(farm)
+        reload(farm, controller)
         assert farm.states()["web2"][0] == "out"
     assert farm.states() == UNTOUCHED
+
+
+def test_a_drain_of_ours_in_an_old_state_file_is_undone_even_without_a_signal(farm: Farm) -> None:
+    signal = ManualSignal(web1=False, web2=True)
+    with control(farm, signal) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        save_states(farm)
+        signal.now = {}
+        controller.step()
+        assert farm.states() == UNTOUCHED
+        reload(farm, controller)
+        until(controller, lambda: farm.states() == UNTOUCHED)
+
+
+@pytest.mark.parametrize("was_ours", [False, True])
+def test_a_reload_leaves_the_operators_drain(farm: Farm, was_ours: bool) -> None:
+    signal = ManualSignal(web1=False, web2=was_ours)
+    with control(farm, signal) as controller:
+        until(controller, lambda: (farm.states()["web2"][0] == "out") == was_ours)
+        signal.now = {"web1": False, "web2": False}
+        until(controller, lambda: farm.states() == UNTOUCHED)
+        controller.step()
+        farm.ask(f"set server {BACKEND}/web2 state drain")
+        controller.step()
+        save_states(farm)
+        reload(farm, controller)
+        for _ in range(5):
+            controller.step()
+        assert farm.states()["web2"][0] == "out"
+    assert farm.states()["web2"][0] == "out"
 
 
 def test_old_process_that_still_answers_is_left_for_the_new_one(farm: Farm) -> None:
@@ -309,6 +349,83 @@ def test_a_controller_that_was_killed_left_a_journal_that_the_next_one_restores_
     assert farm.states() == UNTOUCHED
 
 
+def test_the_next_controller_restores_what_a_killed_one_left_although_it_has_no_signal(farm: Farm) -> None:
+    backend = farm.backend()
+    backend.apply(DispatchDecision({"web1": 1, "web2": 0}))
+    backend._journal.close()  # pyright: ignore
+    with control(farm, ManualSignal()) as controller:
+        controller.step()
+        assert controller.status.mode == "released"
+        assert farm.states() == UNTOUCHED
+
+
+def health(farm: Farm, server: str, state: str) -> None:
+    """What a health check would find."""
+    assert farm.ask(f"set server {BACKEND}/{server} health {state}").strip() == ""
+    wait_until(lambda: (farm.states()[server][0] == "DOWN") == (state == "down"), f"{server} {state}", [farm.haproxy])
+
+
+def test_a_server_that_was_down_while_we_had_it_out_comes_in_again(farm: Farm) -> None:
+    signal = ManualSignal(web1=False, web2=True)
+    with control(farm, signal) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        health(farm, "web2", "down")
+        controller.step()
+        assert controller.status.states["web2"] == "DOWN"
+        health(farm, "web2", "up")
+        controller.step()
+        assert farm.states()["web2"][0] == "out"
+        signal.now = {"web1": False, "web2": False}
+        until(controller, lambda: farm.states()["web2"][0] != "out")
+    assert farm.states() == UNTOUCHED
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_server_that_is_down_at_the_end_has_no_drain_when_it_is_up(farm: Farm, killed: bool) -> None:
+    backend = farm.backend()
+    backend.apply(DispatchDecision({"web1": 2, "web2": 0}))
+    health(farm, "web2", "down")
+    if killed:
+        backend._journal.close()  # pyright: ignore
+        backend = farm.backend()
+    backend.read()
+    backend.restore()
+    health(farm, "web2", "up")
+    assert farm.states() == UNTOUCHED
+
+
+def test_an_operators_drain_survives_a_failed_health_check(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=False, web2=False)) as controller:
+        controller.step()
+        farm.ask(f"set server {BACKEND}/web2 state drain")
+        for state in ("down", "up"):
+            health(farm, "web2", state)
+            controller.step()
+        assert "web2" not in controller.status.slots
+    assert farm.states()["web2"][0] == "out"
+
+
+def test_maintenance_ends_our_drain(farm: Farm) -> None:
+    with control(farm, ManualSignal(web1=False, web2=True)) as controller:
+        until(controller, lambda: farm.states()["web2"][0] == "out")
+        farm.ask(f"set server {BACKEND}/web2 state maint")
+        controller.step()
+        farm.ask(f"set server {BACKEND}/web2 state drain")
+        controller.step()
+    assert farm.states()["web2"][0] == "out", "this drain is the operator's"
+
+
+def test_what_waits_for_another_server_does_not_stir_idle_ones(farm: Farm) -> None:
+    backend = farm.backend()
+    backend.apply(DispatchDecision({"web1": 2, "web2": 2}))
+    rows = backend.read()
+    web1 = replace(rows.servers["web1"], in_service=2, queued=3)
+    backend.rows = replace(rows, queued=3, servers={**rows.servers, "web1": web1})
+    assert [backend.apply(DispatchDecision({"web1": 2, "web2": 2})) for _ in range(4)] == [0] * 4
+    backend.rows = replace(backend.rows, queued=4)
+    assert sum(backend.apply(DispatchDecision({"web1": 2, "web2": 2})) for _ in range(4)) == 2
+
+
 def test_a_second_controller_is_refused(farm: Farm) -> None:
     first = farm.backend()
     with pytest.raises(MachineError, match="another `osml run dispatch` controls this backend"):
@@ -353,6 +470,8 @@ def test_a_socket_of_somebody_else_is_said(hidden: bool) -> None:
         try:
             with pytest.raises(MachineError, match="this user may not open"):
                 RuntimeSocket(directory / "haproxy.sock").check()
+            with pytest.raises(HaproxyGoneError, match="Permission denied"):  # in mid-run: to be tried again
+                RuntimeSocket(directory / "haproxy.sock").ask("show info")
         finally:
             os.seteuid(0)
 

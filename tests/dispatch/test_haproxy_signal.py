@@ -13,6 +13,7 @@ from threading import Thread
 import pytest
 
 from osml.base.failure import InputError
+from osml.dispatch.haproxy.command import level_of
 from osml.dispatch.haproxy.interference_server import ServerSignal
 from osml.dispatch.haproxy.interference_signal import FileSignal, Level, ScheduleSignal, Switch, load_schedule
 
@@ -54,6 +55,20 @@ def test_file_takes_words_and_numbers_and_expires(tmp_path: Path) -> None:
     assert signal.read(0) == {"a": True, "b": False, "c": True}, "touched: still true"
 
 
+def test_unknown_names_in_a_file_are_said_and_are_no_signal(tmp_path: Path) -> None:
+    path = tmp_path / "signal.json"
+    signal = FileSignal(path, Level(0.2), 5.0, time.time, ("web1", "web2"))
+    path.write_text('{"web_1": true, "web2": false}')
+    assert signal.read(0) == {"web2": False}
+    assert signal.problem == f"{path} names web_1, expected servers of the backend: web1, web2"
+    path.write_text(json.dumps({f"x{n}": True for n in range(7)}))
+    assert signal.read(0) == {}
+    assert "names x0, x1, x2, x3, x4 and 2 more, expected" in (signal.problem or "")
+    path.write_text('{"web1": true}')
+    assert signal.read(0) == {"web1": True}
+    assert signal.problem is None
+
+
 def test_a_half_written_file_changes_nothing_until_it_is_too_old(tmp_path: Path) -> None:
     path, clock = tmp_path / "signal.json", [time.time()]
     signal = FileSignal(path, Level(0.2), 5.0, lambda: clock[0])
@@ -75,6 +90,7 @@ class FakeServer:
         self.e_s: float | None = 0.5
         self.age_s = 0.0
         self.garbage = False
+        self.speed = 0.25
         owner = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -94,7 +110,7 @@ class FakeServer:
         if path == "/v1/nodes":
             node = {"node": "n1", "at": 1000.0 - self.age_s, "seq": 1, "policy": "arq", "e_s": self.e_s}
             return {"server_time": 1000.0, "nodes": [node]}
-        return {"node": "n1", "now": None, "points": [{"services": [{"speed": None}, {"speed": 0.25}]}]}
+        return {"node": "n1", "now": None, "points": [{"services": [{"speed": None}, {"speed": self.speed}]}]}
 
     @property
     def url(self) -> str:
@@ -128,6 +144,21 @@ def test_slowdown_is_that_of_the_worst_job(server: FakeServer) -> None:
         signal = ServerSignal(server.url, {"a": "n1"}, "slowdown", Level(limit), 1.0, interval_s=0.02)
         assert soon(lambda signal=signal, reached=reached: signal.read(time.monotonic()) == {"a": reached})
         signal.stop()
+
+
+def test_no_slowdown_is_no_interference_by_default(server: FakeServer) -> None:
+    server.speed = 1.0
+    level = Level(level_of(None, "slowdown"))
+    signal = ServerSignal(server.url, {"a": "n1"}, "slowdown", level, 1.0, interval_s=0.02)
+    assert soon(lambda: signal.read(time.monotonic()) == {"a": False})
+    signal.stop()
+
+
+def test_a_job_that_stands_still_is_under_interference(server: FakeServer) -> None:
+    server.speed = 0.0
+    signal = ServerSignal(server.url, {"a": "n1"}, "slowdown", Level(1e6), 1.0, interval_s=0.02)
+    assert soon(lambda: signal.read(time.monotonic()) == {"a": True})
+    signal.stop()
 
 
 def test_a_server_that_is_gone_is_a_signal_that_expires(server: FakeServer) -> None:

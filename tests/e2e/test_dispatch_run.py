@@ -224,6 +224,12 @@ def ready(url: str) -> bool:
         (["--server-url", "http://x", "--node", "w=n"], 2, "expected servers of the backend: web1, web2"),
         (["--schedule", "S", "--poll-ms", "0"], 2, "--poll-ms is 0, expected a number above 0"),
         (["--schedule", "S", "--mu-low", "nan"], 2, "--mu-low is nan, expected a number above 0"),
+        (
+            ["--schedule", "S", "--mu-high", "30", "--mu-low", "125"],
+            2,
+            "--mu-low is 125, expected at most --mu-high, 30",
+        ),
+        (["--server-url", "http://x", "--measure", "slowdown", "--level", "1"], 2, "--level is 1, expected above 1"),
         (["--schedule", "S", "--state-file", "/nowhere/x"], 3, "can't be written: No such file or directory"),
     ],
 )
@@ -239,6 +245,7 @@ def test_bad_input_is_one_sentence_and_nothing_is_changed(
     assert words in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert proxy.status() == UNTOUCHED
+    assert not list(proxy.directory.glob("*.nope.osml")), "a journal of a backend that does not exist"
 
 
 @pytest.mark.root

@@ -3,8 +3,6 @@
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
@@ -143,12 +141,3 @@ def test_a_search_without_end_gives_up() -> None:
     services = [lc(f"s{i}", min_cores=2, min_ways=1 + i % 7) for i in range(60)]
     node = platform(61, ways=110)
     assert packed(services, sites_of(node), {}, set()) is None
-
-
-@given(st.integers(1, 64), st.lists(st.integers(1, 20), min_size=1, max_size=8))
-def test_the_domains_never_count_more_cache_groups_than_there_are(groups: int, counts: list[int]) -> None:
-    node = platform(max_groups=groups)
-    given_groups = [with_parts(node, count, sum(counts), len(counts)).max_groups or 0 for count in counts]
-    assert sum(each - 1 for each in given_groups) <= groups - 1
-    if sum(counts) <= groups - 1:
-        assert all(each >= count + 1 for each, count in zip(given_groups, counts, strict=True))

@@ -10,6 +10,7 @@ import pytest
 
 import osml
 from osml.base import jit
+from osml.dispatch.mdp.elimination import factor
 
 PACKAGE = Path(osml.__file__).parent
 MODULES = {
@@ -17,7 +18,7 @@ MODULES = {
     for path in PACKAGE.rglob("*.py")
     if not {"tests", "benchmarks", "studies"}.intersection(path.parts)
 }
-DECORATORS = {"compiled", "lean"}
+DECORATORS = {"compiled", "unlocked", "lean"}
 DAY_S = 24 * 3600.0
 
 
@@ -54,6 +55,21 @@ def test_the_state_covers_every_compiled_function_and_what_it_takes_from_other_m
         for taken in used & set(imported):
             assert MODULES[imported[taken]] in counted, f"{name} compiles {taken} of {imported[taken]} in"
     assert seen > 80  # the decorators above are those in use
+
+
+def test_the_solver_lets_other_threads_go_on() -> None:
+    """It runs beside the control loop of `osml run dispatch`."""
+    solver = [path for name, path in MODULES.items() if name.startswith("osml.dispatch.mdp.")]
+    used = {
+        decorator.id
+        for path in solver
+        for function in _compiled(ast.parse(path.read_text("utf-8")))
+        for decorator in function.decorator_list
+        if isinstance(decorator, ast.Name)
+    }
+    assert used == {"unlocked"}
+    options = getattr(factor, "targetoptions", None)  # not with NUMBA_DISABLE_JIT
+    assert options is None or options["nogil"]
 
 
 def test_sources_in_folders_below_count(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import time
@@ -19,6 +20,9 @@ from osml.base.token_file import read_token
 if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import: not for `osml --help`
     from osml.dispatch.haproxy.controller import Controller
     from osml.dispatch.haproxy.interference_signal import Signal
+
+DEFAULT_LEVEL = {"e_s": 0.2, "slowdown": 1.25}
+"""A slowdown is 1 without interference."""
 
 
 def run_command(
@@ -43,7 +47,13 @@ def run_command(
         Path | None,
         typer.Option(help='Source of interference: times, [{"t": 30, "backend": "web1", "interfered": true}, ...].'),
     ] = None,
-    level: Annotated[float, typer.Option(help="Lowest value of the measure that counts as interference.")] = 0.2,
+    level: Annotated[
+        float | None,
+        typer.Option(
+            help="Lowest value of the measure that counts as interference.",
+            show_default="0.2 for e_s, 1.25 for slowdown",
+        ),
+    ] = None,
     max_age_s: Annotated[float, typer.Option(help="Oldest valid reading, in seconds.")] = 5.0,
     mu_high: Annotated[float | None, typer.Option(help="Prior: requests/s of a server without interference.")] = None,
     mu_low: Annotated[float | None, typer.Option(help="Prior: requests/s of a server under interference.")] = None,
@@ -70,21 +80,29 @@ def run_command(
         | {"--mu-high": mu_high, "--mu-low": mu_low, "--alpha-high": alpha_high, "--alpha-low": alpha_low}
         | {"--duration": duration, "--interfered-slots": interfered_slots}
     )
+    if mu_high is not None and mu_low is not None and mu_low > mu_high:
+        raise InputError(
+            f"--mu-low is {mu_low:g}, expected at most --mu-high, {mu_high:g}: a server is slower under interference"
+        )
+    limit = level_of(level, measure)
+    # The solver's matrices would take every CPU for a while: from the control loop, and from a HAProxy beside it.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from osml.dispatch.haproxy.command_socket import RuntimeSocket  # noqa: PLC0415
     from osml.dispatch.haproxy.controller import Controller  # noqa: PLC0415
     from osml.dispatch.haproxy.estimate import Estimates, Priors  # noqa: PLC0415
     from osml.dispatch.haproxy.journal import Journal  # noqa: PLC0415
-    from osml.dispatch.haproxy.proxy import HaproxyBackend  # noqa: PLC0415
+    from osml.dispatch.haproxy.proxy import HaproxyBackend, check_backend  # noqa: PLC0415
     from osml.dispatch.mdp.lookup import solved  # noqa: PLC0415
     from osml.dispatch.mdp.parameters import FarmParameters  # noqa: PLC0415
 
     runtime = RuntimeSocket(socket)
     runtime.check()
+    check_backend(runtime, backend)  # before its journal is made
     journal = Journal(state_file or socket.with_name(f"{socket.name}.{backend}.osml"), backend)
     haproxy = HaproxyBackend(runtime, backend, journal)
     haproxy.start()
     source = _signal(
-        haproxy.names, server_url, node or [], measure, token_file, signal_file, schedule, level, max_age_s
+        haproxy.names, server_url, node or [], measure, token_file, signal_file, schedule, limit, max_age_s
     )
     stop = _Stop(duration)
     estimates = Estimates(Priors(mu_high, mu_low, alpha_high, alpha_low))
@@ -106,6 +124,17 @@ def _check(values: dict[str, float | None]) -> None:
     for option, value in values.items():
         if value is not None and not 0 < value < 1e9:
             raise InputError(f"{option} is {value:g}, expected a number above 0")
+
+
+def level_of(given: float | None, measure: Literal["e_s", "slowdown"]) -> float:
+    """Raises InputError for a level that the measure always reaches."""
+    if given is None:
+        return DEFAULT_LEVEL[measure]
+    if measure == "slowdown" and given <= 1:
+        raise InputError(
+            f"--level is {given:g}, expected above 1 with --measure slowdown: every server has a slowdown of 1 or more"
+        )
+    return given
 
 
 def _signal(
@@ -130,7 +159,7 @@ def _signal(
         _known(known.names, names, f"--schedule {schedule}")
         return known
     if signal_file is not None:
-        return FileSignal(signal_file, Level(level), max_age_s, time.time)
+        return FileSignal(signal_file, Level(level), max_age_s, time.time, names)
     pairs = dict(zip(names, names, strict=True))
     for text in node:
         backend, equals, name = text.partition("=")
@@ -187,10 +216,13 @@ class _Reporter:
     def _document(self) -> dict[str, object]:
         status, lookup, estimates = self._controller.status, self._controller.lookup, self._controller.estimates
         table = None if lookup is None else lookup.table
-        problems = (getattr(self._source, "problem", None), None if lookup is None else lookup.problem)
+        problems = (
+            status.away_reason, getattr(self._source, "problem", None), None if lookup is None else lookup.problem,
+        )  # fmt: skip
         return {
             "seconds": round(status.seconds, 3), "mode": status.mode, "queued": status.queued,
-            "in_service": status.in_service, "interfered": status.interfered, "slots": status.slots,
+            "in_service": status.in_service, "states": status.states,
+            "interfered": status.interfered, "slots": status.slots,
             "changes": status.changes, "outages": status.lost, "restarts": status.restarts,
             "rates": {
                 name: getattr(estimates, name).value
@@ -205,7 +237,7 @@ class _Reporter:
         parts = [f"{status.seconds:7.1f} s", f"{status.mode:11}", f"waiting {status.queued:4}"]
         for name, jobs in status.in_service.items():
             mark = "!" if status.interfered.get(name) else ""
-            parts.append(f"{name}{mark} {jobs} {'out' if status.slots.get(name) == 0 else 'in'}")
+            parts.append(f"{name}{mark} {jobs} {status.states[name]}")
         thresholds, problem = document["thresholds"], document["problem"]
         if isinstance(thresholds, dict):
             parts.append(" ".join(f"{name}={size}" for name, size in list(thresholds.items())[:3]))  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]

@@ -23,6 +23,10 @@ class HaproxyGoneError(Failure):
     """Nobody answers on the socket just now: HAProxy is down or restarting. Try again later."""
 
 
+class SocketForbiddenError(HaproxyGoneError):
+    """This user may not open the socket. HAProxy may just be making it, so it is worth another try."""
+
+
 class RuntimeSocket:
     """Sends command lines, returns answers. Reconnects by itself; raises HaproxyGoneError while it can't."""
 
@@ -42,7 +46,7 @@ class RuntimeSocket:
                     "admin` in its configuration)"
                 )
             level = self.ask("show cli level")
-        except PermissionError:
+        except (PermissionError, SocketForbiddenError):
             raise MachineError(
                 f"this user may not open {self.path}: run as its owner, or give a group access (`mode 660 group NAME` "
                 "in the line `stats socket`)"
@@ -55,16 +59,15 @@ class RuntimeSocket:
             )
 
     def ask(self, *commands: str) -> str:
-        """The answers to commands sent as one line, together. Raises HaproxyGoneError; PermissionError passes."""
+        """The answers to commands sent as one line, together. Raises HaproxyGoneError."""
         try:
             connection = self._connected()
             connection.sendall("; ".join(commands).encode() + b"\n")
             return _answers(connection, len(commands)).decode(errors="replace")
-        except PermissionError:
-            raise
         except OSError as error:
             self.close()
-            raise HaproxyGoneError(f"{self.path}: {error.strerror or error}") from None
+            kind = SocketForbiddenError if isinstance(error, PermissionError) else HaproxyGoneError
+            raise kind(f"{self.path}: {error.strerror or error}") from None
 
     def close(self) -> None:
         """Hang up; the next question connects again."""

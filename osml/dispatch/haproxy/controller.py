@@ -2,7 +2,7 @@
 
 Three things can be lost, and none of them may leave a server out: HAProxy (a new one starts as it is configured, and is
 taken over from there), the interference signal (the original state is restored until it is back), this process (the
-journal knows the original state, see haproxy_journal).
+journal knows the original state, see journal).
 """
 
 from __future__ import annotations
@@ -33,11 +33,13 @@ class Status:
     mode: str  # "controlling", "released" (no fresh signal), "away" (no HAProxy)
     queued: int
     in_service: Mapping[str, int]
+    states: Mapping[str, str]  # HAProxy's words, such as UP, DRAIN, DOWN
     interfered: Reading
     slots: Mapping[str, int]
     changes: int
     lost: int
     restarts: int
+    away_reason: str | None = None
 
 
 class Controller:
@@ -60,8 +62,7 @@ class Controller:
         self._own_lookup = lookup is None
         self._state, self._tally = PolicyState(), Tally()
         self._started = self._looked_up = time.monotonic()
-        self._released = True
-        self.status = Status(0.0, "released", 0, {}, {}, {}, 0, 0, 0)
+        self.status = Status(0.0, "released", 0, {}, {}, {}, {}, 0, 0, 0)
         self._changes = 0
         self.restored = False
 
@@ -107,7 +108,6 @@ class Controller:
             time.sleep(max(0.0, began + pause - time.monotonic()))
 
     def _control(self, now: float, interfered: Reading) -> Mapping[str, int]:
-        self._released = False
         observation = self._haproxy.observe(interfered, self._limit_interfered)
         if self.lookup is not None:
             self._look_up(now, len(observation.usable))
@@ -127,9 +127,8 @@ class Controller:
 
     def _release(self) -> Mapping[str, int]:
         """No fresh signal: HAProxy as its operator configured it."""
-        if not self._released:
+        if self._haproxy.changed:
             self._haproxy.restore()
-            self._released = True
         return {}
 
     def _say(self, now: float, mode: str, interfered: Reading, slots: Mapping[str, int]) -> None:
@@ -140,9 +139,11 @@ class Controller:
             mode,
             rows.queued,
             in_service,
+            {name: row.status for name, row in rows.servers.items()},
             interfered,
             slots,
             self._changes,
             outages.lost,
             outages.restarts,
+            outages.reason,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Mapping
@@ -99,8 +100,12 @@ class ServerSignal:
 
     def _slowdown(self, node: str) -> float | None:
         history = msgspec.json.decode(self._get(f"/v1/nodes/{node}?points=1"), type=_History)
-        speeds = [service.speed for point in history.points[-1:] for service in point.services if service.speed]
-        return 1.0 / min(speeds) if speeds else None
+        speeds = [service.speed for point in history.points[-1:] for service in point.services]
+        known = [speed for speed in speeds if speed is not None]
+        if not known:
+            return None
+        # A job that stands still is as slow as can be.
+        return 1.0 / min(known) if min(known) > 0 else math.inf
 
     def _get(self, path: str) -> bytes:
         response = self._client.get(path)

@@ -5,7 +5,7 @@ From the osml server: `interference_server`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -15,6 +15,8 @@ import msgspec
 from osml.base.failure import InputError
 
 Reading = Mapping[str, bool]
+_NAMED = 5
+"""Most unknown names that a message has."""
 
 
 class Signal(Protocol):
@@ -91,11 +93,20 @@ class Level:
 class FileSignal:
     """A JSON object, backend to true, false or a number to compare; its age is that of the file's last change.
 
-    A file that is unreadable or half-written changes nothing: what was read last stays until it is too old.
+    A file that is unreadable or half-written changes nothing: what was read last stays until it is too old. Names that
+    are not in `servers` are left out and said: one file may be for several backends.
     """
 
-    def __init__(self, path: Path, level: Level, max_age_s: float, wall: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        path: Path,
+        level: Level,
+        max_age_s: float,
+        wall: Callable[[], float],
+        servers: Collection[str] | None = None,
+    ) -> None:
         self._path = path
+        self._servers = servers
         self._level = level
         self._max_age_s = max_age_s
         self._wall = wall
@@ -126,5 +137,12 @@ class FileSignal:
         except msgspec.MsgspecError as error:
             self.problem = f"{self._path}: {error}"
             return
-        self.problem, self._seen, self._at = None, seen, status.st_mtime
-        self._known = {name: self._level.reached(value) for name, value in values.items()}
+        unknown = [] if self._servers is None else sorted(set(values) - set(self._servers))
+        self.problem = self._unknown(unknown) if unknown else None
+        self._seen, self._at = seen, status.st_mtime
+        self._known = {name: self._level.reached(value) for name, value in values.items() if name not in unknown}
+
+    def _unknown(self, names: list[str]) -> str:
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        text = ", ".join(name[:60] for name in names[:_NAMED])
+        return f"{self._path} names {text}{more}, expected servers of the backend: {', '.join(self._servers or ())}"

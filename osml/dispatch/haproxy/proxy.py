@@ -2,12 +2,13 @@
 
 `drain` is what takes a server out: it finishes what it has, gets nothing new, and takes nothing from the queue. Back
 in, HAProxy 2.6 does not look at its queue by itself; setting maxconn makes it do so. Servers that their operator
-drained, and those in maintenance or down, are left alone.
+drained, and those in maintenance or down, are left alone. A server that is down may still have our drain: HAProxy shows
+no drain until it is up again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from osml.base.failure import Failure, InputError
@@ -30,6 +31,8 @@ class Outages:
 
     lost: int = 0
     restarts: int = 0
+    reason: str | None = None
+    """Why it is away now."""
 
 
 class HaproxyBackend:
@@ -40,6 +43,7 @@ class HaproxyBackend:
         self._backend = backend
         self._journal = journal
         self._drained: set[str] = set()
+        self._ever_drained: set[str] = set()
         self._original: dict[str, Original] = {}
         self._connections = 0
         self._pid = ""
@@ -54,6 +58,11 @@ class HaproxyBackend:
         """All servers, in HAProxy's order."""
         return tuple(self.rows.servers)
 
+    @property
+    def changed(self) -> bool:
+        """There is something that restore() has to put back, perhaps from a controller that was killed."""
+        return self._changed or bool(self._drained)
+
     def start(self) -> None:
         """First look. Raises InputError for an unknown backend (the known ones are named) and for one without queue."""
         self._runtime.check()
@@ -67,22 +76,26 @@ class HaproxyBackend:
         left = self._journal.read()
         for name, row in self.rows.servers.items():
             self._original[name] = left.get(name) or Original(not row.draining, row.limit)
-            if row.draining and self._original[name].open:
-                self._drained.add(name)
+            if name in left and left[name].open and row.may_drain:
+                self._mark_drained([name])
+        if left:
+            self._journal.write(self._original)
+            self._changed = True
 
     def read(self) -> BackendRows:
         """Rows of now. Raises HaproxyGoneError while HAProxy is away; after that, what was ours is ours again."""
         try:
             rows = self._read()
-        except HaproxyGoneError:
+        except HaproxyGoneError as error:
             self.outages.lost += not self._away
             self._away = True
+            self.outages.reason = str(error)
             raise
-        self.rows, self._away = rows, False
+        self.rows, self._away, self.outages.reason = rows, False, None
         for name, row in rows.servers.items():
             # A server that appeared since: as it is now is how it shall be left.
             self._original.setdefault(name, Original(not row.draining, row.limit))
-            if not row.draining:
+            if not row.may_drain:
                 self._drained.discard(name)
         return rows
 
@@ -121,7 +134,7 @@ class HaproxyBackend:
         if not self._changed:
             self._journal.write(self._original)
             self._changed = True
-        self._drained.update(closing)
+        self._mark_drained(closing)
         self._send(commands)
         return len(commands)
 
@@ -134,7 +147,7 @@ class HaproxyBackend:
             if original is None:
                 continue
             limit = original.limit or 0
-            if row.draining and original.open and name in self._drained:
+            if row.may_drain and original.open and name in self._drained:
                 commands += self._open(row, limit)
             elif row.limit != original.limit:
                 commands.append(f"set maxconn server {self._backend}/{name} {limit}")
@@ -147,11 +160,18 @@ class HaproxyBackend:
     def _open(self, row: ServerRow, slots: int) -> list[str]:
         """In this order: setting maxconn is what makes HAProxy look at its queue."""
         limit = f"set maxconn server {self._backend}/{row.name} {slots}"
-        return [f"set server {self._backend}/{row.name} state ready", limit] if row.draining else [limit]
+        return [f"set server {self._backend}/{row.name} state ready", limit] if row.may_drain else [limit]
+
+    def _mark_drained(self, names: Iterable[str]) -> None:
+        self._drained.update(names)
+        self._ever_drained.update(names)
 
     def _forgotten(self, row: ServerRow, slots: int) -> bool:
-        """Requests wait although a server that is in has room, twice in a row: HAProxy has to be told to look."""
-        waiting = self.rows.queued > 0 and row.in_service < slots
+        """Requests wait although a server that is in has room, twice in a row: HAProxy has to be told to look.
+
+        What waits for another server, bound to it by a cookie, is not for this one.
+        """
+        waiting = (self.rows.queued_for_any > 0 or row.queued > 0) and row.in_service < slots
         again = waiting and row.name in self._stuck
         (self._stuck.add if waiting and not again else self._stuck.discard)(row.name)
         return again
@@ -165,26 +185,39 @@ class HaproxyBackend:
         return known and not row.out and (not row.draining or row.name in self._drained)
 
     def _read(self) -> BackendRows:
-        text = self._runtime.ask(f"show stat {self._backend} {SERVERS_AND_BACKEND} -1")
-        if text.startswith("No such proxy"):
-            known = ", ".join(backend_names(self._runtime.ask("show stat -1 2 -1")))
-            raise InputError(f"backend '{self._backend}' is unknown to HAProxy, expected one of: {known or 'none'}")
-        rows = parse_stat(text, self._backend)
+        rows = parse_stat(_stat(self._runtime, self._backend), self._backend)
         if self._connections != self._runtime.connections:
             self._new_connection(rows)
         return rows
 
     def _new_connection(self, rows: BackendRows) -> None:
-        """Ask who answers. A reload may carry our drains over into the new process: they are still ours."""
+        """Ask who answers. A reload may carry our drains over into the new process: they are still ours.
+
+        Its state file may be older than our last look, so one that we opened since may be drained again. A drain that
+        was the operator's at our last look stays the operator's.
+        """
         pid = parse_info(self._runtime.ask("show info")).get("Pid", "")
         if self._pid != pid and self._connections > 0:
             self.outages.restarts += 1
-            for name, row in rows.servers.items():
-                if row.draining and name in self._original and self._original[name].open:
-                    self._drained.add(name)
+            operators = {name for name, row in self.rows.servers.items() if row.draining} - self._drained
+            drained = {name for name, row in rows.servers.items() if row.draining}
+            self._drained |= (drained & self._ever_drained) - operators
         self._pid, self._connections = pid, self._runtime.connections
 
     def _send(self, commands: list[str]) -> None:
         answer = self._runtime.ask(*commands).strip()
         if answer:
             raise Failure(f"HAProxy refused `{'; '.join(commands)}`: {answer.splitlines()[0]}")
+
+
+def check_backend(runtime: RuntimeSocket, backend: str) -> None:
+    """Raise InputError for a backend that HAProxy does not know; the known ones are named."""
+    _stat(runtime, backend)
+
+
+def _stat(runtime: RuntimeSocket, backend: str) -> str:
+    text = runtime.ask(f"show stat {backend} {SERVERS_AND_BACKEND} -1")
+    if text.startswith("No such proxy"):
+        known = ", ".join(backend_names(runtime.ask("show stat -1 2 -1")))
+        raise InputError(f"backend '{backend}' is unknown to HAProxy, expected one of: {known or 'none'}")
+    return text

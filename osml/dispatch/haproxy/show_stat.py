@@ -33,6 +33,11 @@ class ServerRow:
         return self.status.startswith("DRAIN")
 
     @property
+    def may_drain(self) -> bool:
+        """Draining, or down, which hides a drain. Maintenance by the operator ends a drain."""
+        return self.draining or (self.out and self.status != "MAINT")
+
+    @property
     def out(self) -> bool:
         """Down or in maintenance: not ours to use."""
         return self.status.startswith(_OUT)
@@ -45,6 +50,11 @@ class BackendRows:
     queued: int
     arrivals: int
     servers: Mapping[str, ServerRow]
+
+    @property
+    def queued_for_any(self) -> int:
+        """Requests in the backend's queue: any server may take them."""
+        return self.queued - sum(row.queued for row in self.servers.values())
 
 
 class StatFormatError(Failure):

@@ -10,12 +10,12 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.base.jit import compiled
+from osml.base.jit import unlocked
 
 FloatArray = NDArray[np.float64]
 
 
-@compiled
+@unlocked
 def factor(p: FloatArray, exits: FloatArray, pivots: FloatArray) -> None:
     """LU of D - p in place: pivots, and in p what is above them and the multipliers below. Uses up `exits`."""
     m = exits.shape[0]
@@ -33,7 +33,7 @@ def factor(p: FloatArray, exits: FloatArray, pivots: FloatArray) -> None:
                 exits[i] += share * exits[k]
 
 
-@compiled
+@unlocked
 def solve(p: FloatArray, pivots: FloatArray, b: FloatArray) -> None:
     """Replace b (m, columns) by the solution x of (D - p) x = b."""
     m, columns = b.shape
@@ -53,7 +53,7 @@ def solve(p: FloatArray, pivots: FloatArray, b: FloatArray) -> None:
             b[k, c] /= pivots[k]
 
 
-@compiled
+@unlocked
 def solve_left(p: FloatArray, pivots: FloatArray, c: FloatArray) -> None:
     """Replace c (m,) by the solution x of x (D - p) = c."""
     m = c.shape[0]
@@ -66,7 +66,7 @@ def solve_left(p: FloatArray, pivots: FloatArray, c: FloatArray) -> None:
             c[k] += c[i] * p[i, k]
 
 
-@compiled
+@unlocked
 def _without(p: FloatArray, state: int, exits: FloatArray) -> FloatArray:
     """The chain without one state; going there counts as leaving."""
     m = p.shape[0]
@@ -79,7 +79,7 @@ def _without(p: FloatArray, state: int, exits: FloatArray) -> FloatArray:
     return rest
 
 
-@compiled
+@unlocked
 def stationary(p: FloatArray, state: int) -> FloatArray:
     """Stationary distribution of a closed chain; `state` has to be recurrent."""
     m = p.shape[0]
@@ -96,7 +96,7 @@ def stationary(p: FloatArray, state: int) -> FloatArray:
     return result / result.sum()
 
 
-@compiled
+@unlocked
 def relative_values(p: FloatArray, state: int, costs: FloatArray) -> FloatArray:
     """Expected cost until `state` is reached, of a closed chain with a cost rate per state."""
     m = p.shape[0]
@@ -113,7 +113,7 @@ def relative_values(p: FloatArray, state: int, costs: FloatArray) -> FloatArray:
     return result
 
 
-@compiled
+@unlocked
 def recurrent_state(p: FloatArray) -> int:
     """A likely state that the chain comes back to: the likeliest one after a few hundred jumps."""
     m = p.shape[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.base.jit import compiled
+from osml.base.jit import unlocked
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -14,7 +14,7 @@ TIE = 2e-13
 """Decisions whose values differ by less than this share of the level's largest value count as equal."""
 
 
-@compiled
+@unlocked
 def improve_level(
     level: int,
     size: int,
@@ -57,7 +57,7 @@ def improve_level(
     return largest
 
 
-@compiled
+@unlocked
 def improve_levels(
     top: int,
     sizes_at: IntArray,

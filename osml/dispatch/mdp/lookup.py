@@ -8,6 +8,9 @@ from osml.base.failure import InputError
 from osml.dispatch.mdp.parameters import FarmParameters
 from osml.dispatch.mdp.thresholds import ThresholdTable, thresholds_for
 
+LIMIT_S = 60.0
+"""For one solution. Estimates have moved on by then."""
+
 
 class ThresholdLookup:
     """Answers with the newest table that is ready. One thread; solutions are cached for each parameter set.
@@ -57,6 +60,6 @@ class ThresholdLookup:
 def solved(parameters: FarmParameters) -> tuple[FarmParameters, ThresholdTable, str | None]:
     """The table, or non-idling with the reason: a farm that can't keep up has no use for a server that waits."""
     try:
-        return parameters, thresholds_for(parameters), None
+        return parameters, thresholds_for(parameters, LIMIT_S), None
     except InputError as error:
         return parameters, ThresholdTable.non_idling(parameters.servers), str(error)

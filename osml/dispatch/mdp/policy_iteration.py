@@ -7,6 +7,7 @@ the truncation is moved with each round to just above the highest state in which
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass, replace
 
@@ -59,8 +60,10 @@ class Solution:
         return self.optimal.top
 
 
-def solve_farm(farm: Farm) -> Solution:
-    """Solve any farm. Raises InputError for a farm without an answer or too large for the memory."""
+def solve_farm(farm: Farm, limit_s: float = math.inf) -> Solution:
+    """Solve any farm. Raises InputError for a farm without an answer, too large for the memory, or not solved within
+    about `limit_s`.
+    """
     start = time.perf_counter()
     farm = farm.checked()
     phases = enumerate_phases(farm)
@@ -69,9 +72,9 @@ def solve_farm(farm: Farm) -> Solution:
     evaluation = evaluate(phases, non_idling(phases), repeated=repeated)
     mean_non_idling = evaluation.mean
     if repeated:  # waiting costs little when it can be ended at any event: from below, thresholds would creep up by one
-        start_from = solve_farm(replace(farm, epochs="literal")).policy
+        start_from = solve_farm(replace(farm, epochs="literal"), limit_s).policy
         evaluation = evaluate(phases, start_from, repeated=True)
-    evaluation, rounds = _iterate(evaluation, repeated, rates)
+    evaluation, rounds = _iterate(evaluation, repeated, rates, start, limit_s)
     checked_mean = evaluation.mean_by_distribution()
     overlooked = TIE * float(np.abs(evaluation.values).max()) * float(rates.max())
     return Solution(
@@ -87,12 +90,19 @@ def solve_farm(farm: Farm) -> Solution:
     )
 
 
-def _iterate(evaluation: Evaluation, repeated: bool, rates: FloatArray) -> tuple[Evaluation, int]:
+def _iterate(
+    evaluation: Evaluation, repeated: bool, rates: FloatArray, start: float, limit_s: float
+) -> tuple[Evaluation, int]:
     """Policy iteration to its end, and the rounds it took."""
     for rounds in range(1, _MAX_ROUNDS + 1):
         policy, largest = _improve(evaluation, repeated, rates)
         if largest <= 0.0:
             return evaluation, rounds
+        if time.perf_counter() - start > limit_s:
+            raise InputError(
+                f"no solution within {limit_s:g} s: after {rounds} rounds, thresholds reach {evaluation.top} jobs in "
+                "system; allow more time, or give rates that are less far apart"
+            )
         same_tail = np.array_equal(policy.tail, evaluation.policy.tail)
         centre = int(np.argmax(evaluation.shares().sum(axis=1)))
         tail = evaluation.tail if same_tail else None

@@ -10,14 +10,14 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from osml.base.jit import compiled
+from osml.base.jit import unlocked
 from osml.dispatch.mdp.elimination import factor, solve, solve_left
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
-@compiled
+@unlocked
 def rate_at(level: int, unit: float, weight: int, n_fastest: int, n_slow_busy: int) -> float:
     """Rate of an event with `level` jobs in system."""
     if weight == 0:
@@ -26,7 +26,7 @@ def rate_at(level: int, unit: float, weight: int, n_fastest: int, n_slow_busy: i
     return unit * busy if weight == 1 else unit * (n_fastest - busy)
 
 
-@compiled
+@unlocked
 def _load(
     level: int,
     up_leaves: bool,
@@ -83,7 +83,7 @@ def _load(
                 b[s, m + 1] += rate * below_sums[to, 1]
 
 
-@compiled
+@unlocked
 def eliminate(
     top: int,
     centre: int,
@@ -200,7 +200,7 @@ def eliminate(
     middle_sums[:, :] = b[:, m:]
 
 
-@compiled
+@unlocked
 def _step(
     level: int,
     change: int,
@@ -229,7 +229,7 @@ def _step(
         out[s, 0] = total
 
 
-@compiled
+@unlocked
 def spread_values(
     top: int,
     centre: int,
@@ -278,7 +278,7 @@ def spread_values(
                 h[level, s] = x[s, 0] + sums[level, s, 0] - gain * sums[level, s, 1]
 
 
-@compiled
+@unlocked
 def _flow(
     level: int,
     change: int,
@@ -306,7 +306,7 @@ def _flow(
                     out[to] += weights[s] * rate
 
 
-@compiled
+@unlocked
 def spread_probabilities(
     top: int,
     centre: int,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -91,19 +92,19 @@ class FarmSolution:
         return all(_switches_once(self.solution, s) for s in range(self.solution.phases.size))
 
 
-def solve(parameters: FarmParameters) -> FarmSolution:
-    """Solve the farm of the paper. Raises InputError for parameters without an answer."""
-    solution = solve_farm(paper_farm(parameters.checked()))
+def solve(parameters: FarmParameters, limit_s: float = math.inf) -> FarmSolution:
+    """Solve the farm of the paper. Raises InputError for parameters without an answer, or without one in `limit_s`."""
+    solution = solve_farm(paper_farm(parameters.checked()), limit_s)
     return FarmSolution(parameters, ThresholdTable(parameters.servers, _read_thresholds(solution)), solution)
 
 
 @lru_cache(maxsize=1024)
-def thresholds_for(parameters: FarmParameters) -> ThresholdTable:
+def thresholds_for(parameters: FarmParameters, limit_s: float = math.inf) -> ThresholdTable:
     """The optimal thresholds, solved once per parameter set of this process. Raises InputError as `solve` does.
 
     Live estimates move all the time: ask with `parameters.rounded()`.
     """
-    return solve(parameters).table
+    return solve(parameters, limit_s).table
 
 
 def mean_number(parameters: FarmParameters, table: ThresholdTable) -> float:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from osml.base.failure import Failure, MachineError
+from osml.base.failure import Failure, InputError, MachineError
 from osml.dispatch.haproxy.command import run_command
 from osml.dispatch.mdp.parameters import Epochs, FarmParameters
 from osml.lab.commands.dispatch_testbed import testbed_command
@@ -84,14 +84,17 @@ def solve_command(
     alpha_high: Annotated[float, typer.Option(help="Rate at which interference begins on a server.")],
     alpha_low: Annotated[float, typer.Option(help="Rate at which interference ends on a server.")],
     epochs: EpochsOption = "literal",
+    limit_s: Annotated[float, typer.Option(help="Seconds after which the solver gives up.")] = 300.0,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,
 ) -> None:
     """Compute the optimal thresholds, and the mean number of jobs under them and under non-idling."""
     from osml.dispatch.mdp.thresholds import solve  # noqa: PLC0415
 
+    if not limit_s > 0:
+        raise InputError(f"--limit-s is {limit_s:g}, expected a number above 0")
     if servers > _QUICK_SERVERS and sys.stderr.isatty():
         Console(stderr=True).print(f"{servers} servers: the solution can take minutes")
-    solved = solve(FarmParameters(servers, arrival, mu_high, mu_low, alpha_high, alpha_low, epochs))
+    solved = solve(FarmParameters(servers, arrival, mu_high, mu_low, alpha_high, alpha_low, epochs), limit_s)
     if json:
         sys.stdout.write(msgspec.json.encode(_document(solved)).decode() + "\n")
     else:
