@@ -350,9 +350,8 @@ def rules_page(file: Path = ROOT / "docs" / "results" / "osml-rules.json") -> st
         "The first rule that holds and whose proposal passes the guard decides. "
         "`worth` says what changes if the rule is left out (simulated, `python -m osml.lab.benchmarks.osml_rules`): "
         "with a plus, the rule helps. Each figure has the 90 % interval of its mean. "
-        "`set-aside` was measured apart, on every second mix of osml-302; its other suites are of its first sample "
-        "([why](../notes/2026-11-25-rules-that-left.md)). "
-        "The rows of Model-C' and Model-C are of 2026-11-26, on every third mix of osml-302; the others are older."
+        "All rows are of one run on 2026-11-26, on every third mix of osml-302. Rules that are close to nothing alone "
+        "can be worth something together ([why they stay](../notes/2026-11-25-rules-that-left.md))."
     )
     after = "If no rule decides, `hold` keeps all cells. If that is not legal, `squeeze` makes them fit."
     suites = list(next(iter(worth.values()), {}))
