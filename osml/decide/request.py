@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from osml.domain import Counters, KnobRange, Latency, Observation, Platform, Service
+from osml.domain import KnobRange, Observation, Platform, Service
 from osml.domain.cpulist import cpu_mask, lowest_cpu
 
 MAX_UNITS = 16_384  # core units of a node
@@ -48,8 +48,6 @@ def _check_service(service: Service, where: str) -> None:
         )
     _check_finite(service.target_ms, f"{where}.target_ms", "ms")
     _check_finite(service.latency_ms, f"{where}.latency", "ms")
-    _check_all_finite(service.latency, f"{where}.latency")
-    _check_all_finite(service.counters, f"{where}.counters")
     if service.max_cores is None and service.max_ways is None:
         return
     for resource, least, most in (
@@ -66,16 +64,6 @@ def _check_service(service: Service, where: str) -> None:
 def _check_finite(value: float | None, field: str, unit: str) -> None:
     if value is not None and not math.isfinite(value):
         raise RequestError(f"{field} is {value}, expected a finite number of {unit}", field)
-
-
-def _check_all_finite(measured: Latency | Counters | None, where: str) -> None:
-    """Rates and counts: a policy divides by them, and sums over intervals keep what is not finite for ever."""
-    if measured is None:
-        return
-    for name in measured.__struct_fields__:
-        value = getattr(measured, name)
-        if value is not None and not math.isfinite(value):
-            raise RequestError(f"{where}.{name} is {value}, expected a finite number or null", f"{where}.{name}")
 
 
 def _check_platform(platform: Platform) -> None:
