@@ -172,15 +172,32 @@ def test_a_server_with_a_database_may_connect_to_its_port_and_no_other_server_ma
     assert egress("server.storePort=6432") == plain
 
 
+def test_the_plugin_finds_the_cpus_where_the_agent_looks_for_them(tmp_path: Path) -> None:
+    """Both read one configuration."""
+    values: Document = {"agent": {"nri": True, "config": {"levers": {"frequency": "on"}}}}
+    documents = by_name(render(values=values, tmp_path=tmp_path))
+    root = agent_config(documents)["roots"]["sysfs"]
+    for container in documents["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]["containers"]:
+        assert root in [mount["mountPath"] for mount in container["volumeMounts"]], container["name"]
+
+
 @pytest.mark.parametrize("word", ["on", "off", True, False])
 def test_only_an_agent_that_limits_clocks_may_write_to_cpus(word: str | bool, tmp_path: Path) -> None:
     """Helm reads `frequency: on` as true, and so does the agent."""
     own = by_name(render(values={"agent": {"config": {"levers": {"frequency": word}}}}, tmp_path=tmp_path))
     spec = own["DaemonSet", "osml-agent"]["spec"]["template"]["spec"]
     [agent] = spec["containers"]
-    mounts = [one["mountPath"] for one in agent["volumeMounts"] if one["name"] == "cpus"]
-    volumes = [one["hostPath"]["path"] for one in spec["volumes"] if one["name"] == "cpus"]
-    assert mounts == volumes == (["/sys/devices/system/cpu"] if word in ("on", True) else [])
+    paths = {one["name"]: one["hostPath"]["path"] for one in spec["volumes"] if "hostPath" in one}
+    below = {one["mountPath"]: one.get("readOnly", False) for one in agent["volumeMounts"] if "sys" in one["mountPath"]}
+    root = agent_config(own)["roots"].get("sysfs")
+    if word in ("on", True):
+        # Not below /sys, where the runtimes' default AppArmor profile refuses writes.
+        assert root == "/host/sys"
+        assert below == {"/host/sys": True, "/host/sys/devices/system/cpu": False}
+        assert (paths["sys"], paths["cpus"]) == ("/sys", "/sys/devices/system/cpu")
+    else:
+        assert (root, below) == (None, {})
+        assert not {"sys", "cpus"} & paths.keys()
 
 
 def test_pods_may_ask_in_the_namespaces_of_the_values_and_get_no_more_rights() -> None:

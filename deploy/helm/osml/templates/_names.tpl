@@ -37,6 +37,7 @@
 {{- $agent := .Values.agent }}
 {{- $roots := dict "cgroup" "/host/cgroup" }}
 {{- if $agent.resctrl }}{{- $_ := set $roots "resctrl" "/host/resctrl" }}{{- end }}
+{{- if include "osml.limitsClock" . }}{{- $_ := set $roots "sysfs" "/host/sys" }}{{- end }}
 {{- $config := dict
       "node" "NODE_NAME"
       "server" (dict "url" (include "osml.serverUrl" .) "token_file" "/run/secrets/osml/token")
