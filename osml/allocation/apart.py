@@ -12,6 +12,7 @@ from osml.allocation.limits import (
     can_isolate,
     common_parts,
     lc_first,
+    shared_in_words,
     without_operator_minimums,
 )
 from osml.domain import Observation, Partition, Region, Resource
@@ -77,8 +78,6 @@ def _parts(budget: Budget, lc: Sequence[str], be: Sequence[str], max_groups: int
     if obstacle is not None:
         pair = bool(lc) + bool(be)
         kind = "services" if can_isolate(budget, pair, pair, max_groups) is None else "all"
-        who = "LC services share" if kind == "services" and be else "all services share"
-        said.append(f"{obstacle}; {who} the {budget.resource}")
     limits, jobs = _limits(budget, lc, be)
     needed = jobs.least + (sum(limit.least for limit in limits.values()) if kind == "each" else bool(lc) * budget.floor)
     if kind != "all" and (needed > budget.total or jobs.least > jobs.most):
@@ -94,6 +93,9 @@ def _parts(budget: Budget, lc: Sequence[str], be: Sequence[str], max_groups: int
     else:
         room = budget._replace(total=budget.total - jobs.least)
         common = common_parts(room, lc, max_groups if max_groups is None or not be else max_groups - 1)
+    if obstacle is not None:
+        who = "LC services" if kind == "services" and be else "all services"
+        said.insert(0, f"{obstacle}; {shared_in_words(common, budget.resource, who)}")
     return Parts(budget.resource, budget.total, kind, limits, jobs, common, said)
 
 

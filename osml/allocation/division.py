@@ -13,6 +13,7 @@ from osml.allocation.limits import (
     budgets,
     can_isolate,
     common_parts,
+    shared_in_words,
     without_operator_minimums,
 )
 from osml.allocation.regions import KNOBS, owned_alone, partition_of, with_knob
@@ -147,9 +148,10 @@ def divide(
         owning = [name for name in owners if name not in absent]
         obstacle = _obstacle(budget, owning, sharers, observation.platform.max_groups)
         if obstacle is not None:
-            division.common[budget.resource] = common_parts(budget, names, observation.platform.max_groups)
+            parts = common_parts(budget, names, observation.platform.max_groups)
+            division.common[budget.resource] = parts
             said = division.obstacles if budget.resource in CORES_AND_WAYS else division.notes
-            said.append(f"{obstacle}; all services share the {budget.resource}")
+            said.append(f"{obstacle}; {shared_in_words(parts, budget.resource)}")
             continue
         holding = _holding(_fitting(budget, owning, sharers, division), owning, sharers)
         after = None

@@ -100,29 +100,56 @@ def can_isolate(budget: Budget, n_parts: int, n_groups: int, max_groups: int | N
     if n_parts * budget.floor > budget.total:
         return f"{n_parts} parts of at least {budget.floor} don't fit in {budget.total} {budget.resource}"
     if budget.resource == "ways" and max_groups is not None and n_groups > max_groups - 1:
-        return f"{n_groups} services need one cache group each, but only {max_groups - 1} are free on the platform"
+        return f"{n_groups} services need one cache group each, but only {max_groups - 1} are free"
     return None
 
 
 def common_parts(budget: Budget, names: Sequence[str], max_groups: int | None) -> list[tuple[list[str], int]]:
     """Owners and units of a resource that `names` share because it can't be cut into parts for each of them.
 
-    All share all of it. Where the operator allows some of them less, those share a part of their own, in proportion to
-    their number and within their limits; where not even two parts are possible, all share what the strictest limit
-    allows, and the rest is idle.
+    All share all of it. Whom the operator allows less has a part of its own; where there are too few units or groups
+    for that, those with the lowest maxima share one part and all others another. A part is in proportion to the number
+    of its owners, within their limits. Where not even two parts are possible, all share what the strictest maximum
+    allows, whatever their minimums, and the rest is idle: the agent refuses what is above a maximum.
     """
     limits, total = budget.limits, budget.total
-    limited = [name for name in names if limits[name].most < total]
+    by_most = sorted(names, key=lambda name: limits[name].most)
+    limited = [name for name in by_most if limits[name].most < total]
+    if not limited:
+        return [(list(names), total)] if names else []
     others = [name for name in names if name not in limited]
-    most = min((limits[name].most for name in limited), default=total)
-    if not limited or not others or can_isolate(budget, 2, 2, max_groups) is not None:
-        return [(list(names), most)] if names else []
-    least = max(limits[name].least for name in limited)
-    kept = max(limits[name].least for name in others)
-    part = min(max(total * len(limited) // len(names), least), most, total - kept)
-    if part < budget.floor:
-        return [(list(names), most)]
-    return [(others, total - part), (limited, part)]
+    cuts = [[*([name] for name in limited), *([others] if others else [])]]
+    cuts += [[by_most[:k], by_most[k:]] for k in range(1, len(names))]
+    for parts in cuts:
+        found = _parts_within(budget, parts, len(names))
+        if found is not None and can_isolate(budget, len(parts), len(parts), max_groups) is None:
+            return found
+    return [(list(names), limits[limited[0]].most)]
+
+
+def shared_in_words(parts: Sequence[tuple[Sequence[str], int]], resource: Resource, who: str = "all services") -> str:
+    """Who shares a resource that can't be cut into parts for each service."""
+    text = f"{who} share the {resource}"
+    return text if len(parts) < 2 else f"{text} in {len(parts)} parts, as far as the operator's maxima let them"
+
+
+def _parts_within(budget: Budget, parts: Sequence[list[str]], n: int) -> list[tuple[list[str], int]] | None:
+    """Units for each part, in proportion to its number of the `n` owners and within all limits; the last has the rest.
+
+    None where that is not possible.
+    """
+    found: list[tuple[list[str], int]] = []
+    left = budget.total
+    for at, part in enumerate(parts):
+        least = max(budget.limits[name].least for name in part)
+        most = min(budget.limits[name].most for name in part)
+        units = left if at == len(parts) - 1 else max(budget.total * len(part) // n, least)
+        units = min(units, most, left)
+        if units < max(least, budget.floor):
+            return None
+        found.append((part, units))
+        left -= units
+    return found
 
 
 def lc_first(services: Sequence[Service]) -> list[Service]:

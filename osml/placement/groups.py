@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 
 from osml.allocation.policy import Plan
-from osml.domain import Assignment, Platform, Service
+from osml.domain import Assignment, Observation, Platform, Service
 from osml.layout import LayoutError, assign
 from osml.placement.part import merged
 
@@ -47,6 +47,11 @@ class Groups:
         except LayoutError:  # whoever lays all domains out will say it
             return set()
         return {(one.way_mask, one.mba) for one in found}
+
+
+def groups_of(observation: Observation) -> Groups:
+    """The groups of a node, none of them taken yet."""
+    return Groups(observation.platform, observation.services, observation.assignments)
 
 
 def with_one_group(platform: Platform) -> Platform:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from osml.allocation.policy import Plan, Policy, decides_whole_node
 from osml.domain import Observation, Reason, Service
 from osml.placement.choose import with_homes
-from osml.placement.groups import Groups, with_one_group
+from osml.placement.groups import groups_of, with_one_group
 from osml.placement.large import too_large
 from osml.placement.move import Wanted, members, wanted_move
 from osml.placement.needs import needs_of
@@ -70,42 +70,56 @@ class Placed:
         inner = self._policy.initial(seen, state.seed) if state.whole is None else state.whole
         plan, inner = self._policy.decide(seen, inner)
         plan = replace(plan, reasons=[Reason(text=why), *plan.reasons])
-        return plan, replace(state, whole=inner, inner={}, missed={}, held={})
+        return plan, replace(state, whole=inner, inner={}, missed={}, held={}, sharing=[])
 
     def _by_domain(
         self, observation: Observation, state: PlacementState[Any], said: list[Reason]
     ) -> tuple[Plan, PlacementState[Any]]:
-        plans: dict[int, Plan] = {}
-        inner: dict[int, Any] = {}
         missed: dict[int, int] = {}
         held: dict[int, int] = {}
         inside = members(observation, state.homes, self._sites)
-        n_domains = sum(map(bool, inside.values()))
-        groups = Groups(observation.platform, observation.services, observation.assignments)
-        sharing = [] if groups.room is None else list(state.sharing)
-        # Who shares comes first: what is left is for the others.
-        for domain in sorted(inside, key=lambda one: (one not in sharing, one)):
-            services, late = inside[domain], False
-            if services:
-                seen = seen_in(self._sites[domain], services, observation, n_domains)
-                shared = replace(seen, platform=with_one_group(seen.platform))
-                plan, after = self._in_domain(domain, shared if domain in sharing else seen, state)
-                if not groups.take(domain, plan, services) and domain not in sharing:
-                    sharing.append(domain)
-                    plan, after = self._in_domain(domain, shared, state)
-                    groups.take(domain, plan, services)
-                    said = [*said, Reason(text=_shares(domain, groups.room))]
-                plans[domain], inner[domain] = plan, after
-                late = plans[domain].infeasible is not None or any(map(_misses, services))
+        room = groups_of(observation).room
+        sharing = [] if room is None else list(state.sharing)
+        found, full = self._plans(observation, state, inside, sharing)
+        while full is not None:  # once more: a sharing domain may need a group that another has taken
+            said = [*said, Reason(text=_shares(full, room))]
+            sharing.append(full)
+            found, full = self._plans(observation, state, inside, sharing)
+        for domain, services in inside.items():
+            late = domain in found and (found[domain][0].infeasible is not None or any(map(_misses, services)))
             missed[domain] = state.missed.get(domain, 0) + 1 if late else 0
             held[domain] = 0 if late else state.held.get(domain, 0) + 1
-        plans = {domain: plans[domain] for domain in inside if domain in plans}
+        plans = {domain: found[domain][0] for domain in inside if domain in found}
+        inner = {domain: after for domain, (_, after) in found.items()}
         return merged(plans, said), replace(state, inner=inner, missed=missed, held=held, sharing=sorted(sharing))
 
-    def _in_domain(self, domain: int, seen: Observation, state: PlacementState[Any]) -> tuple[Plan, Any]:
-        before = state.inner.get(domain)
-        known = self._policy.initial(seen, state.seed + domain) if before is None else before
-        return self._policy.decide(seen, known)
+    def _plans(
+        self,
+        observation: Observation,
+        state: PlacementState[Any],
+        inside: Mapping[int, list[Service]],
+        sharing: Sequence[int],
+    ) -> tuple[dict[int, tuple[Plan, Any]], int | None]:
+        """Plan and state of each domain that has services; and a domain for which no groups are left, so must share.
+
+        Who shares comes first: what is left is for the others.
+        """
+        n_domains = sum(map(bool, inside.values()))
+        groups = groups_of(observation)
+        found: dict[int, tuple[Plan, Any]] = {}
+        for domain in sorted(inside, key=lambda one: (one not in sharing, one)):
+            services = inside[domain]
+            if not services:
+                continue
+            seen = seen_in(self._sites[domain], services, observation, n_domains)
+            if domain in sharing:
+                seen = replace(seen, platform=with_one_group(seen.platform))
+            before = state.inner.get(domain)
+            known = self._policy.initial(seen, state.seed + domain) if before is None else before
+            found[domain] = self._policy.decide(seen, known)
+            if not groups.take(domain, found[domain][0], services) and domain not in sharing:
+                return found, domain
+        return found, None
 
 
 def prepared(policy: Policy, observation: Observation) -> tuple[Policy, Observation]:

@@ -8,7 +8,15 @@ from __future__ import annotations
 from msgspec import Struct
 
 from osml.allocation.fair import equal_split
-from osml.allocation.limits import Budget, budgets, can_isolate, common_parts, lc_first, without_operator_minimums
+from osml.allocation.limits import (
+    Budget,
+    budgets,
+    can_isolate,
+    common_parts,
+    lc_first,
+    shared_in_words,
+    without_operator_minimums,
+)
 from osml.allocation.policy import Plan
 from osml.domain import Infeasible, Observation, Partition, Reason, Region, Resource
 
@@ -38,9 +46,10 @@ class Even:
         for budget in budgets(observation):
             obstacle = can_isolate(budget, len(order), len(order), observation.platform.max_groups)
             if obstacle is not None:
-                for owners, units in common_parts(budget, order, observation.platform.max_groups):
+                shared = common_parts(budget, order, observation.platform.max_groups)
+                for owners, units in shared:
                     common.setdefault(tuple(owners), {})[budget.resource] = units
-                short.append(f"{obstacle}; all services share the {budget.resource}")
+                short.append(f"{obstacle}; {shared_in_words(shared, budget.resource)}")
                 continue
             fitting, complaint = _fitting(budget)
             short += complaint

@@ -78,6 +78,38 @@ def test_who_shares_does_so_until_the_services_change() -> None:
     assert decision.partition.ways_of("a2") == 8
 
 
+def test_sharing_ends_while_the_node_is_divided_as_a_whole() -> None:
+    seen = uneven(8, 9, 10, 9)
+    decision = decide(seen)
+    assert decision.partition.ways_of("a2") == 16
+    gone = [replace(one, min_ways=1) for one in seen.services if one.name != "b0"]
+    crowded = [replace(one, min_cores=6) for one in gone]  # no domain holds two of them
+    seen = answered(seen, decision, crowded)
+    decision = decide(seen)
+    assert "divided as a whole" in decision.reasons[0].text
+    for _ in range(2):
+        seen = answered(seen, decision, gone)
+        decision = decide(seen)
+    assert decision.infeasible is None
+    assert decision.partition.ways_of("a2") == 8
+
+
+@pytest.mark.parametrize("policy", ["even", "parties", "staffing"])
+def test_a_maximum_in_a_domain_that_shares_takes_no_group_too_many(policy: str) -> None:
+    """What the strictest maximum leaves to share is a mask of its own, not that of all ways."""
+    seen = uneven(8, 9, 10, 9, 10)
+    most = {"b2": 6, "b4": 5}
+    services = [replace(one, max_ways=most.get(one.name)) for one in seen.services] + [lc("z", 1.0)]
+    platform = ccxs(6, max_groups=6)
+    seen = replace(seen, services=services, platform=platform, policy=policy)
+    for _ in range(3):
+        decision = decide(seen)
+        assert len(portions(decision)) <= 5
+        for name, ways in most.items():
+            assert decision.partition.ways_of(name) <= ways
+        seen = answered(seen, decision)
+
+
 @pytest.mark.parametrize("policy", ["parties", "arq", "staffing", "osml:formula", "heracles", "even"])
 def test_the_domains_never_need_more_groups_than_there_are(policy: str) -> None:
     throttle = MbaRange(10, 100, 10)

@@ -107,7 +107,7 @@ def test_with_too_few_cache_groups_services_share_the_ways_and_keep_their_cores(
     assert Region(["a", "b", "c"], 0, 18) in found.regions
     assert found.ways_of("job") == 2
     assert loop.plan.infeasible is not None
-    assert "only 3 are free on the platform; LC services share the ways" in loop.plan.infeasible.message
+    assert "only 3 are free; LC services share the ways" in loop.plan.infeasible.message
 
 
 def test_with_too_few_cores_services_share_all_but_the_jobs_core() -> None:
