@@ -68,10 +68,15 @@ def raise_file_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+LAST_S = 5.0
+"""Seconds for what is left to do after a second signal: a store that hangs must not keep the process alive."""
+
+
 class DrainingServer(uvicorn.Server):
     """Stops in steps: not ready at SIGTERM, `drain_s` later no new connections, open requests finish.
 
-    SIGINT comes from a person and skips the waiting; a second signal stops at once.
+    SIGINT comes from a person and skips the waiting. A second signal waits for no request, and for no more than
+    `LAST_S` for the application to store what it has.
     """
 
     def __init__(self, config: uvicorn.Config, runtime: Runtime, address: str) -> None:
@@ -120,7 +125,8 @@ class DrainingServer(uvicorn.Server):
         """As uvicorn's. After a second signal too, the application stores what it has and ends its processes."""
         await super().shutdown(sockets=sockets)
         if self.force_exit:
-            await self.lifespan.shutdown()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self.lifespan.shutdown(), LAST_S)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Signal handler: only notes, the loop acts."""

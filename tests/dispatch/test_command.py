@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 from osml.base.failure import InputError
 from osml.cli.main import application
 from osml.dispatch.mdp.parameters import FarmParameters
+from osml.dispatch.mdp.policy_iteration import TimeLimitError
 from osml.dispatch.mdp.thresholds import ThresholdTable, solve, thresholds_for
 
 GOOD = {"servers": 2, "arrival": 10, "mu-high": 50, "mu-low": 1, "alpha-high": 0.3, "alpha-low": 0.3}
@@ -45,7 +46,8 @@ def test_people_get_a_table():
 def test_rates_that_are_far_apart_end_at_the_limit():
     extreme = {"mu-low": 1e-9, "alpha-high": 1e-6, "alpha-low": 1e-6}
     result = run(extreme, "--limit-s", "1e-9")
-    assert isinstance(result.exception, InputError)
+    assert isinstance(result.exception, TimeLimitError)
+    assert result.exception.exit_code == 1, "nothing is wrong with the input"
     assert "no solution within 1e-09 s: after 1 rounds, thresholds reach" in str(result.exception)
 
 

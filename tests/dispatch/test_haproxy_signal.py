@@ -55,17 +55,24 @@ def test_file_takes_words_and_numbers_and_expires(tmp_path: Path) -> None:
     assert signal.read(0) == {"a": True, "b": False, "c": True}, "touched: still true"
 
 
-def test_unknown_names_in_a_file_are_said_and_are_no_signal(tmp_path: Path) -> None:
+def test_unknown_names_in_a_file_are_said_until_such_servers_come(tmp_path: Path) -> None:
+    servers = ["web1", "web2"]
     path = tmp_path / "signal.json"
-    signal = FileSignal(path, Level(0.2), 5.0, time.time, ("web1", "web2"))
+    signal = FileSignal(path, Level(0.2), 5.0, time.time, lambda: servers)
     path.write_text('{"web_1": true, "web2": false}')
-    assert signal.read(0) == {"web2": False}
+    assert signal.read(0).get("web2") is False
     assert signal.problem == f"{path} names web_1, expected servers of the backend: web1, web2"
     path.write_text(json.dumps({f"x{n}": True for n in range(7)}))
-    assert signal.read(0) == {}
+    signal.read(0)
     assert "names x0, x1, x2, x3, x4 and 2 more, expected" in (signal.problem or "")
     path.write_text('{"web1": true}')
     assert signal.read(0) == {"web1": True}
+    assert signal.problem is None
+    path.write_text('{"web1": true, "web3": true}')
+    signal.read(0)
+    assert signal.problem == f"{path} names web3, expected servers of the backend: web1, web2"
+    servers.append("web3")  # HAProxy has it from now on
+    assert signal.read(0) == {"web1": True, "web3": True}
     assert signal.problem is None
 
 

@@ -111,7 +111,7 @@ def test_misses_count_over_all_lines_also_where_the_hypervisor_took_time() -> No
     assert verdict(needed, found) == "No, partitioning would hardly help: something else is the cause."
     assert said == [
         "service-2 misses its target in 34% of the intervals.",
-        "service-2 meets its target in the intervals that the twin was fitted to.",
+        "service-2 meets its target in nearly all intervals that the twin was fitted to.",
         "In 100% of those that it misses the hypervisor took CPU time.",
     ]
 

@@ -14,7 +14,14 @@ from osml.simulator.models import JobModel
 from osml.simulator.state import Node
 from osml.simulator.surface import whole_node
 from osml.twin import edits
-from osml.twin.advice.blame import OWN_LIMIT, Blame, _causes, _Member, blamed  # pyright: ignore[reportPrivateUsage]
+from osml.twin.advice.blame import (
+    OWN_LIMIT,
+    Blame,
+    _causes,  # pyright: ignore[reportPrivateUsage]
+    _Member,  # pyright: ignore[reportPrivateUsage]
+    blamed,
+    worst_scene,
+)
 from osml.twin.advice.counterfactual import BANDWIDTH, CACHE, CPU, RESOURCES, Pressures
 from osml.twin.ensemble import Ensemble
 from osml.twin.scenes import Reading, Scene, Tenant
@@ -162,3 +169,22 @@ def test_bounds_hold_the_median_and_widen_with_the_members() -> None:
     narrow = bounds([0.2, 0.2, 0.2], [1.0, 1.0, 1.0])
     assert narrow[2] - narrow[1] < high - low
     assert weighted_quantiles([1.0, 2.0, 9.0], [1.0, 1.0, 1e-6], [0.5])[0] == pytest.approx(1.5, abs=0.01)
+
+
+def test_a_long_scene_with_few_misses_is_not_the_worst() -> None:
+    """85 intervals that all miss say more of what is wrong than 10,000 of which 90 miss."""
+
+    def scene(intervals: int, missed: float) -> Scene:
+        seen = {"moses": {"p99": Reading(0.0, 0.1, intervals)}}
+        return Scene(tuple(range(intervals)), ("moses",), {}, {}, seen, {}, {"moses": missed})
+
+    long, short = scene(10_000, 0.009), scene(85, 1.0)
+    assert worst_scene((long, short), _Known(), "moses")  # type: ignore[arg-type] is short
+    assert worst_scene((long, scene(85, 0.0)), _Known(), "moses")  # type: ignore[arg-type] is long
+
+
+class _Known:
+    """What is asked of an ensemble here."""
+
+    def tenant(self, name: str) -> Tenant:
+        return Tenant(name, "lc", 1.0, "p99", None, None, None)

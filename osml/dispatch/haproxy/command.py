@@ -20,6 +20,7 @@ from osml.base.token_file import read_token
 if TYPE_CHECKING:  # the solver is compiled code, which takes a second to import: not for `osml --help`
     from osml.dispatch.haproxy.controller import Controller
     from osml.dispatch.haproxy.interference_signal import Signal
+    from osml.dispatch.haproxy.proxy import HaproxyBackend as Backend
 
 DEFAULT_LEVEL = {"e_s": 0.2, "slowdown": 1.25}
 """A slowdown is 1 without interference."""
@@ -101,9 +102,7 @@ def run_command(
     journal = Journal(state_file or socket.with_name(f"{socket.name}.{backend}.osml"), backend)
     haproxy = HaproxyBackend(runtime, backend, journal)
     haproxy.start()
-    source = _signal(
-        haproxy.names, server_url, node or [], measure, token_file, signal_file, schedule, limit, max_age_s
-    )
+    source = _signal(haproxy, server_url, node or [], measure, token_file, signal_file, schedule, limit, max_age_s)
     stop = _Stop(duration)
     estimates = Estimates(Priors(mu_high, mu_low, alpha_high, alpha_low))
     if policy == "threshold":
@@ -138,7 +137,7 @@ def level_of(given: float | None, measure: Literal["e_s", "slowdown"]) -> float:
 
 
 def _signal(
-    names: tuple[str, ...],
+    haproxy: Backend,
     server_url: str | None,
     node: list[str],
     measure: Literal["e_s", "slowdown"],
@@ -152,6 +151,7 @@ def _signal(
     from osml.dispatch.haproxy.interference_server import ServerSignal  # noqa: PLC0415
     from osml.dispatch.haproxy.interference_signal import FileSignal, Level, load_schedule  # noqa: PLC0415
 
+    names = haproxy.names
     if (server_url is not None) + (signal_file is not None) + (schedule is not None) != 1:
         raise InputError("expected exactly one source of interference: --server-url, --signal-file or --schedule")
     if schedule is not None:
@@ -159,7 +159,7 @@ def _signal(
         _known(known.names, names, f"--schedule {schedule}")
         return known
     if signal_file is not None:
-        return FileSignal(signal_file, Level(level), max_age_s, time.time, names)
+        return FileSignal(signal_file, Level(level), max_age_s, time.time, lambda: haproxy.names)
     pairs = dict(zip(names, names, strict=True))
     for text in node:
         backend, equals, name = text.partition("=")

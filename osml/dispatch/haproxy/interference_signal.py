@@ -94,7 +94,7 @@ class FileSignal:
     """A JSON object, backend to true, false or a number to compare; its age is that of the file's last change.
 
     A file that is unreadable or half-written changes nothing: what was read last stays until it is too old. Names that
-    are not in `servers` are left out and said: one file may be for several backends.
+    are not among the `servers` of now are said: a typing error would else pass for a server without interference.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class FileSignal:
         level: Level,
         max_age_s: float,
         wall: Callable[[], float],
-        servers: Collection[str] | None = None,
+        servers: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._path = path
         self._servers = servers
@@ -112,6 +112,7 @@ class FileSignal:
         self._wall = wall
         self._seen: tuple[int, int, int] | None = None
         self._known: Reading = {}
+        self._fault: str | None = None
         self._at = 0.0
         self.problem: str | None = None
 
@@ -119,6 +120,7 @@ class FileSignal:
         """What the file says, or nothing when it is too old."""
         del now  # files have wall-clock times
         self._look()
+        self.problem = self._fault or self._unknown()
         return self._known if abs(self._wall() - self._at) <= self._max_age_s else {}
 
     def stop(self) -> None:
@@ -132,17 +134,19 @@ class FileSignal:
                 return
             values = msgspec.json.decode(self._path.read_bytes(), type=dict[str, bool | float])
         except OSError as error:
-            self.problem = f"{self._path}: {error.strerror}"
+            self._fault = f"{self._path}: {error.strerror}"
             return
         except msgspec.MsgspecError as error:
-            self.problem = f"{self._path}: {error}"
+            self._fault = f"{self._path}: {error}"
             return
-        unknown = [] if self._servers is None else sorted(set(values) - set(self._servers))
-        self.problem = self._unknown(unknown) if unknown else None
-        self._seen, self._at = seen, status.st_mtime
-        self._known = {name: self._level.reached(value) for name, value in values.items() if name not in unknown}
+        self._fault, self._seen, self._at = None, seen, status.st_mtime
+        self._known = {name: self._level.reached(value) for name, value in values.items()}
 
-    def _unknown(self, names: list[str]) -> str:
+    def _unknown(self) -> str | None:
+        servers = self._servers()
+        names = sorted(set(self._known) - set(servers)) if servers else []
+        if not names:
+            return None
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         text = ", ".join(name[:60] for name in names[:_NAMED])
-        return f"{self._path} names {text}{more}, expected servers of the backend: {', '.join(self._servers or ())}"
+        return f"{self._path} names {text}{more}, expected servers of the backend: {', '.join(servers)}"

@@ -6,6 +6,7 @@ import threading
 
 from osml.base.failure import InputError
 from osml.dispatch.mdp.parameters import FarmParameters
+from osml.dispatch.mdp.policy_iteration import TimeLimitError
 from osml.dispatch.mdp.thresholds import ThresholdTable, thresholds_for
 
 LIMIT_S = 60.0
@@ -39,7 +40,7 @@ class ThresholdLookup:
 
     @property
     def problem(self) -> str | None:
-        """Why non-idling stands in for thresholds, such as more load than the model's farm can carry."""
+        """Why another table stands in: more load than the model's farm can carry, or a solution that takes too long."""
         return None if self._found is None else self._found[2]
 
     def stop(self) -> None:
@@ -54,12 +55,20 @@ class ThresholdLookup:
             if self._stopped:
                 return
             if self._wanted is not None:
-                self._found = solved(self._wanted)
+                self._found = solved(self._wanted, self.table)
 
 
-def solved(parameters: FarmParameters) -> tuple[FarmParameters, ThresholdTable, str | None]:
-    """The table, or non-idling with the reason: a farm that can't keep up has no use for a server that waits."""
+def solved(
+    parameters: FarmParameters, newest: ThresholdTable | None = None
+) -> tuple[FarmParameters, ThresholdTable, str | None]:
+    """The table, or what stands in for it with the reason.
+
+    Non-idling where a farm can't keep up, which has no use for a server that waits. Where the solution takes too long,
+    the `newest` table: rates have moved a little since.
+    """
     try:
         return parameters, thresholds_for(parameters, LIMIT_S), None
+    except TimeLimitError as error:
+        return parameters, newest or ThresholdTable.non_idling(parameters.servers), str(error)
     except InputError as error:
         return parameters, ThresholdTable.non_idling(parameters.servers), str(error)

@@ -60,6 +60,10 @@ class Solution:
         return self.optimal.top
 
 
+class TimeLimitError(Failure):
+    """No solution within the limit."""
+
+
 def solve_farm(farm: Farm, limit_s: float = math.inf) -> Solution:
     """Solve any farm. Raises InputError for a farm without an answer, too large for the memory, or not solved within
     about `limit_s`.
@@ -99,7 +103,7 @@ def _iterate(
         if largest <= 0.0:
             return evaluation, rounds
         if time.perf_counter() - start > limit_s:
-            raise InputError(
+            raise TimeLimitError(
                 f"no solution within {limit_s:g} s: after {rounds} rounds, thresholds reach {evaluation.top} jobs in "
                 "system; allow more time, or give rates that are less far apart"
             )

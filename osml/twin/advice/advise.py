@@ -8,9 +8,9 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from osml.twin.advice.blame import OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
+from osml.twin.advice.blame import MISSES, OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
 from osml.twin.advice.levers import OF_MEMORY, PARTITIONING, Lever, best, levers_for
-from osml.twin.advice.untold import MISSES, Untold, aside, misses, untold_of
+from osml.twin.advice.untold import Untold, aside, misses, untold_of
 from osml.twin.document import Twin, noise_at
 from osml.twin.scenes import Scene
 from osml.twin.stolen import ABOVE, Stolen

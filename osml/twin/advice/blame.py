@@ -22,6 +22,9 @@ OWN_LIMIT, OWN_LOAD, UNKNOWN = "own limit", "own load", "unknown"
 PART = 0.1
 """A cause counts in a member where it makes at least this share of what the service suffers."""
 
+MISSES = 0.01
+"""Share of the intervals above the target from which on a service has a problem."""
+
 MAIN, SURE = 0.35, 0.6
 """Share of what is suffered, and of the members, that a cause needs to be named. Chosen on development seeds."""
 
@@ -204,12 +207,16 @@ def _causes(
 
 
 def worst_scene(scenes: Sequence[Scene], ensemble: Ensemble, victim: str) -> Scene | None:
-    """Where a service misses its target most, or else is nearest to it; None where it has no latency anywhere."""
+    """Where a service misses its target most, or else is nearest to it; None where it has no latency anywhere.
+
+    A long scene with few misses comes after a short one in which the service has a problem.
+    """
     tenant = ensemble.tenant(victim)
     known = [scene for scene in scenes if tenant.percentile in scene.seen.get(victim, {})]
     return max(
         known,
         key=lambda scene: (
+            scene.missed.get(victim, 0.0) >= MISSES,
             scene.missed.get(victim, 0.0) * len(scene.intervals), scene.seen[victim][tenant.percentile].log,
         ),
         default=None,

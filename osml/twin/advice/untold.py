@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from osml.twin.advice.blame import MISSES
 from osml.twin.document import Twin
 from osml.twin.targets import Target
-
-MISSES = 0.01
-"""Share of the intervals above the target from which on a service has a problem."""
 
 _MOSTLY, _NEARLY = 0.5, 0.95
 
@@ -57,7 +55,7 @@ def aside(name: str, record: Target | None) -> tuple[list[str], bool | None]:
 
     False: most of it is the hypervisor's. None: it can't be told.
     """
-    said = [f"{name} meets its target in the intervals that the twin was fitted to."]
+    said = [f"{name} meets its target in nearly all intervals that the twin was fitted to."]
     if record is not None and record.missed and record.robbed > _MOSTLY * record.missed:
         share = record.robbed / record.missed
         said.append(f"In {share:.0%} of those that it misses the hypervisor took CPU time.")
