@@ -120,9 +120,13 @@ class Store:
         with lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise InputError(
                     f"--out {self.folder} is in use by another run: wait for its end, or choose another folder"
+                ) from None
+            except OSError as error:
+                raise InputError(
+                    f"--out {self.folder} can't be locked ({error.strerror}): choose a folder on a local disk"
                 ) from None
             self._begin(settings, resume=resume)
             yield

@@ -99,6 +99,7 @@ def ray_cluster(address: str) -> Workers:
     try:
         if colon and port.isdecimal() and "/" not in host:
             socket.create_connection((host, int(port)), _CONNECT_S).close()  # Ray itself would try for minutes
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else it reports to its maker
         ray.init(address=address, log_to_driver=False, logging_level="ERROR", ignore_reinit_error=True)
     except (OSError, OverflowError, ValueError, RuntimeError) as error:
         raise Failure(f"--ray '{address}': the cluster can't be reached ({error})") from None

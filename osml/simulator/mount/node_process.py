@@ -100,10 +100,13 @@ def _write_whole(path: Path, text: str) -> None:
 
 def _content(path: Path) -> bytes:
     """A regular file of bounded size; NodeInputError for anything else. A pipe that nobody writes must not stop us."""
-    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123 - needs the flags
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:  # not `open`, which loses the number of a directory
+        if not stat.S_ISREG(os.fstat(number).st_mode):
             raise NodeInputError("expected a regular file")
-        content = file.read(_MOST_LOADS_BYTES + 1)
+        content = os.read(number, _MOST_LOADS_BYTES + 1)
+    finally:
+        os.close(number)
     if len(content) > _MOST_LOADS_BYTES:
         raise NodeInputError(f"expected at most {_MOST_LOADS_BYTES} bytes")
     return content
@@ -152,10 +155,12 @@ class NodeProcess:
         with held:
             try:
                 fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise InputError(
                     f"{self._folder} is in use by another virtual node: end that one, or choose another folder"
                 ) from None
+            except OSError as error:
+                raise MachineError(f"{self._folder} can't be locked: {error.strerror}") from None
             try:
                 if fuse_files.is_mounted(self._folder / _KERNEL):
                     fuse_files.unmount(self._folder / _KERNEL)

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import to_builtins
 
-from osml.twin.advice.blame import MISSES, OWN_LIMIT, OWN_LOAD, Blame, blamed, worst_scene
+from osml.twin.advice.blame import MISSES, OWN_LIMIT, OWN_LOAD, PART, Blame, blamed, worst_scene
 from osml.twin.advice.levers import OF_MEMORY, PARTITIONING, Lever, best, levers_for
 from osml.twin.advice.untold import Untold, aside, misses, untold_of
 from osml.twin.document import Twin, noise_at
@@ -140,7 +140,8 @@ def _say(one: Advice, said: list[str]) -> bool | None:
     if not blame.explained:
         return None
     wanted = WORTH * blame.measured_ms
-    blind = any(cause.confidence is None for cause in blame.causes)  # what levers of cache and memory give is a guess
+    # What levers of cache and memory give is a guess then.
+    blind = any(cause.confidence is None and cause.ms >= PART * blame.suffers_ms for cause in blame.causes)
     firm = [lever for lever in one.levers if not blind or lever.lever not in OF_MEMORY]
     sure = best(firm, PARTITIONING)
     if sure is not None and sure.gain >= wanted:

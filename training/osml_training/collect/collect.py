@@ -125,6 +125,7 @@ def _on_ray(todo: list[Part], sweep: Sweep, traces: Path, address: str) -> Itera
             "--ray needs Ray; install it with `uv sync --inexact --package osml-training --extra ray`"
         ) from None
     try:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # else it reports to its maker
         ray.init(address=None if address == "local" else address, include_dashboard=False, log_to_driver=False)
     except (ConnectionError, RuntimeError, ValueError) as error:
         raise Failure(f"cannot reach a Ray cluster at '{address}' ({error})") from None

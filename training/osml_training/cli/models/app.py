@@ -35,10 +35,11 @@ def _print(document: dict[str, Any]) -> None:
 
 
 def _folder(given: Path | None) -> Path:
-    """The folder of models. InputError where the given one is none."""
-    if given is not None and not given.is_dir():
-        raise InputError(f"--models is {given}, which is no folder; expected a folder of models")
-    return given or models_folder()
+    """The folder of models. InputError where the given one, or that of OSML_MODELS, is none."""
+    folder, name = (models_folder(), "OSML_MODELS") if given is None else (given, "--models")
+    if not folder.is_dir():
+        raise InputError(f"{name} is {folder}, which is no folder; expected a folder of models")
+    return folder
 
 
 def shipped(folder: Path) -> list[dict[str, Any]]:
