@@ -100,7 +100,7 @@ def _blame(found: _Row) -> str:
 
     rows = [row("all", blame["overall"]), *(row(kind, one) for kind, one in blame["by_resource"].items())]
     return (
-        "## Blame\n\n"
+        f"## Blame\n\nMeasured on {found.get('blame_date', found['date'])}.\n"
         "A job that presses on one resource is put on a hidden node, or a service gets a CPU limit that is nearly used "
         "up. A case counts where the hidden node's own Shapley values give that cause at least 60 % of what the "
         "service suffers. The record has 10 minutes, and the agent only watches. "
