@@ -102,32 +102,6 @@ TEST(AgentMetrics, SilenceShowsAsStateReasonAndAge) {
   EXPECT_EQ(stopped.at("osml_agent_state{state=\"fallback\"}"), 0);
 }
 
-// Otherwise an alert about it would ring until the agent starts again.
-TEST(AgentMetrics, AnAgentThatStoppedSaysNothingOfTheMoment) {
-  AgentMetrics metrics(100);
-  Config config;
-  config.services.emplace_back().spec.name = "moses";
-  metrics.see(config, TelemetrySockets(), nullptr);
-  TurnReport last;
-  last.absent = {"moses"};
-  last.missing = {"latency.moses"};
-  last.infeasible = true;
-  last.host.steal = 0.5;
-  last.run_delay_s = {{"moses", 0.5}};
-  metrics.turn(last, 101, 0.01, 0);
-  EXPECT_EQ(samples(metrics).at("osml_agent_service_absent{service=\"moses\"}"), 1);
-  const auto stopped = samples(metrics.text("n1", false, false));
-  EXPECT_EQ(stopped.at("osml_agent_infeasible"), 0);
-  EXPECT_EQ(stopped.at("osml_agent_missing"), 0);
-  for (const auto& [name, value] : stopped) {
-    for (const char* gone : {"service_absent", "service_watched", "missing_info", "steal_ratio"}) {
-      EXPECT_FALSE(name.starts_with("osml_agent_" + std::string(gone))) << name;
-    }
-  }
-  EXPECT_EQ(stopped.at("osml_agent_turns_total"), 1) << "totals stay";
-  EXPECT_EQ(stopped.at("osml_agent_run_delay_seconds_total{service=\"moses\"}"), 0.5);
-}
-
 TEST(AgentMetrics, ReportsToTheClusterAddUpOverReloads) {
   AgentMetrics metrics(100);
   ReportCounts counts;

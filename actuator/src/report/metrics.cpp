@@ -145,10 +145,6 @@ void AgentMetrics::see(const Discovered& discovered) {
 
 std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) const {
   Writer out(node);
-  // An agent that stopped says nothing about this moment: what was missing would be so for ever.
-  static const TurnReport nothing;
-  const TurnReport& now = up ? last_ : nothing;
-  const std::vector<std::string>& services = up ? services_ : nothing.absent;
   out.family("info", "gauge", "Version of the agent in the label version; the value is 1.")
       .sample(1, label("version", OSML_VERSION));
   out.gauge("up", "1 while the agent runs, 0 after an orderly stop.", up ? 1 : 0);
@@ -159,13 +155,13 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
             number(found_services_));
   out.gauge("pods_refused", "Pods for which a service is asked, and that get none.", number(refused_pods_));
   out.family("service_absent", "gauge", "1 if the service is not there: no cgroup, no process.");
-  for (const std::string& service : services) {
-    const bool absent = std::find(now.absent.begin(), now.absent.end(), service) != now.absent.end();
+  for (const std::string& service : services_) {
+    const bool absent = std::find(last_.absent.begin(), last_.absent.end(), service) != last_.absent.end();
     out.sample(absent ? 1 : 0, label("service", service));
   }
   out.family("service_watched", "gauge", "1 if the service has no latency source, so the agent does not manage it.");
-  for (const std::string& service : services) {
-    const bool watched = std::find(now.watched.begin(), now.watched.end(), service) != now.watched.end();
+  for (const std::string& service : services_) {
+    const bool watched = std::find(last_.watched.begin(), last_.watched.end(), service) != last_.watched.end();
     out.sample(watched ? 1 : 0, label("service", service));
   }
   out.gauge("kubelet_up", "1 if the last request to the kubelet succeeded; 0 if it failed, or is not asked.",
@@ -197,7 +193,7 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
             last_decision_unix_s_.value_or(0));
   out.family("state", "gauge", "1 for the current state: deciding, holding the last allocation, or fallback.");
   for (std::size_t i = 0; i < state_names.size(); ++i) {
-    out.sample(up && static_cast<std::size_t>(now.state) == i ? 1 : 0, label("state", state_names.at(i)));
+    out.sample(up && static_cast<std::size_t>(last_.state) == i ? 1 : 0, label("state", state_names.at(i)));
   }
   out.counter("fallbacks_total", "Times that the server sent no decision for longer than hold_s.", number(fallbacks_));
   out.family("decisions_total", "counter", "Decisions by outcome, including those of the fallback even.");
@@ -215,16 +211,16 @@ std::string AgentMetrics::text(const std::string& node, bool up, bool dry_run) c
   out.counter("changed_by_others_total", "Times that another program changed a setting of the agent.",
               number(changed_by_others_));
   out.gauge("infeasible", "1 if the policy reports that this node cannot satisfy its services.",
-            now.infeasible ? 1 : 0);
-  out.gauge("missing", "Measurements and mechanisms that are missing now.", number(now.missing.size()));
+            last_.infeasible ? 1 : 0);
+  out.gauge("missing", "Measurements and mechanisms that are missing now.", number(last_.missing.size()));
   out.family("missing_info", "gauge", "1 for each measurement or mechanism that is missing now.");
-  for (const std::string& what : now.missing) out.sample(1, label("what", what));
+  for (const std::string& what : last_.missing) out.sample(1, label("what", what));
   out.family("steal_ratio", "gauge", "Share of CPU time that the hypervisor gave to others in the last interval.");
-  if (now.host.steal) out.sample(*now.host.steal);
+  if (last_.host.steal) out.sample(*last_.host.steal);
   out.family("pressure_ratio", "gauge", "Share of the last interval in which a task of the machine waited.");
   for (const auto& [resource, share] :
-       {std::pair{"cpu", now.host.cpu_pressure}, std::pair{"memory", now.host.memory_pressure},
-        std::pair{"io", now.host.io_pressure}}) {
+       {std::pair{"cpu", last_.host.cpu_pressure}, std::pair{"memory", last_.host.memory_pressure},
+        std::pair{"io", last_.host.io_pressure}}) {
     if (share) out.sample(*share, label("resource", resource));
   }
   out.family("run_delay_seconds_total", "counter", "Time in which threads of the service were ready and had no CPU.");

@@ -118,7 +118,8 @@ def test_a_container_has_all_of_its_service_before_its_program_runs(
         assert pods.cpus(UIDS[0], container) == given, "set, and its program does not run yet"
         pods.start(UIDS[0], container)
         runtime.do("remove", Pod=UIDS[0], Container="app", ID=before)
-        assert f"container {container} of service 'web' starts with CPUs {given}" in node.log()
+        said = f"container {container} of service 'web' starts with CPUs {given}"
+        wait_until(lambda said=said: said in node.log(), "a line in the log", [agent, plugin])
         before = container
     # The kubelet changes the container's resources: the runtime would write the CPUs that it knows.
     updated = runtime.do("update", Pod=UIDS[0], Container="app", ID=OTHER, Cpus=everything())
