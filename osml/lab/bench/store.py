@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import json
 import sys
@@ -18,6 +17,7 @@ import pyarrow.parquet
 
 from osml import __version__
 from osml.base.failure import Failure, InputError
+from osml.base.sole_use import take_for_this_process
 from osml.lab.bench.episode import Row
 from osml.lab.bench.unit import Case, Done
 from osml.predictors.manifest import MANIFEST, load_manifest, models_folder
@@ -118,16 +118,7 @@ class Store:
                 f"--out {self.folder} can't be created or read ({error.strerror}): choose another folder"
             ) from None
         with lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"--out {self.folder} is in use by another run: wait for its end, or choose another folder"
-                ) from None
-            except OSError as error:
-                raise InputError(
-                    f"--out {self.folder} can't be locked ({error.strerror}): choose a folder on a local disk"
-                ) from None
+            take_for_this_process(lock, f"--out {self.folder}", "run: wait for its end")
             self._begin(settings, resume=resume)
             yield
 

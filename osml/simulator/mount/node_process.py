@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import math
 import os
@@ -21,6 +20,7 @@ from urllib.parse import urlsplit
 import msgspec
 
 from osml.base.failure import InputError, MachineError
+from osml.base.sole_use import take_for_this_process
 from osml.simulator import catalogs
 from osml.simulator.board import MOST_SOCKETS, domain_count
 from osml.simulator.engine import MAX_LOAD
@@ -153,14 +153,7 @@ class NodeProcess:
         except OSError as error:
             raise MachineError(f"{self._folder} can't be used: {error.strerror}") from None
         with held:
-            try:
-                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(
-                    f"{self._folder} is in use by another virtual node: end that one, or choose another folder"
-                ) from None
-            except OSError as error:
-                raise MachineError(f"{self._folder} can't be locked: {error.strerror}") from None
+            take_for_this_process(held, str(self._folder), "virtual node: end that one")
             try:
                 if fuse_files.is_mounted(self._folder / _KERNEL):
                     fuse_files.unmount(self._folder / _KERNEL)
