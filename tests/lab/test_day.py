@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from osml.lab.studies.day import run
 from osml.lab.studies.day.learner import INPUTS, NodeOutlook
 from osml.lab.studies.day.nodes import CHANGES_S, FIRST_SEED, feasible_nodes
-from osml.lab.studies.day.report import by_hours, less_than_without, table, whole_runs
+from osml.lab.studies.day.report import FEWEST_NODES, by_hours, more_than_without, table, whole_runs
 from osml.lab.studies.day.run import FROZEN, LEARNING, WITHOUT, hours
 from osml.policies.osml.answers.models import shipped_models
 from osml.predictors import Prediction, Predictor
@@ -108,8 +108,10 @@ def test_contenders_are_compared_on_the_same_nodes() -> None:
     whole = whole_runs([*rows, alone], (FROZEN, WITHOUT))
     assert alone not in whole
     assert by_hours(whole, FROZEN, "missed", range(1)).value == pytest.approx(0.015)
-    assert less_than_without(whole, FROZEN, "missed", range(1)).value == pytest.approx(-0.01)
-    assert less_than_without(whole, WITHOUT, "e_s", range(1)).value == 0.0
+    assert more_than_without(whole, FROZEN, "missed", range(1)).value == pytest.approx(-0.01)
+    assert more_than_without(whole, WITHOUT, "e_s", range(1)).value == 0.0
     text = table(whole, 1)
-    assert f"| {FROZEN} | 1 to 1 | 1.50 [" in text
+    assert f"| {FROZEN} | 1 to 1 | 1.50 | " in text  # two nodes are too few for an interval
+    many = [_row(seed, one, 0, 0.015) for seed in range(FEWEST_NODES) for one in (FROZEN, WITHOUT)]
+    assert f"| {FROZEN} | 1 to 1 | 1.50 [1.50, 1.50]" in table(many, 1)
     assert len(text.splitlines()) == 2 + 2  # the first hours are the last ones

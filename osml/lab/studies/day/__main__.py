@@ -6,7 +6,6 @@ Simulated. Each finished run of a node under a contender is kept in FILE; the co
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Sequence
 from concurrent.futures import as_completed
 from itertools import islice
@@ -14,23 +13,16 @@ from pathlib import Path
 
 from osml.base.worker_processes import worker_pool
 from osml.lab.bench.episode import Row
+from osml.lab.bench.store import code_fingerprint
+from osml.lab.kept_runs import KeptRuns
 from osml.lab.studies.day.nodes import feasible_nodes
 from osml.lab.studies.day.report import draw, table, whole_runs
 from osml.lab.studies.day.run import CONTENDERS, WITHOUT, whole_run
+from osml.simulator.variation.draw import Variant
 
 
-def _kept(file: Path, count: int) -> list[Row]:
-    if not file.exists():
-        return []
-    *lines, broken = file.read_text("utf-8").split("\n")  # what follows the last line end was cut off
-    if broken:
-        file.write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    rows: list[Row] = [json.loads(line) for line in lines]
-    runs: dict[tuple[int, int, str], list[Row]] = {}
-    for row in rows:
-        if row["hours"] == count:
-            runs.setdefault((row["seed"], row["noise"], row["contender"]), []).append(row)
-    return [row for run in runs.values() if len(run) == count for row in run]
+def _key(variant: Variant, contender: str, noise: int) -> tuple[int, int, str]:
+    return (variant.seed, noise, contender)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -44,23 +36,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--out", type=Path, default=Path("out/day/rows.jsonl"), metavar="FILE", help="finished runs")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="picture by hour (PNG)")
     told = parser.parse_args(arguments)
-    rows = _kept(told.out, told.hours)
-    done = {(row["seed"], row["noise"], row["contender"]) for row in rows}
-    told.out.parent.mkdir(parents=True, exist_ok=True)
     variants = list(islice(feasible_nodes(), told.nodes))
-    missing = [
+    wanted = [
         (variant, contender, noise, told.hours)
         for noise in range(told.seeds)
         for variant in variants
         for contender in told.contenders
-        if (variant.seed, noise, contender) not in done
     ]
-    with worker_pool(told.workers) as pool, told.out.open("a", encoding="utf-8") as file:
-        for future in as_completed([pool.submit(whole_run, *task) for task in missing]):
-            found = future.result()
-            rows += found
-            file.write("".join(json.dumps(row) + "\n" for row in found))
-            file.flush()
+    with (
+        KeptRuns(told.out, {"hours": told.hours, "code": code_fingerprint()}) as runs,
+        worker_pool(told.workers) as pool,
+    ):
+        missing = {pool.submit(whole_run, *task): key for task in wanted if (key := _key(*task[:3])) not in runs.found}
+        for future in as_completed(missing):
+            runs.add(missing[future], future.result())
+        rows: list[Row] = [row for run in runs.found.values() for row in run]
     asked = {(variant.seed, noise) for variant in variants for noise in range(told.seeds)}
     rows = [row for row in rows if (row["seed"], row["noise"]) in asked]
     chosen = whole_runs(rows, [*dict.fromkeys((*told.contenders, WITHOUT))])

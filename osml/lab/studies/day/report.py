@@ -11,6 +11,9 @@ from osml.lab.bench.report.statistics import Estimate, mean
 from osml.lab.studies.day.run import CONTENDERS, WITHOUT
 from osml.lab.trials.timeline import COLOURS
 
+FEWEST_NODES = 5
+"""A bootstrap over fewer nodes says nothing: hours of one node resemble each other."""
+
 
 def whole_runs(rows: Iterable[Row], contenders: Sequence[str] = CONTENDERS) -> list[Row]:
     """Rows of nodes (and noises) that every contender has got as far with, so that they can be compared in pairs."""
@@ -27,8 +30,8 @@ def by_hours(rows: Sequence[Row], contender: str, key: str, hours: range) -> Est
     return mean(_by_node(rows, contender, key, hours))
 
 
-def less_than_without(rows: Sequence[Row], contender: str, key: str, hours: range) -> Estimate:
-    """Mean by how much a contender has more than `osml:ab` on the same node, noise and hour."""
+def more_than_without(rows: Sequence[Row], contender: str, key: str, hours: range) -> Estimate:
+    """Mean of how much more a contender has than `osml:ab` on the same node, noise and hour."""
     ours, theirs = (_by_node(rows, one, key, hours) for one in (contender, WITHOUT))
     return mean({node: [a - b for a, b in zip(ours[node], theirs[node], strict=True)] for node in ours})
 
@@ -43,23 +46,26 @@ def _by_node(rows: Sequence[Row], contender: str, key: str, hours: range) -> dic
 
 
 def table(rows: Sequence[Row], last: int) -> str:
-    """Markdown: the first six hours, and the last six."""
+    """Markdown: the first six hours, and the last six. Without intervals where there are few nodes."""
     lines = [
         "| who decides | hours | missed, % | that minus `osml:ab`, points | E_S | that minus `osml:ab` | cores "
         "| changes an hour | of these by Model-C, C' |",
         "|---|---|---|---|---|---|---|---|---|",
     ]
+    few = len({row["seed"] for row in rows}) < FEWEST_NODES
+
+    def text(one: Estimate, form: str, scale: float = 1.0) -> str:
+        return Estimate(scale * one.value, scale * one.low, scale * one.high, 1 if few else one.n).text(form)
+
     for contender in dict.fromkeys(row["contender"] for row in rows):
         for hours in dict.fromkeys((range(min(6, last)), range(max(0, last - 6), last))):
-            missed = [100.0 * one for one in by_hours(rows, contender, "missed", hours)[:3]]
-            less = [100.0 * one for one in less_than_without(rows, contender, "missed", hours)[:3]]
             changes, corrected = (by_hours(rows, contender, key, hours).value for key in ("changes", "corrected"))
             lines.append(
                 f"| {contender} | {hours.start + 1} to {hours.stop}"
-                f" | {missed[0]:.2f} [{missed[1]:.2f}, {missed[2]:.2f}]"
-                f" | {less[0]:+.2f} [{less[1]:+.2f}, {less[2]:+.2f}]"
-                f" | {by_hours(rows, contender, 'e_s', hours).text('.4f')}"
-                f" | {less_than_without(rows, contender, 'e_s', hours).text('+.4f')}"
+                f" | {text(by_hours(rows, contender, 'missed', hours), '.2f', 100.0)}"
+                f" | {text(more_than_without(rows, contender, 'missed', hours), '+.2f', 100.0)}"
+                f" | {text(by_hours(rows, contender, 'e_s', hours), '.4f')}"
+                f" | {text(more_than_without(rows, contender, 'e_s', hours), '+.4f')}"
                 f" | {by_hours(rows, contender, 'cores', hours).value:.1f} | {changes:.0f}"
                 f" | {100.0 * corrected / max(changes, 1.0):.0f} % |"
             )
