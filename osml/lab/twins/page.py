@@ -11,16 +11,21 @@ _INTRO = """# How good twins are
 Every number on this page is simulated.
 Hidden nodes are virtual nodes of the suite `osml-mismatch` under the condition `{condition}`.
 A twin sees their record alone. Services have names that say nothing.
-The seeds of these nodes were not looked at before the method was fixed.
+{seeds}
 
 Made on {date} with `{command}`.
 """
 
 
+_HELD_OUT = "The seeds of these nodes were not looked at before the method was fixed."
+_LOOKED_AT = "The method was made with these seeds: nothing on this page is held out."
+
+
 def page(found: _Row) -> str:
     """The page of a document of `python -m osml.lab.twins`."""
+    seeds = _LOOKED_AT if found["development"] else _HELD_OUT
     parts = [
-        _INTRO.format(condition=found["condition"], date=found["date"], command=found["command"]),
+        _INTRO.format(condition=found["condition"], date=found["date"], command=found["command"], seeds=seeds),
         _check(found),
         _whatif(found),
         _blame(found),
@@ -77,8 +82,10 @@ def _whatif(found: _Row) -> str:
         "Each experiment gives one change for each service or job. "
         "A change is plain where the truth is more than 5 %; only these have a sign to be right about. "
         "`no change` says that nothing changes, so it has no sign right. "
-        "`last time` takes the latency of the record's scene with the nearest load; "
-        f"it has {_percent(services['sign_right_last_time'])} of the signs right.\n\n"
+        "`last time` takes the latency of the record's scene with the nearest load. It knows changes of the service's "
+        f"own load only; of the plain ones among these ({services['own_load_signed']}) it has "
+        f"{_percent(services['sign_right_last_time'])} of the signs right, "
+        f"the twin {_percent(services['sign_right_own_load'])}.\n\n"
         f"{_table(heads, total)}\nServices by experiment:\n\n{_table(heads, each)}"
     )
 
@@ -100,7 +107,7 @@ def _blame(found: _Row) -> str:
 
     rows = [row("all", blame["overall"]), *(row(kind, one) for kind, one in blame["by_resource"].items())]
     return (
-        f"## Blame\n\nMeasured on {found.get('blame_date', found['date'])}.\n"
+        f"## Blame\n\nMeasured on {found['blame_date']}.\n"
         "A job that presses on one resource is put on a hidden node, or a service gets a CPU limit that is nearly used "
         "up. A case counts where the hidden node's own Shapley values give that cause at least 60 % of what the "
         "service suffers. The record has 10 minutes, and the agent only watches. "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,19 @@ PLAIN = 0.05
 """Changes of the truth that are smaller (as logarithms) have no sign worth asking for."""
 
 
-def experiments(twin: Twin, scenes: Sequence[Scene], seed: int) -> dict[str, Edit]:
+@dataclass(frozen=True)
+class Experiment:
+    """A change, and whose load it multiplies by how much, if it does."""
+
+    edit: Edit
+    load: tuple[str, float] | None = None
+
+
+def _more_load(name: str, factor: float) -> Experiment:
+    return Experiment(edits.load(name, factor), (name, factor))
+
+
+def experiments(twin: Twin, scenes: Sequence[Scene], seed: int) -> dict[str, Experiment]:
     """What is asked of a node: the same kinds for all, whom they concern drawn by seed."""
     rng = np.random.default_rng([seed, 7])
     ensemble = twin.ensemble
@@ -33,39 +46,41 @@ def experiments(twin: Twin, scenes: Sequence[Scene], seed: int) -> dict[str, Edi
     service = str(rng.choice(world.services))
     other = str(rng.choice(world.services))
     found = {
-        "remove a service": edits.removed(service),
-        "load x 1.3": edits.load(other, 1.3),
-        "load x 0.6": edits.load(other, 0.6),
-        "own CPUs": edits.own_cpus(world),
-        "own ways (CAT)": edits.own_ways(world, targets),
-        "one generation newer": edits.newer_cpu(),
-        "a third of the CPUs": edits.cpu_count(other, max(1, twin.ensemble.machine.cpus // 3)),
+        "remove a service": Experiment(edits.removed(service)),
+        "load x 1.3": _more_load(other, 1.3),
+        "load x 0.6": _more_load(other, 0.6),
+        "own CPUs": Experiment(edits.own_cpus(world)),
+        "own ways (CAT)": Experiment(edits.own_ways(world, targets)),
+        "one generation newer": Experiment(edits.newer_cpu()),
+        "a third of the CPUs": Experiment(edits.cpu_count(other, max(1, twin.ensemble.machine.cpus // 3))),
     }
     for job in world.jobs[:1]:
         found |= {
-            "remove a job": edits.removed(job),
-            "bandwidth of the job 20 % (MBA)": edits.jobs_bandwidth(20.0),
-            "job on a third of the CPUs": edits.cpu_count(job, max(1, twin.ensemble.machine.cpus // 3)),
-            "quota of the job": edits.quota(job, max(1.0, twin.ensemble.machine.cpus / 6)),
+            "remove a job": Experiment(edits.removed(job)),
+            "bandwidth of the job 20 % (MBA)": Experiment(edits.jobs_bandwidth(20.0)),
+            "job on a third of the CPUs": Experiment(edits.cpu_count(job, max(1, twin.ensemble.machine.cpus // 3))),
+            "quota of the job": Experiment(edits.quota(job, max(1.0, twin.ensemble.machine.cpus / 6))),
         }
     return found
 
 
 def last_time(
-    scenes: Sequence[Scene], chosen: Sequence[Scene], name: str, percentile: str, edit: str, factor: float
+    scenes: Sequence[Scene], chosen: Sequence[Scene], name: str, percentile: str, load: tuple[str, float] | None
 ) -> float:
-    """The simple answer `last time`: the scene whose load was nearest, over now; else no change."""
+    """The simple answer `last time`, as a logarithm: latency of the scene with the nearest load, over that of now.
+
+    It knows of loads only, and of the service's own: 0 (no change) where another's load, or anything else, changes.
+    """
     known = [scene for scene in scenes if percentile in scene.seen.get(name, {}) and scene.rates.get(name)]
-    if not edit.startswith("load") or not known:
+    asked = [scene for scene in chosen if percentile in scene.seen.get(name, {}) and scene.rates.get(name)]
+    if load is None or load[0] != name or not known or not asked:
         return 0.0
     total = 0.0
-    for scene in chosen:
-        if name not in scene.seen or percentile not in scene.seen[name]:
-            continue
-        wanted = scene.rates[name] * factor
+    for scene in asked:
+        wanted = scene.rates[name] * load[1]
         nearest = min(known, key=lambda one: abs(math.log(one.rates[name] / wanted)))
         total += nearest.seen[name][percentile].log - scene.seen[name][percentile].log
-    return total / max(len(chosen), 1)
+    return total / len(asked)
 
 
 def rows_of(one: Hidden, record: Record, twin: Twin, seed: int) -> list[dict[str, Any]]:
@@ -75,19 +90,19 @@ def rows_of(one: Hidden, record: Record, twin: Twin, seed: int) -> list[dict[str
     rows: list[dict[str, Any]] = []
     before = outcomes_of(ensemble, scenes)
     truth = true_outcomes(one, record, scenes, [])
-    for name, edit in experiments(twin, scenes, seed).items():
-        true = _true_ratios(one, record, scenes, truth, edit)
-        for change in changes(ensemble, scenes, [edit], before=before):
+    for name, experiment in experiments(twin, scenes, seed).items():
+        true = _true_ratios(one, record, scenes, truth, experiment.edit)
+        for change in changes(ensemble, scenes, [experiment.edit], before=before):
             if change.name not in true or change.ratio is None or change.before is None:
                 continue
             assert change.low is not None and change.high is not None  # noqa: S101 - both where there is a ratio
-            factor = float(name.removeprefix("load x ")) if name.startswith("load") else 1.0
             percentile = ensemble.tenant(change.name).percentile
             rows.append({
                 "seed": seed, "experiment": name, "name": change.name, "class": change.kind,
                 "true": true[change.name], "twin": math.log(change.ratio),
                 "low": math.log(change.low / change.before), "high": math.log(change.high / change.before),
-                "last_time": last_time(twin.scenes, scenes, change.name, percentile, name, factor),
+                "own_load": experiment.load is not None and experiment.load[0] == change.name,
+                "last_time": last_time(twin.scenes, scenes, change.name, percentile, experiment.load),
             })  # fmt: skip
     return rows
 
@@ -104,6 +119,7 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Signs and sizes over rows; `signed` are those whose true change is plain."""
     plain = [row for row in rows if abs(row["true"]) > PLAIN]
     still = [row for row in rows if abs(row["true"]) <= PLAIN]
+    own_load = [row for row in plain if row["own_load"]]  # `last time` has nothing to say of other changes
 
     def share(found: Sequence[bool]) -> float | None:
         return float(np.mean(found)) if found else None
@@ -114,7 +130,9 @@ def summary(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {
         "rows": len(rows), "experiments": len({(row["seed"], row["experiment"]) for row in rows}), "signed": len(plain),
         "sign_right": share([row["twin"] * row["true"] > 0 for row in plain]),
-        "sign_right_last_time": share([row["last_time"] * row["true"] > 0 for row in plain]),
+        "own_load_signed": len(own_load),
+        "sign_right_own_load": share([row["twin"] * row["true"] > 0 for row in own_load]),
+        "sign_right_last_time": share([row["last_time"] * row["true"] > 0 for row in own_load]),
         "no_change_right": share([abs(row["twin"]) <= 2 * PLAIN for row in still]),
         "within_bounds": share([row["low"] <= row["true"] <= row["high"] for row in rows]),
         "within_bounds_signed": share([row["low"] <= row["true"] <= row["high"] for row in plain]),

@@ -42,15 +42,22 @@ def _grouped(rows: Sequence[Node], key: str, summary: Any) -> dict[str, Any]:
     return {str(value): summary([row for row in rows if row[key] == value]) for value in sorted({r[key] for r in rows})}
 
 
-def document(nodes: Sequence[Node], cases: Sequence[Node | None], condition: str, command: str) -> dict[str, Any]:
-    """All figures of a run."""
+def document(
+    nodes: Sequence[Node],
+    cases: Sequence[Node | None],
+    condition: str,
+    command: str,
+    dates: tuple[str, str],
+    development: bool,
+) -> dict[str, Any]:
+    """All figures of a run. `dates` are the last days on which nodes and cases were measured."""
     rows = [row for one in nodes for row in one["whatif"]]
     services = [row for row in rows if row["class"] == "lc"]
     found = [one for one in cases if one is not None]
     predictors = score_check.described()
     return {
-        "name": "twin", "kind": "simulated", "command": command, "date": time.strftime("%Y-%m-%d"),
-        "condition": condition, "nodes": len(nodes),
+        "name": "twin", "kind": "simulated", "command": command, "date": dates[0],
+        "blame_date": dates[1], "development": development, "condition": condition, "nodes": len(nodes),
         "fit_s_median": sorted(one["fit_s"] for one in nodes)[len(nodes) // 2],
         "check": {
             name: {"knows": text} | score([row for one in nodes for row in one["errors"][name]])
