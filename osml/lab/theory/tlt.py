@@ -86,6 +86,27 @@ class Tlt:
         return all(row.holds for row in self.rows)
 
 
+def counted_within(
+    arrival_ms: FloatArray, answered_ms: FloatArray, begin_ms: float, end_ms: float
+) -> tuple[FloatArray, float, float]:
+    """(latencies, responses/s, mean outstanding requests) of a span of time; each is counted by itself.
+
+    Latencies are in ms, of the requests that were answered within the span. Outstanding requests are counted over time,
+    so Little's law can fail: where a backlog grows, more are present than it allows. Raises InputError where nothing
+    was answered within the span.
+    """
+    inside = (answered_ms > begin_ms) & (answered_ms <= end_ms)
+    span_ms = end_ms - begin_ms
+    if span_ms <= 0.0 or not inside.any():
+        raise InputError(f"no request was answered within {max(span_ms, 0.0) / 1000.0:.3g} s: give more requests")
+    present_ms = np.minimum(answered_ms, end_ms) - np.maximum(arrival_ms, begin_ms)
+    return (
+        (answered_ms - arrival_ms)[inside],
+        int(inside.sum()) / (span_ms / 1000.0),
+        float(np.maximum(present_ms, 0.0).sum()) / span_ms,
+    )
+
+
 def checked_latencies(latencies_ms: FloatArray | Sequence[float]) -> FloatArray:
     """Latencies in ascending order; InputError unless all are finite and above 0 and there is at least one."""
     values = np.sort(np.asarray(latencies_ms, dtype=np.float64).ravel())

@@ -11,6 +11,7 @@ import numpy as np
 from osml.base.failure import InputError, MachineError
 from osml.lab.theory.experiments.disciplines import RequestLog
 from osml.lab.theory.inversions import FloatArray, IntArray
+from osml.lab.theory.tlt import counted_within
 
 MAX_BYTES = 2 * 1024**3
 TIMES = ("arrival_ms", "start_ms", "finish_ms")
@@ -81,8 +82,9 @@ def _text_numbers(path: Path) -> FloatArray:
 def read_latencies(path: Path, column: str | None = None) -> tuple[FloatArray, float | None, float | None]:
     """(latencies in ms, responses/s, mean outstanding requests); the last two where the file has points of time.
 
-    Tables: `column` (default latency_ms), or arrival_ms and finish_ms, from which throughput and outstanding requests
-    are counted between the first arrival and the last answer. Anything else that is readable: a number a line.
+    Tables: `column` (default latency_ms), or arrival_ms and finish_ms. From these all three are counted between the
+    first and the last arrival: what comes after is no sample of a service at work. Anything else that is readable: a
+    number a line.
     """
     _check_size(path)
     if path.suffix.lower() not in (".parquet", ".csv"):
@@ -94,11 +96,12 @@ def read_latencies(path: Path, column: str | None = None) -> tuple[FloatArray, f
     if column is not None or not timed or "latency_ms" in table.column_names:
         return _numbers(path, table, column or "latency_ms"), None, None
     arrival, finish = (_numbers(path, table, name) for name in ("arrival_ms", "finish_ms"))
-    span_s = (float(finish.max()) - float(arrival.min())) / 1000.0 if arrival.size else 0.0
-    if span_s <= 0:
-        raise InputError(f"{path}: the last finish_ms is not after the first arrival_ms")
-    latencies = finish - arrival
-    return latencies, arrival.size / span_s, float(latencies.sum()) / 1000.0 / span_s
+    if not arrival.size:
+        raise InputError(f"{path} has no requests, expected at least two")
+    try:
+        return counted_within(arrival, finish, float(arrival.min()), float(arrival.max()))
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
 
 
 def read_log(path: Path, order: Sequence[str], servers: int) -> RequestLog:

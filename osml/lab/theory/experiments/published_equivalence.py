@@ -44,8 +44,8 @@ def _entropies(grid: Grid) -> list[Published]:
 
 
 def _cores(grid: Grid) -> list[Published]:
-    if not {"unmanaged", "arq"} <= set(grid.policies_that_ran):
-        return []
+    if not {"unmanaged", "arq"} <= set(grid.policies_that_ran) or grid.setup.ways[-1] != 20:
+        return []  # the published numbers are of 20 ways
     unmanaged, arq = grid.curve("unmanaged"), grid.curve("arq")
     rows = [
         Published("12(a)", "cores of unmanaged at E_S 0.25", 7.61, cores_needed(unmanaged, 0.25).cores),
@@ -53,10 +53,9 @@ def _cores(grid: Grid) -> list[Published]:
         Published("12(a)", "cores that arq saves at E_S 0.25", 2.0, equivalence(arq, unmanaged, 0.25)),
         Published("12(a)", "cores that arq saves at E_S 0.4", 1.83, equivalence(arq, unmanaged, 0.4)),
     ]
-    if grid.setup.ways[-1] == 20:
-        table = round(cores_needed(TABLE_2, 0.25).cores or 0.0, 2)
-        text = "cores of unmanaged at E_S 0.25, between the rows"
-        rows.append(Published("table II", text, table, cores_needed(unmanaged, 0.25).cores))
+    table = round(cores_needed(TABLE_2, 0.25).cores or 0.0, 2)
+    text = "cores of unmanaged at E_S 0.25, between the rows"
+    rows.append(Published("table II", text, table, cores_needed(unmanaged, 0.25).cores))
     return rows
 
 

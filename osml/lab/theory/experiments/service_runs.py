@@ -9,7 +9,7 @@ import numpy as np
 
 from osml.base.failure import InputError
 from osml.base.jit import compiled
-from osml.lab.theory.tlt import FloatArray
+from osml.lab.theory.tlt import FloatArray, counted_within
 from osml.simulator.calibration.crosscheck import workload_of
 from osml.simulator.models import PlatformModel, ServiceModel
 from osml.simulator.queueing.event_simulation import Workload, serve
@@ -73,16 +73,5 @@ def run_service(workload: Workload, requests: int, seed: int = 0) -> ServiceRun:
     arrival, latency = np.empty(total), np.empty(total)
     _timed(np.random.default_rng(seed), workload.row(), np.zeros(workload.servers), total, arrival, latency)
     begin, end = float(arrival[lead]), float(arrival[-1])
-    answered = arrival + latency
-    inside = (answered > begin) & (answered <= end)
-    present_ms = np.minimum(answered, end) - np.maximum(arrival, begin)
-    span_ms = end - begin
-    if not inside.any():
-        raise InputError(f"no request was completed within {span_ms / 1000.0:.3g} s: increase --requests")
-    return ServiceRun(
-        workload,
-        span_ms / 1000.0,
-        latency[inside],
-        int(inside.sum()) / (span_ms / 1000.0),
-        float(np.maximum(present_ms, 0.0).sum()) / span_ms,
-    )
+    latencies, throughput, outstanding = counted_within(arrival, arrival + latency, begin, end)
+    return ServiceRun(workload, (end - begin) / 1000.0, latencies, throughput, outstanding)
