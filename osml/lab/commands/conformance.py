@@ -25,7 +25,8 @@ def conformance(
 ) -> None:
     """Check a server against the contract, version 1. The exit code is 1 where a check fails.
 
-    The checks send observations of an invented node and change nothing else.
+    The checks send observations of an invented node. A server that keeps experiences gets one invented experience
+    under the name of --node: do not give the name of a real node.
     """
     if not url.startswith(("http://", "https://")):
         raise InputError(f"the address is '{url}', expected one that begins with http:// or https://")

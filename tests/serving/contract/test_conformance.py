@@ -59,6 +59,80 @@ def test_a_server_that_breaks_promises_is_found_out(sloppy):
     assert "broken" in result.stdout
 
 
+def _fewer_cpus(decision):
+    first = decision["assignments"][0]
+    first["cpus"] = first["cpus"].replace("-", ",").split(",")[0]
+
+
+def _no_cpus(decision):
+    decision["assignments"][0]["cpus"] = ""
+
+
+def _all_cpus(decision):
+    for assignment in decision["assignments"]:
+        assignment["cpus"] = "0-7"
+
+
+def _wide_mask(decision):
+    decision["assignments"][0]["way_mask"] = "fff"
+
+
+def _all_ways(decision):
+    for assignment in decision["assignments"]:
+        assignment["way_mask"] = "7ff"
+
+
+@pytest.mark.parametrize("change", [_fewer_cpus, _no_cpus, _all_cpus, _wide_mask, _all_ways])
+def test_a_decision_that_agents_refuse_is_no_kept_promise(start_process, change):
+    def mutant(path, answer):
+        if path != "/v1/decisions" or answer.status_code != 200:
+            return answer
+        decision = answer.json()
+        change(decision)
+        return httpx.Response(200, json=decision, headers=_kept(answer))
+
+    assert "A decision is for the observation, and legal on the platform" in _broken(start_process().url, mutant)
+
+
+def test_a_server_that_stores_an_experience_twice_is_found_out(start_process, tmp_path):
+    def mutant(path, answer):
+        twice = path == "/v1/experiences" and answer.status_code == 202
+        return httpx.Response(202, json={**answer.json(), "duplicates": 0}) if twice else answer
+
+    url = start_process("--store", f"sqlite:///{tmp_path}/x.db").url
+    assert [name[:11] for name in _broken(url, mutant)] == ["Experiences"]
+
+
+def test_each_unknown_key_has_to_be_named(start_process):
+    def mutant(_path, answer):
+        named = answer.headers.get("osml-unknown-keys")
+        if not named:
+            return answer
+        keys = [key for key in named.split(",") if "services" in key]
+        return httpx.Response(200, content=answer.content, headers={"osml-unknown-keys": ",".join(keys)})
+
+    assert [name[:4] for name in _broken(start_process().url, mutant)] == ["Keys"]
+
+
+def _kept(answer):
+    return {key: answer.headers[key] for key in ("osml-unknown-keys",) if key in answer.headers}
+
+
+def _broken(url, mutant):
+    """The promises that a server breaks which answers as ours does, changed by `mutant(path, answer)`."""
+    with httpx.Client(base_url=url) as inner:
+
+        def answer(request):
+            headers = {key: request.headers[key] for key in ("content-type",) if key in request.headers}
+            found = inner.request(request.method, request.url.path, content=request.content, headers=headers)
+            return mutant(
+                request.url.path, httpx.Response(found.status_code, content=found.content, headers=_kept(found))
+            )
+
+        with httpx.Client(base_url=url, transport=httpx.MockTransport(answer)) as client:
+            return [found.name for found in run_checks(Server(client, "conformance")) if found.fault is not None]
+
+
 def test_a_server_that_is_not_there_breaks_every_promise():
     with httpx.Client(base_url="http://127.0.0.1:9") as client:
         found = run_checks(Server(client, "conformance"))
