@@ -1,6 +1,7 @@
 """OMBM on the virtual node: the shipped profiles, the paper's claims that hold, and the commands."""
 
 import json
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -22,6 +23,7 @@ from osml.lab.ombm.assurance import assure, traces
 from osml.lab.ombm.live_profiling import CommandProfiler
 from osml.lab.ombm.profiling import VirtualProfiler, deployed, profile_virtual
 from osml.lab.ombm.split import split_run
+from osml.lab.trials.children import wait_until
 from osml.policies.ombm import Ombm, OmbmClassic
 from osml.simulator.closed_loop import ClosedLoop
 from osml.simulator.reservation import reserved_flows, reserved_node
@@ -246,6 +248,40 @@ def test_a_live_service_is_profiled_by_the_operators_command(tmp_path):
     assert made.exit_code == 0, made.exception
     profile = load_profile(file)
     assert (profile.simulated, profile.profilings, profile.cores, profile.platform) == (False, 9, 2, "mine")
+
+
+def test_a_live_profile_whose_command_failed_once_goes_on(tmp_path):
+    count, file = tmp_path / "count", tmp_path / "web.json"
+    script = (
+        "import sys, pathlib; c = pathlib.Path(sys.argv[3]); n = len(c.read_text()) if c.exists() else 0;"
+        "c.write_text('x' * (n + 1)); g, q = map(float, sys.argv[1:3]);"
+        "sys.exit('once' if n == 4 else print(2.0 if q < 80 * g else 60000 * (q / 80 / g - 1) + 3))"
+    )
+    command = f'python3 -c "{script}" {{gbps}} {{qps}} {count}'
+    arguments = ("profile", "web", "--out", str(file), "--measure", command, "--profilings", "9", *LIVE)
+    failed = run(*arguments)
+    assert "ended with status 1: once" in str(failed.exception)
+    assert not file.exists()
+    other = run(*arguments[:-1], "3")
+    assert "other settings (setting)" in str(other.exception)
+    assert run(*arguments).exit_code == 0
+    assert len(count.read_text()) == 10  # nine measurements, and the one that failed
+    assert load_profile(file).profilings == 9
+    assert [path.name for path in sorted(tmp_path.iterdir())] == ["count", "web.json"]
+
+
+def test_what_a_live_command_left_running_is_ended(tmp_path):
+    pid = tmp_path / "pid"
+    command = f"sh -c 'sleep 600 >/dev/null 2>&1 & echo $! > {pid}; echo 3.5' {{gbps}} {{qps}}"
+    assert CommandProfiler(command, 1.0)(5.0, 100.0) == 3.5
+    wait_until(lambda: not Path(f"/proc/{pid.read_text().strip()}/exe").exists(), "sleep", [], 20.0)
+
+
+def test_bandwidths_above_the_peak_are_refused(tmp_path):
+    wrong = run(
+        "profile", "web", "--out", str(tmp_path / "x"), "--measure", "x {gbps} {qps}", "--bandwidths", "5,30", *LIVE
+    )
+    assert "--bandwidths has 30 GB/s, expected values up to 20" in str(wrong.exception)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Literal, cast
 
@@ -18,6 +19,7 @@ from osml.bandwidth.adaptive import PROFILINGS
 from osml.bandwidth.offline import EXIT_SHARE, SAMPLES_GBPS
 from osml.base.failure import InputError, MachineError
 from osml.lab.commands.ombm_experiments import accuracy_command, assurance_command, figures_command, split_command
+from osml.lab.kept_runs import KeptRuns
 from osml.lab.ombm.live_profiling import CommandProfiler, LiveSetting, profile_live
 from osml.lab.ombm.profiling import VirtualProfiler, deployed, profile_virtual
 
@@ -73,10 +75,15 @@ def profile_command(
     percentile: Annotated[Literal["p50", "p95", "p99"], typer.Option(help="Percentile of the live tail.")] = "p99",
     as_json: JsonOption = False,
 ) -> None:
-    """Profile a service beside STREAM, on the virtual node or live with your own command (--measure)."""
+    """Profile a service beside STREAM, on the virtual node or live with your own command (--measure).
+
+    A live profile that was stopped, or whose command failed once, goes on with the same command: FILE.part has what was
+    measured.
+    """
     method: Literal["classic", "adaptive"] = "classic" if classic else "adaptive"
     samples = _numbers("--bandwidths", bandwidths)
     low_high = None if rates is None else cast(tuple[float, float], tuple(_numbers("--rates", rates, 2)))
+    part: Path | None = None
     console = Console(stderr=True)
     with Progress(console=console, disable=not console.is_terminal) as progress:
         task = progress.add_task("Profiling", total=None if classic else profilings)
@@ -93,15 +100,25 @@ def profile_command(
             if low_high is None or peak_gbps is None or not (math.isfinite(peak_gbps) and peak_gbps > 0):
                 raise InputError("--measure needs --rates LOW,HIGH and --peak-gbps above 0")
             setting = LiveSetting(service, platform, peak_gbps, low_high, cores, ways or 0, percentile)
-            profile = profile_live(
-                CommandProfiler(measure, run_s, each),
-                setting,
-                method,
-                samples_gbps=samples,
-                exit_share=exit_threshold,
-                profilings=profilings,
-            )
+            options = {
+                "samples_gbps": samples, "exit_share": exit_threshold, "profilings": profilings, "method": method,
+                "command": measure, "run_s": run_s, "setting": asdict(setting),
+            }  # fmt: skip
+            part = out.with_name(f"{out.name}.part")
+            with KeptRuns(part, options) as kept:
+                if kept.found:
+                    typer.echo(f"note: {len(kept.found)} measurements are taken from {part}", err=True)
+                profile = profile_live(
+                    CommandProfiler(measure, run_s, each, kept),
+                    setting,
+                    method,
+                    samples_gbps=samples,
+                    exit_share=exit_threshold,
+                    profilings=profilings,
+                )
     save_profile(profile, out)
+    if part is not None:
+        part.unlink(missing_ok=True)
     notes = Predictor(profile).notes
     if as_json:
         document = {

@@ -92,11 +92,15 @@ def assurance_command(
         _show_assurances(rows)
 
 
+def _or_none(gbps: float | None) -> str:
+    return "-" if gbps is None else f"{gbps:.2f}"
+
+
 def _show_assurances(rows: Sequence[Assurance]) -> None:
     table = Table(title="OMBM beside batch jobs on i7-4770k (simulated)", title_justify="left")
     for heading in ("service", "BE", "load", "policy"):
         table.add_column(heading, no_wrap=True)
-    for heading in ("SLO %", "GB/s", "need", "over", "CPU %", "with BE", "times", "paper"):
+    for heading in ("SLO %", "GB/s", "need", "over", "short", "CPU %", "with BE", "times", "paper"):
         table.add_column(heading, justify="right")
     for row in rows:
         alone, used = row.published_cpu_pct
@@ -106,9 +110,10 @@ def _show_assurances(rows: Sequence[Assurance]) -> None:
             row.load,
             row.policy,
             f"{row.slo_pct:.2f}",
-            f"{row.given_gbps or 0.0:.2f}",
+            _or_none(row.given_gbps),
             f"{row.needed_gbps:.2f}",
-            f"{row.wasted_gbps or 0.0:.2f}",
+            _or_none(row.wasted_gbps),
+            _or_none(row.short_gbps),
             f"{row.cpu_alone_pct:.1f}",
             f"{row.cpu_pct:.1f}",
             f"{row.gain:.1f}",

@@ -50,8 +50,9 @@ _GRID = 16
 class Assurance:
     """One service beside one combination of jobs under one kind of load.
 
-    `slo_pct` are the intervals within the SLO; GB/s are means of what the service was given (None: nothing was
-    reserved), what it needed beside these jobs at the same moment, and the difference; CPU use is of the whole server.
+    `slo_pct` are the intervals within the SLO. GB/s are means over the intervals of what the service was given, what it
+    needed beside these jobs at the same moment, what was given too much (`wasted_gbps`), and what was too little
+    (`short_gbps`); None where nothing was reserved. CPU use is of the whole server.
     """
 
     service: str
@@ -63,6 +64,7 @@ class Assurance:
     given_gbps: float | None
     needed_gbps: float
     wasted_gbps: float | None
+    short_gbps: float | None
     cpu_alone_pct: float
     cpu_pct: float
     published_cpu_pct: tuple[float, float]
@@ -193,7 +195,7 @@ def assured(service: str, combination: str, kind: str, policy: str, seen: Sequen
     needed = np.interp(rates, *_needed(service, combination))
     alone = np.interp(rates, *_alone_cpus(service))
     reserved = [one.given_gbps for one in seen if one.given_gbps is not None]
-    given = float(np.mean(reserved)) if len(reserved) == len(seen) else None
+    extra = np.array(reserved) - needed if len(reserved) == len(seen) else None
     return Assurance(
         service=service,
         combination=combination,
@@ -201,9 +203,10 @@ def assured(service: str, combination: str, kind: str, policy: str, seen: Sequen
         policy=policy,
         intervals=len(seen),
         slo_pct=100.0 * sum(one.met for one in seen) / len(seen),
-        given_gbps=given,
+        given_gbps=None if extra is None else float(np.mean(reserved)),
         needed_gbps=float(np.mean(needed)),
-        wasted_gbps=None if given is None else given - float(np.mean(needed)),
+        wasted_gbps=None if extra is None else float(np.maximum(extra, 0.0).mean()),
+        short_gbps=None if extra is None else float(np.maximum(-extra, 0.0).mean()),
         cpu_alone_pct=100.0 * float(np.mean(alone)) / platform.cpus,
         cpu_pct=100.0 * float(np.mean([one.busy for one in seen])),
         published_cpu_pct=PUBLISHED_CPU_PCT[service][combination],
