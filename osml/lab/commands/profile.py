@@ -31,7 +31,7 @@ def _say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def _own_service(name: str, words: list[str], port: int, protocol: str, requests: Path | None, threads: int) -> Service:
+def _own_service(name: str, words: list[str], protocol: str, requests: Path | None, threads: int) -> Service:
     """A server of the user's own, with a port that its command names."""
 
     def reach(at: int) -> None:
@@ -43,7 +43,7 @@ def _own_service(name: str, words: list[str], port: int, protocol: str, requests
         paths = tuple(line for line in requests.read_text().splitlines() if line.strip())
     own: Callable[[Path, int], list[str]] = lambda _, at: [word.replace("{port}", str(at)) for word in words]  # noqa: E731
     if not any("{port}" in word for word in words):
-        raise InputError(f"the command does not say {{port}}, expected it where the server's port ({port}) stands")
+        raise InputError("the command does not say {port}, expected it where the server's port stands")
     return Service(name, words[0], words[0], protocol, own, reach, threads=threads, requests=paths, user=None)
 
 
@@ -67,7 +67,7 @@ def profile(
     ] = "",
     requests_file: Annotated[Path | None, typer.Option(help="Paths or statements for --protocol, one a line.")] = None,
     load: Annotated[float, typer.Option(help="Share of the CPUs of the server's threads that it uses.")] = 0.5,
-    threads: Annotated[int, typer.Option(help="Requests that an own server works on at once.")] = 1,
+    threads: Annotated[int, typer.Option(min=1, help="Requests that an own server works on at once.")] = 1,
     requests: Annotated[
         int | None, typer.Option(help="Requests that a program without load serves until it ends.")
     ] = None,
@@ -91,7 +91,7 @@ def profile(
     words = list(command or [])
     server: Service | None = None
     if protocol:
-        server = _own_service(service, words, 0, protocol, requests_file, threads)
+        server = _own_service(service, words, protocol, requests_file, threads)
     elif not words:
         server = service_named(service)
         machine.require_programs([server])
@@ -105,14 +105,15 @@ def profile(
     else:
         outcome = run_program(Work(words, warm_s or 0.0, seconds, requests), caches)
     found = document(service, model.id, caches, outcome, words)
-    if out is not None:
+    if out is not None and outcome.complete:  # a catalog has no place for a part of a run
         out.write_text(catalog_entry.text(found, threads))
     if json:
         sys.stdout.write(json_module.dumps(found) + "\n")
     else:
         show(found, outcome, Console())
     if not outcome.complete:
-        raise _Ended("stopped before the end; all started processes are ended, and the curve is of what had run")
+        kept = "" if out is None else f"; --out {out} was not written"
+        raise _Ended(f"stopped before the end; all started processes are ended, and the curve is of what had run{kept}")
 
 
 class _Ended(Failure):

@@ -66,8 +66,21 @@ def resolved(command: Sequence[str]) -> list[str]:
             return words
         if not head.startswith(b"#!"):
             raise InputError(f"program '{found}' is neither a binary nor a script that names its interpreter")
-        words = [*head[2:].splitlines()[0].decode(errors="replace").split(maxsplit=1), *words]
+        words = [*_interpreter(found, head), *words]
     raise InputError(f"script '{command[0]}' has more than {_MOST_SCRIPTS} interpreters, expected a program")
+
+
+def _interpreter(script: str, head: bytes) -> list[str]:
+    """The words of a script's first line; of `env NAME` only the name, since what env starts would not be seen."""
+    line = head[2:].split(b"\n", 1)[0].decode(errors="replace")
+    words = line.split(maxsplit=1)
+    if not words:
+        raise InputError(f"script '{script}' names no interpreter after #!, expected one")
+    if Path(words[0]).name == "env" and len(words) == 2:
+        named = words[1].removeprefix("-S").split() if words[1].startswith("-S") else [words[1].strip()]
+        if named and not named[0].startswith("-") and "=" not in named[0]:
+            return named
+    return words
 
 
 class Counts:

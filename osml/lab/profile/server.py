@@ -12,7 +12,7 @@ from osml.base.failure import Failure
 from osml.lab.profile.bench import Bench
 from osml.lab.profile.caches import Caches
 from osml.lab.profile.outcome import Load, Outcome
-from osml.lab.trials.children import Child, Interrupted, free_port, interrupt_on_signals, wait_until
+from osml.lab.trials.children import Interrupted, free_port, interrupt_on_signals, wait_until
 from osml.lab.trials.live.generator import Generator, find_generator
 from osml.lab.trials.live.services import LOOPBACK, Service, try_fill
 
@@ -134,10 +134,6 @@ class _Server:
         """Generator first."""
         self._generator.stop()
         self._bench.stop(self._child)
-
-    def child(self) -> Child:
-        """The server's first process."""
-        return self._child
 
     def _mark(self) -> dict[str, Any]:
         self._marks += 1

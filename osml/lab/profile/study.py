@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from osml.base.failure import Failure
+from osml import __version__
+from osml.base.failure import Failure, InputError
 from osml.lab.profile.caches import of_platform
 from osml.lab.profile.document import document
 from osml.lab.profile.known import compiled, known_loops, miss_ratios
@@ -30,6 +31,7 @@ from osml.lab.trials.live.services import services
 from osml.simulator import catalogs
 
 PLATFORM, L2_KIB, SAMPLE, SEED = "e5-2697v4", 256, 8, 0
+SETTINGS = {"platform": PLATFORM, "l2_kib": L2_KIB, "sample": SAMPLE, "seed": SEED}
 _TEXT_WORDS = 600_000
 
 
@@ -102,6 +104,17 @@ def checked_loops() -> list[dict[str, Any]]:
     return rows
 
 
+def _check_same_study(file: Path) -> None:
+    """Raise InputError where the folder has documents of other settings or of another version."""
+    now = SETTINGS | {"version": __version__}
+    if not file.exists():
+        if any(file.parent.glob("*.json")):
+            raise InputError(f"--work {file.parent} has documents of unknown settings: choose another folder")
+        file.write_text(json.dumps(now) + "\n")
+    elif (before := json.loads(file.read_text())) != now:
+        raise InputError(f"--work {file.parent} has documents of {before}, expected {now}: choose another folder")
+
+
 def main() -> None:
     """Measure what is missing, then write the file."""
     parser = argparse.ArgumentParser(prog="osml.lab.profile.study", description=__doc__)
@@ -109,6 +122,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("docs/results/profiles.json"), help="the file")
     given = parser.parse_args()
     given.work.mkdir(parents=True, exist_ok=True)
+    _check_same_study(given.work / "settings.json")
     found: list[dict[str, Any]] = []
     failed: list[dict[str, str]] = []
     for name in [*services(), *JOBS]:
@@ -124,7 +138,7 @@ def main() -> None:
             failed.append({"name": name, "why": str(failure)})
     whole = {
         "simulated": "caches simulated, programs and loads real",
-        "settings": {"l2_kib": L2_KIB, "sample": SAMPLE, "seed": SEED},
+        "settings": {key: SETTINGS[key] for key in ("l2_kib", "sample", "seed")},
         "cpus": os.cpu_count(), "command": "python -m osml.lab.profile.study", "programs": found, "failed": failed,
         "loops": checked_loops(),
     }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ import pytest
 from osml.base.failure import Failure, InputError, MachineError
 from osml.lab.profile import instrument, processes
 from osml.lab.profile.document import document
+from osml.lab.profile.instrument import resolved
 from osml.lab.profile.known import small_caches
 from osml.lab.profile.outcome import Outcome
 from osml.lab.profile.program import Work, run_program
@@ -81,6 +83,30 @@ def test_script_runs_under_its_interpreter(tmp_path: Path) -> None:
     assert run_program(Work([str(path)]), CACHES).report["instructions"] > 10_000
 
 
+@pytest.mark.parametrize(
+    "line, found",
+    [
+        ("#!/usr/bin/env python3", ["python3"]),
+        ("#!/usr/bin/env -S python3 -u", ["python3", "-u"]),
+        ("#! /bin/sh -e", ["/bin/sh", "-e"]),
+        ("#!/usr/bin/env A=1", ["/usr/bin/env", "A=1"]),
+    ],
+)
+def test_interpreter_is_measured_and_not_env_that_starts_it(line: str, found: list[str], tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text(f"{line}\n")
+    script.chmod(0o755)
+    assert resolved([str(script)]) == [str(shutil.which(found[0])), *found[1:], str(script)]
+
+
+def test_script_without_an_interpreter_is_named(tmp_path: Path) -> None:
+    script = tmp_path / "script"
+    script.write_text("#!")
+    script.chmod(0o755)
+    with pytest.raises(InputError, match="names no interpreter"):
+        resolved([str(script)])
+
+
 def test_program_that_is_too_short_is_refused(loops: Path) -> None:
     outcome = run(loops, "sweep", 1, 1)
     with pytest.raises(Failure, match=r"instructions while it was measured, expected at least 1,000,000"):
@@ -107,8 +133,10 @@ def test_program_that_never_ends_is_measured_for_a_while(loops: Path) -> None:
     assert gone(loops)
 
 
-def test_ctrl_c_prints_what_is_known_and_leaves_nothing_running(loops: Path) -> None:
-    command = [sys.executable, "-m", "osml", "profile", "--service", "endless", "--json", "--", str(loops)]
+def test_ctrl_c_prints_what_is_known_and_leaves_nothing_running(loops: Path, tmp_path: Path) -> None:
+    entry = tmp_path / "entry.yaml"
+    command = [sys.executable, "-m", "osml", "profile", "--service", "endless", "--json", "--out", str(entry)]
+    command += ["--", str(loops)]
     child = subprocess.Popen(
         [*command, "forever", "1000", "1"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -123,6 +151,7 @@ def test_ctrl_c_prints_what_is_known_and_leaves_nothing_running(loops: Path) -> 
     assert found["complete"] is False
     assert len(found["mpki"]) == 20
     assert "stopped before the end" in err
+    assert not entry.exists()  # a catalog has no place for a part of a run
     assert gone(loops)
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from osml.base.failure import Failure
+from osml import __version__
+from osml.base.failure import Failure, InputError
 from osml.lab.profile import study
 from osml.lab.trials.children import Interrupted
 from osml.lab.trials.live.services import services
@@ -24,6 +25,7 @@ def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name in [*services(), *study.JOBS]:
         if name not in ("speech", "xz"):
             (folder / f"{name}.json").write_text(json.dumps({"name": name}))
+    (folder / "settings.json").write_text(json.dumps(study.SETTINGS | {"version": __version__}))
     monkeypatch.setattr(study, "checked_loops", list[dict[str, Any]])
     monkeypatch.setattr("sys.argv", ["study", "--work", str(folder), "--out", str(tmp_path / "out.json")])
     return folder
@@ -46,6 +48,18 @@ def test_only_what_is_missing_is_measured_and_failures_are_kept(work: Path, monk
     assert found["failed"] == [{"name": "speech", "why": "too slow"}]
     study.main()
     assert asked == ["speech", "xz", "speech"]
+
+
+@pytest.mark.parametrize("other", [{"seed": 1}, {"version": "0.0.1"}])
+def test_documents_of_another_study_are_not_taken_for_its_own(work: Path, other: dict[str, Any]) -> None:
+    settings = work / "settings.json"
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | other))
+    with pytest.raises(InputError, match="choose another folder"):
+        study.main()
+    settings.unlink()
+    with pytest.raises(InputError, match="unknown settings"):
+        study.main()
+    assert not (work.parent / "out.json").exists()
 
 
 def test_ctrl_c_ends_the_study_instead_of_one_program(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
