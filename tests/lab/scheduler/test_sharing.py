@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from osml.lab.studies.scheduler import columns as c
@@ -73,6 +74,37 @@ def test_a_service_within_its_quota_is_not_throttled():
     service = Service(4, rate=400.0, cv2=0.2, grouped=True, quota=3.0)
     outcome = simulate(Machine(4), cfs(4), [service], 10.0).tenants[0]
     assert outcome.sums[c.A_THROTTLES] == 0
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=NAMES)
+def test_a_throttled_service_does_not_run_though_its_threads_wake(kernel):
+    """Its threads wake all the time beside jobs. In no period it has more than its quota and a tick a CPU."""
+    quota, period, n = 0.5, 100.0, 2
+    service = Service(4, rate=2000.0, work_ms=0.5, grouped=True, quota=quota, period_ms=period)
+    tenants = [service, Job(4, grouped=True), Job(4, grouped=True)]
+    outcome = simulate(Machine(n), kernel, tenants, 10.0, bin_s=0.01).tenants[0]
+    assert outcome.sums[c.A_THROTTLES] > 50  # also those that wake up without quota
+    used = np.convolve(outcome.bins[:, c.A_CPU], np.ones(10))[10:-10]  # ms in any 100 ms
+    assert used.max() <= 2 * quota * period + n * kernel.tick_ms  # the end of a period and the begin of the next
+    assert outcome.cpus == pytest.approx(quota, rel=0.02)
+
+
+def test_the_least_weight_of_a_group_on_a_cpu_is_tiny():
+    """A hundredth of a weight over 8 CPUs: each has an eighth of it, far above the kernel's least."""
+    tenants = Job(8, grouped=True, weight=0.01), Job(8, grouped=True)
+    found = cpus(Machine(8), replace(cfs(8), balance_ms=0.0), *tenants, seconds=60.0)
+    assert found[0] == pytest.approx(8 * 0.01 / 1.01, rel=0.15)
+
+
+@pytest.mark.parametrize("steps", [((5.0, 10.0), (3.0, 20.0)), ((-1.0, 10.0),), ((1.0, -5.0),)])
+def test_steps_that_make_no_sense_are_refused(steps):
+    with pytest.raises(ValueError, match="steps is"):
+        Service(1, rate=1.0, steps=steps)
+
+
+def test_speeds_of_other_tenants_are_refused():
+    with pytest.raises(ValueError, match="speeds is"):
+        simulate(Machine(2, True, ((1.0, 0.5),)), cfs(2), [Job(1), Job(1)], 1.0)
 
 
 @pytest.mark.parametrize("robin", [False, True])

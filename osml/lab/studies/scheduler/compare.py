@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from osml.lab.studies.scheduler import columns as c
 from osml.lab.studies.scheduler import laws
 from osml.lab.studies.scheduler.analytic import law_quantile, node_flows
 from osml.lab.studies.scheduler.model import Job, Kernel, Machine, Service, cfs, eevdf
@@ -74,7 +75,9 @@ def quotas() -> None:
                 seen = _run(Machine(16), cfs(16), service)
                 node = node_flows([1.0] * 3, 16, rate, 1.34, _CV2, 8, quota=quota, period_ms=period)[-1].p99_ms
                 law = law_quantile(0.99, 1.34, _CV2, laws.throttled(quota, period, load, 1.34, _CV2, 8))
-                _line(period, quota, load, seen.quantile(0.99), node, law, float(seen.sums[6]) / seen.seconds)
+                _line(
+                    period, quota, load, seen.quantile(0.99), node, law, float(seen.sums[c.A_THROTTLES]) / seen.seconds
+                )
 
 
 def many_threads() -> None:

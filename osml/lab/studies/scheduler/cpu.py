@@ -11,7 +11,6 @@ from osml.lab.studies.scheduler.columns import (
     A_CPU,
     A_LOST,
     A_SWITCHES,
-    A_THROTTLES,
     A_WORK,
     E_DEADLINE,
     E_DEBT,
@@ -229,7 +228,6 @@ def out_of_quota(node: Node, c: int, now: float, take_off: bool) -> bool:
         return False
     if take_off:
         throttle(node, t, c, now)
-        node.sums[t, A_THROTTLES] += 1.0
     return True
 
 

@@ -7,6 +7,7 @@ import math
 from osml.base.jit import lean
 from osml.lab.studies.scheduler.bandwidth import ask_quota, return_quota
 from osml.lab.studies.scheduler.columns import (
+    A_THROTTLES,
     E_DEADLINE,
     E_WEIGHT,
     I_GROUP,
@@ -42,8 +43,8 @@ from osml.lab.studies.scheduler.fair import join, leave, place, reweigh
 _MEMORY_MS = 32.0 / math.log(2.0)
 """Load averages halve in 32 ms (PELT)."""
 
-_LEAST = 2.0 / 1024.0
-"""MIN_SHARES."""
+_LEAST = 2.0 / 1024.0**2
+"""MIN_SHARES: 2, where weights of nice 0 are scaled up to 1024 * 1024 (kernel/sched/fair.c: calc_group_shares)."""
 
 
 @lean
@@ -90,7 +91,7 @@ def share_of(node: Node, tenant: int, q: int, now: float) -> float:
     here = max(node.queue[q, Q_LOAD], average)
     everywhere = max(node.tenant[tenant, T_SUM] - average, 0.0) + here
     whole = node.tenant[tenant, T_WEIGHT]
-    if node.info[tenant, I_IDLE] > 0 or everywhere <= 0.0:  # groups of SCHED_IDLE keep their weight everywhere
+    if everywhere <= 0.0:
         return whole
     return min(max(whole * here / everywhere, _LEAST), whole)
 
@@ -140,6 +141,7 @@ def throttle(node: Node, tenant: int, cpu: int, now: float) -> None:
         _count(node, tenant, cpu, -node.number[q, N_COUNT])
     if node.number[q, N_THROTTLED] == 0:
         node.number[q, N_THROTTLED] = 1
+        node.sums[tenant, A_THROTTLES] += 1.0
         node.queue[q, Q_SINCE] = now
 
 

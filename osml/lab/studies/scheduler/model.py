@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 NICE = (
     88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, 9548, 7620, 6100, 4904, 3906, 3121, 2501,
@@ -83,7 +84,10 @@ def _scale(cpus: int) -> int:
 
 
 def cfs(cpus: int, tick_ms: float = 4.0) -> Kernel:
-    """CFS of Linux 4.x to 6.5 with its defaults on so many CPUs."""
+    """CFS of Linux 4.x to 6.5 with its defaults on so many CPUs.
+
+    One number is not the default: busy CPUs balance as often as idle ones. Linux makes them wait 16 times as long.
+    """
     f = _scale(cpus)
     return Kernel(False, tick_ms, 6.0 * f, 0.75 * f, 1.0 * f)
 
@@ -163,5 +167,8 @@ class Service(Tenant):
             raise ValueError("wake_cost_ms is at least 0, cool_ms above 0")
         if not self.work_ms > 0.0 or self.cv2 < 0.0 or self.burstiness < 1.0:
             raise ValueError("work_ms is above 0, cv2 at least 0, burstiness at least 1")
+        times = [0.0, *(at for at, _ in self.steps)]
+        if any(later <= sooner for sooner, later in pairwise(times)) or any(rate < 0.0 for _, rate in self.steps):
+            raise ValueError(f"steps is {self.steps}, expected ascending times above 0, and rates of at least 0")
         if (self.clients > 0) == (self.rate > 0.0):
             raise ValueError("a service has either a rate or clients")

@@ -27,6 +27,7 @@ from osml.lab.studies.scheduler.columns import (
     K_ANY_RT,
     K_NEWIDLE,
     L_CPU,
+    L_POSITION,
     L_QUEUE,
     L_REQUEST,
     L_TENANT,
@@ -146,6 +147,8 @@ def _beats(node: Node, h: int, c: int, now: float) -> bool:
         q = c
         first = group_entity(t, c) if info[t, I_GROUP] > 0 else h
         second = group_entity(s, c) if info[s, I_GROUP] > 0 else r
+    if node.link[first, L_POSITION] < 0:  # a throttled group
+        return False
     if node.number[q, N_CURRENT] != second or node.link[first, L_QUEUE] != q:
         return False
     if not preempts(node, first, second, q):

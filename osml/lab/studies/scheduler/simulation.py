@@ -158,6 +158,9 @@ def _node(
             f"{machine.cpus} CPUs, {threads} threads, {n} tenants, expected at most {c.MAX_CPUS}, {c.MAX_THREADS}, "
             f"and 1 to {c.MAX_TENANTS}"
         )
+    speeds = machine.speeds
+    if not isinstance(speeds, int | float) and (len(speeds) != n or any(len(row) != n for row in speeds)):
+        raise ValueError(f"speeds is {speeds}, expected a number, or {n} rows of {n} numbers for {n} tenants")
     # A stream a tenant: adding one leaves the requests of the others as they are.
     seeds = np.random.SeedSequence(seed).spawn(n)
     rows = [
