@@ -11,7 +11,9 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
 from osml.base.failure import Failure
@@ -39,6 +41,17 @@ def described(figure: Figure, document: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def _make(wanted: Sequence[Figure]) -> None:
+    """Write the files of figures, each as soon as its command is done: a later command that fails costs none."""
+    render.FOLDER.mkdir(parents=True, exist_ok=True)
+    read = [("", None)] if any(figure.step is None for figure in wanted) else []
+    for name, document in chain(read, documents({figure.step for figure in wanted if figure.step})):
+        for figure in wanted:
+            if (figure.step or "") == name:
+                text = json.dumps(described(figure, document), indent=1)
+                (render.FOLDER / f"{figure.name}.json").write_text(text + "\n", "utf-8")
+
+
 def main() -> None:
     """Make the figures that are named, all by default, and the pages that show them."""
     parser = argparse.ArgumentParser(prog="osml.lab.results", description=__doc__)
@@ -56,13 +69,10 @@ def main() -> None:
             sys.exit(f"figure '{unknown[0]}' is unknown; known are {', '.join(known)}")
         wanted = [known[name] for name in given.name or known]
         try:
-            made = documents({figure.step for figure in wanted if figure.step})
+            _make(wanted)
         except Failure as failure:
+            render.write()
             sys.exit(str(failure))
-        render.FOLDER.mkdir(parents=True, exist_ok=True)
-        for figure in wanted:
-            text = json.dumps(described(figure, made.get(figure.step or "")), indent=1)
-            (render.FOLDER / f"{figure.name}.json").write_text(text + "\n", "utf-8")
     render.write()
 
 

@@ -6,6 +6,7 @@ import json
 import shutil
 import subprocess
 import sys
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -63,16 +64,16 @@ STEPS: dict[str, tuple[Step, ...]] = {
 }  # fmt: skip
 
 
-def documents(names: set[str]) -> dict[str, Any]:
-    """The documents of these steps, by name. Failure where a command fails."""
+def documents(names: set[str]) -> Generator[tuple[str, Any]]:
+    """Name and document of these steps, each as soon as it is there. Failure where a command fails."""
     shutil.rmtree(WORK, ignore_errors=True)
     WORK.mkdir(parents=True)
-    found: dict[str, Any] = {}
     for name in sorted(names):
+        found: Any = None
         for step in STEPS[name]:
             print(f"{name}: {step.text}", file=sys.stderr, flush=True)
-            found[name] = _run(step)
-    return found
+            found = _run(step)
+        yield name, found
 
 
 def _run(step: Step) -> Any:

@@ -75,7 +75,11 @@ def _summary(document: dict[str, Any]) -> str:
             "",
         ),
         ("noisy cells, not scored", str(document["noisy"]), ""),
+        ("p99 within 25 %, with the noisy cells", _percent(document.get("within_25pct_with_noisy")), ""),
+        ("upper over lower end of the 90 % interval of p99, median", _ratio(document.get("median_width_p99")), ""),
+        ("requests without an answer within 10 s", str(document.get("unanswered", "not counted")), ""),
         ("calibration cells", str(document["calibration_cells"]), ""),
+        ("of these noisy", str(document.get("noisy_calibration_cells", "not counted")), ""),
     ]
     rows = [f"| {what} | {found} | {aim} |" for what, found, aim in lines]
     return "\n".join(["| | measured | aim |", "|---|---:|---:|", *rows]) + "\n"
@@ -84,12 +88,20 @@ def _summary(document: dict[str, Any]) -> str:
 def _groups(groups: dict[str, dict[str, Any]]) -> str:
     rows = [
         f"| {name} | {found['cells']} | {_percent(found['within_25pct'])} | {_percent(found['median_error'])} "
-        f"| {100.0 * found['bias']:+.0f} % | {_percent(found['coverage_90'])} "
+        f"| {_signed(found['bias'])} | {_percent(found['coverage_90'])} "
         f"| {_percent(found['nearest_within_25pct'])} | {_percent(found['mm1_within_25pct'])} |"
         for name, found in groups.items()
     ]
     head = "| | cells | within 25 % | median error | bias | in the interval | nearest cell | ideal / (1 - u) |"
     return "\n".join([head, "|---|---:|---:|---:|---:|---:|---:|---:|", *rows]) + "\n"
+
+
+def _signed(share: float | None) -> str:
+    return "-" if share is None else f"{100.0 * share:+.0f} %"
+
+
+def _ratio(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.1f}"
 
 
 def _worst(document: dict[str, Any]) -> str:
@@ -112,7 +124,8 @@ def _all(document: dict[str, Any]) -> str:
 
 def _row(cell: dict[str, Any]) -> str:
     seen, said = cell["measured"], cell["predicted"]
-    role = "calibration" if cell["calibrated"] else "noisy" if seen["noisy"] else "held out"
+    role = "calibration" if cell["calibrated"] else "held out"
+    role = f"{role}, noisy" if seen["noisy"] else role
     quota = "-" if cell["quota"] is None else f"{cell['quota']:g}"
     key = f"{cell['service']} {cell['cpus']}/{quota}/{cell['load']:g} {cell['company']}"
     if cell["company"] != "none":
@@ -173,7 +186,8 @@ def draw(document: dict[str, Any], path: Path) -> None:
         for name in names:
             own = [place for place, cell in enumerate(cells) if cell["service"] == name]
             seen = [values[place] for place in own]
-            axis.loglog([min(said[place], high) for place in own], seen, ".", label=name, alpha=0.8)
+            # Predictions beyond an end stand on it.
+            axis.loglog([min(max(said[place], low), high) for place in own], seen, ".", label=name, alpha=0.8)
         line = (low, high)
         axis.plot(line, line, "k", linewidth=0.8)
         axis.fill_between(line, (low / 1.25, high / 1.25), (low / 0.75, high / 0.75), color="0.9", zorder=0)

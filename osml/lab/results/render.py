@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +39,23 @@ def number(value: float | None) -> str:
 
 
 def _table(document: dict[str, Any]) -> str:
-    """The rows; a column for the paper only where it has a number."""
+    """The rows; columns for the paper and for the difference only where one has a number."""
     rows: list[dict[str, Any]] = document["rows"]
-    if all(row["paper"] is None for row in rows):
-        lines = [f"| {row['of']} | {number(row['ours'])} |" for row in rows]
-        return "\n".join([f"| | ours, {document['kind']} |", "|---|---:|", *lines]) + "\n"
-    lines = [f"| {row['of']} | {number(row['ours'])} | {number(row['paper'])} |" for row in rows]
-    return "\n".join([f"| | ours, {document['kind']} | {document['source']} |", "|---|---:|---:|", *lines]) + "\n"
+    columns = [("", "---", [row["of"] for row in rows])]
+    columns.append((f"ours, {document['kind']}", "---:", [number(row["ours"]) for row in rows]))
+    if any(row["paper"] is not None for row in rows):
+        columns.append((document["source"], "---:", [number(row["paper"]) for row in rows]))
+    if any(row.get("more") for row in rows):
+        columns.append(("minus osml, 95 % interval", "---:", [_difference(row.get("more")) for row in rows]))
+    heads, rules, cells = zip(*columns, strict=True)
+    return "".join(f"| {' | '.join(line)} |\n" for line in (heads, rules, *zip(*cells, strict=True)))
+
+
+def _difference(more: Sequence[float] | None) -> str:
+    if not more:
+        return ""
+    value, low, high = (f"{one:+.3g}" for one in more)
+    return f"{value} [{low}, {high}]"
 
 
 def _origin(document: dict[str, Any]) -> str:
