@@ -196,6 +196,33 @@ def test_a_miss_that_lasts_starts_the_search_again_and_a_short_one_does_not() ->
     assert bench.state.failures == 1
 
 
+def test_a_search_that_met_no_target_goes_on_with_its_samples() -> None:
+    bench, missed = Bench(), [lc("a", 4000.0), lc("b", 40.0)]
+    bench.until_holding(missed)
+    first = bench.state.samples
+    for _ in range(20):
+        bench.step(missed)
+        if "sampling goes on" in bench.words:
+            break
+    assert f"sampling goes on after {len(first)} samples" in bench.words
+    assert bench.state.samples == first
+    assert bench.state.failures == 1
+    bench.step([lc("a", 5.0), lc("b", 5.0), lc("c", 5.0)])
+    assert bench.state.resumed_at == 0
+
+
+def test_improvements_are_compared_with_the_best_score_where_a_search_goes_on() -> None:
+    space = Space(CUTS)
+    samples = [
+        Sample(point.ravel().tolist(), score)
+        for point, score in zip(bootstrap(space), (0.07, 0.011, 0.009, 0.004), strict=False)
+    ]
+    assert propose(space, samples, np.random.default_rng(1)) is None
+    found = propose(space, samples, np.random.default_rng(1), relative=True)
+    assert found is not None
+    assert 0.0007 <= found.improvement < 0.01
+
+
 def test_a_queue_that_drains_is_given_the_time() -> None:
     bench, _ = held_bench()
     for second in range(20):

@@ -55,7 +55,8 @@ class CliteState(Struct, frozen=True):
 
     While `holding`, `loads` are the requests/s of each service when all targets were first met, `missed_ms` are the
     latencies above target in the last interval, and `changed_since_s` is since when targets are missed without getting
-    better, or loads differ. `failures` counts searches in a row that did not help.
+    better, or loads differ. `failures` counts searches in a row that did not help. `resumed_at` is the number of
+    samples with which a search without success went on, 0 for a search that began anew.
     """
 
     seed: int
@@ -70,6 +71,7 @@ class CliteState(Struct, frozen=True):
     missed_ms: dict[str, float] = {}
     changed_since_s: float | None = None
     failures: int = 0
+    resumed_at: int = 0
     violated_since_s: float | None = None
     wanted: Partition | None = None
     time_s: float = 0.0
@@ -139,6 +141,12 @@ class _Round:
         self.state = CliteState(self.state.seed, self.state.draws, self.task, failures=failures)
         self.go_on()
 
+    def resume(self, why: str, failures: int) -> None:
+        """Go on with the samples of a search that met no target: the same bootstrap would find the same."""
+        self.say(f"{why}: sampling goes on after {len(self.state.samples)} samples")
+        self.state = replace(self.state, failures=failures, resumed_at=len(self.state.samples))
+        self.go_on()
+
     def repeat(self, obstacle: str) -> None:
         """Ask for the same once more; what is refused again counts as known and without a score."""
         again = self.observation.partition is None or self.state.tries < TRIES
@@ -190,7 +198,7 @@ class _Round:
         else:
             rng = seeded(self.state.seed, self.state.draws)
             self.state = replace(self.state, draws=self.state.draws + 1)
-            proposal = propose(self.space, self.state.samples, rng)
+            proposal = propose(self.space, self.state.samples, rng, relative=self.state.resumed_at > 0)
             if proposal is None:
                 self.settle("no better partition is expected")
                 return
@@ -241,11 +249,19 @@ class _Round:
         patience_s = PATIENCE_S if shifted else PATIENCE_S * 2 ** min(state.failures, MAX_DOUBLINGS)
         if since_s is not None and self.now_s - since_s >= patience_s:
             lasted = since_s - state.asked_s >= LASTING_S
-            self.start(f"{why} for {self.now_s - since_s:.3g} s", 0 if shifted or lasted else state.failures + 1)
+            text = f"{why} for {self.now_s - since_s:.3g} s"
+            go_on = self.resume if not shifted and self.has_more(best) else self.start
+            go_on(text, 0 if shifted or lasted else state.failures + 1)
             return
         self.say(f"the partition stays: {why or 'all targets met'}")
         loads = state.loads if missed_ms else loads | state.loads
         self.state = replace(state, changed_since_s=since_s, missed_ms=missed_ms, loads=loads)
+
+    def has_more(self, best: Sample) -> bool:
+        """The search met no target and is not at its end. One that found nothing more to try begins anew."""
+        n_samples = len(self.state.samples)
+        unmet = best.score is not None and best.score < MET
+        return unmet and n_samples < len(self.bootstrap) + MAX_SAMPLES and n_samples > self.state.resumed_at
 
     def take(self, point: Units, *, holding: bool = False) -> None:
         """Put a point in force."""

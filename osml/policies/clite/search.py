@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from osml.allocation.compositions import Units
 from osml.policies.clite.space import Kept, Space
-from osml.policies.clite.surrogate import Surrogate
+from osml.policies.clite.surrogate import EXPLORATION, Surrogate
 
 THRESHOLD = 0.01  # expected improvement below which sampling ends, for up to three parts
 MAX_SAMPLES = 60  # after the bootstrap
@@ -55,8 +55,12 @@ def threshold(space: Space) -> float:
     return THRESHOLD * max(1.0, len(space.free) / 3)
 
 
-def propose(space: Space, samples: Sequence[Sample], rng: np.random.Generator) -> Proposal | None:
+def propose(
+    space: Space, samples: Sequence[Sample], rng: np.random.Generator, *, relative: bool = False
+) -> Proposal | None:
     """The point with the highest expected improvement; None where sampling ends.
+
+    relative: the improvement is compared with the best score. Where all scores are low, so is every improvement.
 
     Dropout-copy: the service that did best in the best sample keeps its part of that, the others are optimised. Only
     where nothing is to be gained so, the whole space is looked at.
@@ -66,16 +70,19 @@ def propose(space: Space, samples: Sequence[Sample], rng: np.random.Generator) -
         return None
     scored = [sample for sample in samples if sample.score is not None]
     points = np.array([sample.units for sample in scored])  # (samples, resources * parts)
-    model = Surrogate(space.scaled(points.reshape(-1, *space.shape)), np.array([s.score for s in scored], dtype=float))
+    scale = best.score or 0.0 if relative else 1.0
+    scores = np.array([s.score for s in scored], dtype=float)
+    model = Surrogate(space.scaled(points.reshape(-1, *space.shape)), scores, EXPLORATION * scale)
     known = np.array([sample.units for sample in samples])
     incumbent = np.array(best.units).reshape(space.shape)
+    least = threshold(space) * scale
     choices: list[Kept | None] = [None]
     kept = space.parts.index(best.leader) if best.leader in space.parts else -1
     if len(space.free) > 2 and kept in space.free:
         choices.insert(0, Kept(kept, incumbent))
     for choice in choices:
         found = _climb(space, model, known, incumbent, choice, rng)
-        if found is not None and found.improvement >= threshold(space):
+        if found is not None and found.improvement >= least:
             return found
     return None
 

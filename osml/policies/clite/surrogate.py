@@ -16,7 +16,7 @@ from osml.base.failure import MachineError
 
 Floats = NDArray[np.float64]
 
-EXPLORATION = 0.01  # zeta: improvements smaller than this don't count (HPCA 2020, section 4)
+EXPLORATION = 0.01  # zeta (HPCA 2020, section 4)
 LEAST_SPREAD = 1e-3  # of scores that are all alike
 LENGTH_SCALES = (0.3, 0.6, 1.2)  # in shares of the platform; shorter ones see corners only
 NOISES = (0.001, 0.03, 0.3)  # share of the scores' variance that is chance: queues left by the sample before
@@ -32,14 +32,17 @@ def require_scikit_learn() -> None:
 
 
 class Surrogate:
-    """What the scores of these partitions say about others. `points` (n, dimensions), `scores` (n,)."""
+    """What the scores of these partitions say about others. `points` (n, dimensions), `scores` (n,).
 
-    def __init__(self, points: Floats, scores: Floats) -> None:
+    exploration: improvements smaller than this don't count.
+    """
+
+    def __init__(self, points: Floats, scores: Floats, exploration: float = EXPLORATION) -> None:
         require_scikit_learn()
         from sklearn.gaussian_process import GaussianProcessRegressor  # noqa: PLC0415
         from sklearn.gaussian_process.kernels import Matern, WhiteKernel  # noqa: PLC0415
 
-        self.best = float(scores.max())
+        self.best, self._exploration = float(scores.max()), exploration
         self._mean, self._scale = float(scores.mean()), max(float(scores.std()), LEAST_SPREAD)
         optimizer: Any = _likeliest
         kernel: Any = Matern(nu=2.5) + WhiteKernel()
@@ -55,7 +58,7 @@ class Surrogate:
         mean, deviation = self._model.predict(points, return_std=True)
         mean = mean * self._scale + self._mean
         deviation = self._scale * np.sqrt(np.maximum(deviation**2 - self.noise, 1e-12))
-        goal = min(1.0, self.best + EXPLORATION)
+        goal = min(1.0, self.best + self._exploration)
         return _excess(mean, deviation, goal) - _excess(mean, deviation, 1.0)
 
 
