@@ -141,6 +141,11 @@ void Target::count_overdue(Nanos now) {
   }
 }
 
+std::size_t Target::unanswered() const {
+  const auto busy = [](const Slot& slot) { return slot.connection->state() == Connection::State::Busy; };
+  return waiting_.size() + static_cast<std::size_t>(std::count_if(slots_.begin(), slots_.end(), busy));
+}
+
 std::string Target::interval_line(Nanos now) {
   count_overdue(now);
   nlohmann::json line = interval_.to_json(now);
@@ -155,6 +160,7 @@ std::string Target::interval_line(Nanos now) {
 nlohmann::json Target::phase(Nanos now) {
   nlohmann::json result = phase_.to_json(now);
   result["offered_per_s"] = schedule_.rate();
+  result["unanswered"] = unanswered();
   result["histogram"] = phase_.latencies();
   phase_.restart(now);
   return result;

@@ -35,7 +35,8 @@ class Target {
 
   // The telemetry line of the interval that ends now (with newline); starts the next interval.
   std::string interval_line(Nanos now);
-  // The same keys over everything since the last mark; starts the next phase.
+  // The same keys over everything since the last mark, and how many requests have no answer yet: those are not among
+  // its latencies. Starts the next phase.
   nlohmann::json phase(Nanos now);
 
  private:
@@ -51,6 +52,7 @@ class Target {
   void reconnect(Nanos now);
   void give_up(Nanos now);
   void count_overdue(Nanos now);
+  [[nodiscard]] std::size_t unanswered() const;
 
   ServiceSpec spec_;
   std::unique_ptr<Workload> workload_;

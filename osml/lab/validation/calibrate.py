@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from osml.lab.studies.scheduler.columns import FloatArray
 from osml.lab.trials.live.services import Service
 from osml.lab.validation.cells import Row
 from osml.lab.validation.profiles import Profile
-from osml.lab.validation.simulate import Seen, simulate_cell
+from osml.lab.validation.simulate import simulate_cell
 from osml.lab.validation.statistics import spread
 
 POINTS = 201
@@ -41,10 +42,14 @@ def work_of(row: Row) -> float:
     return 1000.0 * row.measured.cpu / row.measured.throughput
 
 
-def wake_cost(row: Row, work_ms: float) -> float:
-    """Mean CPU time that a wake-up costs in this cell, ms: a request wakes the service where it finds it asleep."""
-    asleep = max(1.0 - row.measured.cpu / row.cell.cpus, 0.1)
-    return max(work_of(row) - work_ms, 0.0) / asleep
+def wake_cost(row: Row, work_ms: float, service: Service) -> float:
+    """Mean CPU time that a wake-up costs in this cell, ms: a request wakes a thread where it finds one asleep.
+
+    A connection's thread always sleeps when its next request comes. Threads that share a queue sleep as often as the
+    service leaves them idle.
+    """
+    asleep = 1.0 if service.bound else 1.0 - row.measured.cpu / min(row.cell.cpus, service.threads)
+    return max(work_of(row) - work_ms, 0.0) / max(asleep, 0.1)
 
 
 def cooling(rates: tuple[float, float], costs: tuple[float, float]) -> tuple[float, float]:
@@ -62,10 +67,13 @@ def profile_of(service: Service, warm: Row, fits: list[Row]) -> Profile:
     """Read the profile; `warm` is the row of `design.warm_cell`, `fits` those of `design.fit_cells`, in that order."""
     low, high, stress, saturated = fits[0], fits[1], fits[2], fits[4]
     work = min(work_of(row) for row in (warm, high, saturated))
-    pair = sorted((row.measured.throughput / 1000.0, wake_cost(row, work)) for row in (warm, high))
+    pair = sorted((row.measured.throughput / 1000.0, wake_cost(row, work, service)) for row in (warm, high))
     wake, cool = cooling((pair[0][0], pair[1][0]), (pair[0][1], pair[1][1]))
     factors = [
-        min(wake_cost(row, work) * math.exp(row.measured.throughput / 1000.0 * cool) / max(wake, 1e-9), MOST_BESIDE)
+        min(
+            wake_cost(row, work, service) * math.exp(row.measured.throughput / 1000.0 * cool) / max(wake, 1e-9),
+            MOST_BESIDE,
+        )
         for row in (low, stress, fits[3])
     ]
     # The work of one cell is the mean over its requests: its error is theirs, and what the law of wake-ups leaves out.
@@ -81,17 +89,21 @@ def profile_of(service: Service, warm: Row, fits: list[Row]) -> Profile:
     shape = np.sqrt(shapes[0] * shapes[1])
     profile = replace(profile, shape=tuple((shape / shape.mean()).tolist()))
     error = max(LEAST_ERROR, float(np.std(shape / shape.mean())) / samples**0.5)
-    return replace(profile, base_ms=_base(profile, low), base_busy_ms=_base(profile, stress), work_error=error)
+    tight = None if fits[5].cell.quota is None else (fits[5].cell.quota, work_of(fits[5]))
+    base, busy = _base(profile, low), _base(profile, stress)
+    return replace(profile, base_ms=base, base_busy_ms=busy, work_error=error, tight=tight)
 
 
-def _simulated(profile: Profile, row: Row) -> Seen:
-    return simulate_cell(row.cell, row.measured.rate, profile, SIMULATED_S, _SEED)
+def _answered(profile: Profile, row: Row) -> FloatArray:
+    """Latencies of the simulated cell in ms."""
+    seen = simulate_cell(row.cell, row.measured.rate, profile, SIMULATED_S, _SEED).response_ms
+    return seen[np.isfinite(seen)]
 
 
 def _base(profile: Profile, row: Row) -> float:
     """What the median of a cell has that the simulation has not."""
     bare = replace(profile, base_ms=0.0, base_busy_ms=0.0)
-    median = float(np.median(_simulated(bare, row).response_ms))
+    median = float(np.median(_answered(bare, row)))
     return max((row.measured.p50_ms or 0.0) - median, 0.0)
 
 
@@ -111,7 +123,7 @@ def _with_shape(profile: Profile, row: Row) -> Profile:
         shape = np.maximum.accumulate(np.maximum(shape / shape.mean(), LEAST_SHARE))
         shape /= shape.mean()
         trial = replace(profile, shape=tuple(shape.tolist()), base_ms=base, base_busy_ms=base)
-        seen = np.quantile(_simulated(trial, row).response_ms, levels)
+        seen = np.quantile(_answered(trial, row), levels)
         base = max(base + mean - float(seen.mean()), 0.0)
         # Of what is more than the base, a part is the same for all requests: the cost of the wake-up.
         fixed = base + max(work - profile.work_ms, 0.0)

@@ -42,7 +42,9 @@ class Cell(msgspec.Struct, frozen=True):
 class Measured(msgspec.Struct, frozen=True):
     """What a cell showed over `seconds`. Latencies in ms from the due time of a request; rates a second.
 
-    `low` and `high` are the 90 % interval of p99 from order statistics, as if requests were independent. `cpu` is the
+    Requests that are due within the `seconds` count, also those answered after them; `unanswered` are those that were
+    not answered within 10 s, which counts as their latency. `low` and `high` are the 90 % interval of p99 from order
+    statistics, as if requests were independent. `cpu` is the
     service's CPU time, `company_cpu` that of the company, `foreign` that of all other programs and `steal` that of the
     hypervisor, all in CPUs. `noisy` says why a cell is not scored, or is empty.
     """
@@ -70,6 +72,7 @@ class Measured(msgspec.Struct, frozen=True):
     throttled_share: float
     noisy: str
     histogram: list[tuple[float, int]] = []
+    unanswered: int = 0
 
 
 class Range(msgspec.Struct, frozen=True):

@@ -1,7 +1,8 @@
 """Which cells there are: a few that calibrate, and a seeded draw of all others, which are predicted first.
 
 Calibration cells have two parts. From the *fit* cells the profile of a service is read. The *margin* cells are
-predicted from that profile, and how far off they are sets the width of the promised intervals (conformal prediction).
+predicted from that profile, and how far off they are sets the width of the promised intervals (split conformal
+prediction). They come out of the same draw as the held-out cells: only then does the promise hold for these.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from osml.lab.trials.live.services import Service
 from osml.lab.validation.cells import Cell, Scheduling
@@ -29,6 +31,9 @@ COMPANIES: tuple[tuple[str, float, Scheduling], ...] = (
 )
 COMPANY_LOAD = 0.25
 """CPUs that another service needs for its own requests while it keeps company."""
+
+MARGIN, MARGIN_SATURATED = 5, 1
+"""Margin cells of a service below saturation and at it."""
 
 IDLE_WEIGHT = 3.0 / 1024.0
 
@@ -64,49 +69,48 @@ def warm_cell(service: str) -> Cell:
 
 
 def fit_cells(service: Service, work_ms: float) -> list[Cell]:
-    """The cells that the profile is read from. The first one gives the distribution of work, the last the work at
-    saturation, where a service never sleeps and so spends less a request.
+    """The cells that the profile is read from. The first one gives the distribution of work, the last two the work at
+    saturation with a wide and a tight quota, where a service never sleeps and so spends less a request.
     """
-    name, (_, wide) = service.name, quotas_of(service, work_ms)
+    name, (tight, wide) = service.name, quotas_of(service, work_ms)
     return [
         Cell(name, 2, None, 0.15),
         Cell(name, 1, None, 0.6),
         Cell(name, 2, None, 0.4, "stress", 1.0, "idle"),
         Cell(name, 2, None, 0.4, "triad", 1.0, "idle"),
         Cell(name, 1, wide, SATURATION),
-    ]
-
-
-def margin_cells(service: Service, work_ms: float) -> list[Cell]:
-    """The cells that set the width of intervals."""
-    name, (tight, wide) = service.name, quotas_of(service, work_ms)
-    return [
-        Cell(name, 1, wide, 0.6),
-        Cell(name, 1, None, 0.5, "stress", 1.0, "normal"),
-        Cell(name, 2, tight, 0.4, "stress", 1.0, "idle"),
         Cell(name, 1, tight, SATURATION),
     ]
 
 
-def held_out_cells(
+class Drawn(NamedTuple):
+    """Cells that no profile is read from: those that set the width of intervals, and those that are judged."""
+
+    margin: list[Cell]
+    held_out: list[Cell]
+
+
+def drawn_cells(
     services: Sequence[Service],
     work_ms: dict[str, float],
     busy_ms: dict[str, float],
     per_service: int,
     saturated: int,
     seed: int,
-) -> list[Cell]:
-    """Cells that no calibration has, drawn for each service and shuffled over all; the same arguments give the same.
+) -> Drawn:
+    """Cells that no profile is read from, drawn for each service and shuffled over all; the same arguments give the
+    same.
 
     `work_ms` is the work of the warm cell, which sets the quotas; `busy_ms` that at saturation, which sets the rates.
     """
     draw = random.Random(seed)  # noqa: S311 - nothing secret
-    chosen: list[Cell] = []
+    margin: list[Cell] = []
+    held_out: list[Cell] = []
     for service in services:
         work = work_ms[service.name]
         others = [each.name for each in services if each.name != service.name]
-        known = {warm_cell(service.name), *fit_cells(service, work), *margin_cells(service, work)}
-        for loads, wanted in ((LOADS, per_service), ((SATURATION,), saturated)):
+        known = {warm_cell(service.name), *fit_cells(service, work)}
+        for loads, first, wanted in ((LOADS, MARGIN, per_service), ((SATURATION,), MARGIN_SATURATED, saturated)):
             cells: list[Cell] = []
             for cpus, quota, load, (company, weight, scheduling) in itertools.product(
                 (1, 2), (None, *sorted(set(quotas_of(service, work)))), loads, COMPANIES
@@ -117,9 +121,12 @@ def held_out_cells(
                 cell = Cell(service.name, cpus, quota, load, beside, weight, scheduling)
                 if cell not in known and rate_of(cell, service.threads, busy_ms[service.name]) <= MOST_RATE:
                     cells.append(cell)
-            chosen += draw.sample(cells, min(wanted, len(cells)))
-    draw.shuffle(chosen)
-    return chosen
+            chosen = draw.sample(cells, min(first + wanted, len(cells)))
+            margin += chosen[:first]
+            held_out += chosen[first:]
+    draw.shuffle(margin)
+    draw.shuffle(held_out)
+    return Drawn(margin, held_out)
 
 
 def seconds_of(rate: float, least: float, most: float, requests: float = 500.0) -> float:

@@ -22,6 +22,8 @@ LEAST_WIDTH = 0.03
 NEVER_MS = 1e9
 """Stands for an infinite time, which JSON has no number for."""
 
+_MOST_LOG = 700.0  # exp() of more overflows
+
 KINDS = ("p50_ms", "p95_ms", "p99_ms", "throughput", "cpu")
 
 
@@ -36,7 +38,7 @@ def predict(
     cell: Cell,
     rate: float,
     profile: Profile,
-    fits: list[Row],
+    known: list[Row],
     seconds: float,
     seed: int,
     other: tuple[Profile, float] | None = None,
@@ -44,7 +46,8 @@ def predict(
 ) -> Predicted:
     """Simulate the measurement some times, each with other draws of what calibration leaves open, and other requests.
 
-    `fits` are the measured cells that the simple predictors may use. The same seed gives the same but for `at`.
+    `known` are the measured cells that the simple predictors may use, the ideal one first. The same seed gives the same
+    but for `at`.
     """
     own = zlib.crc32(cell.key.encode())  # a cell's draws do not depend on which others there are
     rng = np.random.default_rng([seed, own])
@@ -55,7 +58,7 @@ def predict(
         seen = simulate_cell(cell, rate, profile, seconds, own_seed, other, (scale[0], scale[1]))
         figures[draw] = (*seen.quantiles(), seen.throughput, seen.cpu)
     ranges = [_range(figures[:, column], factor) for column, factor in enumerate((margins or Margins()).factors)]
-    return Predicted(*ranges, nearest_ms=nearest(cell, fits), mm1_ms=ideal_over_idle(cell, fits[0]), at=time.time())
+    return Predicted(*ranges, nearest_ms=nearest(cell, known), mm1_ms=ideal_over_idle(cell, known[0]), at=time.time())
 
 
 def _range(values: NDArray[np.float64], factor: float) -> Range:
@@ -65,7 +68,7 @@ def _range(values: NDArray[np.float64], factor: float) -> Range:
         return Range(*(min(value, NEVER_MS) for value in (middle, low, high)))
     down = max(math.log(middle / max(low, 1e-9)), LEAST_WIDTH) * factor
     up = max(math.log(high / middle), LEAST_WIDTH) * factor
-    return Range(middle, middle * math.exp(-down), middle * math.exp(up))
+    return Range(middle, middle * math.exp(-down), min(middle * math.exp(min(up, _MOST_LOG)), NEVER_MS))
 
 
 def distance(one: Cell, other: Cell) -> float:
@@ -102,7 +105,8 @@ def margins_of(rows: list[Row]) -> Margins:
     """Widths with which the intervals of these rows would have held what was measured, at the promised confidence.
 
     Split conformal prediction: the score of a row is how many half-widths its measurement is away from the prediction;
-    the factor is the quantile of the scores at the rank ceil((n + 1) * 0.9).
+    the factor is the quantile of the scores at the rank ceil((n + 1) * 0.9). Infinite where there are fewer scores than
+    that: nothing is known of so rare an error.
     """
     factors: list[float] = []
     for kind in KINDS:
@@ -117,7 +121,7 @@ def margins_of(rows: list[Row]) -> Margins:
             if seen is not None and seen > 0.0 and math.isfinite(said.high):
                 scores.append(score(said, seen))
         rank = math.ceil((len(scores) + 1) * CONFIDENCE)
-        factors.append(1.0 if not scores else max(sorted(scores)[min(rank, len(scores)) - 1], 0.5))
+        factors.append(math.inf if rank > len(scores) else max(sorted(scores)[rank - 1], 0.5))
     return Margins((factors[0], factors[1], factors[2], factors[3], factors[4]))
 
 

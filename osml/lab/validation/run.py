@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import platform
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from osml.base.failure import Failure, InputError
+from osml.lab.bench.store import code_fingerprint
 from osml.lab.trials.live.services import Service, service_named, services
 from osml.lab.validation import design
 from osml.lab.validation.calibrate import profile_of, work_of
@@ -23,6 +25,7 @@ from osml.lab.validation.store import Settings, Store
 
 PROBE_S = 1.5
 PROBE_RATE = 20.0
+REPEATED = 16
 RETRIES = 2
 """A noisy calibration cell is measured so many times again."""
 
@@ -56,7 +59,29 @@ class Plan:
                 raise InputError(f"{option} is {value:g}, expected {low:g} to {high:g}")
         if not 0 <= self.seed < 2**32:
             raise InputError(f"--seed is {self.seed}, expected 0 to {2**32 - 1}")
+        if self.saturated < 0:
+            raise InputError(f"--saturated is {self.saturated}, expected at least 0")
+        if not (0.0 <= self.quiet.patience_s < 1e6 and self.quiet.most_cpus >= 0.0):
+            raise InputError(
+                f"--patience-s is {self.quiet.patience_s:g} and --noise-cpus {self.quiet.most_cpus:g}, "
+                "expected numbers of at least 0"
+            )
+        if len(set(self.names)) < len(self.names):
+            raise InputError(f"--services is {','.join(self.names)}, expected each name once")
         return [service_named(name) for name in self.names] if self.names else list(services().values())
+
+
+def with_repeats(cells: Sequence[Cell]) -> list[Cell]:
+    """The cells in their order; one in REPEATED is measured a second time, some cells after the first."""
+    found: list[Cell] = []
+    again: list[tuple[int, Cell]] = []
+    for number, cell in enumerate(cells):
+        while again and again[0][0] <= number:
+            found.append(again.pop(0)[1])
+        found.append(cell)
+        if number % REPEATED == 0:
+            again.append((number + REPEATED // 2, msgspec.structs.replace(cell, repeat=1)))
+    return found + [cell for _, cell in again]
 
 
 class Validation:
@@ -75,18 +100,15 @@ class Validation:
         """All cells, or as many as the time allows."""
         for service in self._services:
             self._fit(service)
-        for service in self._services:
-            for cell in design.margin_cells(service, self._quota_work(service.name)):
-                self._cell(cell, calibrated=True)
-            self._learn_tight_quota(service)
-        self._margins = margins_of([row for row in self._rows.values() if row.calibrated])
         works = {service.name: self._quota_work(service.name) for service in self._services}
         busy = {service.name: self._work(service.name) for service in self._services}
-        cells = design.held_out_cells(
+        margin, cells = design.drawn_cells(
             self._services, works, busy, self._plan.per_service, self._plan.saturated, self._plan.seed
         )
-        repeats = [msgspec.structs.replace(cell, repeat=1) for cell in cells[:: max(len(cells) // 24, 1)]]
-        every = cells + repeats
+        for cell in margin:
+            self._cell(cell, calibrated=True)
+        self._margins = margins_of([row for row in self._rows.values() if row.calibrated])
+        every = with_repeats(cells)
         for number, cell in enumerate(every, 1):
             if self._until is not None and time.monotonic() > self._until:
                 self._say(f"the time is over: {number - 1} of {len(every)} cells")
@@ -106,14 +128,6 @@ class Validation:
 
     def _work(self, name: str) -> float:
         return self._profiles[name].saturated_ms
-
-    def _learn_tight_quota(self, service: Service) -> None:
-        """What a request costs at saturation under the tight quota, once its margin cell is measured."""
-        cells = design.margin_cells(service, self._quota_work(service.name))
-        saturated = next(cell for cell in cells if cell.saturated)
-        if saturated.quota is not None:
-            tight = (saturated.quota, work_of(self._rows[saturated.key]))
-            self._profiles[service.name] = replace(self._profiles[service.name], tight=tight)
 
     def _quota_work(self, name: str) -> float:
         """Work of the warm cell: quotas are chosen by it, so that all cells of a service have the same two."""
@@ -158,10 +172,17 @@ class Validation:
         if cell.key not in self._said:
             seconds = self._seconds(rate)
             self._said[cell.key] = predict(
-                cell, rate, profile, self._fits[cell.service], seconds, self._plan.seed, other, self._margins
+                cell, rate, profile, self._known(cell.service), seconds, self._plan.seed, other, self._margins
             )
             self._store.predict(cell.key, self._said[cell.key])
         self._measure(cell, Load(rate, other[1] if other else 0.0), calibrated)
+
+    def _known(self, service: str) -> list[Row]:
+        """The calibration cells of a service that are measured, those first that its profile is read from."""
+        fits = self._fits[service]
+        keys = {row.cell.key for row in fits}
+        mine = [row for row in self._rows.values() if row.calibrated and row.cell.service == service]
+        return [*fits, *(row for row in mine if row.cell.key not in keys)]
 
     def _seconds(self, rate: float) -> float:
         return design.seconds_of(rate, self._plan.seconds, LONGEST * self._plan.seconds)
@@ -173,7 +194,9 @@ class Validation:
         for _ in range(retries):
             if not measured.noisy:
                 break
-            measured = self._stage.measure(cell, load, self._seconds(load.rate))
+            again = self._stage.measure(cell, load, self._seconds(load.rate))
+            if not again.noisy or again.foreign + again.steal < measured.foreign + measured.steal:
+                measured = again
         if not (calibrated and self._fits.get(cell.service) is None):  # the shape of work is read from fit cells only
             measured = msgspec.structs.replace(measured, histogram=[])
         row = Row(cell, calibrated, began, measured, self._said.get(cell.key))
@@ -188,7 +211,10 @@ def validate(plan: Plan, say: Say) -> dict[str, Any]:
     """
     chosen = plan.services()
     names = [service.name for service in chosen]
-    settings = Settings(plan.seed, names, plan.per_service, plan.saturated, plan.seconds)
+    settings = Settings(
+        plan.seed, names, plan.per_service, plan.saturated, plan.seconds, code_fingerprint(),
+        f"{platform.machine()} Linux {platform.release()}", plan.quiet.most_cpus,
+    )  # fmt: skip
     store = Store(plan.out, settings)
     with Stage(chosen, plan.out, plan.seed, plan.quiet) as stage:
         Validation(plan, chosen, store, stage, say).run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,15 +29,18 @@ def relative_error(said: float, seen: float) -> float:
 
 
 def latency_rows(rows: Sequence[Row]) -> list[Row]:
-    """Held-out, quiet cells below saturation that have a prediction and a p99."""
+    """Held-out, quiet cells below saturation that have a prediction; of repeated ones the first.
+
+    A cell in which nothing was answered is among them: no prediction of it is right.
+    """
+    return [row for row in _below_saturation(rows) if not row.measured.noisy]
+
+
+def _below_saturation(rows: Sequence[Row]) -> list[Row]:
     return [
         row
         for row in rows
-        if not row.calibrated
-        and row.predicted is not None
-        and not row.measured.noisy
-        and not row.cell.saturated
-        and row.measured.p99_ms is not None
+        if not row.calibrated and row.predicted is not None and not row.cell.saturated and row.cell.repeat == 0
     ]
 
 
@@ -45,7 +49,11 @@ def throughput_rows(rows: Sequence[Row]) -> list[Row]:
     return [
         row
         for row in rows
-        if not row.calibrated and row.predicted is not None and not row.measured.noisy and row.cell.saturated
+        if not row.calibrated
+        and row.predicted is not None
+        and not row.measured.noisy
+        and row.cell.saturated
+        and row.cell.repeat == 0
     ]
 
 
@@ -60,6 +68,10 @@ def document(rows: Sequence[Row], settings: dict[str, Any]) -> dict[str, Any]:
         "held_out_saturated": len(throughputs),
         "noisy": sum(bool(row.measured.noisy) for row in rows if not row.calibrated),
         "calibration_cells": sum(row.calibrated for row in rows),
+        "noisy_calibration_cells": sum(bool(row.measured.noisy) for row in rows if row.calibrated),
+        "unanswered": sum(row.measured.unanswered for row in latencies),
+        "within_25pct_with_noisy": _within(_below_saturation(rows), "p99_ms"),
+        "median_width_p99": _median([_width(row) for row in latencies]),
         "within_25pct": _within(latencies, "p99_ms"),
         "within_25pct_p50": _within(latencies, "p50_ms"),
         "within_25pct_p95": _within(latencies, "p95_ms"),
@@ -104,8 +116,14 @@ def _said(row: Row, kind: str) -> Range:
 
 
 def _error(row: Row, kind: str) -> float:
-    seen: float = getattr(row.measured, kind) or math.nan
-    return relative_error(_said(row, kind).value, seen)
+    seen: float | None = getattr(row.measured, kind)
+    return math.inf if seen is None else relative_error(_said(row, kind).value, seen or math.nan)
+
+
+def _width(row: Row) -> float:
+    """How many times its lower end the upper end of the interval of p99 is."""
+    said = _said(row, "p99_ms")
+    return said.high / said.low if said.low > 0.0 else math.inf
 
 
 def _share(hits: Sequence[bool]) -> float | None:
@@ -121,12 +139,20 @@ def _simple(rows: Sequence[Row], say: Callable[[Row], float]) -> float | None:
 
 
 def _coverage(rows: Sequence[Row], kind: str) -> float | None:
-    return _share([_said(row, kind).low <= getattr(row.measured, kind) <= _said(row, kind).high for row in rows])
+    return _share(
+        [
+            _said(row, kind).low
+            <= (math.inf if (seen := getattr(row.measured, kind)) is None else seen)
+            <= _said(row, kind).high
+            for row in rows
+        ]
+    )
 
 
 def _median(errors: Sequence[float]) -> float | None:
-    ranked = sorted(errors)
-    return ranked[len(ranked) // 2] if ranked else None
+    """None without errors, and where it is infinite: JSON has no number for that."""
+    found = statistics.median(errors) if errors else math.inf
+    return found if math.isfinite(found) else None
 
 
 def _repeats(rows: Sequence[Row]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from osml.lab.studies.scheduler import columns as c
 from osml.lab.studies.scheduler.columns import FloatArray
 from osml.lab.studies.scheduler.model import Job, Machine, Service, eevdf
 from osml.lab.studies.scheduler.simulation import simulate
@@ -17,7 +18,10 @@ from osml.lab.validation.stage import N_CPUS, PERIOD_MS
 KERNEL = replace(eevdf(N_CPUS), base_ms=1.4)
 """Linux 6.6 and later at 250 Hz on two CPUs (sched_base_slice: 0.7 ms, doubled for two CPUs)."""
 
-WARM_UP_S = 0.5
+WARM_UP_S, BIN_S = 0.5, 0.1
+LATE_S = 3.0
+"""So long after the end answers are waited for."""
+
 SHORTEST_SLEEP_MS = 0.001
 GENERATOR_PRIORITY = 50
 GENERATOR_CV2 = 0.3
@@ -26,7 +30,10 @@ LEVELS = (0.5, 0.95, 0.99)
 
 @dataclass(frozen=True)
 class Seen:
-    """Latencies in ms and CPU time in CPUs of one simulated measurement; throughput a second."""
+    """Latencies in ms and CPU time in CPUs of one simulated measurement; throughput a second.
+
+    As in a measured cell, requests that are due within it count, whenever they are answered; infinite: not at all.
+    """
 
     response_ms: FloatArray
     throughput: float
@@ -80,9 +87,14 @@ def simulate_cell(
     elif cell.company != "none":
         weight = 1.0 if cell.scheduling == "idle" else cell.weight
         tenants.append(Job(cell.cpus, cpus, weight, True, idle=cell.scheduling == "idle"))
-    bins = max(round((seconds + WARM_UP_S) / 0.1), 6)
+    end = BIN_S * max(round((seconds + WARM_UP_S) / BIN_S), 6)
+    late = 0.0 if cell.saturated else LATE_S
+    tenants[0] = replace(tenants[0], steps=((end, 0.0),)) if late and isinstance(tenants[0], Service) else tenants[0]
     # Without balance the calibration cells beside SCHED_IDLE jobs fit better; the kernel's reason was not checked.
     kernel = replace(KERNEL, balance_ms=0.0) if cell.scheduling == "idle" else KERNEL
-    outcome = simulate(Machine(N_CPUS), kernel, tenants, 0.1 * bins, WARM_UP_S, seed).tenants[0]
-    done = outcome.response_ms[np.isfinite(outcome.response_ms)] + profile.base_beside(cell.company) * scale[1]
-    return Seen(done, outcome.throughput, outcome.cpus)
+    outcome = simulate(Machine(N_CPUS), kernel, tenants, end + late, WARM_UP_S, seed).tenants[0]
+    response = outcome.response_ms + profile.base_beside(cell.company) * scale[1]
+    if cell.saturated:
+        response = response[np.isfinite(response)]
+    window = outcome.bins[round(WARM_UP_S / BIN_S) : round(end / BIN_S)].sum(axis=0) / (end - WARM_UP_S)
+    return Seen(np.nan_to_num(response, nan=np.inf), float(window[c.A_COMPLETED]), float(window[c.A_CPU]) / 1000.0)

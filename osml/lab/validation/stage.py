@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from osml.base.failure import MachineError
 from osml.domain.cpulist import format_cpulist
 from osml.lab.trials.children import Child, Children, free_port, interrupt_on_signals, wait_until
 from osml.lab.trials.live import enter, machine
@@ -18,7 +19,7 @@ from osml.lab.trials.live.jobs import job_named
 from osml.lab.trials.live.services import LOOPBACK, Service, try_fill
 from osml.lab.validation.cells import Cell, Measured
 from osml.lab.validation.noise import usage, wait_for_quiet
-from osml.lab.validation.statistics import order_interval, quantiles_of
+from osml.lab.validation.statistics import Histogram, order_interval, quantiles_of
 
 N_CPUS = 2
 COMPANY = "company"
@@ -28,6 +29,10 @@ PRECEDENCE = 16
 
 WARM_S = 0.5
 JOB_START_S = 0.7
+GIVE_UP_S = 10.0
+"""After which the load generator gives a request up (Target::kGiveUp)."""
+
+_LOOK_S = 0.2
 
 
 @dataclass(frozen=True)
@@ -61,14 +66,16 @@ class Stage:
         machine.require_root("osml lab live")
         machine.require_programs(self.services)
         binary = find_generator(None)
-        for service in self.services:
-            if service.prepare is not None:
-                service.prepared.mkdir(parents=True, exist_ok=True)
-                service.prepare(service.prepared)
         with ExitStack() as stack:
             stack.enter_context(machine.only_trial())
             interrupt_on_signals()
+            for service in self.services:
+                if service.prepare is not None:
+                    service.prepared.mkdir(parents=True, exist_ok=True)
+                    service.prepare(service.prepared)
             self.cpus = sorted(os.sched_getaffinity(0))[:N_CPUS]
+            if len(self.cpus) < N_CPUS:
+                raise MachineError(f"the lab may use {len(self.cpus)} CPU, expected {N_CPUS}: allow it more (taskset)")
             self._groups = LiveGroups(
                 find_hierarchies(Path("/proc/mounts").read_text()), format_cpulist(self.cpus), PRECEDENCE
             )
@@ -164,15 +171,13 @@ class Stage:
             self._groups.set_idle(group, False)
             self._groups.set_weight(group, 1.0)
             self._groups.set_cpus(group, every)
-        if cell.saturated:  # the queue that is left must not reach into the next cell
-            self._drain(cell.service)
+        for name in {cell.service, other or cell.service}:  # a queue that is left must not reach into the next cell
+            self._drain(name)
 
     def _drain(self, name: str) -> None:
-        deadline = time.monotonic() + 12.0  # the generator gives requests up after 10 s
-        while time.monotonic() < deadline:
-            time.sleep(0.5)
-            if self._mark()["services"][name]["requests_per_s"] == 0:
-                return
+        deadline = time.monotonic() + GIVE_UP_S + 2.0
+        while self._mark()["services"][name]["unanswered"] and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
 
     def _observe(
         self, cell: Cell, other: str | None, rate: float, seconds: float, waited: float, noisy: str
@@ -188,7 +193,9 @@ class Stage:
         for child, _ in self._started.values():
             child.check()
         seen: dict[str, Any] = end["services"][cell.service]
-        histogram = [(float(at), int(count)) for at, count in seen["histogram"]]
+        histogram, unanswered = _latencies(seen), 0
+        if not cell.saturated:  # there the queue of the end says nothing
+            histogram, unanswered = self._with_late_answers(cell.service, histogram, seen["unanswered"])
         p50, p95, p99 = quantiles_of(histogram, (0.5, 0.95, 0.99))
         low, high = order_interval(histogram, 0.99, 0.9)
         foreign = max((after[0].busy_s - before[0].busy_s - (after[1] - before[1])) / passed, 0.0)
@@ -205,8 +212,29 @@ class Stage:
             generator_cpu=(end["cpu_s"] - begin["cpu_s"]) / (end["t"] - begin["t"]),
             lateness_p50_ms=seen["lateness_p50_ms"], lateness_p99_ms=seen["lateness_p99_ms"],
             steal=steal, foreign=foreign, waited_s=waited,
-            throttled_share=(after[4] - before[4]) * PERIOD_MS / 1000.0 / passed, noisy=noisy, histogram=histogram,
+            throttled_share=(after[4] - before[4]) * PERIOD_MS / 1000.0 / passed, noisy=noisy, histogram=list(histogram),
+            unanswered=unanswered,
         )  # fmt: skip
+
+    def _with_late_answers(self, name: str, histogram: Histogram, waiting: int) -> tuple[Histogram, int]:
+        """The histogram with those that were due before the end and are answered after it, and how many never were.
+
+        The conditions stay as they are, without new requests. Left out, the slowest requests would not count.
+        """
+        self._generator.set_rates({name: 0.0})
+        counts = dict(histogram)
+        unanswered, deadline = 0, time.monotonic() + GIVE_UP_S + 1.0
+        while waiting and time.monotonic() < deadline:
+            time.sleep(_LOOK_S)
+            seen: dict[str, Any] = self._mark()["services"][name]
+            for at, count in _latencies(seen):
+                counts[at] = counts.get(at, 0) + count
+            unanswered += int(seen["errors"])
+            waiting = int(seen["unanswered"])
+        unanswered += waiting
+        if unanswered:
+            counts[1000.0 * GIVE_UP_S] = counts.get(1000.0 * GIVE_UP_S, 0) + unanswered
+        return (sorted(counts.items()), unanswered)
 
     def _mark(self) -> dict[str, Any]:
         self._marks += 1
@@ -224,3 +252,8 @@ class Stage:
         generator = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")  # utime, stime: proc(5)
         own = os.times()
         return sum(map(self._cpu, [COMPANY, *self._started])) + generator + own.user + own.system
+
+
+def _latencies(seen: dict[str, Any]) -> Histogram:
+    """The histogram of a mark, in ms."""
+    return [(float(at), int(count)) for at, count in seen["histogram"]]

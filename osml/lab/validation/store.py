@@ -16,13 +16,16 @@ from osml.lab.validation.cells import Predicted, Row
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """What makes a run: the same settings in the same folder go on where they stopped."""
+    """What makes a run: the same settings and code in the same folder go on where they stopped."""
 
     seed: int
     services: list[str]
     per_service: int
     saturated: int
     seconds: float
+    code: str = ""
+    machine: str = ""
+    noise_cpus: float = 0.0
 
 
 class Said(msgspec.Struct, frozen=True):
@@ -40,13 +43,18 @@ class Store:
         self._rows, self._said = out / "rows.jsonl", out / "predictions.jsonl"
         header = out / "settings.json"
         if header.exists():
-            found = msgspec.json.decode(header.read_bytes(), type=Settings)
+            try:
+                found = msgspec.json.decode(header.read_bytes(), type=Settings)
+            except msgspec.MsgspecError as error:
+                raise InputError(f"--out {out}: settings.json can't be read ({error}): give another folder") from None
             if found != settings:
                 raise InputError(
                     f"--out {out} holds a run with other settings ({found}): give another folder, or the same settings"
                 )
         else:
-            header.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
+            whole = out / "settings.json.new"  # a kill leaves all of it or nothing
+            whole.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
+            whole.rename(header)
         for path in (self._rows, self._said):
             _cut_half_line(path)
 

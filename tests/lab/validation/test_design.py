@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import pytest
 
@@ -28,21 +29,36 @@ def test_lab_has_the_papers_services_and_finds_each_by_its_file() -> None:
 
 def test_same_seed_draws_the_same_cells_and_none_is_a_calibration_cell() -> None:
     chosen = list(services().values())
-    cells = design.held_out_cells(chosen, WORK, WORK, 20, 3, 5)
-    assert cells == design.held_out_cells(chosen, WORK, WORK, 20, 3, 5)
-    assert cells != design.held_out_cells(chosen, WORK, WORK, 20, 3, 6)
-    assert len({cell.key for cell in cells}) == len(cells) == 23 * len(chosen)
-    known = {
-        cell.key for service in chosen for cell in (*design.fit_cells(service, 0.3), *design.margin_cells(service, 0.3))
-    }
-    assert not known & {cell.key for cell in cells}
+    drawn = design.drawn_cells(chosen, WORK, WORK, 20, 3, 5)
+    assert drawn == design.drawn_cells(chosen, WORK, WORK, 20, 3, 5)
+    assert drawn != design.drawn_cells(chosen, WORK, WORK, 20, 3, 6)
+    margin, held_out, fit = (
+        {cell.key for cell in cells}
+        for cells in (*drawn, [cell for service in chosen for cell in design.fit_cells(service, 0.3)])
+    )
+    assert len(held_out) == len(drawn.held_out) == 23 * len(chosen)
+    assert len(margin) == len(drawn.margin) == (design.MARGIN + design.MARGIN_SATURATED) * len(chosen)
+    assert not (margin & held_out or margin & fit or held_out & fit)
+
+
+def test_margin_cells_are_of_the_same_kinds_as_the_held_out_ones() -> None:
+    """Else the promise of the intervals does not hold: split conformal prediction takes both for one draw."""
+    draws = [design.drawn_cells(list(services().values()), WORK, WORK, 20, 3, seed) for seed in range(12)]
+    for kind in ("load", "company", "cpus", "quota"):
+        shares = [
+            Counter(str(getattr(cell, kind)).split(":")[0] for cells in (one[part] for one in draws) for cell in cells)
+            for part in (0, 1)
+        ]
+        for value, count in shares[1].items():
+            expected = count / shares[1].total()
+            assert shares[0][value] / shares[0].total() == pytest.approx(expected, abs=0.1), (kind, value)
 
 
 def test_no_cell_asks_more_of_the_generator_than_it_can_do() -> None:
     chosen = list(services().values())
     for work in (0.02, 0.3, 18.0):
         works, busy = dict.fromkeys(services(), work), dict.fromkeys(services(), 0.7 * work)
-        for cell in design.held_out_cells(chosen, works, busy, 30, 5, 1):
+        for cell in (cell for cells in design.drawn_cells(chosen, works, busy, 30, 5, 1) for cell in cells):
             assert design.rate_of(cell, service_named(cell.service).threads, 0.7 * work) <= design.MOST_RATE
 
 

@@ -19,6 +19,7 @@ from osml.lab.validation.cells import Cell, Measured, Predicted, Range, Row
 from osml.lab.validation.design import fit_cells, rate_of, warm_cell
 from osml.lab.validation.predict import ideal_over_idle, margins_of, nearest, predict
 from osml.lab.validation.profiles import Profile
+from osml.lab.validation.run import REPEATED, with_repeats
 from osml.lab.validation.score import document
 from osml.lab.validation.simulate import simulate_cell
 from osml.lab.validation.statistics import quantiles_of
@@ -34,7 +35,15 @@ PROFILE = Profile(
 def measured(**values: Any) -> Measured:
     """A quiet cell; `values` replace some of its figures."""
     figures: dict[str, Any] = dict.fromkeys(Measured.__struct_fields__, 0.0)
-    figures |= {"samples": 1000, "errors": 0, "noisy": "", "histogram": [], "rate": 100.0, "throughput": 100.0}
+    figures |= {
+        "samples": 1000,
+        "errors": 0,
+        "unanswered": 0,
+        "noisy": "",
+        "histogram": [],
+        "rate": 100.0,
+        "throughput": 100.0,
+    }
     figures |= {"p50_ms": 1.0, "p95_ms": 2.0, "p99_ms": 3.0, "cpu": 0.1}
     return Measured(**(figures | values))
 
@@ -137,6 +146,52 @@ def test_margins_are_the_widths_that_would_have_held_the_promise() -> None:
     assert margins_of([*rows, *noisy]).factors == factors
 
 
+def test_a_cell_in_which_nothing_was_answered_is_a_miss() -> None:
+    silent = measured(p50_ms=None, p95_ms=None, p99_ms=None, samples=0, unanswered=7)
+    rows = [
+        Row(Cell("redis", 1, None, 0.5), False, 0.0, measured(), predicted(3.0)),
+        Row(Cell("redis", 1, None, 0.7), False, 0.0, silent, predicted(3.0)),
+    ]
+    found = document(rows, {})
+    assert (found["held_out"], found["within_25pct"], found["coverage_90"], found["unanswered"]) == (2, 0.5, 0.5, 7)
+    json.dumps(found, allow_nan=False)
+
+
+def test_too_few_margin_cells_promise_nothing() -> None:
+    rows = [
+        Row(Cell("redis", 1, None, 0.5, repeat=k), True, 0.0, measured(p99_ms=3.0 * math.exp(0.01 * k)), predicted(3.0))
+        for k in range(1, 9)
+    ]
+    margins = margins_of(rows)
+    assert math.isinf(margins.factors[2])
+    found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, margins=margins)
+    assert (found.p99_ms.low, found.p99_ms.high) == (0.0, 1e9)
+
+
+def test_requests_that_wait_at_the_end_of_a_cell_count() -> None:
+    """More is asked for than can be done: those due last wait longest, and are answered after the end."""
+    overloaded = simulate_cell(Cell("redis", 1, 0.4, 0.9), 500.0, PROFILE, 4.0, 1)
+    assert overloaded.throughput == pytest.approx(400.0, rel=0.05)
+    assert len(overloaded.response_ms) == pytest.approx(2000, rel=0.1)
+    assert overloaded.quantiles()[2] == pytest.approx(4.0 * 1000.0 * 0.25, rel=0.2)  # a fifth waits for the others
+    assert overloaded.cpu == pytest.approx(0.4, rel=0.02)
+
+
+def test_some_cells_are_measured_twice_early_and_late() -> None:
+    cells = [Cell("redis", 1, None, 0.5, repeat=0, weight=1.0 + k) for k in range(100)]
+    found = with_repeats(cells)
+    twice = [cell for cell in found if cell.repeat == 1]
+    assert [cell for cell in found if cell.repeat == 0] == cells
+    assert len(twice) == math.ceil(100 / REPEATED)
+    places = [found.index(cell) for cell in twice]
+    assert places[0] < 10
+    assert places[-1] > 90
+    assert all(
+        place > found.index(msgspec.structs.replace(cell, repeat=0)) + 4
+        for place, cell in zip(places[:-1], twice, strict=False)
+    )
+
+
 def test_simple_predictors_are_the_nearest_cell_and_the_ideal_latency_over_idle_time() -> None:
     near = Row(Cell("redis", 2, None, 0.4, "stress", 1.0, "idle"), True, 0.0, measured(p99_ms=7.0))
     ideal = Row(Cell("redis", 2, None, 0.15), True, 0.0, measured())
@@ -154,16 +209,26 @@ def test_score_counts_held_out_quiet_cells_only() -> None:
         Row(cells[3], False, 0.0, measured(noisy="others used 0.5 CPUs"), predicted(9.0)),
         Row(Cell("redis", 1, 0.3, 1.4), False, 0.0, measured(throughput=90.0, p99_ms=900.0), predicted(3.0)),
     ]
-    found = document(rows, {})
+    rows = [
+        msgspec.structs.replace(row, cell=msgspec.structs.replace(row.cell, load=0.5 + 0.1 * k))
+        for k, row in enumerate(rows[:4])
+    ] + rows[4:]
+    rows = [msgspec.structs.replace(row, cell=msgspec.structs.replace(row.cell, repeat=0)) for row in rows]
+    cells = [row.cell for row in rows]
+    again = msgspec.structs.replace(rows[2], cell=msgspec.structs.replace(cells[2], repeat=1))
+    found = document([*rows, again], {})
     assert (found["held_out"], found["held_out_saturated"], found["noisy"]) == (2, 1, 1)
+    assert found["two_measurements_agree"] == {"pairs": 1, "within_25pct": 1.0}  # a second measurement is no cell
     assert found["within_25pct"] == 0.5
+    assert found["within_25pct_with_noisy"] == pytest.approx(1 / 3)
+    assert found["median_width_p99"] == pytest.approx(math.exp(0.2))
     assert found["nearest_within_25pct"] == 1.0
     assert found["mm1_within_25pct"] == 0.0
     assert found["coverage_90"] == 0.5
     assert found["throughput_within_10pct"] == 0.0
     assert found["groups"]["service"]["redis"]["cells"] == 2
     assert found["worst"][0]["cell"] == cells[2].key
-    assert len(found["cells"]) == 5
+    assert len(found["cells"]) == 6
     assert "histogram" not in found["cells"][0]["measured"]
     json.dumps(found, allow_nan=False)
 
