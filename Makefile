@@ -83,7 +83,7 @@ format: setup-test ## Format everything in place
 	git ls-files -z 'actuator/*.h' 'actuator/*.cpp' | xargs -0 clang-format -i
 
 agent: setup-run
-	@[ -e actuator/build/release/osml-agent ] || echo "5/5 compiling the agent, about two minutes" >&2
+	@[ -e actuator/build/release/osml-agent ] || echo "4/4 compiling the agent, about two minutes" >&2
 	@cmake --preset release -S actuator >/dev/null && cmake --build actuator/build/release --target osml-agent osml-loadgen osml-latency osml-stackdist osml-stackdist-plugin -- --quiet
 
 release: setup-release ## Build all parts of a release, check each in a clean root; out/release (ARGS="--rehearse", ARGS=--tag)
