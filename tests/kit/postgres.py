@@ -46,7 +46,9 @@ class Postgres:
 
 def run_postgres() -> Iterator[Postgres]:
     pytest.importorskip("psycopg")
-    initdb, server = shutil.which("initdb"), shutil.which("postgres")
+    # Debian has both outside of everybody's PATH.
+    places = [os.environ.get("PATH", os.defpath), *map(str, sorted(Path("/usr/lib/postgresql").glob("*/bin")))]
+    initdb, server = (shutil.which(name, path=os.pathsep.join(places)) for name in ("initdb", "postgres"))
     if initdb is None or server is None:
         pytest.skip("no PostgreSQL on this machine")
     with tempfile.TemporaryDirectory(dir="/tmp") as scratch:
