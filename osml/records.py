@@ -23,16 +23,11 @@ class Line(msgspec.Struct, frozen=True):
     decision: Decision | None
 
 
-def read(file: Path) -> Iterator[Line]:
-    """The lines of a record; a last one that is still being written does not count. InputError for anything else."""
-    for number, line in enumerate(_decoded(file), start=1):
-        if not isinstance(line, Line):
-            raise InputError(f"{file}: line {number} is not a line of `osml-agent run --record` ({line})")
-        yield line
+def read(file: Path) -> Iterator[Line | Exception]:
+    """The whole lines of a file, or why one is no line of a record: a power cut may leave half a line in the middle.
 
-
-def _decoded(file: Path) -> Iterator[Line | Exception]:
-    """The whole lines of a file, or why one is no line of a record. InputError where the file can't be read."""
+    A last one that is still being written does not count. InputError where the file can't be read.
+    """
     decoder = msgspec.json.Decoder(Line)
     try:
         with file.open("rb") as stream:
@@ -90,7 +85,7 @@ def gather(files: Sequence[Path]) -> Record:
     gaps: set[int] = set()
     for file in files:
         before = len(lines)
-        for line in _decoded(file):
+        for line in read(file):
             if isinstance(line, Line):
                 lines.append(line)
             else:
@@ -101,7 +96,7 @@ def gather(files: Sequence[Path]) -> Record:
     if not lines:
         skipped = f", and {garbage} lines are not of a record" if garbage else ""
         raise InputError(f"{named}: no whole line{skipped}; expected a record of `osml-agent run --record`")
-    _check_one_machine(lines, named)
+    _check_one_machine(lines, named)  # by the number of its whole line, over all files
     gaps |= gaps_in([line.observation for line in lines])
     return Record(lines, frozenset(gaps), garbage)
 

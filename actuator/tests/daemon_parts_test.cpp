@@ -96,6 +96,14 @@ TEST(JsonLinesTest, HalfALineIsTakenBack) {
   EXPECT_EQ(tree.text("a.jsonl"), "whole\nnext");
 }
 
+TEST(JsonLinesTest, HalfALineOfAPowerCutEndsBeforeTheNext) {
+  const ScratchTree tree;
+  tree.write("a.jsonl", "whole\nhal");
+  JsonLines lines(tree / "a.jsonl", 0);
+  ASSERT_TRUE(lines.append("next"));
+  EXPECT_EQ(*read_text(tree / "a.jsonl"), "whole\nhal\nnext");
+}
+
 TEST(JsonLinesTest, DirectoryThatIsNotThereIsAnError) {
   JsonLines lines("/nonexistent/a.jsonl", 0);
   EXPECT_FALSE(lines.append("{}"));

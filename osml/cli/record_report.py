@@ -43,6 +43,7 @@ class Day(msgspec.Struct, frozen=True):
     dry_run: bool
     intervals: int
     seconds: float
+    restarts: int
     decisions: int
     changes: int
     policies: list[str]
@@ -78,8 +79,8 @@ def _ways_of(platform: Platform, partition: Partition) -> int:
     return (platform.ways or 0) * (len(usable_domains(platform)) if partition.by_domain else 1)
 
 
-def summarise(lines: Iterator[Line], file: Path) -> Day:
-    """The day of a record. InputError where it has no line."""
+def summarise(lines: Iterator[Line | Exception], file: Path) -> Day:
+    """The day of a record, without lines that are damaged. InputError where it has no whole line."""
     watched: dict[str, _Watched] = {}
     policies: Counter[str] = Counter()
     free_cpus: list[float] = []
@@ -87,9 +88,20 @@ def summarise(lines: Iterator[Line], file: Path) -> Day:
     node_ways: int | None = None
     first = last = None
     before: Partition | None = None
-    intervals = decisions = changes = infeasible = 0
-    for line in lines:
-        last, first = line.observation, first or line.observation
+    intervals = decisions = changes = infeasible = damaged = restarts = 0
+    seconds = 0.0
+    why = ""
+    for number, line in enumerate(lines, start=1):
+        if not isinstance(line, Line):
+            damaged += 1
+            why = why or f"line {number} is not a line of `osml-agent run --record` ({line})"
+            continue
+        now = line.observation
+        if last is not None:  # the agent's clock begins anew with each of its runs
+            again = now.seq <= last.seq or now.time_s <= last.time_s
+            seconds += now.interval_s if again else now.time_s - last.time_s
+            restarts += again
+        last, first = now, first or now
         intervals += 1
         for service in last.services:
             if service.kind == "lc" and service.target_ms is not None:
@@ -117,14 +129,15 @@ def summarise(lines: Iterator[Line], file: Path) -> Day:
             node_ways = _ways_of(platform, partition)
             free_ways.append(node_ways - ways)
     if first is None or last is None:
-        raise InputError(f"{file} has no whole line, expected a record of `osml-agent run --record`")
+        raise InputError(f"{file}: {why or 'has no whole line, expected a record of `osml-agent run --record`'}")
     return Day(
-        last.node, last.platform.id, DRY_RUN in last.missing, intervals, last.time_s - first.time_s, decisions, changes,
+        last.node, last.platform.id, DRY_RUN in last.missing, intervals, round(seconds, 6), restarts, decisions,
+        changes,
         [policy for policy, _ in policies.most_common()], infeasible,
         [_service(name, found) for name, found in watched.items()],
         last.platform.cores * last.platform.core_quantum, node_ways or last.platform.ways,
         round(median(free_cpus), 6) if free_cpus else None, round(min(free_cpus), 6) if free_cpus else None,
-        median(free_ways) if free_ways else None, _not_known(last, watched, intervals - decisions),
+        median(free_ways) if free_ways else None, _not_known(last, watched, intervals - decisions, damaged),
     )  # fmt: skip
 
 
@@ -137,7 +150,7 @@ def _service(name: str, found: _Watched) -> ServiceDay:
     )  # fmt: skip
 
 
-def _not_known(last: Observation, watched: dict[str, _Watched], unanswered: int) -> list[str]:
+def _not_known(last: Observation, watched: dict[str, _Watched], unanswered: int, damaged: int) -> list[str]:
     out: list[str] = []
     if DRY_RUN in last.missing:
         out.append(
@@ -146,6 +159,8 @@ def _not_known(last: Observation, watched: dict[str, _Watched], unanswered: int)
         )
     out += [f"{name}: it never had a latency" for name, found in watched.items() if not found.latencies]
     out += [f"{what}: {why}" for what, why in sorted(last.missing.items()) if what != DRY_RUN]
+    if damaged:
+        out.append(f"{damaged} lines are damaged, and were left out")
     if unanswered:
         out.append(f"decisions of {unanswered} intervals: the server did not answer")
     return out
@@ -163,7 +178,7 @@ def report(
     if json:
         sys.stdout.write(msgspec.json.encode(day).decode() + "\n")
         return
-    _show(day, Console(highlight=False, soft_wrap=True))
+    _show(day, Console(highlight=False, soft_wrap=True, emoji=False))  # "osml:ab:" is no picture
 
 
 def _show(day: Day, console: Console) -> None:
@@ -172,6 +187,8 @@ def _show(day: Day, console: Console) -> None:
     console.print(
         f"{day.node} on {day.platform}: {day.intervals:,} intervals in {_duration(day.seconds)}, {kind}", markup=False
     )
+    if day.restarts:
+        console.print(f"the agent was started again {day.restarts} times")
     policies = ", ".join(day.policies) or "no policy"
     console.print(f"{policies}: {day.decisions:,} decisions, {day.changes:,} of them changed the allocation")
     table = Table("service", "target", "missed", "median ms", "worst ms", f"what it {would} given: CPUs, ways (share)")

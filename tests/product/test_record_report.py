@@ -86,6 +86,26 @@ def test_the_agent_marks_a_dry_run_by_the_same_key() -> None:
     assert f'missing.emplace("{DRY_RUN}"' in loop.read_text()
 
 
+def test_a_day_with_a_restart_is_as_long_as_its_runs(tmp_path: Path) -> None:
+    runs = [*(line(seq, 5.0, 2) for seq in (1, 2, 3)), *(line(seq, 5.0, 2) for seq in (1, 2))]
+    day = summarise(read(record(tmp_path / "r", *runs)), tmp_path / "r")
+    assert (day.seconds, day.restarts) == (20.0 + 1.0 + 10.0, 1)  # the clock of the second run begins anew
+    page = CliRunner().invoke(application(), ["look", "report", str(tmp_path / "r")], env={"COLUMNS": "160"}).stdout
+    assert "the agent was started again 1 times" in page
+
+
+def test_half_a_line_of_a_power_cut_is_left_out_and_said(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", line(1, 5.0, 2), line(2, 5.0, 2)[:-30] + b"\n", line(3, 5.0, 2))
+    day = summarise(read(file), file)
+    assert day.intervals == 2
+    assert "1 lines are damaged, and were left out" in day.not_known
+
+
+def test_the_name_of_a_policy_is_no_picture(tmp_path: Path) -> None:
+    file = record(tmp_path / "r", line(1, 5.0, 2).replace(b'"policy":"osml"', b'"policy":"osml:ab"'))
+    assert "osml:ab: 1 decisions" in CliRunner().invoke(application(), ["look", "report", str(file)]).stdout
+
+
 def test_the_page_says_what_would_have_been(tmp_path: Path) -> None:
     file = record(tmp_path / "r", line(1, 5.0, 2), line(2, 12.0, 2), line(3, 5.0, 3)[:-30])
     found = CliRunner().invoke(application(), ["look", "report", str(file)], env={"COLUMNS": "160"})

@@ -9,11 +9,15 @@
 namespace osml {
 
 Status JsonLines::open() {
-  fd_ = Fd(::open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
+  fd_ = Fd(::open(path_.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!fd_.valid()) return errno_error(errno, "cannot open " + path_.string());
   struct stat info {};
   if (::fstat(fd_.get(), &info) != 0) return errno_error(errno, "cannot stat " + path_.string());
   size_ = static_cast<std::uint64_t>(info.st_size);
+  // A machine that lost its power may have left half a line: the next one shall not be part of it.
+  if (char last = '\n'; size_ > 0 && ::pread(fd_.get(), &last, 1, info.st_size - 1) == 1 && last != '\n') {
+    if (::write(fd_.get(), "\n", 1) == 1) ++size_;
+  }
   return done();
 }
 
