@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -77,13 +78,15 @@ class Store:
                     # The rows are no part of the statement, which is then compiled once.
                     accepted = len(connection.execute(self._add, list(rows.values())).all())
                     added.append(Added(accepted, len(batch) - accepted))
-            self._since_pruned += sum(one.accepted for one in added)
-            if self._since_pruned >= PRUNE_EVERY:
-                self.prune(received_s if now_s is not None else self._steady_s())
-                self._since_pruned = 0
         except SQLAlchemyError as error:
             self._engine.dispose()  # the next call connects anew
             raise self._failed(error) from None
+        self._since_pruned += sum(one.accepted for one in added)
+        if self._since_pruned >= min(PRUNE_EVERY, self._rows // 10 + 1):
+            self._since_pruned = 0
+            # What was stored is stored: another process may hold the lock, and the next batches prune again.
+            with suppress(SQLAlchemyError):
+                self.prune(received_s if now_s is not None else self._steady_s())
         return added
 
     def prune(self, now_s: float) -> int:

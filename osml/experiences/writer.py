@@ -23,6 +23,7 @@ REST_S = 2.0  # after a database did not answer: who waits in the queue is told 
 GATHER_S = 0.02  # batches of so long are stored together: a transaction costs more than a row
 MOST_TOGETHER = 64  # batches
 Answer = TypeVar("Answer")
+_NOTHING_YET = "nothing was told yet"
 
 
 class _Add(NamedTuple):
@@ -55,10 +56,10 @@ class Writer:
         self._why = "the experience store is not open yet"
         self._tried_s = -REOPEN_S
         self._rests_until_s = 0.0
-        self._away = False
-        self._takes_nothing = False
+        self._away: str | None = None
+        self._takes_nothing: str | None = None
         self._looked_s = 0.0
-        self._told: str | None = None
+        self._told: str | None = _NOTHING_YET
 
     def start(self) -> None:
         """Open the store and take jobs."""
@@ -123,7 +124,7 @@ class Writer:
         if now_s - self._looked_s < REOPEN_S:
             return
         self._looked_s = now_s
-        doubtful = self._away or self._takes_nothing
+        doubtful = self._away is not None or self._takes_nothing is not None
         with contextlib.suppress(Exception):  # `tell` has heard of it
             self._do(lambda store: self._noted(store.try_to_write) if doubtful else store.returns())
 
@@ -169,20 +170,18 @@ class Writer:
 
     def _do(self, job: Callable[[Store], Answer]) -> Answer:
         store = self._opened()
-        if self._away and time.monotonic() < self._rests_until_s:
+        if self._away is not None and time.monotonic() < self._rests_until_s:
             raise StoreAwayError(self._why)
         try:
             answer = job(store)
         except StoreAwayError as error:
             self._rests_until_s = time.monotonic() + REST_S
             self._why = str(error)
-            if not self._away:
-                self._tell(f"the database of the experience store does not answer: {error}")
-            self._away = True
+            self._away = self._away or f"the database of the experience store does not answer: {error}"
+            self._tell_of_changes()
             raise
-        if self._away:
-            self._away = False
-            self._tell(None)
+        self._away = None
+        self._tell_of_changes()
         return answer
 
     def _noted(self, write: Callable[[], Answer]) -> Answer:
@@ -193,14 +192,19 @@ class Writer:
         except StoreAwayError:
             raise
         except StoreError as error:
-            if not self._takes_nothing:
-                self._tell(f"the experience store takes nothing: {error}")
-            self._takes_nothing = True
+            self._away = None  # it answers
+            self._takes_nothing = self._takes_nothing or f"the experience store takes nothing: {error}"
+            self._tell_of_changes()
             raise
-        if self._takes_nothing:
-            self._takes_nothing = False
-            self._tell(None)
+        self._takes_nothing = None
         return answer
+
+    def _tell_of_changes(self) -> None:
+        """What is wrong now, where that is news. An answer to a read does not end that the store takes nothing."""
+        now = self._away or self._takes_nothing
+        if now != self._told:
+            self._told = now
+            self._tell(now)
 
     def _opened(self) -> Store:
         if self._store is None and time.monotonic() - self._tried_s >= REOPEN_S:
@@ -217,7 +221,7 @@ class Writer:
             opening = f"the experience store cannot be opened: {error!r}"
             self._why = str(error) if isinstance(error, Failure) else opening
             if self._told != self._why:  # not once more at each try
+                self._told = self._why
                 self._tell(self._why)
-            self._told = self._why
         else:
-            self._tell(None)
+            self._tell_of_changes()

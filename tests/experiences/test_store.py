@@ -16,11 +16,12 @@ from alembic.script import ScriptDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import event, select, text, update
+from sqlalchemy.exc import OperationalError
 
 from osml.base.failure import Failure, InputError
 from osml.domain import Experience
 from osml.experiences.address import POSTGRES, REVISION, alembic_config, connect_arguments, open_engine, store_url, told
-from osml.experiences.outcome import BusyError, StoreAwayError, StoreError
+from osml.experiences.outcome import Added, BusyError, StoreAwayError, StoreError
 from osml.experiences.store import Store, fair_share
 from osml.experiences.tables import EXPERIENCES, METADATA
 from osml.experiences.writer import Writer
@@ -418,6 +419,60 @@ def test_a_store_that_stops_answering_is_asked_again_after_a_rest(monkeypatch):
     assert asyncio.run(play()) == "back"
     writer.stop()
     assert told_of == [None, "the database of the experience store does not answer: connection refused", None]
+
+
+def test_a_read_does_not_end_that_the_store_takes_nothing(monkeypatch, make_experience):
+    """A replica that takes no writes goes away, and comes back as a replica that takes no writes."""
+    monkeypatch.setattr("osml.experiences.writer.REST_S", 0.0)
+    told_of: list[str | None] = []
+    writing: list[Exception | None] = [StoreError("read-only")]
+
+    class Replica:
+        def add(self, experiences):
+            if writing[0] is not None:
+                raise writing[0]
+            return Added(len(experiences), 0)
+
+        def close(self):
+            pass
+
+    def away(_store):
+        raise StoreAwayError("gone")
+
+    writer = Writer(Replica, told_of.append)
+    writer.start()
+
+    async def play():
+        with pytest.raises(StoreError, match="read-only"):
+            await writer.add([make_experience(0)])
+        with pytest.raises(StoreAwayError):
+            await writer.call(away)
+        await writer.call(lambda _store: "read")
+        assert told_of[-1] == "the experience store takes nothing: read-only"
+        writing[0] = None
+        await writer.add([make_experience(0)])
+
+    asyncio.run(play())
+    writer.stop()
+    nothing = "the experience store takes nothing: read-only"
+    assert told_of == [None, nothing, "the database of the experience store does not answer: gone", nothing, None]
+
+
+def test_a_batch_that_is_stored_is_not_said_to_have_failed(tmp_path, make_experience, monkeypatch):
+    """Another process may hold the database while it is pruned; the next batches prune it."""
+    store = Store(open_engine(store_url(f"sqlite:///{tmp_path}/x.db"), writes=True), rows=50)
+    pruned: list[float] = []
+
+    def locked(now_s):
+        pruned.append(now_s)
+        raise OperationalError("DELETE", {}, Exception("database is locked"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "prune", locked)
+        for number in range(8):
+            assert store.add([make_experience(number)]) == (1, 0)
+    assert len(pruned) >= 1  # a store of few rows is pruned often
+    assert store.count() == 8
 
 
 def test_a_store_that_nobody_asks_for_is_looked_at(monkeypatch, tmp_path, make_experience):
