@@ -48,8 +48,7 @@ def release(root: Path, out: Path, report: Report, *, rehearse: bool, tag: bool)
         source.refuse_dirty(root)
         source.refuse_taken_tag(root, version)
     commit, epoch_s = source.commit_of(root)
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    _begin_folder(root, out)
     with tempfile.TemporaryDirectory(prefix="osml-release-", ignore_cleanup_errors=True) as folder:
         work = Path(folder)
         _parts(root, out, work, report, version, epoch_s)
@@ -60,8 +59,18 @@ def release(root: Path, out: Path, report: Report, *, rehearse: bool, tag: bool)
     (out / "release.json").write_text(json.dumps(document, indent=1) + "\n", "utf-8")
     print(f"{checksums.write_sums(out)} files in {out}")
     if tag:
-        source.tag(root, version, changes)
+        source.tag(root, version, changes, commit)
         print(f"tagged v{version}: `git push origin v{version}` publishes it")
+
+
+def _begin_folder(root: Path, out: Path) -> None:
+    """An empty folder; what an earlier release left in it goes. Raises NotReleasedError for a folder of others."""
+    if out in (root.resolve(), *root.resolve().parents) or (
+        out.exists() and any(out.iterdir()) and not (out / "release.json").exists()
+    ):
+        raise NotReleasedError(f"--out {out} has files that no release wrote: choose a new folder, or an empty one")
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
 
 
 def _parts(root: Path, out: Path, work: Path, report: Report, version: str, epoch_s: int) -> None:

@@ -74,12 +74,10 @@ def refuse_taken_tag(root: Path, version: str) -> None:
         raise NotReleasedError(f"the tag v{version} exists: raise the version in pyproject.toml and the other places")
 
 
-def tag(root: Path, version: str, changes: str) -> None:
-    """Make the annotated tag of a version; its message is what the changelog says."""
-    run(
-        ["git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "-m", f"osml {version}\n\n{changes}\n"],
-        cwd=root,
-    )
+def tag(root: Path, version: str, changes: str, commit: str) -> None:
+    """Make the annotated tag of the commit that was built; its message is what the changelog says."""
+    message = f"osml {version}\n\n{changes}\n"
+    run(["git", "tag", "--annotate", f"v{version}", "--cleanup=verbatim", "-m", message, commit], cwd=root)
 
 
 def commit_of(root: Path) -> tuple[str, int]:

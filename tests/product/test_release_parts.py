@@ -99,7 +99,7 @@ def test_a_version_is_tagged_once_with_what_the_changelog_says(checkout: Path) -
     source.refuse_taken_tag(checkout, VERSION)
     git(checkout, "config", "user.name", "A")
     git(checkout, "config", "user.email", "a@b.c")
-    source.tag(checkout, VERSION, source.changes_of(checkout, VERSION))
+    source.tag(checkout, VERSION, source.changes_of(checkout, VERSION), source.commit_of(checkout)[0])
     assert git(checkout, "cat-file", "-t", f"v{VERSION}").strip() == "tag"
     assert "- First." in git(checkout, "tag", "--list", "-n9", f"v{VERSION}")
     with pytest.raises(NotReleasedError, match="exists"):
@@ -174,3 +174,23 @@ def test_a_step_says_what_it_found_or_why_it_failed(capsys: pytest.CaptureFixtur
         run(["sh", "-c", "echo bad >&2; exit 3"])
     assert [(name, found) for name, _, found in report.steps] == [("first", "two files")]
     assert "ok   first: two files" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("where", ["stranger", ".", ".."])
+def test_a_folder_of_something_else_is_not_emptied(
+    checkout: Path, where: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (checkout / "stranger").mkdir()
+    (checkout / "stranger/file").write_text("mine")
+    assert main(["--root", str(checkout), "--out", str(checkout / where), "--rehearse"]) == 1
+    assert "has files that no release wrote" in capsys.readouterr().err
+    assert (checkout / "stranger/file").read_text() == "mine"
+
+
+def test_the_tag_is_of_the_commit_that_was_built(checkout: Path) -> None:
+    git(checkout, "config", "user.name", "A")
+    git(checkout, "config", "user.email", "a@b.c")
+    built, _ = source.commit_of(checkout)
+    git(checkout, "commit", "--quiet", "--allow-empty", "--message", "Two")
+    source.tag(checkout, VERSION, "- First.", built)
+    assert git(checkout, "rev-list", "-n", "1", f"v{VERSION}").strip() == built

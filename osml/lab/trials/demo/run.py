@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,11 @@ from osml.lab.trials.children import OSML, Children, free_port, interrupt_on_sig
 from osml.lab.trials.demo.phases import PhaseResult, elapsed_s, run_phase
 from osml.lab.trials.demo.settings import DemoSettings
 from osml.lab.trials.demo.view import DemoView
+from osml.lab.trials.folder import begin_folder
 from osml.lab.trials.timeline import Phase, draw
 
 STORE = "experiences.db"
-OWN = ("node-unmanaged", "node-managed", "logs")
+OWN = ("node-unmanaged", "node-managed", "logs", "*-*managed.jsonl", f"{STORE}*")
 
 
 def _alive(url: str) -> bool:
@@ -36,11 +36,7 @@ def run_demo(settings: DemoSettings) -> dict[str, Any]:
     """
     settings.check()
     settings = replace(settings, agent=find_agent(settings.agent), out=settings.out.resolve())
-    settings.out.mkdir(parents=True, exist_ok=True)
-    for name in OWN:
-        shutil.rmtree(settings.out / name, ignore_errors=True)
-    for stale in [*settings.out.glob("*-*managed.jsonl"), *settings.out.glob(f"{STORE}*")]:
-        stale.unlink()
+    begin_folder(settings.out, OWN)
     interrupt_on_signals()
     port = settings.port or free_port()
     url = f"http://127.0.0.1:{port}"

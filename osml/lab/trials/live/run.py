@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from contextlib import ExitStack
 from dataclasses import replace
@@ -17,6 +16,7 @@ from osml.base.agent_binary import find_agent
 from osml.domain.cpulist import format_cpulist
 from osml.lab.trials.children import OSML, Child, Children, free_port, interrupt_on_signals, wait_until
 from osml.lab.trials.demo.view import DemoView
+from osml.lab.trials.folder import begin_folder
 from osml.lab.trials.live import enter, machine, work_rate
 from osml.lab.trials.live.agent_config import BE, agent_config
 from osml.lab.trials.live.cgroups import LiveGroups, find_hierarchies
@@ -31,7 +31,10 @@ from osml.lab.trials.timeline import Phase, draw
 
 WARM_S = 1.0
 STORE = "experiences.db"
-OWN = ("logs", "telemetry", "summary.json", "traces.parquet", "timeline.png")
+OWN = (
+    "logs", "telemetry", "summary.json", "traces.parquet", "timeline.png", "record-*managed.jsonl", "agent-*managed.*",
+    f"{STORE}*",
+)  # fmt: skip
 
 
 def run_live(settings: LiveSettings) -> dict[str, Any]:
@@ -52,7 +55,7 @@ def run_live(settings: LiveSettings) -> dict[str, Any]:
     with ExitStack() as stack:
         stack.enter_context(machine.only_trial())
         interrupt_on_signals()
-        _clear(settings.out)
+        begin_folder(settings.out, OWN)
         cpus = sorted(os.sched_getaffinity(0))[:N_CPUS]
         groups = LiveGroups(hierarchies, format_cpulist(cpus))
         groups.remove()  # of a trial that was killed
@@ -66,17 +69,6 @@ def run_live(settings: LiveSettings) -> dict[str, Any]:
     write_traces(settings.out / "traces.parquet", phases, settings.out / "telemetry", document)
     _plot(settings, phases)
     return document
-
-
-def _clear(out: Path) -> None:
-    """Only what a trial writes: the folder may be anybody's."""
-    out.mkdir(parents=True, exist_ok=True)
-    patterns = ("record-*managed.jsonl", "agent-*managed.*", f"{STORE}*")
-    for path in [*(out / name for name in OWN), *(path for pattern in patterns for path in out.glob(pattern))]:
-        if path.is_dir():
-            shutil.rmtree(path)
-        else:
-            path.unlink(missing_ok=True)
 
 
 class LiveTrial:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 
 import numpy as np
 
+from osml.lab.trials.live.enter import die_with_parent
 from osml.lab.trials.live.jobs.job import Job
 
 ELEMENTS = 8 * 1024 * 1024
@@ -29,7 +31,9 @@ def _loop() -> None:
 
 
 if __name__ == "__main__":
+    parent = os.getpid()
     for _ in range(int(sys.argv[1]) - 1):
         if os.fork() == 0:
+            die_with_parent(signal.SIGKILL, parent)  # the kernel's promise to the parent is not inherited
             break
     _loop()

@@ -1,4 +1,4 @@
-"""nginx with one worker: a small file, or a text that it compresses for each request."""
+"""nginx in one process: a small file, or a text that it compresses for each request."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from osml.lab.trials.live.services.talk import ask_http
 SMALL_BYTES = 1024
 LARGE_WORDS = 4000  # about 24 kB of text, which takes gzip some tenths of a millisecond
 
+# One process: a worker would outlive a master that is killed.
 NGINX = """daemon off;
-worker_processes 1;
+master_process off;
 pid {directory}/nginx.pid;
 error_log stderr warn;
 events {{ worker_connections 256; }}

@@ -1,0 +1,38 @@
+"""The folder of a trial: only what an earlier trial wrote is deleted, and only in a folder of trials."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from osml.base.failure import InputError
+
+MARK = ".osml-trial"
+
+
+def begin_folder(out: Path, own: Sequence[str]) -> None:
+    """Make the folder, or take what earlier trials wrote out of it; `own` are patterns of names.
+
+    Raises InputError for a folder with files of somebody else: a trial often runs as root.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    if not (out / MARK).exists():
+        if any(out.iterdir()) and not _is_of_a_trial(out):
+            raise InputError(f"--out {out} has files that no trial wrote: choose a new folder, or an empty one")
+        (out / MARK).touch()
+    for path in [path for pattern in own for path in out.glob(pattern)]:
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink(missing_ok=True)
+
+
+def _is_of_a_trial(out: Path) -> bool:
+    """Whether an earlier version, which left no mark, wrote its summary here."""
+    try:
+        found = json.loads((out / "summary.json").read_bytes())
+    except (OSError, ValueError):
+        return False
+    return isinstance(found, dict) and {"phases", "simulated"} <= found.keys()
