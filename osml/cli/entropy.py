@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -65,8 +66,8 @@ def parse(text: bytes, source: str) -> Measured:
     if not 0 <= measured.relative_importance <= 1:
         raise InputError(f"{source}: relative_importance is {measured.relative_importance}, expected 0 to 1")
     names = [entry.name for entry in [*measured.lc, *measured.be]]
-    for name in names:
-        if names.count(name) > 1:
+    for name, count in Counter(names).items():
+        if count > 1:
             raise InputError(f"{source}: two services are called '{name}', expected unique names")
     for entry in measured.lc:
         _positive(f"{source}: real_ms of '{entry.name}'", entry.real_ms)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar
 
 import typer
@@ -67,8 +69,8 @@ def _plug_in(app: typer.Typer) -> None:
     for entry in other_plug_ins():
         try:
             command: typer.Typer | Callable[..., Any] = entry.load()
-        except ImportError as error:
-            print(f"osml: command '{entry.name}' can't be loaded: {error}", file=sys.stderr)
+        except Exception as error:  # of somebody else's package: the commands of this one still work
+            print(f"osml: command '{entry.name}' can't be loaded: {type(error).__name__}: {error}", file=sys.stderr)
             continue
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=entry.name)
@@ -99,17 +101,28 @@ def application() -> typer.Typer:
     return app
 
 
+def _forget_output() -> None:
+    """What could not be written shall not fail once more when the interpreter ends."""
+    with suppress(OSError, ValueError):  # a test has a standard output without a file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def main() -> None:
     """Console entry point: one sentence and an exit code instead of a traceback."""
     try:
-        application()()
+        try:
+            application()()
+        finally:
+            sys.stdout.flush()  # a full disk is found out here, not when the interpreter ends
     except Failure as failure:
         print(f"osml: {failure}", file=sys.stderr)
         sys.exit(failure.exit_code)
     except BrokenPipeError:
+        _forget_output()
         sys.stderr.close()  # the reader went away (`osml ... | head`): not worth a word
         sys.exit(1)
     except OSError as error:  # a full disk, a folder that is a file, no right to write
         where = f"'{error.filename}': " if error.filename is not None else ""
         print(f"osml: {where}{error.strerror or error}", file=sys.stderr)
+        _forget_output()
         sys.exit(1)

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from osml.base.agent_binary import find_agent
-from osml.base.failure import Failure, MachineError
+from osml.base.failure import MachineError
 from osml.doctor.finding import Finding
 
 _PATIENCE_S = 20.0
@@ -70,13 +70,20 @@ def agent_findings(given: Path | None) -> list[Finding]:
 
 def _mechanisms(binary: Path) -> list[Finding]:
     try:
-        done = subprocess.run(
-            [str(binary), "probe", "--json"], capture_output=True, timeout=_PATIENCE_S, check=False, text=True
-        )
+        done = subprocess.run([str(binary), "probe", "--json"], capture_output=True, timeout=_PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return [_ill(binary, str(error))]
+    try:
         probe = msgspec.json.decode(done.stdout, type=_Probe)
-    except (OSError, subprocess.TimeoutExpired, msgspec.MsgspecError) as error:
-        raise Failure(f"`{binary} probe` gave unreadable output ({error}); run it to see the cause") from None
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        said = done.stderr.decode(errors="replace").strip().splitlines()
+        return [_ill(binary, said[-1] if said else f"exit code {done.returncode}, unreadable output ({error})")]
     return [*_listed(probe.mechanisms), *_services(probe), *_refused(probe)]
+
+
+def _ill(binary: Path, why: str) -> Finding:
+    """The agent can't say what it can do. The other findings are worth having all the same."""
+    return Finding("probe of the agent", "act", False, why, f"mend what it says; `{binary} probe` shows it again")
 
 
 def _services(probe: _Probe) -> list[Finding]:

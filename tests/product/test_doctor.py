@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from osml.base.failure import Failure
 from osml.cli.main import application
 from osml.doctor.agent import agent_findings
 from osml.doctor.finding import Finding
@@ -50,6 +49,18 @@ def test_what_the_agent_can_not_do_comes_with_a_way_to_get_it(tmp_path: Path) ->
     assert found["llc_ways"].how_to_enable == "mount it"
 
 
+def test_an_agent_that_is_ill_says_why_and_the_rest_is_told_all_the_same(tmp_path: Path) -> None:
+    binary = tmp_path / "osml-agent"
+    binary.write_bytes(b"#!/bin/sh\necho 'warning' >&2\nprintf 'osml-agent: interval_s is 0\\n\\377' >&2\nexit 2\n")
+    binary.chmod(0o755)
+    found = by_name(agent_findings(binary))
+    assert found["agent"].available
+    assert not found["probe of the agent"].available
+    assert "exit code" in found["probe of the agent"].reason or "\ufffd" in found["probe of the agent"].reason
+    binary.write_text("#!/bin/sh\necho 'osml-agent: interval_s is 0, expected more' >&2\nexit 2\n")
+    assert by_name(agent_findings(binary))["probe of the agent"].reason == "osml-agent: interval_s is 0, expected more"
+
+
 def test_services_and_pods_that_are_refused_say_where_they_come_from(tmp_path: Path) -> None:
     probe = {
         "mechanisms": [],
@@ -74,8 +85,9 @@ def test_services_and_pods_that_are_refused_say_where_they_come_from(tmp_path: P
 
 
 def test_an_agent_that_answers_nonsense_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Failure, match="gave unreadable output"):
-        agent_findings(agent_that_says(tmp_path, "Segmentation fault"))
+    found = by_name(agent_findings(agent_that_says(tmp_path, "Segmentation fault")))["probe of the agent"]
+    assert not found.available
+    assert "exit code 0, unreadable output" in found.reason
 
 
 def test_no_agent_is_a_finding_and_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,8 +6,10 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import entry_points
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from osml.cli import main as entry
 
@@ -59,3 +61,27 @@ def test_ctrl_c_while_the_commands_are_loaded_ends_with_130_and_no_traceback() -
     _, err = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "Traceback" not in err
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_under_the_output_is_one_sentence_and_exit_code_1() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "osml", "look", "doctor", "--json"],
+            stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    assert (done.returncode, done.stderr) == (1, "osml: No space left on device\n")
+
+
+def test_a_broken_plug_in_is_named_and_all_other_commands_work(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Broken:
+        name = "strange"
+
+        def load(self) -> None:
+            raise AttributeError("no such thing")
+
+    monkeypatch.setattr(entry, "other_plug_ins", lambda: [Broken()])
+    assert CliRunner().invoke(entry.application(), ["--version"]).exit_code == 0
+    assert "command 'strange' can't be loaded: AttributeError: no such thing" in capsys.readouterr().err
