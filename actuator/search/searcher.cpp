@@ -14,7 +14,8 @@ Searcher::Searcher(const std::string& index) : database_(index), enquire_(databa
 }
 
 std::string Searcher::answer(const std::string& query) {
-  enquire_.set_query(parser_.parse_query(query));
+  // Words only: operators would make a query such as "foo AND" an error.
+  enquire_.set_query(parser_.parse_query(query, 0));
   const Xapian::MSet matches = enquire_.get_mset(0, kResults);
   nlohmann::json results = nlohmann::json::array();
   for (auto match = matches.begin(); match != matches.end(); ++match) {

@@ -20,6 +20,7 @@ from osml.lab.trials.children import Child, Children, free_port, wait_until
 from osml.lab.trials.live import enter
 from osml.lab.trials.live.cgroups import find_hierarchies
 from osml.lab.trials.live.generator import Generator
+from osml.lab.trials.live.machine import only_trial
 
 CONTROL = "burner.share"
 CALIBRATE_S = 1.5
@@ -97,12 +98,13 @@ def running_farm(directory: Path, loadgen: Path) -> Iterator[Farm]:
         raise MachineError(f"this process may use {len(cpus)} CPU, the testbed needs {CORES_NEEDED}")
     find_haproxy()
     groups = ServerGroups(find_hierarchies(Path("/proc/mounts").read_text()))
-    groups.remove()
-    try:
-        with Children(directory / "logs") as children:
-            yield _start(directory, loadgen, children, groups, cpus)
-    finally:
+    with only_trial():  # another one would end these servers, and its load would disturb
         groups.remove()
+        try:
+            with Children(directory / "logs") as children:
+                yield _start(directory, loadgen, children, groups, cpus)
+        finally:
+            groups.remove()
 
 
 def _start(directory: Path, loadgen: Path, children: Children, groups: ServerGroups, cpus: list[int]) -> Farm:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from osml.base.failure import MachineError
 from osml.lab.trials.children import Child, Children, wait_until
+from osml.lab.trials.live import enter
 
 BACKEND = "farm"
 _CONFIG = """global
@@ -54,7 +55,7 @@ def write_config(
 
 def start_haproxy(children: Children, config: Path, port: int, name: str = "haproxy") -> Child:
     """Start it in the foreground and wait until it accepts."""
-    child = children.start(name, [find_haproxy(), "-f", str(config), "-db"])
+    child = children.start(name, enter.command([find_haproxy(), "-f", str(config), "-db"], death_signal="SIGTERM"))
     wait_until(lambda: accepts(port), "haproxy", [child])
     return child
 
