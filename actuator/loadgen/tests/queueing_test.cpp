@@ -57,6 +57,26 @@ TEST_F(Queueing, CountsFromTheScheduledTimeWhenTheOnlyConnectionIsBusy) {
       << "waiting for the server is not the generator's lateness";
 }
 
+// What waits at a mark is no latency of that phase, so it is counted, and is a latency of the next one.
+TEST_F(Queueing, SaysHowManyHaveNoAnswerAtAMark) {
+  const FakeServer server(microseconds(10'000));
+  const auto slow = target(server, 200, 1);
+  drive(*slow, 1.0);
+  const auto phase = slow->phase(clock_now());
+  EXPECT_GT(phase.at("unanswered").get<int>(), 40);
+  slow->set_rate(0.0, clock_now());
+  double longest = 0.0;
+  int waiting = phase.at("unanswered").get<int>();
+  for (int look = 0; waiting > 0 && look < 200; ++look) {
+    drive(*slow, 0.1);
+    const auto late = slow->phase(clock_now());
+    if (!late.at("p99_ms").is_null()) longest = std::max(longest, late.at("p99_ms").get<double>());
+    waiting = late.at("unanswered").get<int>();
+  }
+  EXPECT_EQ(waiting, 0);
+  EXPECT_GT(longest, phase.at("p99_ms").get<double>());
+}
+
 TEST_F(Queueing, MeasuresTheServiceTimeWhereThereIsNoQueue) {
   const FakeServer server(microseconds(2000));
   const auto quick = target(server, 20, 4);

@@ -212,8 +212,8 @@ class Stage:
             generator_cpu=(end["cpu_s"] - begin["cpu_s"]) / (end["t"] - begin["t"]),
             lateness_p50_ms=seen["lateness_p50_ms"], lateness_p99_ms=seen["lateness_p99_ms"],
             steal=steal, foreign=foreign, waited_s=waited,
-            throttled_share=(after[4] - before[4]) * PERIOD_MS / 1000.0 / passed, noisy=noisy, histogram=list(histogram),
-            unanswered=unanswered,
+            throttled_share=(after[4] - before[4]) * PERIOD_MS / 1000.0 / passed, noisy=noisy,
+            histogram=list(histogram), unanswered=unanswered,
         )  # fmt: skip
 
     def _with_late_answers(self, name: str, histogram: Histogram, waiting: int) -> tuple[Histogram, int]:
