@@ -29,9 +29,9 @@ KINDS = ("p50_ms", "p95_ms", "p99_ms", "throughput", "cpu")
 
 @dataclass(frozen=True)
 class Margins:
-    """By how much intervals are widened, by kind of figure: a factor for the logarithm of their ends."""
+    """Half-widths of the intervals by kind of figure: distances from the prediction on a logarithmic scale."""
 
-    factors: tuple[float, float, float, float, float] = (1.0, 1.0, 1.0, 1.0, 1.0)
+    widths: tuple[float, float, float, float, float]
 
 
 def predict(
@@ -57,18 +57,21 @@ def predict(
         scale = [math.exp(error * rng.standard_normal()) for error in (profile.work_error, profile.base_error)]
         seen = simulate_cell(cell, rate, profile, seconds, own_seed, other, (scale[0], scale[1]))
         figures[draw] = (*seen.quantiles(), seen.throughput, seen.cpu)
-    ranges = [_range(figures[:, column], factor) for column, factor in enumerate((margins or Margins()).factors)]
+    widths = [None] * len(KINDS) if margins is None else margins.widths
+    ranges = [_range(figures[:, column], width) for column, width in enumerate(widths)]
     return Predicted(*ranges, nearest_ms=nearest(cell, known), mm1_ms=ideal_over_idle(cell, known[0]), at=time.time())
 
 
-def _range(values: NDArray[np.float64], factor: float) -> Range:
+def _range(values: NDArray[np.float64], width: float | None) -> Range:
+    """The median of the draws. Its interval has this half-width, or is that of the draws where none is known yet."""
     tail = 50.0 * (1.0 - CONFIDENCE)
     low, middle, high = (float(value) for value in np.percentile(values, (tail, 50.0, 100.0 - tail)))
     if not (math.isfinite(high) and middle > 0.0):
         return Range(*(min(value, NEVER_MS) for value in (middle, low, high)))
-    down = max(math.log(middle / max(low, 1e-9)), LEAST_WIDTH) * factor
-    up = max(math.log(high / middle), LEAST_WIDTH) * factor
-    return Range(middle, middle * math.exp(-down), min(middle * math.exp(min(up, _MOST_LOG)), NEVER_MS))
+    if width is None:
+        return Range(middle, low, high)
+    width = max(width, LEAST_WIDTH)
+    return Range(middle, middle * math.exp(-width), min(middle * math.exp(min(width, _MOST_LOG)), NEVER_MS))
 
 
 def distance(one: Cell, other: Cell) -> float:
@@ -104,11 +107,11 @@ def _latencies(row: Row) -> tuple[float, float, float]:
 def margins_of(rows: list[Row]) -> Margins:
     """Widths with which the intervals of these rows would have held what was measured, at the promised confidence.
 
-    Split conformal prediction: the score of a row is how many half-widths its measurement is away from the prediction;
-    the factor is the quantile of the scores at the rank ceil((n + 1) * 0.9). Infinite where there are fewer scores than
-    that: nothing is known of so rare an error.
+    Split conformal prediction: the score of a row is the distance of its measurement from the prediction; a half-width
+    is the quantile of the scores at the rank ceil((n + 1) * 0.9). Infinite where there are fewer scores than that:
+    nothing is known of so rare an error.
     """
-    factors: list[float] = []
+    widths: list[float] = []
     for kind in KINDS:
         scores: list[float] = []
         for row in rows:
@@ -118,14 +121,8 @@ def margins_of(rows: list[Row]) -> Margins:
                 continue
             said: Range = getattr(row.predicted, kind)
             seen = getattr(row.measured, kind)
-            if seen is not None and seen > 0.0 and math.isfinite(said.high):
-                scores.append(score(said, seen))
+            if seen is not None and seen > 0.0 and 0.0 < said.value < NEVER_MS:
+                scores.append(abs(math.log(seen / said.value)))
         rank = math.ceil((len(scores) + 1) * CONFIDENCE)
-        factors.append(math.inf if rank > len(scores) else max(sorted(scores)[rank - 1], 0.5))
-    return Margins((factors[0], factors[1], factors[2], factors[3], factors[4]))
-
-
-def score(said: Range, seen: float) -> float:
-    """Half-widths between prediction and measurement, on a logarithmic scale."""
-    width = math.log(said.high / said.value) if seen >= said.value else math.log(said.value / said.low)
-    return abs(math.log(seen / said.value)) / max(width, 1e-9)
+        widths.append(math.inf if rank > len(scores) else sorted(scores)[rank - 1])
+    return Margins((widths[0], widths[1], widths[2], widths[3], widths[4]))

@@ -17,7 +17,7 @@ from osml.lab.trials.live.services import service_named
 from osml.lab.validation.calibrate import cooling, profile_of
 from osml.lab.validation.cells import Cell, Measured, Predicted, Range, Row
 from osml.lab.validation.design import fit_cells, rate_of, warm_cell
-from osml.lab.validation.predict import ideal_over_idle, margins_of, nearest, predict
+from osml.lab.validation.predict import LEAST_WIDTH, ideal_over_idle, margins_of, nearest, predict
 from osml.lab.validation.profiles import Profile
 from osml.lab.validation.run import REPEATED, with_repeats
 from osml.lab.validation.score import document
@@ -139,11 +139,14 @@ def test_margins_are_the_widths_that_would_have_held_the_promise() -> None:
         Row(Cell("redis", 1, None, 0.5, repeat=k), True, 0.0, measured(p99_ms=3.0 * math.exp(0.01 * k)), predicted(3.0))
         for k in range(1, 20)
     ]
-    factors = margins_of(rows).factors
-    assert factors[2] == pytest.approx(1.8)  # the 18th of 19 scores, each k tenths of a half-width
-    assert factors[0] == 0.5  # all medians were right, but an interval never gets narrower than half
+    widths = margins_of(rows).widths
+    assert widths[2] == pytest.approx(0.18)  # the 18th of 19 scores, each k hundredths
+    assert widths[0] == 0.0  # all medians were right
     noisy = [msgspec.structs.replace(row, measured=measured(p99_ms=300.0, noisy="others")) for row in rows]
-    assert margins_of([*rows, *noisy]).factors == factors
+    assert margins_of([*rows, *noisy]).widths == widths
+    found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, margins=margins_of(rows))
+    assert found.p99_ms.high / found.p99_ms.value == pytest.approx(math.exp(0.18))
+    assert found.p50_ms.high / found.p50_ms.value == pytest.approx(math.exp(LEAST_WIDTH))
 
 
 def test_a_cell_in_which_nothing_was_answered_is_a_miss() -> None:
@@ -163,7 +166,7 @@ def test_too_few_margin_cells_promise_nothing() -> None:
         for k in range(1, 9)
     ]
     margins = margins_of(rows)
-    assert math.isinf(margins.factors[2])
+    assert math.isinf(margins.widths[2])
     found = predict(Cell("redis", 1, None, 0.3), 300.0, PROFILE, [rows[0]], 2.0, 1, margins=margins)
     assert (found.p99_ms.low, found.p99_ms.high) == (0.0, 1e9)
 
