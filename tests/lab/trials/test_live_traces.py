@@ -30,7 +30,7 @@ from osml.lab.trials.live.settings import LcLoad, LiveSettings
 from osml.lab.trials.live.traces import write_traces
 from osml.lab.trials.records import Record
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 PLATFORM = Platform(id="here", cores=20, cpus="0-1", core_quantum=0.1)
 
 
