@@ -4,6 +4,8 @@ SHELL := /bin/bash
 export PATH := $(PATH):$(CURDIR)/.tools/bin
 export UV_PYTHON_DOWNLOADS := never
 RUN := uv run --frozen --no-sync
+# Set-up and builds belong to who runs make; only the trials themselves run as root.
+RUN_AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo) .venv/bin/
 AGENT := actuator/build/release/osml-agent
 
 .PHONY: demo live live-lab dispatch-testbed check test test-training test-slow fuzz bench results reproduce lint tidy format agent pictures docs release
@@ -12,15 +14,15 @@ AGENT := actuator/build/release/osml-agent
 demo: agent ## The main job on a simulated 36-CPU node: unmanaged against managed, under 4 minutes, no root
 	$(RUN) osml run demo $(ARGS)
 
-live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (root)
-	$(RUN) osml run live $(ARGS)
+live: setup-live agent ## The main job on this machine: real redis, nginx, memcached, stress-ng (asks for root)
+	$(RUN_AS_ROOT)osml run live $(ARGS)
 
-live-lab: setup-live-lab agent ## Set up the lab of real services: programs, search index, net, speech (root, minutes, once)
+live-lab: setup-live-lab agent ## Set up the lab of real services: programs, search index, net, speech (asks for root; minutes, once)
 	@cmake --build actuator/build/release --target osml-search -- --quiet
-	$(RUN) osml lab live prepare $(ARGS)
+	$(RUN_AS_ROOT)osml lab live prepare $(ARGS)
 
-dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (root; 15 minutes, ARGS=--quick 2)
-	$(RUN) osml lab dispatch testbed $(ARGS)
+dispatch-testbed: setup-dispatch agent ## Figure 11 on this machine: HAProxy, two web servers, a burner (asks for root; 15 minutes, ARGS=--quick 2)
+	$(RUN_AS_ROOT)osml lab dispatch testbed $(ARGS)
 
 check: setup-test ## Quick check: format, lint, types, import arrows, unit tests (under 90 seconds on two cores)
 	@$(RUN) python scripts/check.py
