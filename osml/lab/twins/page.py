@@ -8,10 +8,10 @@ from typing import Any
 _Row = Mapping[str, Any]
 _INTRO = """# How good twins are
 
-Every number on this page is simulated.
+For operators and researchers: how far to trust [twins](../how-to/advise.md). Every number on this page is simulated.
 Hidden nodes are virtual nodes of the suite `osml-mismatch` under the condition `{condition}`.
-A twin sees their record alone. Services have names that say nothing.
-The seeds of these nodes were not looked at before the method was fixed.
+A twin sees only their record. The names of the services reveal nothing.
+Nobody looked at the seeds of these nodes before the method was fixed.
 
 Made on {date} with `{command}`.
 """
@@ -75,8 +75,8 @@ def _whatif(found: _Row) -> str:
         "## What if\n\n"
         "The truth is the hidden node's own outcome with the same loads, drift and chance. "
         "Each experiment gives one change for each service or job. "
-        "A change is plain where the truth is more than 5 %; only these have a sign to be right about. "
-        "`no change` says that nothing changes, so it has no sign right. "
+        "A change is plain if the truth is more than 5 %; only plain changes have a sign that can be right. "
+        "`no change` predicts that nothing changes, so it has no sign right. "
         "`last time` takes the latency of the record's scene with the nearest load; "
         f"it has {_percent(services['sign_right_last_time'])} of the signs right.\n\n"
         f"{_table(heads, total)}\nServices by experiment:\n\n{_table(heads, each)}"
