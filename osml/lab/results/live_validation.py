@@ -12,10 +12,9 @@ PICTURE = Path("docs/pictures/live-validation.png")
 
 _INTRO = """# Measured against predicted
 
-Real services ran on one machine with two CPUs.
-A simulation of the kernel's scheduler predicted each held-out cell before that cell was measured.
-[How to repeat it](../how-to/live-lab.md). The file is `docs/results/live-validation.json`.
-This page is made from it.
+For researchers: how well a simulation of the kernel's scheduler predicts real services.
+They ran on one machine with two CPUs. The simulation predicted each held-out cell before that cell was measured.
+[How to repeat it](../how-to/live-lab.md). `docs/results/live-validation.json` has the data of this page.
 
 A *cell* is one service under one load, one CPU quota and one number of CPUs.
 It runs alone, beside a job, or beside another service.

@@ -26,10 +26,9 @@ ALIKE = {
 
 _INTRO = """# Caches of real services, measured
 
-Each program ran instrumented, under its own load.
-Its accesses went through simulated caches of every size at once.
-[How to repeat it](../how-to/profile.md). The file is `docs/results/profiles.json`.
-This page is made from it.
+For researchers: how many cache misses real programs have, by size of the cache.
+Each program ran instrumented, under its own load. Its accesses went through simulated caches of every size at once.
+[How to repeat it](../how-to/profile.md). `docs/results/profiles.json` has the data of this page.
 
 MPKI are misses of the last-level cache per 1000 instructions.
 The cache is that of `e5-2697v4`: 20 ways of 2.25 MiB, behind an L2 of 256 KiB.

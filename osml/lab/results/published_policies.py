@@ -12,11 +12,12 @@ PAGE = Path("docs/reference/published-policies.md")
 
 _INTRO = """# Published results of policies
 
-Each number or order that a paper prints of its policies stands beside ours, from a run of the same experiment.
-Ours are simulated. The papers measured on their machines.
-Times are means of the runs that converge. With each policy these are others, but where a line says that all converge.
-[Why some do not hold](../notes/2026-11-26-published-policies.md). The file is `docs/results/published-policies.json`.
-This page is made from it.
+For researchers: each number or order that a paper prints of its policies, beside ours.
+Each of ours comes from a run of the same experiment and is simulated. The papers measured on their machines.
+A time is the mean of the runs that converge.
+These runs differ by policy, unless a line says that all converge.
+[Why some lines do not hold](../notes/2026-11-26-published-policies.md).
+`docs/results/published-policies.json` has the data of this page.
 
 """
 

@@ -18,11 +18,11 @@ README = Path("README.md")
 _BLOCK = re.compile(r"(<!-- results:begin (\S+) -->\n).*?(<!-- results:end -->)", re.DOTALL)
 _INTRO = """# Results
 
-Each figure on this page comes from one command, and `make results` makes all of them again.
-The numbers are files in `docs/results/`.
-Figures of the virtual node are simulated.
-The paper's number stands beside ours where a paper has one.
+For researchers: all current figures of osml, beside those of the papers.
+Each figure comes from one command; `make results` makes all of them again.
+The numbers are files in `docs/results/`. Figures of the virtual node are simulated.
 The simple baselines are `unmanaged` (no scheduler) and `even` (equal parts for all services).
+[The bench](bench.md#definitions) defines the terms.
 """
 
 
@@ -93,7 +93,7 @@ def headline(found: dict[str, Any]) -> str:
     counted = found["osml-302-cores"].get("mixes")
     those = "only mixes" if counted is None else f"only the {counted} mixes"
     lines = [
-        f"| {MIXES} mixes, simulated | osml | its rules, no model | PARTIES | ARQ "
+        f"| {MIXES} mixes, simulated | osml | osml without models | PARTIES | ARQ "
         "| staffing:climb | unmanaged | oracle |",
         "|---|---:|---:|---:|---:|---:|---:|---:|",
     ]

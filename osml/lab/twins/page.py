@@ -8,16 +8,16 @@ from typing import Any
 _Row = Mapping[str, Any]
 _INTRO = """# How good twins are
 
-Every number on this page is simulated.
+For operators and researchers: how far to trust [twins](../how-to/advise.md). Every number on this page is simulated.
 Hidden nodes are virtual nodes of the suite `osml-mismatch` under the condition `{condition}`.
-A twin sees their record alone. Services have names that say nothing.
+A twin sees only their record. The names of the services reveal nothing.
 {seeds}
 
 Made on {date} with `{command}`.
 """
 
 
-_HELD_OUT = "The seeds of these nodes were not looked at before the method was fixed."
+_HELD_OUT = "Nobody looked at the seeds of these nodes before the method was fixed."
 _LOOKED_AT = "The method was made with these seeds: nothing on this page is held out."
 
 
@@ -80,12 +80,12 @@ def _whatif(found: _Row) -> str:
         "## What if\n\n"
         "The truth is the hidden node's own outcome with the same loads, drift and chance. "
         "Each experiment gives one change for each service or job. "
-        "A change is plain where the truth is more than 5 %; only these have a sign to be right about. "
-        "`no change` says that nothing changes, so it has no sign right. "
-        "`last time` takes the latency of the record's scene with the nearest load. It knows changes of the service's "
-        f"own load only; of the plain ones among these ({services['own_load_signed']}) it has "
-        f"{_percent(services['sign_right_last_time'])} of the signs right, "
-        f"the twin {_percent(services['sign_right_own_load'])}.\n\n"
+        "A change is plain if the truth is more than 5 %; only plain changes have a sign that can be right. "
+        "`no change` predicts that nothing changes, so it has no sign right. "
+        "`last time` takes the latency of the record's scene with the nearest load. It knows only changes of the "
+        f"service's own load. Of the {services['own_load_signed']} plain ones among these it has "
+        f"{_percent(services['sign_right_last_time'])} of the signs right, and the twin has "
+        f"{_percent(services['sign_right_own_load'])}.\n\n"
         f"{_table(heads, total)}\nServices by experiment:\n\n{_table(heads, each)}"
     )
 
