@@ -54,13 +54,14 @@ def profile(
     ] = None,
     service: Annotated[str, typer.Option(help="Name of the entry; a service of the lab brings its load.")] = "program",
     platform: Annotated[
-        str, typer.Option(help="Whose last-level cache: a name of the catalog, or a file.")
+        str, typer.Option(help="Platform with the last-level cache: a name of the catalog, or a file.")
     ] = "e5-2697v4",
     seconds: Annotated[
-        float | None, typer.Option(help="Measure for so long.", show_default="30 under load, else to the end")
+        float | None, typer.Option(help="Seconds of the measurement.", show_default="30 under load, else to the end")
     ] = None,
     warm_s: Annotated[
-        float | None, typer.Option(help="Leave out so much at the begin.", show_default="10 under load, else 0")
+        float | None,
+        typer.Option(help="Seconds that are left out before the measurement.", show_default="10 under load, else 0"),
     ] = None,
     protocol: Annotated[
         str, typer.Option(help="Load an own server: redis, memcached, http or mysql. {port} in COMMAND is its port.")
@@ -72,7 +73,7 @@ def profile(
         int | None, typer.Option(help="Requests that a program without load serves until it ends.")
     ] = None,
     l2_kib: Annotated[int, typer.Option(help="Size of the private L2 in KiB.")] = 256,
-    sample: Annotated[int, typer.Option(help="Simulate one set of the cache in so many; a power of two.")] = 8,
+    sample: Annotated[int, typer.Option(help="Simulate one of this many sets of the cache; a power of two.")] = 8,
     seed: Annotated[int, typer.Option(help="Seed of places in the cache, arrival times and request mix.")] = 0,
     out: Annotated[Path | None, typer.Option(help="Write the entry of the simulator's catalog, YAML.")] = None,
     json: Annotated[bool, typer.Option("--json", help="One JSON document on standard output.")] = False,

@@ -20,7 +20,9 @@ Json = Annotated[bool, typer.Option("--json", help="One JSON document on standar
 Seed = Annotated[int, typer.Option(help="Seed of all draws: the same seed, the same result.", min=0)]
 Limits = Annotated[
     list[str] | None,
-    typer.Option("--limit", metavar="NAME=CPUS", help="CPU limit that the record does not tell (may be repeated)."),
+    typer.Option(
+        "--limit", metavar="NAME=CPUS", help="NAME=CPUS: CPU limit that the record does not contain; repeatable."
+    ),
 ]
 
 _Value = TypeVar("_Value")

@@ -28,8 +28,11 @@ _ROWS = 12
 def replay(
     records: Annotated[list[Path], typer.Argument(metavar="RECORD...", help="Files of `osml-agent run --record`.")],
     policy: Annotated[str, typer.Option(help="The policy that decides.")],
-    twin: Annotated[Path | None, typer.Option(help="File of `osml look twin fit`: closed loop on it.")] = None,
-    members: Annotated[int, typer.Option(help="Members of the twin that are run.", min=2, max=64)] = 5,
+    twin: Annotated[
+        Path | None,
+        typer.Option(help="File of `osml look twin fit`; decisions take effect on this twin (closed loop)."),
+    ] = None,
+    members: Annotated[int, typer.Option(help="Number of the twin's members that run.", min=2, max=64)] = 5,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:

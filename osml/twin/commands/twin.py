@@ -33,7 +33,7 @@ def fit(
     limit: Limits = None,
     json: Json = False,
 ) -> None:
-    """Fit a twin to records of one machine. It says what they can't tell."""
+    """Fit a twin to records of one machine, and say what the records cannot tell."""
     record = gather(records)
     quotas = limits_of(record, limit)
     with working("fitting, some seconds"):

@@ -29,27 +29,39 @@ def whatif(
     twin: Annotated[Path, typer.Argument(metavar="TWIN", help="File of `osml look twin fit`.")],
     remove: Annotated[Names, typer.Option(metavar="NAME", help="Remove a service or job.")] = None,
     add_service: Annotated[
-        Names, typer.Option(metavar="NAME=LOAD", help="Add a service of the catalog at a share of its max load.")
+        Names,
+        typer.Option(metavar="NAME=LOAD", help="NAME=LOAD: add a service of the catalog at a share of its max load."),
     ] = None,
     add_job: Annotated[Names, typer.Option(metavar="NAME", help="Add a job of the catalog.")] = None,
     move: Annotated[
-        Names, typer.Option(metavar="NAME=TWIN", help="Move a service or job to the node of another twin.")
+        Names, typer.Option(metavar="NAME=TWIN", help="NAME=TWIN: move a service or job to the node of another twin.")
     ] = None,
-    load_: Annotated[Names, typer.Option("--load", metavar="NAME=FACTOR", help="So many times the requests.")] = None,
-    cpus: Annotated[Names, typer.Option(metavar="NAME=COUNT", help="So many CPUs; others may use them too.")] = None,
-    quota: Annotated[Names, typer.Option(metavar="NAME=CPUS", help="CPU quota; `none`: without one.")] = None,
-    weight: Annotated[Names, typer.Option(metavar="NAME=WEIGHT", help="cpu.weight, 1 to 10000.")] = None,
-    ways: Annotated[Names, typer.Option(metavar="NAME=COUNT", help="So many ways; others may use them too.")] = None,
+    load_: Annotated[
+        Names, typer.Option("--load", metavar="NAME=FACTOR", help="NAME=FACTOR: multiply the requests of a service.")
+    ] = None,
+    cpus: Annotated[
+        Names, typer.Option(metavar="NAME=COUNT", help="NAME=COUNT: number of CPUs; others may use them, too.")
+    ] = None,
+    quota: Annotated[Names, typer.Option(metavar="NAME=CPUS", help="NAME=CPUS: CPU quota; `none` removes it.")] = None,
+    weight: Annotated[Names, typer.Option(metavar="NAME=WEIGHT", help="NAME=WEIGHT: cpu.weight, 1 to 10000.")] = None,
+    ways: Annotated[
+        Names, typer.Option(metavar="NAME=COUNT", help="NAME=COUNT: number of cache ways; others may use them, too.")
+    ] = None,
     bandwidth: Annotated[
-        Names, typer.Option(metavar="NAME=PERCENT", help="Memory bandwidth throttled to a share (MBA).")
+        Names,
+        typer.Option(metavar="NAME=PERCENT", help="NAME=PERCENT: throttle the memory bandwidth to this share (MBA)."),
     ] = None,
-    own_cpus: Annotated[bool, typer.Option("--own-cpus", help="CPUs of its own for every service.")] = False,
+    own_cpus: Annotated[bool, typer.Option("--own-cpus", help="Give each service CPUs of its own.")] = False,
     cat: Annotated[
-        bool, typer.Option("--cat", help="Cache ways of its own for every service, and for all jobs.")
+        bool, typer.Option("--cat", help="Give each service cache ways of its own, and all jobs together.")
     ] = False,
-    mba: Annotated[float | None, typer.Option(help="Memory bandwidth of all jobs, percent.", min=1, max=100)] = None,
-    newer_cpu: Annotated[bool, typer.Option("--newer-cpu", help="One CPU generation newer.")] = False,
-    policy: Annotated[str, typer.Option(help="Another policy, in closed loop on the twin.")] = "",
+    mba: Annotated[
+        float | None, typer.Option(help="Throttle the memory bandwidth of all jobs to this percentage.", min=1, max=100)
+    ] = None,
+    newer_cpu: Annotated[
+        bool, typer.Option("--newer-cpu", help="Replace the CPU by one of the next generation.")
+    ] = False,
+    policy: Annotated[str, typer.Option(help="Let this policy decide; the twin shows what its decisions cause.")] = "",
     json: Json = False,
 ) -> None:
     """Predict what a change would do to latencies and to the speed of jobs, with 90 % bounds.
